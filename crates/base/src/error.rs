@@ -1,0 +1,191 @@
+//! One error type: a kind to act on, a sentence to read, and the facts (file, offset, key).
+//!
+//! The sentence says what happened and what to do; the kind is what programs match on. Errors are
+//! cheap to clone, because one failed commit is reported to every writer that shared it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+/// Result of every fallible operation of CleaveDB.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong, as a program needs to know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A key, value, batch or range that can never be accepted; nothing was written.
+    InvalidArgument,
+    /// An option out of range, or two that contradict each other; nothing was opened.
+    InvalidOptions,
+    /// The directory holds something else than a CleaveDB database, or nothing where one must be.
+    NotADatabase,
+    /// The data was written by a newer release; this one must not touch it.
+    NewerFormat,
+    /// The database was created with another preset than the one asked for.
+    PresetMismatch,
+    /// Another process, or another handle in this one, has the database open.
+    Locked,
+    /// Bytes on disk are not what was written. Only the named record or block is affected.
+    Corruption,
+    /// The operating system refused a call.
+    Io,
+    /// The disk, or the configured space, is full. Deletes and collection still work.
+    NoSpace,
+    /// An earlier write or sync failed: reads go on, writes are refused until the database is reopened.
+    Poisoned,
+    /// The database was closed.
+    Closed,
+    /// The database was opened for reading only.
+    ReadOnly,
+}
+
+impl ErrorKind {
+    /// Short name, as printed in front of a message.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "invalid argument",
+            Self::InvalidOptions => "invalid options",
+            Self::NotADatabase => "not a database",
+            Self::NewerFormat => "newer format",
+            Self::PresetMismatch => "preset mismatch",
+            Self::Locked => "locked",
+            Self::Corruption => "corruption",
+            Self::Io => "i/o error",
+            Self::NoSpace => "no space",
+            Self::Poisoned => "poisoned",
+            Self::Closed => "closed",
+            Self::ReadOnly => "read only",
+        }
+    }
+}
+
+/// An error with its kind, its sentence, its facts and, if it came from the system, its cause.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    facts: Vec<(&'static str, String)>,
+    source: Option<Arc<io::Error>>,
+}
+
+impl Error {
+    /// An error of `kind`; `message` says what happened and what to do.
+    #[cold]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, message: message.into(), facts: Vec::new(), source: None }))
+    }
+
+    /// Bytes on disk that are not what was written.
+    #[cold]
+    pub fn corruption(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corruption, message)
+    }
+
+    /// A failed system call; `doing` completes the sentence "failed to ...".
+    #[cold]
+    pub fn io(doing: impl fmt::Display, cause: io::Error) -> Self {
+        let full = matches!(
+            cause.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let kind = if full { ErrorKind::NoSpace } else { ErrorKind::Io };
+        let mut error = Self::new(kind, format!("failed to {doing}"));
+        error.0.source = Some(Arc::new(cause));
+        error
+    }
+
+    /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: after a full disk a write can
+    /// be tried again, after a failed sync nobody knows what the disk holds.
+    #[cold]
+    pub fn sync_failed(what: impl fmt::Display, cause: io::Error) -> Self {
+        let mut error = Self::new(ErrorKind::Io, format!("failed to sync {what}"));
+        error.0.source = Some(Arc::new(cause));
+        error
+    }
+
+    /// The same error with one more fact, printed as `name=value`.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl fmt::Display) -> Self {
+        self.0.facts.push((name, value.to_string()));
+        self
+    }
+
+    /// What a program matches on.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The sentence, without kind, facts and cause.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The value of the fact `name`, as printed.
+    pub fn fact(&self, name: &str) -> Option<&str> {
+        self.0.facts.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
+    }
+
+    /// The error that later writes get after this one: kind [`ErrorKind::Poisoned`], same cause.
+    #[must_use]
+    pub fn poisoned(&self) -> Self {
+        let message = format!(
+            "an earlier write failed ({self}); reads go on, reopen the database to write again"
+        );
+        let mut error = Self::new(ErrorKind::Poisoned, message);
+        error.0.source = self.0.source.clone();
+        error
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.kind.name(), self.0.message)?;
+        if let Some(cause) = &self.0.source {
+            write!(f, ": {cause}")?;
+        }
+        for (i, (name, value)) in self.0.facts.iter().enumerate() {
+            write!(f, "{}{name}={value}", if i == 0 { " (" } else { ", " })?;
+        }
+        if self.0.facts.is_empty() { Ok(()) } else { f.write_str(")") }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|e| e.as_ref() as &(dyn std::error::Error + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_why() {
+        let cause = io::Error::other("device gone");
+        let error =
+            Error::io("read a block", cause).with("file", "000007.tbl").with("offset", 4096);
+        assert_eq!(
+            error.to_string(),
+            "i/o error: failed to read a block: device gone (file=000007.tbl, offset=4096)"
+        );
+        assert_eq!(error.fact("offset"), Some("4096"));
+        assert_eq!(error.poisoned().kind(), ErrorKind::Poisoned);
+    }
+
+    #[test]
+    fn a_full_disk_has_its_own_kind() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(Error::io("append", full).kind(), ErrorKind::NoSpace);
+    }
+}

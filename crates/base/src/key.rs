@@ -1,0 +1,96 @@
+//! Keys, sequence numbers and the kinds of an index entry.
+//!
+//! The index knows one ordered space of *tree keys*: the keyspace id, big-endian, and then the
+//! user key. Entries are ordered by tree key ascending, then sequence number descending, so the
+//! newest version of a key comes first.
+
+use crate::limits::KEYSPACE_PREFIX_LEN;
+
+/// Number of one operation in commit order; 56 bits, never reused (invariant 5).
+pub type SeqNo = u64;
+
+/// A named key range of its own inside a database. Only the default one exists so far; formats and
+/// code carry the id from the first day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyspaceId(pub u16);
+
+/// What an index entry says about its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum EntryKind {
+    /// The key is deleted at this sequence number (a tombstone).
+    Delete = 1,
+    /// The value follows in the entry.
+    Inline = 2,
+    /// The entry holds a [`crate::ValuePointer`] to a record in a segment.
+    Pointer = 3,
+}
+
+impl EntryKind {
+    /// The kind of a byte read from disk; `None` if this release does not know it.
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Delete),
+            2 => Some(Self::Inline),
+            3 => Some(Self::Pointer),
+            _ => None,
+        }
+    }
+}
+
+/// A tree key on the stack: keyspace prefix and user key without a heap allocation for ordinary keys.
+pub struct TreeKey {
+    inline: [u8; Self::INLINE],
+    heap: Vec<u8>,
+    len: usize,
+}
+
+impl TreeKey {
+    const INLINE: usize = 64;
+
+    /// The tree key of `key` in `keyspace`.
+    #[inline]
+    pub fn new(keyspace: KeyspaceId, key: &[u8]) -> Self {
+        let len = KEYSPACE_PREFIX_LEN + key.len();
+        let prefix = keyspace.0.to_be_bytes();
+        let mut tree_key = Self { inline: [0; Self::INLINE], heap: Vec::new(), len };
+        if len <= Self::INLINE {
+            tree_key.inline[..KEYSPACE_PREFIX_LEN].copy_from_slice(&prefix);
+            tree_key.inline[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
+        } else {
+            tree_key.heap.reserve_exact(len);
+            tree_key.heap.extend_from_slice(&prefix);
+            tree_key.heap.extend_from_slice(key);
+        }
+        tree_key
+    }
+
+    /// The bytes that the index orders by.
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        if self.len <= Self::INLINE { &self.inline[..self.len] } else { &self.heap }
+    }
+}
+
+/// Splits a tree key into its keyspace and user key; `None` if it is too short to be one.
+#[inline]
+pub fn split_tree_key(tree_key: &[u8]) -> Option<(KeyspaceId, &[u8])> {
+    let (prefix, key) = tree_key.split_first_chunk::<KEYSPACE_PREFIX_LEN>()?;
+    Some((KeyspaceId(u16::from_be_bytes(*prefix)), key))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tree_keys_order_by_keyspace_then_key() {
+        let key = |ks, k: &[u8]| TreeKey::new(KeyspaceId(ks), k).as_bytes().to_vec();
+        assert!(key(0, b"zz") < key(1, b"a"));
+        assert!(key(1, b"a") < key(1, b"aa"));
+        assert!(key(255, b"") < key(256, b""));
+        let long = vec![7u8; 1000];
+        assert_eq!(split_tree_key(&key(3, &long)), Some((KeyspaceId(3), &long[..])));
+        assert_eq!(split_tree_key(&[1]), None);
+    }
+}

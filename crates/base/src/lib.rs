@@ -1,0 +1,18 @@
+//! The vocabulary of CleaveDB: what a key, a record, a pointer and an error are.
+//!
+//! Nothing here touches a file, a clock or a thread, so everything here can be fuzzed in memory.
+//! Modules are listed bottom first; a module uses only those above it.
+
+#![forbid(unsafe_code)]
+
+pub mod limits;
+pub mod error;
+pub mod codec;
+pub mod checksum;
+pub mod key;
+pub mod pointer;
+pub mod record;
+
+pub use error::{Error, ErrorKind, Result};
+pub use key::{EntryKind, KeyspaceId, SeqNo, TreeKey};
+pub use pointer::{FileNumber, ValuePointer};

@@ -1,0 +1,273 @@
+//! The one encoding of a record: in the log, in segments, in the manifest.
+//!
+//! A record is a 24-byte header, then the key, then the value. Two checksums guard it:
+//!
+//! * the *payload checksum* covers kind, keyspace, key and value. The caller's thread computes it
+//!   once; it travels with the record for life, however often collection moves it.
+//! * the *header checksum* covers everything else in the header, the payload checksum included, and
+//!   is seeded with the identity of the file and the offset in it. A stale, swapped or misplaced
+//!   record therefore never passes, and all zeros is never a record.
+//!
+//! Layout and validity rules: `docs/format.md`, "Record".
+
+use crate::checksum::{check32, fold, hash64};
+use crate::error::{Error, Result};
+use crate::key::{KeyspaceId, SeqNo};
+use crate::limits::{SEQ_MAX, VALUE_LEN_MAX};
+use crate::pointer::FileNumber;
+
+/// Bytes of a record in front of its key.
+pub const HEADER_LEN: usize = 24;
+
+/// What a record is. The kind decides at replay, never the options of the day (design, section 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum RecordKind {
+    /// The key is deleted.
+    Delete = 1,
+    /// Key and value; the index will hold the value itself.
+    Inline = 2,
+    /// Key and value; the index will point to this record.
+    Separated = 3,
+    /// Joins two parts of a log file: says where the first ended and what was durable by then.
+    Mark = 16,
+    /// First record of every log file and segment.
+    FileHeader = 17,
+    /// One edit of the manifest.
+    Edit = 18,
+}
+
+impl RecordKind {
+    fn from_bits(bits: u8) -> Option<Self> {
+        Some(match bits {
+            1 => Self::Delete,
+            2 => Self::Inline,
+            3 => Self::Separated,
+            16 => Self::Mark,
+            17 => Self::FileHeader,
+            18 => Self::Edit,
+            _ => return None,
+        })
+    }
+
+    /// Whether a user's operation made this record, as opposed to the store itself.
+    pub fn is_operation(self) -> bool {
+        matches!(self, Self::Delete | Self::Inline | Self::Separated)
+    }
+}
+
+const KIND_BITS: u8 = 0x1f;
+/// Reserved for records that carry an expiry time; this release refuses them.
+const FLAG_EXPIRY: u8 = 0x20;
+const FLAG_MORE: u8 = 0x40;
+
+/// What ties a record to one file: seeds its header checksums.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileIdentity(u64);
+
+impl FileIdentity {
+    /// Identity of file `number` of database `database_id`. Numbers are never reused, so neither
+    /// are identities.
+    pub fn new(database_id: u64, number: FileNumber) -> Self {
+        Self(hash64(&number.0.to_le_bytes(), database_id))
+    }
+
+    /// Seed of a checksum over bytes at `offset` of this file: ties them to their place.
+    #[inline]
+    pub fn seed(self, offset: u64) -> u64 {
+        self.0 ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// The checksum that moves with a record.
+#[inline]
+pub fn payload_check(kind: RecordKind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> u32 {
+    let seed = u64::from(kind as u8) | u64::from(keyspace.0) << 8 | (key.len() as u64) << 32;
+    fold(hash64(key, hash64(value, seed)))
+}
+
+/// The decoded header of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// See [`payload_check`].
+    pub payload_check: u32,
+    /// Sequence number of the operation; for records of the store itself, a number of their own.
+    pub seq: SeqNo,
+    /// What the record is.
+    pub kind: RecordKind,
+    /// Whether the next record belongs to the same batch.
+    pub more: bool,
+    /// Length of the value, in bytes.
+    pub value_len: u32,
+    /// Length of the key, in bytes.
+    pub key_len: u16,
+    /// Keyspace of the key.
+    pub keyspace: KeyspaceId,
+}
+
+impl Header {
+    /// A header for `key` and `value`, with its payload checksum computed.
+    #[inline]
+    pub fn new(
+        kind: RecordKind,
+        keyspace: KeyspaceId,
+        seq: SeqNo,
+        key: &[u8],
+        value: &[u8],
+    ) -> Self {
+        debug_assert!(seq <= SEQ_MAX && value.len() <= VALUE_LEN_MAX);
+        Self {
+            payload_check: payload_check(kind, keyspace, key, value),
+            seq,
+            kind,
+            more: false,
+            value_len: value.len() as u32,
+            key_len: key.len() as u16,
+            keyspace,
+        }
+    }
+
+    /// Length of the whole record, in bytes.
+    #[inline]
+    pub fn record_len(&self) -> usize {
+        HEADER_LEN + usize::from(self.key_len) + self.value_len as usize
+    }
+
+    /// The bytes of this header at `offset` of the file `identity`.
+    #[inline]
+    pub fn encode(&self, identity: FileIdentity, offset: u64) -> [u8; HEADER_LEN] {
+        let kind = self.kind as u8 | if self.more { FLAG_MORE } else { 0 };
+        let mut bytes = [0; HEADER_LEN];
+        bytes[4..8].copy_from_slice(&self.payload_check.to_le_bytes());
+        bytes[8..16].copy_from_slice(&(self.seq << 8 | u64::from(kind)).to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.value_len.to_le_bytes());
+        bytes[20..22].copy_from_slice(&self.key_len.to_le_bytes());
+        bytes[22..24].copy_from_slice(&self.keyspace.0.to_le_bytes());
+        let check = check32(&bytes[4..], identity.seed(offset));
+        bytes[..4].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header; `None` if it is not one that was written for this file and offset.
+    #[inline]
+    pub fn decode(bytes: &[u8], identity: FileIdentity, offset: u64) -> Option<Self> {
+        let bytes: &[u8; HEADER_LEN] = bytes.first_chunk()?;
+        let check = u32::from_le_bytes(bytes[..4].try_into().ok()?);
+        if check != check32(&bytes[4..], identity.seed(offset)) {
+            return None;
+        }
+        let seq_kind = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
+        let kind = seq_kind as u8;
+        if kind & !(KIND_BITS | FLAG_MORE) != 0 || kind & FLAG_EXPIRY != 0 {
+            return None;
+        }
+        let header = Self {
+            payload_check: u32::from_le_bytes(bytes[4..8].try_into().ok()?),
+            seq: seq_kind >> 8,
+            kind: RecordKind::from_bits(kind & KIND_BITS)?,
+            more: kind & FLAG_MORE != 0,
+            value_len: u32::from_le_bytes(bytes[16..20].try_into().ok()?),
+            key_len: u16::from_le_bytes(bytes[20..22].try_into().ok()?),
+            keyspace: KeyspaceId(u16::from_le_bytes(bytes[22..24].try_into().ok()?)),
+        };
+        (header.value_len as usize <= VALUE_LEN_MAX).then_some(header)
+    }
+
+    /// Whether `key` and `value` are those that the payload checksum was computed over.
+    #[inline]
+    pub fn covers(&self, key: &[u8], value: &[u8]) -> bool {
+        self.payload_check == payload_check(self.kind, self.keyspace, key, value)
+    }
+}
+
+/// A whole, verified record.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Its header.
+    pub header: Header,
+    /// The user key.
+    pub key: &'a [u8],
+    /// The value, or the payload of a record of the store itself.
+    pub value: &'a [u8],
+}
+
+impl<'a> Record<'a> {
+    /// Reads and verifies the record at the front of `bytes`, which lies at `offset` of its file.
+    pub fn parse(bytes: &'a [u8], identity: FileIdentity, offset: u64) -> Result<Self> {
+        let header = Header::decode(bytes, identity, offset).ok_or_else(|| {
+            Error::corruption("record header does not match its checksum").with("offset", offset)
+        })?;
+        let body = bytes.get(HEADER_LEN..header.record_len()).ok_or_else(|| {
+            Error::corruption("record is longer than the bytes that hold it").with("offset", offset)
+        })?;
+        let (key, value) = body.split_at(usize::from(header.key_len));
+        if !header.covers(key, value) {
+            let message = "record payload does not match its checksum";
+            return Err(Error::corruption(message).with("offset", offset));
+        }
+        Ok(Self { header, key, value })
+    }
+}
+
+/// Appends a whole record at `offset` of the file `identity` to `out`.
+pub fn put_record(
+    out: &mut Vec<u8>,
+    header: &Header,
+    key: &[u8],
+    value: &[u8],
+    identity: FileIdentity,
+    offset: u64,
+) {
+    debug_assert_eq!(header.record_len(), HEADER_LEN + key.len() + value.len());
+    out.extend_from_slice(&header.encode(identity, offset));
+    out.extend_from_slice(key);
+    out.extend_from_slice(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: FileIdentity = FileIdentity(7);
+
+    fn sample() -> Vec<u8> {
+        let header = Header::new(RecordKind::Separated, KeyspaceId(2), 99, b"key", b"value");
+        let mut out = Vec::new();
+        put_record(&mut out, &header, b"key", b"value", ID, 4096);
+        out
+    }
+
+    #[test]
+    fn records_round_trip() {
+        let bytes = sample();
+        let record = Record::parse(&bytes, ID, 4096).unwrap();
+        assert_eq!((record.key, record.value), (&b"key"[..], &b"value"[..]));
+        assert_eq!((record.header.seq, record.header.keyspace), (99, KeyspaceId(2)));
+    }
+
+    #[test]
+    fn a_record_is_valid_at_its_own_place_only() {
+        let bytes = sample();
+        assert!(Record::parse(&bytes, ID, 4097).is_err(), "another offset");
+        assert!(Record::parse(&bytes, FileIdentity(8), 4096).is_err(), "another file");
+        assert!(Record::parse(&[0; 64], ID, 0).is_err(), "all zeros");
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = sample();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(Record::parse(&damaged, ID, 4096).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_truncation_is_noticed() {
+        let bytes = sample();
+        for len in 0..bytes.len() {
+            assert!(Record::parse(&bytes[..len], ID, 4096).is_err(), "length {len}");
+        }
+    }
+}

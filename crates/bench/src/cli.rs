@@ -1,0 +1,313 @@
+//! The command line of a benchmark, shared by every binary that has engines to run.
+
+use std::env;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::config::Config;
+use crate::engine::Opener;
+use crate::error::{BenchError, Result};
+use crate::null::harness_cost;
+use crate::observer::{Observer, Silent};
+use crate::progress::Bar;
+use crate::result::{Line, PhaseResult, Verification};
+use crate::scratch::Scratch;
+use crate::session::Session;
+use crate::system::MemoryLimit;
+use crate::system::machine::Machine;
+use crate::table;
+use crate::units;
+use crate::workload::{SUITES, WORKLOADS, Workload, select};
+
+/// Sizes of data with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scale {
+    /// 200,000 records of 1 KiB: 0.2 GiB
+    Quick,
+    /// 2,000,000 records of 1 KiB: 2 GiB
+    Standard,
+    /// 10,000,000 records of 100 bytes: 1.2 GiB
+    Small,
+    /// 32,000 records of 64 KiB: 2 GiB
+    Large,
+    /// 2,000,000 records of 992 bytes: the pairs of 1 KiB of the HashKV paper, 2 GiB
+    Hashkv,
+}
+
+impl Scale {
+    /// Records, and bytes of a value.
+    pub fn size(self) -> (u64, usize) {
+        match self {
+            Self::Quick => (200_000, 1024),
+            Self::Standard => (2_000_000, 1024),
+            Self::Small => (10_000_000, 100),
+            Self::Large => (32_000, 64 * 1024),
+            Self::Hashkv => (2_000_000, 992),
+        }
+    }
+}
+
+/// What to run, on how much data, under which conditions.
+#[derive(Args, Clone, Debug)]
+pub struct BenchArgs {
+    /// Workloads or suites, separated by commas, run in this order on one store
+    #[arg(short, long, value_delimiter = ',', default_value = "basic", value_name = "NAME,..")]
+    pub workload: Vec<String>,
+    /// List the workloads and suites, and exit
+    #[arg(long)]
+    pub list: bool,
+    /// Measure the harness itself with an engine that does nothing, and exit
+    #[arg(long)]
+    pub self_check: bool,
+    /// Records and value size by name
+    #[arg(long, value_enum, default_value = "standard")]
+    pub scale: Scale,
+    /// Records of a load, in place of the scale's (2M, 200k)
+    #[arg(long, value_parser = units::parse)]
+    pub records: Option<u64>,
+    /// Bytes of a value, in place of the scale's (1KiB, 100B)
+    #[arg(long, value_parser = units::parse)]
+    pub value_size: Option<u64>,
+    /// Client threads
+    #[arg(short, long, default_value_t = 1)]
+    pub threads: u32,
+    /// Measured operations of each workload but loads, in place of its own share of the records
+    #[arg(long, value_parser = units::parse)]
+    pub operations: Option<u64>,
+    /// Seconds after which a workload (but a load) ends
+    #[arg(long, value_name = "SECONDS")]
+    pub duration: Option<f64>,
+    /// Start measuring at once
+    #[arg(long)]
+    pub no_warm_up: bool,
+    /// Do not compare the whole store with what was written, at the end
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Directory for the data: a new one, or one that a benchmark made; deleted at the end
+    #[arg(long, default_value = "bench-data")]
+    pub dir: PathBuf,
+    /// Leave the data where it is
+    #[arg(long)]
+    pub keep: bool,
+    /// Limit on memory, page cache included (1GiB); root and cgroup v1 only
+    #[arg(long, value_parser = units::parse)]
+    pub memory_limit: Option<u64>,
+    /// Seed of all that is random
+    #[arg(long, default_value_t = 42)]
+    pub seed: u64,
+    /// Append results as JSON lines to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// No progress bar
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl BenchArgs {
+    /// The size of the run.
+    pub fn config(&self) -> Result<Config> {
+        let (records, value_size) = self.scale.size();
+        let duration = self.duration.map(Duration::try_from_secs_f64).transpose();
+        let duration =
+            duration.map_err(|error| BenchError::Usage(format!("--duration: {error}")))?;
+        let config = Config {
+            records: self.records.unwrap_or(records),
+            value_size: self.value_size.map_or(value_size, |size| size as usize),
+            threads: self.threads,
+            seed: self.seed,
+            operations: self.operations,
+            duration,
+            warm_up: !self.no_warm_up,
+        };
+        config.validate()?;
+        Ok(config)
+    }
+}
+
+/// Everything that a run yielded.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The phases, in order.
+    pub phases: Vec<PhaseResult>,
+    /// The check at the end, if one was made.
+    pub verification: Option<Verification>,
+}
+
+impl Report {
+    /// Whether every value was right.
+    pub fn passed(&self) -> bool {
+        let phases = self.phases.iter().all(|phase| phase.problems() == 0);
+        phases && self.verification.as_ref().is_none_or(Verification::passed)
+    }
+}
+
+/// Does what `args` ask for on the engine of `opener`; prints what happens to standard error, and
+/// the summary to standard output.
+pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
+    let nothing = Report { phases: Vec::new(), verification: None };
+    if args.list {
+        print(&list())?;
+        return Ok(nothing);
+    }
+    let (config, workloads) = (args.config()?, select(&args.workload)?);
+    if args.self_check {
+        print(&self_check(&config, &workloads)?)?;
+        return Ok(nothing);
+    }
+    let scratch = Scratch::claim(&args.dir)?;
+    let machine = Machine::here();
+    let mut warnings: Vec<_> = machine.noise().into_iter().collect();
+    let limit = match args.memory_limit.map(MemoryLimit::set).transpose() {
+        Ok(limit) => limit,
+        Err(warning) => {
+            warnings.push(warning);
+            None
+        }
+    };
+    announce(opener.name(), &config, limit.as_ref(), &warnings);
+    let mut output = Output::open(args.json.as_deref())?;
+    let command = env::args().collect::<Vec<_>>().join(" ");
+    output.write(&Line::Run { machine, command, warnings })?;
+    let report = measure(args, opener, config, &workloads, &scratch, limit.as_ref(), &mut output)?;
+    print(&summary(&report))?;
+    if !args.keep {
+        scratch.delete()?;
+    }
+    Ok(report)
+}
+
+/// Runs the workloads; each result is written as soon as it is there.
+fn measure(
+    args: &BenchArgs,
+    opener: &dyn Opener,
+    config: Config,
+    workloads: &[Workload],
+    scratch: &Scratch,
+    limit: Option<&MemoryLimit>,
+    output: &mut Output,
+) -> Result<Report> {
+    let bar = (!args.quiet).then(Bar::new);
+    let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
+    let mut session = Session::new(opener, scratch, config, limit, observer)?;
+    let mut phases = Vec::new();
+    for workload in workloads {
+        let result = session.run(workload)?;
+        if phases.is_empty() {
+            say(bar.as_ref(), &settings(&result));
+        }
+        say(bar.as_ref(), &one_line(&result));
+        output.write(&Line::Phase(Box::new(result.clone())))?;
+        phases.push(result);
+    }
+    let verification = if args.no_verify { None } else { Some(session.verify()?) };
+    if let Some(found) = &verification {
+        let engine = opener.name().to_owned();
+        output.write(&Line::Verification { engine, found: found.clone() })?;
+    }
+    session.close()?;
+    Ok(Report { phases, verification })
+}
+
+fn announce(engine: &str, config: &Config, limit: Option<&MemoryLimit>, warnings: &[String]) {
+    let data = units::bytes(config.records * config.record_bytes());
+    let limited = limit.map_or("no memory limit".to_owned(), |limit| {
+        format!("memory limited to {} with page cache", units::bytes(limit.bytes()))
+    });
+    eprintln!(
+        "{engine}: {} records of {} bytes ({data} with keys), {} client thread(s), seed {}, {limited}",
+        units::thousands(config.records as f64),
+        config.value_size,
+        config.threads,
+        config.seed,
+    );
+    for warning in warnings {
+        eprintln!("WARNING: {warning}");
+    }
+}
+
+fn settings(result: &PhaseResult) -> String {
+    let settings: Vec<_> =
+        result.settings.iter().map(|(name, value)| format!("  {name} = {value}")).collect();
+    format!("settings of {}:\n{}", result.engine, settings.join("\n"))
+}
+
+fn one_line(result: &PhaseResult) -> String {
+    format!(
+        "{:16} {:>10} op/s {:>10} settled {:>9} us p50 {:>9} us p99  {} on disk",
+        result.workload,
+        units::thousands(result.per_second()),
+        units::thousands(result.settled_per_second()),
+        units::short(result.latency.p50_us),
+        units::short(result.latency.p99_us),
+        units::bytes(result.space.end.allocated),
+    )
+}
+
+fn summary(report: &Report) -> String {
+    let mut lines = vec![table::speed(&report.phases), table::cost(&report.phases)];
+    lines.extend(table::problems(&report.phases));
+    lines.extend(report.verification.as_ref().map(table::verification));
+    lines.join("\n")
+}
+
+fn list() -> String {
+    let workloads = WORKLOADS.iter().map(|entry| format!("  {:16} {}", entry.name, entry.about));
+    let suites = SUITES.iter().map(|(name, list)| format!("  {name:16} {}", list.join(", ")));
+    let lines: Vec<_> = ["workloads:".to_owned()]
+        .into_iter()
+        .chain(workloads)
+        .chain(["suites:".to_owned()])
+        .chain(suites)
+        .collect();
+    lines.join("\n")
+}
+
+fn self_check(config: &Config, workloads: &[Workload]) -> Result<String> {
+    let mut lines = vec![format!("harness' own time per operation, {} bytes:", config.value_size)];
+    for workload in workloads {
+        let cost = harness_cost(workload, config)?.as_nanos();
+        lines.push(format!("  {:16} {:>6} ns", workload.name, cost));
+    }
+    Ok(lines.join("\n"))
+}
+
+fn say(bar: Option<&Bar>, line: &str) {
+    match bar {
+        Some(bar) => bar.say(line),
+        None => eprintln!("{line}"),
+    }
+}
+
+/// Prints to standard output; a closed pipe is no error, the reader has seen enough.
+fn print(text: &str) -> Result<()> {
+    match writeln!(io::stdout(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(BenchError::io("write to", Path::new("standard output"))(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The result file.
+struct Output(Option<(PathBuf, std::fs::File)>);
+
+impl Output {
+    fn open(path: Option<&Path>) -> Result<Self> {
+        let open = |path: &Path| {
+            let file = OpenOptions::new().create(true).append(true).open(path);
+            Ok((path.to_owned(), file.map_err(BenchError::io("open", path))?))
+        };
+        Ok(Self(path.map(open).transpose()?))
+    }
+
+    fn write(&mut self, line: &Line) -> Result<()> {
+        let Some((path, file)) = &mut self.0 else { return Ok(()) };
+        let mut json = serde_json::to_string(line).expect("results hold nothing but plain data");
+        json.push('\n');
+        file.write_all(json.as_bytes()).map_err(BenchError::io("write to", path))
+    }
+}

@@ -1,0 +1,64 @@
+//! The little that the harness needs of a key-value engine.
+//!
+//! Values are handed to closures, so that an engine that can lend its buffer need not copy.
+
+use std::path::Path;
+
+use crate::error::Result;
+
+/// Sees one key and its value.
+pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
+
+/// An open store; all methods may be called from several threads at once.
+pub trait Engine: Send + Sync {
+    /// Name in results, settings that matter included: "rocksdb", "cleave-wisckey".
+    fn name(&self) -> &str;
+
+    /// Stores `value` under `key`, replacing what was there.
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()>;
+
+    /// Shows the value of `key` to `visit`; returns whether there was one.
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool>;
+
+    /// Removes `key`, if it is there.
+    fn delete(&self, key: &[u8]) -> Result<()>;
+
+    /// Shows up to `limit` pairs from `from` on, in key order; returns how many.
+    fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize>;
+
+    /// Reads `key`, then writes `value` under it, as YCSB's workload F does; returns whether there
+    /// was a value to read.
+    fn read_modify_write(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<bool> {
+        let found = self.get(key, visit)?;
+        self.put(key, value)?;
+        Ok(found)
+    }
+
+    /// Returns when no background work is left: memory flushed, compaction and collection idle.
+    fn settle(&self) -> Result<()>;
+
+    /// The settings in force, as (option, value with unit).
+    fn describe(&self) -> Vec<(String, String)>;
+
+    /// The engine's own numbers (stalls, bytes by class, cache hits), cumulative since it opened.
+    fn counters(&self) -> Vec<(String, f64)> {
+        Vec::new()
+    }
+
+    /// Closes the store in good order; what was written before is there at the next open.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// Opens stores of one engine with one set of options.
+pub trait Opener {
+    /// Name in results and of the engine's directory.
+    fn name(&self) -> &str;
+
+    /// Opens the store in `directory`, creating it if nothing is there.
+    fn open(&self, directory: &Path) -> Result<Box<dyn Engine>>;
+}

@@ -1,0 +1,50 @@
+//! Why a measurement could not go on, in words that say what to do about it.
+
+use std::path::{Path, PathBuf};
+
+/// The result of anything that can stop a run.
+pub type Result<T> = std::result::Result<T, BenchError>;
+
+/// What stopped a run. A wrong or missing value does not: it is counted and shown in the result.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// An engine refused or failed an operation.
+    #[error("{engine}: {action} failed: {cause}")]
+    Engine {
+        /// Name of the engine.
+        engine: String,
+        /// The operation, as a verb: "put", "open".
+        action: &'static str,
+        /// The engine's own words.
+        cause: String,
+    },
+    /// A client thread panicked, in the engine or in the harness.
+    #[error("a client thread panicked: {0}")]
+    Panicked(String),
+    /// A file or directory that the harness itself needs.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb: "create".
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The arguments do not fit together.
+    #[error("{0}")]
+    Usage(String),
+}
+
+impl BenchError {
+    /// An engine's error, in its own words.
+    pub fn engine(engine: &str, action: &'static str, cause: impl ToString) -> Self {
+        Self::Engine { engine: engine.to_owned(), action, cause: cause.to_string() }
+    }
+
+    /// Returns a closure for `map_err` on an I/O call of the harness.
+    pub fn io(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { action, path, source }
+    }
+}

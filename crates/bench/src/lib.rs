@@ -1,0 +1,48 @@
+//! Workloads and measurement: what is asked of a key-value engine, and what it cost.
+//!
+//! The crate knows no engine. An engine is whatever implements [`Engine`] and can be opened by an
+//! [`Opener`]; a peer lives in a workspace of its own and runs the same code with the same
+//! command-line arguments ([`cli::BenchArgs`]). The modules, bottom first; a module uses only those
+//! before it:
+//!
+//! - what is asked: [`error`], [`engine`], [`keys`], [`values`], [`distribution`], [`workload`],
+//!   [`config`], [`inserts`], [`stream`]
+//! - what is measured: [`system`], [`latency`], [`result`], [`observer`]
+//! - how it runs: [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`scratch`], [`session`]
+//! - what is shown: [`units`], [`table`], [`progress`], [`cli`]
+//!
+//! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
+//! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod distribution;
+pub mod engine;
+pub mod error;
+pub mod inserts;
+pub mod keys;
+pub mod latency;
+pub mod meter;
+pub mod null;
+pub mod observer;
+pub mod oracle;
+pub mod phase;
+pub mod progress;
+pub mod result;
+pub mod scratch;
+pub mod session;
+pub mod stream;
+pub mod system;
+pub mod table;
+pub mod units;
+pub mod values;
+pub mod workload;
+
+pub use engine::{Engine, Opener};
+pub use error::{BenchError, Result};
+pub use result::PhaseResult;
+pub use session::Session;
+pub use workload::Workload;

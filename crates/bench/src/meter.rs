@@ -1,0 +1,101 @@
+//! All counters of a phase, read at its start and at its end.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::result::{Cost, Sample, Space};
+use crate::system::process::{peak_memory, reset_peak_memory};
+use crate::system::{Cpu, Device, DeviceBytes, MemoryLimit, ProcessBytes, Usage, sync_file_system};
+
+/// Counters as they stood when the phase began.
+pub struct Meter<'a> {
+    engine: &'a dyn Engine,
+    directory: PathBuf,
+    limit: Option<&'a MemoryLimit>,
+    device: Option<Device>,
+    cpu: Option<Cpu>,
+    process: Option<ProcessBytes>,
+    device_bytes: Option<DeviceBytes>,
+    counters: BTreeMap<String, f64>,
+}
+
+/// What the counters say at the end.
+pub struct Reading {
+    /// Processor, memory, bytes.
+    pub cost: Cost,
+    /// Space taken.
+    pub space: Space,
+    /// The engine's counters.
+    pub counters: BTreeMap<String, f64>,
+    /// By how much they grew.
+    pub counters_growth: BTreeMap<String, f64>,
+    /// The time that writing everything back took.
+    pub sync: Duration,
+}
+
+impl<'a> Meter<'a> {
+    /// Reads all counters, and starts peaks afresh.
+    pub fn start(
+        engine: &'a dyn Engine,
+        directory: &Path,
+        limit: Option<&'a MemoryLimit>,
+    ) -> Result<Self> {
+        reset_peak_memory();
+        if let Some(limit) = limit {
+            limit.reset_peak();
+        }
+        let device = Device::of(directory)?;
+        Ok(Self {
+            engine,
+            directory: directory.to_owned(),
+            limit,
+            cpu: Cpu::now(),
+            process: ProcessBytes::now(),
+            device_bytes: device.as_ref().and_then(Device::bytes),
+            counters: engine.counters().into_iter().collect(),
+            device,
+        })
+    }
+
+    /// A moment of the phase: space is measured now.
+    pub fn sample(&self, elapsed: Duration, operations: u64) -> Sample {
+        let allocated = Usage::of(&self.directory).allocated;
+        Sample { seconds: elapsed.as_secs_f64(), operations, allocated }
+    }
+
+    /// Reads all counters again; what is dirty is written back first, so that the device's bytes
+    /// are those of this phase.
+    pub fn finish(self, samples: &[Sample]) -> Result<Reading> {
+        let cpu = self.cpu.and_then(|before| Some(Cpu::now()?.since(before))).unwrap_or_default();
+        let process = self.process.and_then(|before| Some(ProcessBytes::now()?.since(before)));
+        let peak_resident = peak_memory();
+        let peak_limited = self.limit.and_then(MemoryLimit::peak);
+        let begin = std::time::Instant::now();
+        sync_file_system(&self.directory)?;
+        let sync = begin.elapsed();
+        let device = self.device_bytes.and_then(|before| Some(self.device?.bytes()?.since(before)));
+        let counters: BTreeMap<_, _> = self.engine.counters().into_iter().collect();
+        let growth = |(name, end): (&String, &f64)| {
+            (name.clone(), end - self.counters.get(name).copied().unwrap_or(0.0))
+        };
+        let end = Usage::of(&self.directory);
+        let sampled = samples.iter().map(|sample| sample.allocated).max().unwrap_or(0);
+        Ok(Reading {
+            cost: Cost {
+                cpu_user_seconds: cpu.user.as_secs_f64(),
+                cpu_system_seconds: cpu.system.as_secs_f64(),
+                peak_resident,
+                peak_limited,
+                process,
+                device,
+            },
+            space: Space { end, peak_allocated: sampled.max(end.allocated) },
+            counters_growth: counters.iter().map(growth).collect(),
+            counters,
+            sync,
+        })
+    }
+}

@@ -1,0 +1,256 @@
+//! What a phase yields, as one line of JSON.
+//!
+//! Absolute numbers only, in the units of their names; ratios are methods, so that nobody has to
+//! trust two copies of a number.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::latency::LatencySummary;
+use crate::system::machine::Machine;
+use crate::system::{DeviceBytes, ProcessBytes, Usage};
+
+/// One line of a result file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Line {
+    /// Where and how a run was made; its first line.
+    Run {
+        /// The machine.
+        machine: Machine,
+        /// The command that was typed.
+        command: String,
+        /// What a reader has to know before believing the numbers.
+        warnings: Vec<String>,
+    },
+    /// One workload.
+    Phase(Box<PhaseResult>),
+    /// The check of the whole store at the end.
+    Verification {
+        /// Engine.
+        engine: String,
+        /// What was found.
+        #[serde(flatten)]
+        found: Verification,
+    },
+}
+
+/// One workload on one engine.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PhaseResult {
+    /// Name of the engine.
+    pub engine: String,
+    /// The engine's settings.
+    pub settings: Vec<(String, String)>,
+    /// Name of the workload.
+    pub workload: String,
+    /// Number of the phase in its run, from 0.
+    pub phase: u32,
+    /// How it was run.
+    pub conditions: Conditions,
+    /// How fast it was.
+    pub speed: Speed,
+    /// How long its operations took, all together.
+    pub latency: LatencySummary,
+    /// How long they took, by action.
+    pub latency_by_action: BTreeMap<String, LatencySummary>,
+    /// Whether the engine was right.
+    pub checks: Checks,
+    /// What the client asked to be moved.
+    pub user: UserBytes,
+    /// What it cost, background work until settled included.
+    pub cost: Cost,
+    /// Space taken.
+    pub space: Space,
+    /// Throughput and space while it ran.
+    pub samples: Vec<Sample>,
+    /// The engine's counters at the end.
+    pub counters: BTreeMap<String, f64>,
+    /// By how much they grew during the phase.
+    pub counters_growth: BTreeMap<String, f64>,
+}
+
+/// How a phase was run.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Conditions {
+    /// Records of a load.
+    pub records: u64,
+    /// Bytes of a key.
+    pub key_bytes: u64,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Client threads.
+    pub threads: u32,
+    /// Seed.
+    pub seed: u64,
+    /// Memory limit in force, page cache included, in bytes.
+    pub memory_limit: Option<u64>,
+    /// Whether caches were dropped before; `None` if the workload does not ask for it.
+    pub caches_dropped: Option<bool>,
+    /// Time to open the store, if it was opened for this phase.
+    pub open_seconds: Option<f64>,
+}
+
+/// How fast a phase was.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Speed {
+    /// Measured operations.
+    pub operations: u64,
+    /// From the first operation to the end of the last.
+    pub running_seconds: f64,
+    /// The same and the background work that was left.
+    pub settled_seconds: f64,
+    /// After that, the time until all was written back to the device.
+    pub sync_seconds: f64,
+    /// The harness' own time for one operation, measured with an engine that does nothing.
+    pub harness_ns: f64,
+}
+
+/// Whether an engine was right.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Checks {
+    /// Values read whose bytes are not those of their key.
+    pub wrong_values: u64,
+    /// Reads that found nothing.
+    pub not_found: u64,
+    /// Whether such reads are lost records: no delete or partial fill explains them.
+    pub not_found_is_loss: bool,
+    /// The first problem, in words.
+    pub first_problem: Option<String>,
+}
+
+/// What the client asked to be moved, keys and values.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct UserBytes {
+    /// Written: inserts, updates, read-modify-writes.
+    pub written: u64,
+    /// Read: values found and records scanned.
+    pub read: u64,
+    /// Stored at the end; unknown once records were deleted or filled at random.
+    pub live: Option<u64>,
+}
+
+/// What a phase cost, until settled.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Cost {
+    /// Processor seconds in user mode, harness included.
+    pub cpu_user_seconds: f64,
+    /// Processor seconds in the kernel.
+    pub cpu_system_seconds: f64,
+    /// Largest resident size of the process, harness included, in bytes.
+    pub peak_resident: Option<u64>,
+    /// Largest use of the memory limit's group, page cache included, in bytes.
+    pub peak_limited: Option<u64>,
+    /// Bytes through the process's system calls.
+    pub process: Option<ProcessBytes>,
+    /// Bytes at the block device, all users of it included.
+    pub device: Option<DeviceBytes>,
+}
+
+/// Space taken by the store.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Space {
+    /// At the end, settled.
+    pub end: Usage,
+    /// The most blocks seen in a sample, in bytes.
+    pub peak_allocated: u64,
+}
+
+/// A moment of a phase.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Sample {
+    /// Since the first operation.
+    pub seconds: f64,
+    /// Operations done.
+    pub operations: u64,
+    /// Bytes of blocks taken by the store.
+    pub allocated: u64,
+}
+
+/// What the check of a whole store found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Records in the store.
+    pub records: u64,
+    /// Records whose version was compared with the writes of the run; the others were only checked
+    /// to hold some value of their key.
+    pub compared: u64,
+    /// Records that hold the wrong bytes, or a value that was overwritten or deleted.
+    pub wrong: u64,
+    /// Records that must be there and are not.
+    pub missing: u64,
+    /// Records that must not be there.
+    pub unexpected: u64,
+    /// The first problem, in words.
+    pub first_problem: Option<String>,
+    /// How long the check took.
+    pub seconds: f64,
+}
+
+impl Verification {
+    /// Whether the store holds exactly what was written.
+    pub fn passed(&self) -> bool {
+        self.wrong + self.missing + self.unexpected == 0
+    }
+}
+
+impl PhaseResult {
+    /// Operations a second while clients ran.
+    pub fn per_second(&self) -> f64 {
+        self.speed.operations as f64 / self.speed.running_seconds
+    }
+
+    /// Operations a second, the time of left-over background work counted.
+    pub fn settled_per_second(&self) -> f64 {
+        self.speed.operations as f64 / self.speed.settled_seconds
+    }
+
+    /// Processor time of an operation, in microseconds, background work included.
+    pub fn cpu_us_per_operation(&self) -> f64 {
+        let seconds = self.cost.cpu_user_seconds + self.cost.cpu_system_seconds;
+        seconds * 1e6 / self.speed.operations as f64
+    }
+
+    /// Bytes written to the device for a byte that the user wrote.
+    pub fn device_write_amplification(&self) -> Option<f64> {
+        ratio(self.cost.device?.written, self.user.written)
+    }
+
+    /// Bytes that this process sent to the storage layer for a byte that the user wrote; other users
+    /// of the device are left out, as is what the file system adds.
+    pub fn process_write_amplification(&self) -> Option<f64> {
+        ratio(self.cost.process?.sent, self.user.written)
+    }
+
+    /// Bytes that this process fetched from the storage layer for a byte that the user read.
+    pub fn process_read_amplification(&self) -> Option<f64> {
+        ratio(self.cost.process?.fetched, self.user.read)
+    }
+
+    /// Blocks taken at the end for a byte of live data.
+    pub fn space_amplification(&self) -> Option<f64> {
+        ratio(self.space.end.allocated, self.user.live?)
+    }
+
+    /// The most blocks taken for a byte of live data.
+    pub fn peak_space_amplification(&self) -> Option<f64> {
+        ratio(self.space.peak_allocated, self.user.live?)
+    }
+
+    /// The harness' share of the clients' time.
+    pub fn harness_share(&self) -> f64 {
+        let client_seconds = self.speed.running_seconds * f64::from(self.conditions.threads);
+        self.speed.harness_ns * 1e-9 * self.speed.operations as f64 / client_seconds
+    }
+
+    /// Wrong values, and records that are lost.
+    pub fn problems(&self) -> u64 {
+        let lost = if self.checks.not_found_is_loss { self.checks.not_found } else { 0 };
+        self.checks.wrong_values + lost
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}

@@ -1,0 +1,201 @@
+//! A run: workloads one after another on one store of one engine.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::config::Config;
+use crate::engine::{Engine, Opener};
+use crate::error::Result;
+use crate::inserts::Inserts;
+use crate::null::harness_cost;
+use crate::observer::Observer;
+use crate::oracle::{Past, verify};
+use crate::phase::{Outcome, Phase};
+use crate::result::{Checks, Conditions, PhaseResult, Speed, UserBytes, Verification};
+use crate::scratch::Scratch;
+use crate::system::{MemoryLimit, drop_caches, sync_file_system};
+use crate::values::Values;
+use crate::workload::{Begin, Workload};
+
+/// A store and what has been done to it.
+pub struct Session<'a> {
+    opener: &'a dyn Opener,
+    scratch: &'a Scratch,
+    config: Config,
+    limit: Option<&'a MemoryLimit>,
+    observer: &'a dyn Observer,
+    values: Values,
+    store: Option<(PathBuf, Box<dyn Engine>)>,
+    inserts: Inserts,
+    /// Phases since the store was empty.
+    history: Vec<Past>,
+    phases: u32,
+}
+
+/// How the store of a phase was made ready.
+#[derive(Default)]
+struct Ready {
+    open_seconds: Option<f64>,
+    caches_dropped: Option<bool>,
+}
+
+impl<'a> Session<'a> {
+    /// A session in `scratch`; nothing is opened yet.
+    pub fn new(
+        opener: &'a dyn Opener,
+        scratch: &'a Scratch,
+        config: Config,
+        limit: Option<&'a MemoryLimit>,
+        observer: &'a dyn Observer,
+    ) -> Result<Self> {
+        config.validate()?;
+        Ok(Self {
+            opener,
+            scratch,
+            limit,
+            observer,
+            values: Values::new(config.value_size),
+            config,
+            store: None,
+            inserts: Inserts::new(0),
+            history: Vec::new(),
+            phases: 0,
+        })
+    }
+
+    /// Runs one workload.
+    pub fn run(&mut self, workload: &Workload) -> Result<PhaseResult> {
+        let harness = harness_cost(workload, &self.config)?;
+        let ready = self.prepare(workload)?;
+        let (directory, engine) = self.store.as_ref().expect("prepared above");
+        let existing = self.inserts.existing();
+        let phase = Phase {
+            engine: engine.as_ref(),
+            directory,
+            workload,
+            config: &self.config,
+            number: self.phases,
+            values: &self.values,
+            inserts: &self.inserts,
+            limit: self.limit,
+            observer: self.observer,
+        };
+        let outcome = phase.run()?;
+        if workload.is_load() {
+            self.inserts = Inserts::new(self.config.records);
+        }
+        let drawn = outcome.drawn.clone();
+        let past = Past { workload: workload.clone(), phase: self.phases, existing, drawn };
+        self.history.push(past);
+        let result = self.result(workload, outcome, &ready, harness.as_nanos() as f64);
+        self.phases += 1;
+        self.observer.ends(&result);
+        Ok(result)
+    }
+
+    /// Compares all of the store with what was written since it was empty.
+    pub fn verify(&mut self) -> Result<Verification> {
+        match &self.store {
+            None => Ok(Verification::default()),
+            Some((_, engine)) => verify(
+                engine.as_ref(),
+                &self.config,
+                &self.history,
+                self.inserts.existing(),
+                self.observer,
+            ),
+        }
+    }
+
+    /// Closes the store.
+    pub fn close(&mut self) -> Result<()> {
+        self.store.take().map_or(Ok(()), |(_, engine)| engine.close())
+    }
+
+    fn prepare(&mut self, workload: &Workload) -> Result<Ready> {
+        let directory = match (workload.begin, self.store.take()) {
+            (Begin::AsLeft, Some(store)) => {
+                self.store = Some(store);
+                return Ok(Ready::default());
+            }
+            (Begin::Cold, Some((directory, engine))) => {
+                engine.close()?;
+                directory
+            }
+            (_, store) => {
+                store.map_or(Ok(()), |(_, engine)| engine.close())?;
+                self.history.clear();
+                // A partial fill chooses among all records; a load makes them exist one by one.
+                let chosen = if workload.is_load() { 0 } else { self.config.records };
+                self.inserts = Inserts::new(chosen);
+                self.scratch.emptied(self.opener.name())?
+            }
+        };
+        let caches_dropped = match workload.begin {
+            Begin::Cold => {
+                sync_file_system(&directory)?;
+                Some(drop_caches())
+            }
+            _ => None,
+        };
+        let begin = Instant::now();
+        let engine = self.opener.open(&directory)?;
+        let open_seconds = Some(begin.elapsed().as_secs_f64());
+        self.store = Some((directory, engine));
+        Ok(Ready { open_seconds, caches_dropped })
+    }
+
+    fn result(
+        &self,
+        workload: &Workload,
+        outcome: Outcome,
+        ready: &Ready,
+        harness_ns: f64,
+    ) -> PhaseResult {
+        let (_, engine) = self.store.as_ref().expect("a phase has just run on it");
+        let record = self.config.record_bytes();
+        let holes = self.history.iter().any(|past| past.workload.leaves_holes());
+        let Outcome { tally, reading, latencies, .. } = outcome;
+        PhaseResult {
+            engine: engine.name().to_owned(),
+            settings: engine.describe(),
+            workload: workload.name.to_owned(),
+            phase: self.phases,
+            conditions: Conditions {
+                records: self.config.records,
+                key_bytes: record - self.config.value_size as u64,
+                value_bytes: self.config.value_size as u64,
+                threads: self.config.threads,
+                seed: self.config.seed,
+                memory_limit: self.limit.map(MemoryLimit::bytes),
+                caches_dropped: ready.caches_dropped,
+                open_seconds: ready.open_seconds,
+            },
+            speed: Speed {
+                operations: outcome.operations,
+                running_seconds: outcome.running.as_secs_f64(),
+                settled_seconds: outcome.settled.as_secs_f64(),
+                sync_seconds: reading.sync.as_secs_f64(),
+                harness_ns,
+            },
+            latency: latencies.overall(),
+            latency_by_action: latencies.summaries(),
+            checks: Checks {
+                wrong_values: tally.wrong,
+                not_found: tally.not_found,
+                not_found_is_loss: !holes,
+                first_problem: tally.first_problem,
+            },
+            user: UserBytes {
+                written: tally.written * record,
+                read: tally.read * record,
+                live: (!holes).then(|| self.inserts.existing() * record),
+            },
+            cost: reading.cost,
+            space: reading.space,
+            samples: outcome.samples,
+            counters: reading.counters,
+            counters_growth: reading.counters_growth,
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! A limit on memory, page cache included: a control group of our own (version 1 of the interface).
+//!
+//! Data larger than memory is what a storage engine is for; without a limit a benchmark of a few
+//! gibibytes measures the page cache. The process moves into a child of its own group and back when
+//! the limit is dropped. A killed process cannot clean up, so leftovers of earlier ones are removed
+//! first; an empty group costs nothing.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+const NAME: &str = "cleavedb-bench-";
+
+/// A limit in force; dropped, it is lifted.
+#[derive(Debug)]
+pub struct MemoryLimit {
+    group: PathBuf,
+    parent: PathBuf,
+    bytes: u64,
+}
+
+impl MemoryLimit {
+    /// Limits this process, and what it caches, to `bytes`. The error says why it could not be and
+    /// what a user can do instead.
+    pub fn set(bytes: u64) -> Result<Self, String> {
+        Self::try_set(bytes).map_err(|cause| {
+            format!(
+                "MEMORY IS NOT LIMITED ({cause}): data may fit the page cache and cold reads may be \
+                 warm. Needs root and the memory controller of cgroup v1; elsewhere run under \
+                 `systemd-run --scope -p MemoryMax={bytes}`."
+            )
+        })
+    }
+
+    fn try_set(bytes: u64) -> io::Result<Self> {
+        let memberships = fs::read_to_string("/proc/self/cgroup")?;
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let own = membership(&memberships)
+            .ok_or_else(|| io::Error::other("no memory controller in /proc/self/cgroup"))?;
+        let root = mount_point(&mounts)
+            .ok_or_else(|| io::Error::other("the memory controller is not mounted"))?;
+        let parent = Path::new(root).join(own.trim_start_matches('/'));
+        remove_leftovers(&parent)?;
+        let group = parent.join(format!("{NAME}{}", process::id()));
+        fs::create_dir(&group)?;
+        // From here on the drop of `limit` removes the group again, whatever fails.
+        let limit = Self { group, parent, bytes };
+        fs::write(limit.group.join("memory.limit_in_bytes"), bytes.to_string())?;
+        fs::write(limit.group.join("cgroup.procs"), process::id().to_string())?;
+        Ok(limit)
+    }
+
+    /// The limit, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Largest use since the last reset, page cache included, in bytes.
+    pub fn peak(&self) -> Option<u64> {
+        let text = fs::read_to_string(self.group.join("memory.max_usage_in_bytes")).ok()?;
+        text.trim().parse().ok()
+    }
+
+    /// Forgets the largest use so far.
+    pub fn reset_peak(&self) -> bool {
+        fs::write(self.group.join("memory.max_usage_in_bytes"), "0").is_ok()
+    }
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // A failure leaves an empty group behind, which the next run removes.
+        let _ = fs::write(self.parent.join("cgroup.procs"), process::id().to_string());
+        let _ = fs::write(self.group.join("memory.force_empty"), "0");
+        let _ = fs::remove_dir(&self.group);
+    }
+}
+
+/// Removes groups that killed runs left; the kernel refuses while one still has a process.
+fn remove_leftovers(parent: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(parent)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(NAME) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// Path of the process's memory group below the mount point: lines are `id:controllers:path`.
+fn membership(memberships: &str) -> Option<&str> {
+    memberships.lines().find_map(|line| {
+        let (_, line) = line.split_once(':')?;
+        let (controllers, path) = line.split_once(':')?;
+        controllers.split(',').any(|controller| controller == "memory").then_some(path)
+    })
+}
+
+/// Where the memory controller is mounted: fields are device, mount point, type, options.
+fn mount_point(mounts: &str) -> Option<&str> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (_, point) = (fields.next()?, fields.next()?);
+        let (kind, options) = (fields.next()?, fields.next()?);
+        let memory = options.split(',').any(|option| option == "memory");
+        (kind == "cgroup" && memory).then_some(point)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{membership, mount_point};
+
+    #[test]
+    fn the_group_is_found_among_others() {
+        let memberships = "9:name=systemd:/\n4:memory:/a/b\n3:cpuset:/\n0::/\n";
+        assert_eq!(membership(memberships), Some("/a/b"));
+        assert_eq!(membership("0::/user.slice\n"), None);
+    }
+
+    #[test]
+    fn the_mount_is_found_among_others() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n";
+        assert_eq!(mount_point(mounts), Some("/sys/fs/cgroup/memory"));
+        assert_eq!(mount_point("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"), None);
+    }
+}

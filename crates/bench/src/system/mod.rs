@@ -1,0 +1,17 @@
+//! What the machine says about a run: processor, memory, bytes moved, space taken.
+//!
+//! Linux only, through `/proc`, `/sys` and `getrusage`. A number that the system does not give is
+//! `None`, never zero.
+
+pub mod caches;
+pub mod device;
+pub mod machine;
+pub mod memory_limit;
+pub mod process;
+pub mod usage;
+
+pub use caches::{drop_caches, sync_file_system};
+pub use device::{Device, DeviceBytes};
+pub use memory_limit::MemoryLimit;
+pub use process::{Cpu, ProcessBytes};
+pub use usage::Usage;

@@ -1,0 +1,129 @@
+//! The summary of a run on a terminal: one row a workload, every column with its unit.
+
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+
+use crate::result::{PhaseResult, Verification};
+use crate::units::{bytes, short, thousands};
+
+const NONE: &str = "-";
+
+const LEGEND: &str = "\
+put: keys and values written by the client. W: bytes written for each of these, at the device (all its
+users) and by this process. fetched: bytes this process read from storage; R: for each byte that the
+client read. S: blocks on disk for each live byte. RSS, with cache: the most memory, without and with
+the page cache. wrong: values that were not right, and records that were lost.";
+
+/// Speed of every phase.
+pub fn speed(results: &[PhaseResult]) -> String {
+    let mut table = table(&[
+        "workload",
+        "operations",
+        "op/s",
+        "op/s settled",
+        "p50 us",
+        "p99 us",
+        "p99.9 us",
+        "max ms",
+        "CPU us/op",
+        "harness",
+    ]);
+    for result in results {
+        table.add_row([
+            result.workload.clone(),
+            thousands(result.speed.operations as f64),
+            thousands(result.per_second()),
+            thousands(result.settled_per_second()),
+            short(result.latency.p50_us),
+            short(result.latency.p99_us),
+            short(result.latency.p999_us),
+            short(result.latency.max_us / 1000.0),
+            short(result.cpu_us_per_operation()),
+            format!("{:.1}%", result.harness_share() * 100.0),
+        ]);
+    }
+    align(table)
+}
+
+/// Cost of every phase: bytes, space, memory.
+pub fn cost(results: &[PhaseResult]) -> String {
+    let mut table = table(&[
+        "workload",
+        "put",
+        "W device",
+        "W process",
+        "fetched",
+        "R process",
+        "on disk",
+        "S end",
+        "S peak",
+        "RSS",
+        "with cache",
+        "open ms",
+        "wrong",
+    ]);
+    let ratio = |ratio: Option<f64>| ratio.map_or(NONE.to_owned(), |ratio| format!("{ratio:.2}"));
+    let size = |size: Option<u64>| size.map_or(NONE.to_owned(), bytes);
+    for result in results {
+        let written = (result.user.written > 0).then_some(result.user.written);
+        table.add_row([
+            result.workload.clone(),
+            size(written),
+            ratio(result.device_write_amplification()),
+            ratio(result.process_write_amplification()),
+            size(result.cost.process.map(|process| process.fetched)),
+            ratio(result.process_read_amplification()),
+            bytes(result.space.end.allocated),
+            ratio(result.space_amplification()),
+            ratio(result.peak_space_amplification()),
+            size(result.cost.peak_resident),
+            size(result.cost.peak_limited),
+            result.conditions.open_seconds.map_or(NONE.to_owned(), |open| short(open * 1e3)),
+            thousands(result.problems() as f64),
+        ]);
+    }
+    format!("{}\n{LEGEND}", align(table))
+}
+
+/// What was wrong, one line each; empty if nothing was.
+pub fn problems(results: &[PhaseResult]) -> Vec<String> {
+    results
+        .iter()
+        .filter(|result| result.problems() > 0)
+        .map(|result| {
+            let first = result.checks.first_problem.as_deref().unwrap_or("unknown");
+            format!("WRONG: {}: {} problems, first: {first}", result.workload, result.problems())
+        })
+        .collect()
+}
+
+/// The check of the whole store, in a line.
+pub fn verification(found: &Verification) -> String {
+    let checked = format!(
+        "{} records read, {} compared with the last write, {:.1} s",
+        thousands(found.records as f64),
+        thousands(found.compared as f64),
+        found.seconds
+    );
+    match &found.first_problem {
+        None => format!("verified: {checked}"),
+        Some(first) => format!(
+            "WRONG: {} wrong, {} missing, {} unexpected; first: {first} ({checked})",
+            found.wrong, found.missing, found.unexpected
+        ),
+    }
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    table
+}
+
+fn align(mut table: Table) -> String {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.trim_fmt()
+}

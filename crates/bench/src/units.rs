@@ -1,0 +1,100 @@
+//! Numbers as people write and read them: `2M` records, `1KiB` values, `1.95 GiB` on disk.
+
+/// A count or a size: digits, then `k`, `M`, `G` (thousands) or `Ki`, `Mi`, `Gi` (1024s), then an
+/// optional `B`; case does not matter, underscores in the digits are ignored.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let malformed = || format!("\"{text}\" is not a number such as 2000, 2M, 100B or 1GiB");
+    let lower = text.trim().to_ascii_lowercase().replace('_', "");
+    let end = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let (digits, unit) = lower.split_at(end);
+    let scale = match unit.trim_start().trim_end_matches('b') {
+        "" => 1,
+        "k" => 1_000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        "ki" => 1 << 10,
+        "mi" => 1 << 20,
+        "gi" => 1 << 30,
+        _ => return Err(malformed()),
+    };
+    if let Ok(whole) = digits.parse::<u64>() {
+        return whole.checked_mul(scale).ok_or_else(malformed);
+    }
+    let number: f64 = digits.parse().map_err(|_| malformed())?;
+    Ok((number * scale as f64).round() as u64)
+}
+
+/// Bytes with a binary unit and three significant digits.
+pub fn bytes(bytes: u64) -> String {
+    let mut number = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if number < 1000.0 {
+            return format!("{} {unit}", significant(number, unit == "B"));
+        }
+        number /= 1024.0;
+    }
+    format!("{} TiB", significant(number, false))
+}
+
+/// A whole number with its thousands apart: 211,034.
+pub fn thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Three significant digits, as a person would write them: 0.12, 1.23, 12.3, 1,234.
+pub fn short(number: f64) -> String {
+    if number < 1000.0 { significant(number, false) } else { thousands(number) }
+}
+
+fn significant(number: f64, whole: bool) -> String {
+    match number {
+        _ if whole => format!("{number:.0}"),
+        n if n < 10.0 => format!("{n:.2}"),
+        n if n < 100.0 => format!("{n:.1}"),
+        n => format!("{n:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{bytes, parse, short, thousands};
+
+    #[test]
+    fn people_write_numbers_in_many_ways() {
+        for (text, number) in [
+            ("2000000", 2_000_000),
+            ("2_000_000", 2_000_000),
+            ("2M", 2_000_000),
+            ("10k", 10_000),
+            ("100B", 100),
+            ("1KiB", 1024),
+            ("1.5GiB", 3 << 29),
+            ("1gib", 1 << 30),
+        ] {
+            assert_eq!(parse(text), Ok(number), "{text}");
+        }
+        for text in ["", "x", "1 Pib", "-1", "1.2.3", "99999999999G"] {
+            assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn people_read_numbers_in_few() {
+        assert_eq!(bytes(100), "100 B");
+        assert_eq!(bytes(2_096_000_000), "1.95 GiB");
+        assert_eq!(thousands(211_034.4), "211,034");
+        assert_eq!(thousands(999.0), "999");
+        assert_eq!(
+            (short(0.125), short(12.34), short(1234.0)),
+            ("0.12".into(), "12.3".into(), "1,234".into())
+        );
+    }
+}

@@ -1,0 +1,313 @@
+//! What is asked of an engine: a table of workloads, one entry each, and named lists of them.
+//!
+//! Workloads run one after another on the same store. Sizes are shares of the number of records,
+//! so that an entry means the same at every scale. Sources:
+//!
+//! - `load`, `ycsb-*`: Cooper et al. (SoCC 2010) and the files `workloads/workload[a-f]` of YCSB.
+//!   YCSB updates one of ten fields; a key-value store has no fields, so the whole value is
+//!   written.
+//! - `hashkv-p*`: Chan et al., "HashKV" (ATC 2018), section 4.2: a load, then three phases that each
+//!   update as many records as there are, Zipfian 0.99 (values of 992 bytes there).
+//! - `fillrandom`, `readrandom*`: RocksDB's `db_bench`, which draws keys with replacement, so that
+//!   63.2% of the records exist after a fill.
+
+use crate::distribution::Distribution;
+use crate::error::{BenchError, Result};
+
+/// What one operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// Reads a record that exists.
+    Read,
+    /// Replaces a record.
+    Update,
+    /// Adds a record that did not exist.
+    Insert,
+    /// Reads consecutive records.
+    Scan,
+    /// Reads a record, then replaces it.
+    ReadModifyWrite,
+    /// Removes a record.
+    Delete,
+}
+
+impl Action {
+    /// Every action, in the order of declaration.
+    pub const ALL: [Self; 6] =
+        [Self::Read, Self::Update, Self::Insert, Self::Scan, Self::ReadModifyWrite, Self::Delete];
+
+    /// The name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Scan => "scan",
+            Self::ReadModifyWrite => "read-modify-write",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// The store that a workload finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// An empty one: what was there is deleted.
+    Empty,
+    /// The one that the workload before left, as it left it.
+    AsLeft,
+    /// The one that the workload before left, opened anew, with the system's caches dropped.
+    Cold,
+}
+
+/// How many records a scan asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScanLength {
+    /// Always so many.
+    Fixed(usize),
+    /// Uniform from 1 up to and including so many.
+    UpTo(usize),
+}
+
+/// One entry of the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workload {
+    /// Name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// Actions with their shares in percent; the shares add up to 100.
+    pub mix: &'static [(Action, u8)],
+    /// How reads, updates, deletes and scan starts choose a record.
+    pub distribution: Distribution,
+    /// The store that it finds.
+    pub begin: Begin,
+    /// Measured operations, as a share of the records.
+    pub operations: f64,
+    /// Operations before the measurement, as a share of the records.
+    pub warm_up: f64,
+    /// Records asked for by a scan.
+    pub scan: ScanLength,
+}
+
+const READ_ONLY: &[(Action, u8)] = &[(Action::Read, 100)];
+const UPDATE_ONLY: &[(Action, u8)] = &[(Action::Update, 100)];
+const SCAN_ONLY: &[(Action, u8)] = &[(Action::Scan, 100)];
+
+/// A workload that reads what is there, the base of most entries.
+const BASE: Workload = Workload {
+    name: "",
+    about: "",
+    mix: READ_ONLY,
+    distribution: Distribution::Uniform,
+    begin: Begin::AsLeft,
+    operations: 0.5,
+    warm_up: 0.0,
+    scan: ScanLength::Fixed(100),
+};
+
+const LOAD: Workload = Workload {
+    name: "load",
+    about: "insert every record once, in random key order, into an empty store",
+    mix: &[(Action::Insert, 100)],
+    begin: Begin::Empty,
+    operations: 1.0,
+    ..BASE
+};
+
+/// An update phase of HashKV's section 4.2: as many updates as records, Zipfian 0.99.
+const HASHKV_UPDATE: Workload = Workload {
+    mix: UPDATE_ONLY,
+    distribution: Distribution::Zipfian,
+    operations: 1.0,
+    about: "HashKV P1-P3: as many updates as records, Zipfian 0.99",
+    ..BASE
+};
+
+const YCSB: Workload =
+    Workload { distribution: Distribution::Zipfian, scan: ScanLength::UpTo(100), ..BASE };
+
+/// Every workload.
+pub const WORKLOADS: &[Workload] = &[
+    LOAD,
+    Workload {
+        name: "fillrandom",
+        about: "db_bench: put uniform keys with replacement into an empty store",
+        mix: UPDATE_ONLY,
+        begin: Begin::Empty,
+        operations: 1.0,
+        ..BASE
+    },
+    Workload {
+        name: "readrandom",
+        about: "read uniform records after a warm-up of half as many reads as records",
+        warm_up: 0.5,
+        ..BASE
+    },
+    Workload {
+        name: "readrandom-cold",
+        about: "read uniform records (5% of them) of a store just opened, caches dropped",
+        begin: Begin::Cold,
+        operations: 0.05,
+        ..BASE
+    },
+    Workload {
+        name: "update",
+        about: "replace uniform records, as many as there are",
+        mix: UPDATE_ONLY,
+        operations: 1.0,
+        ..BASE
+    },
+    Workload {
+        name: "scan-100",
+        about: "scan 100 records from a uniform start, each with its value",
+        mix: SCAN_ONLY,
+        operations: 0.01,
+        warm_up: 0.001,
+        ..BASE
+    },
+    Workload {
+        name: "scan-100-cold",
+        about: "scan 100 records of a store just opened, caches dropped",
+        mix: SCAN_ONLY,
+        begin: Begin::Cold,
+        operations: 0.001,
+        ..BASE
+    },
+    Workload {
+        name: "churn",
+        about: "half updates, half deletes, uniform, as many as there are records",
+        mix: &[(Action::Update, 50), (Action::Delete, 50)],
+        operations: 1.0,
+        ..BASE
+    },
+    Workload {
+        name: "ycsb-a",
+        about: "YCSB A: 50% reads, 50% updates, Zipfian",
+        mix: &[(Action::Read, 50), (Action::Update, 50)],
+        ..YCSB
+    },
+    Workload {
+        name: "ycsb-b",
+        about: "YCSB B: 95% reads, 5% updates, Zipfian",
+        mix: &[(Action::Read, 95), (Action::Update, 5)],
+        ..YCSB
+    },
+    Workload { name: "ycsb-c", about: "YCSB C: reads, Zipfian", ..YCSB },
+    Workload {
+        name: "ycsb-d",
+        about: "YCSB D: 95% reads of the latest, 5% inserts",
+        mix: &[(Action::Read, 95), (Action::Insert, 5)],
+        distribution: Distribution::Latest,
+        ..YCSB
+    },
+    Workload {
+        name: "ycsb-e",
+        about: "YCSB E: 95% scans of 1 to 100 records, Zipfian starts, 5% inserts",
+        mix: &[(Action::Scan, 95), (Action::Insert, 5)],
+        operations: 0.02,
+        ..YCSB
+    },
+    Workload {
+        name: "ycsb-f",
+        about: "YCSB F: 50% reads, 50% read-modify-writes, Zipfian",
+        mix: &[(Action::Read, 50), (Action::ReadModifyWrite, 50)],
+        ..YCSB
+    },
+    Workload { name: "hashkv-p0", about: "HashKV P0: the load", ..LOAD },
+    Workload { name: "hashkv-p1", ..HASHKV_UPDATE },
+    Workload { name: "hashkv-p2", ..HASHKV_UPDATE },
+    Workload { name: "hashkv-p3", ..HASHKV_UPDATE },
+];
+
+/// Lists of workloads with a name of their own, run in this order.
+pub const SUITES: &[(&str, &[&str])] = &[
+    ("basic", &["load", "readrandom", "readrandom-cold", "update", "scan-100"]),
+    // The order that YCSB's documentation asks for: D and E insert, so E gets a load of its own.
+    ("ycsb", &["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d", "load", "ycsb-e"]),
+    ("hashkv", &["hashkv-p0", "hashkv-p1", "hashkv-p2", "hashkv-p3"]),
+];
+
+impl Workload {
+    /// The share of `action`, in percent.
+    pub fn share(&self, action: Action) -> u8 {
+        self.mix.iter().filter(|(of, _)| *of == action).map(|(_, share)| share).sum()
+    }
+
+    /// Whether every record is inserted once, in the order of their numbers.
+    pub fn is_load(&self) -> bool {
+        self.begin == Begin::Empty && self.share(Action::Insert) == 100
+    }
+
+    /// Whether it may leave records that do not exist, so that a read may rightly find nothing.
+    pub fn leaves_holes(&self) -> bool {
+        self.share(Action::Delete) > 0 || (self.begin == Begin::Empty && !self.is_load())
+    }
+}
+
+/// The workloads that `names` stand for, suites expanded; starts with a load if they need one.
+pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Workload>> {
+    let mut selected = Vec::new();
+    for name in names.iter().map(AsRef::as_ref) {
+        let suite = SUITES.iter().find(|(suite, _)| *suite == name);
+        for name in suite.map_or(&[name][..], |(_, members)| members) {
+            selected.push(find(name)?);
+        }
+    }
+    if selected.first().is_some_and(|first| first.begin != Begin::Empty) {
+        selected.insert(0, LOAD);
+    }
+    Ok(selected)
+}
+
+fn find(name: &str) -> Result<Workload> {
+    WORKLOADS.iter().find(|workload| workload.name == name).cloned().ok_or_else(|| {
+        let known: Vec<_> = SUITES
+            .iter()
+            .map(|(suite, _)| *suite)
+            .chain(WORKLOADS.iter().map(|workload| workload.name))
+            .collect();
+        BenchError::Usage(format!("no workload is called \"{name}\"; known: {}", known.join(", ")))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Action, SUITES, WORKLOADS, select};
+
+    #[test]
+    fn every_entry_is_whole() {
+        let mut names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        names.extend(SUITES.iter().map(|(suite, _)| *suite));
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "names are unique");
+        for workload in WORKLOADS {
+            let shares: u32 = workload.mix.iter().map(|(_, share)| u32::from(*share)).sum();
+            assert_eq!(shares, 100, "{}", workload.name);
+            assert!(!workload.about.is_empty() && workload.operations > 0.0);
+        }
+    }
+
+    /// The oracle replays writes; the operations of a mix with inserts depend on other threads.
+    #[test]
+    fn no_entry_mixes_inserts_with_other_writes() {
+        for workload in WORKLOADS.iter().filter(|workload| workload.share(Action::Insert) > 0) {
+            for write in [Action::Update, Action::Delete, Action::ReadModifyWrite] {
+                assert_eq!(workload.share(write), 0, "{}", workload.name);
+            }
+        }
+    }
+
+    #[test]
+    fn lists_expand_and_begin_with_a_load() {
+        let names = |list: &[&str]| -> Vec<_> {
+            select(list).unwrap().iter().map(|workload| workload.name).collect()
+        };
+        assert_eq!(names(&["ycsb-c"]), ["load", "ycsb-c"]);
+        assert_eq!(names(&["hashkv"]), ["hashkv-p0", "hashkv-p1", "hashkv-p2", "hashkv-p3"]);
+        for (suite, members) in SUITES {
+            assert_eq!(names(&[suite]), *members);
+        }
+        assert!(select(&["nonsense"]).unwrap_err().to_string().contains("ycsb-a"));
+    }
+}

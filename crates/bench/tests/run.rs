@@ -1,0 +1,259 @@
+//! Whole runs on an engine in memory: all workloads pass on a right one, and each kind of wrong one
+//! is found out.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use cleavedb_bench::config::Config;
+use cleavedb_bench::engine::VisitPair;
+use cleavedb_bench::null::harness_cost;
+use cleavedb_bench::observer::Silent;
+use cleavedb_bench::result::{Line, Verification};
+use cleavedb_bench::scratch::Scratch;
+use cleavedb_bench::workload::{WORKLOADS, select};
+use cleavedb_bench::{BenchError, Engine, Opener, PhaseResult, Result, Session};
+
+/// What an engine does wrong, once in a hundred operations of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// A put is acknowledged and forgotten.
+    LosesPuts,
+    /// A delete is acknowledged and forgotten.
+    LosesDeletes,
+    /// A read returns the value with one bit changed.
+    FlipsBits,
+    /// A read returns another key's value.
+    MixesKeys,
+    /// A scan leaves out a record.
+    SkipsInScans,
+    /// A put fails.
+    Fails,
+    /// A put panics.
+    Panics,
+}
+
+type Map = Arc<RwLock<BTreeMap<Vec<u8>, Vec<u8>>>>;
+
+/// Keeps its map when it is closed, as a disk would.
+struct Memory {
+    map: Map,
+    fault: Fault,
+    operations: AtomicU64,
+}
+
+struct MemoryOpener {
+    fault: Fault,
+    stored: RwLock<Option<(PathBuf, Map)>>,
+}
+
+impl MemoryOpener {
+    fn new(fault: Fault) -> Self {
+        Self { fault, stored: RwLock::new(None) }
+    }
+}
+
+impl Opener for MemoryOpener {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    /// The same map again, unless the directory was emptied meanwhile.
+    fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
+        let marker = directory.join("stored");
+        let mut stored = self.stored.write().unwrap();
+        if !marker.exists() {
+            *stored = None;
+            std::fs::write(&marker, "").map_err(BenchError::io("write", &marker))?;
+        }
+        let (_, map) = stored.get_or_insert_with(|| (directory.to_owned(), Map::default()));
+        let (map, operations) = (map.clone(), AtomicU64::new(0));
+        Ok(Box::new(Memory { map, fault: self.fault, operations }))
+    }
+}
+
+impl Memory {
+    fn goes_wrong(&self, fault: Fault) -> bool {
+        self.fault == fault && self.operations.fetch_add(1, Ordering::Relaxed) % 100 == 99
+    }
+}
+
+impl Engine for Memory {
+    fn name(&self) -> &str {
+        "memory"
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        if self.goes_wrong(Fault::Fails) {
+            return Err(BenchError::engine("memory", "put", "out of luck"));
+        }
+        assert!(!self.goes_wrong(Fault::Panics), "an engine's assertion");
+        if !self.goes_wrong(Fault::LosesPuts) {
+            self.map.write().unwrap().insert(key.to_vec(), value.to_vec());
+        }
+        Ok(())
+    }
+
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let map = self.map.read().unwrap();
+        let Some(value) = map.get(key) else { return Ok(false) };
+        if self.goes_wrong(Fault::FlipsBits) {
+            let mut value = value.clone();
+            *value.last_mut().unwrap() ^= 1;
+            visit(&value);
+        } else if self.goes_wrong(Fault::MixesKeys) {
+            visit(map.values().next().unwrap());
+        } else {
+            visit(value);
+        }
+        Ok(true)
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        if !self.goes_wrong(Fault::LosesDeletes) {
+            self.map.write().unwrap().remove(key);
+        }
+        Ok(())
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
+        let map = self.map.read().unwrap();
+        let range = map.range::<[u8], _>((Bound::Included(from), Bound::Unbounded));
+        let kept = range.filter(|_| !self.goes_wrong(Fault::SkipsInScans));
+        Ok(kept.take(limit).map(|(key, value)| visit(key, value)).count())
+    }
+
+    fn settle(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn describe(&self) -> Vec<(String, String)> {
+        vec![("map".into(), "BTreeMap".into())]
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn config(threads: u32) -> Config {
+    Config {
+        records: 3000,
+        value_size: 50,
+        threads,
+        seed: 7,
+        operations: None,
+        duration: None,
+        warm_up: true,
+    }
+}
+
+fn run(fault: Fault, config: &Config, names: &[&str]) -> Result<(Vec<PhaseResult>, Verification)> {
+    let directory = tempfile::tempdir().unwrap();
+    let scratch = Scratch::claim(&directory.path().join("bench"))?;
+    let opener = MemoryOpener::new(fault);
+    let mut session = Session::new(&opener, &scratch, config.clone(), None, &Silent)?;
+    let workloads = select(names)?;
+    let results: Result<Vec<_>> = workloads.iter().map(|entry| session.run(entry)).collect();
+    let results = results?;
+    let verification = session.verify()?;
+    session.close()?;
+    Ok((results, verification))
+}
+
+#[test]
+fn a_right_engine_passes_every_workload() {
+    for threads in [1, 3] {
+        for entry in WORKLOADS {
+            let names = ["load", "update", entry.name, "ycsb-a"];
+            let (results, found) = run(Fault::None, &config(threads), &names).unwrap();
+            let problems: u64 = results.iter().map(PhaseResult::problems).sum();
+            assert_eq!(problems, 0, "{}, {threads} threads", entry.name);
+            assert!(found.passed() && found.compared > 0, "{}: {found:?}", entry.name);
+        }
+    }
+}
+
+#[test]
+fn counts_are_those_of_the_workload() {
+    let (results, found) = run(Fault::None, &config(2), &["load", "ycsb-d", "ycsb-f"]).unwrap();
+    let [load, latest, modify] = &results[..] else { panic!("three phases") };
+    assert_eq!(load.speed.operations, 3000);
+    assert_eq!((load.user.written, load.user.live), (3000 * 74, Some(3000 * 74)));
+    let inserted = latest.latency_by_action["insert"].count;
+    assert_eq!(latest.latency.count, 1500);
+    assert_eq!(found.records, 3000 + inserted);
+    let modified = modify.latency_by_action["read-modify-write"].count;
+    assert_eq!(modify.user.written, modified * 74);
+    assert_eq!(modify.user.read, 1500 * 74);
+}
+
+#[test]
+fn every_fault_is_found_out() {
+    for (fault, names) in [
+        (Fault::LosesPuts, &["load"][..]),
+        (Fault::LosesPuts, &["load", "update"]),
+        (Fault::LosesDeletes, &["load", "churn"]),
+        (Fault::FlipsBits, &["load", "readrandom"]),
+        (Fault::MixesKeys, &["load", "readrandom"]),
+        (Fault::SkipsInScans, &["load"]),
+    ] {
+        let (results, found) = run(fault, &config(1), names).unwrap();
+        let seen = results.iter().any(|result| result.problems() > 0);
+        assert!(seen || !found.passed(), "{fault:?} in {names:?}");
+        let first = results.iter().find_map(|result| result.checks.first_problem.clone());
+        assert!(first.or(found.first_problem).is_some_and(|words| words.contains("user")));
+    }
+}
+
+/// A value that was right once is wrong now, though its bytes are those of its key.
+#[test]
+fn an_old_value_is_not_the_last_one() {
+    let (results, found) =
+        run(Fault::LosesPuts, &config(1), &["load", "update", "update"]).unwrap();
+    assert!(results.iter().all(|result| result.checks.wrong_values == 0));
+    assert!(found.wrong > 0 && found.missing > 0, "{found:?}");
+}
+
+#[test]
+fn a_failing_engine_ends_the_run_with_its_own_words() {
+    for threads in [1, 4] {
+        let failed = run(Fault::Fails, &config(threads), &["load"]).unwrap_err();
+        assert!(failed.to_string().contains("out of luck"), "{failed}");
+        let panicked = run(Fault::Panics, &config(threads), &["load"]).unwrap_err();
+        assert!(panicked.to_string().contains("an engine's assertion"), "{panicked}");
+    }
+}
+
+#[test]
+fn time_and_counts_end_a_workload_but_never_a_load() {
+    let duration = Some(std::time::Duration::from_millis(50));
+    let timed = Config { duration, ..config(2) };
+    let (results, found) = run(Fault::None, &timed, &["load", "update"]).unwrap();
+    assert_eq!(results[0].speed.operations, 3000);
+    assert!(results[1].speed.running_seconds >= 0.05 && found.passed());
+    let counted = Config { operations: Some(77), ..config(2) };
+    let (results, _) = run(Fault::None, &counted, &["load", "update"]).unwrap();
+    assert_eq!((results[0].speed.operations, results[1].speed.operations), (3000, 77));
+}
+
+#[test]
+fn a_result_survives_its_json() {
+    let (results, _) = run(Fault::None, &config(1), &["load"]).unwrap();
+    let line = Line::Phase(Box::new(results[0].clone()));
+    let json = serde_json::to_string(&line).unwrap();
+    assert!(json.starts_with(r#"{"kind":"phase","engine":"memory""#), "{json}");
+    let back: Line = serde_json::from_str(&json).unwrap();
+    assert_eq!(serde_json::to_string(&back).unwrap(), json);
+}
+
+#[test]
+fn the_harness_costs_little() {
+    let load = select(&["load"]).unwrap().pop().unwrap();
+    let cost = harness_cost(&load, &Config { value_size: 1024, ..config(1) }).unwrap();
+    // Far above what an idle machine needs: this one may be busy, and this build unoptimised.
+    assert!(cost.as_nanos() < 20_000, "{cost:?}");
+}

@@ -1,0 +1,242 @@
+//! Flush: the oldest full MemTable becomes a run of level 0.
+//!
+//! Order (invariant 3): the log through the MemTable's end is synced, because the run will point into
+//! it and because replay will never read it again; then the tables; then the directory; then one edit
+//! publishes run, live bytes and replay head.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_index::{Entry, Retention, RunPosition, TableBuilder, TableMeta};
+use cleavedb_storage::{Access, FileKind};
+use cleavedb_values::{LedgerEdit, victim};
+
+use crate::engine::Engine;
+use crate::manifest::{Edit, LiveFiles, ReplayHead};
+use crate::state::{MemSlot, ReadState, Sealed};
+
+use super::JobKind;
+
+/// Tables written from sorted entries, cut at the table length.
+pub(crate) struct RunWriter<'a> {
+    engine: &'a Engine,
+    builder: Option<TableBuilder>,
+    last_key: Vec<u8>,
+    pub(crate) numbers: Vec<FileNumber>,
+    pub(crate) tables: Vec<TableMeta>,
+}
+
+impl<'a> RunWriter<'a> {
+    pub(crate) fn new(engine: &'a Engine) -> Self {
+        Self {
+            engine,
+            builder: None,
+            last_key: Vec::new(),
+            numbers: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Adds an entry; versions of one key never part.
+    pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        let full = self
+            .builder
+            .as_ref()
+            .is_some_and(|b| b.estimated_size() >= self.engine.options.table_bytes);
+        if full && self.last_key != entry.key {
+            self.cut()?;
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        match &mut self.builder {
+            Some(builder) => builder.add(entry),
+            none => {
+                let engine = self.engine;
+                let (number, file) = engine.create_file(FileKind::Table, Access::Random)?;
+                self.numbers.push(number);
+                let identity = engine.tables.identity(number);
+                let options = engine.table_options();
+                none.insert(TableBuilder::new(file, identity, number, &options)?).add(entry)
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            self.tables.push(builder.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Ends the last table; all tables are synced.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.cut()
+    }
+
+    /// Bytes written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.size).sum()
+    }
+}
+
+impl Engine {
+    /// Flushes the oldest full MemTable, if there is one and nobody else does.
+    pub(super) fn run_flush(&self) -> Result<bool> {
+        let (slot, sealed) = {
+            let mut state = self.jobs.lock();
+            let oldest = self.state.load().oldest_sealed();
+            let Some((slot, sealed)) = oldest.filter(|_| !state.flushing) else {
+                return Ok(false);
+            };
+            self.poison.check()?;
+            state.flushing = true;
+            (slot, sealed)
+        };
+        let result = self.flush(&slot, sealed);
+        self.jobs.finish(&result, |state| state.flushing = false);
+        if result.is_ok() {
+            self.update_pressure();
+            self.jobs.kick(JobKind::Compact);
+        }
+        result.map(|()| true)
+    }
+
+    fn flush(&self, slot: &Arc<MemSlot>, sealed: Sealed) -> Result<()> {
+        // Commits that were numbered before the table was sealed may still be inserting.
+        while self.commit.visible() < sealed.last_seq {
+            std::thread::yield_now();
+        }
+        let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
+        self.commit.sync_to(sealed.end)?;
+        let mut writer = RunWriter::new(self);
+        let written = self.write_run(slot, &snapshots, &mut writer);
+        let born = match written.and_then(|born| writer.finish().map(|()| born)) {
+            Ok(born) => born,
+            Err(e) => {
+                self.discard(FileKind::Table, &writer.numbers);
+                return Err(self.failed_write(e));
+            }
+        };
+        self.sync_dir()?;
+        self.install_flush(slot, sealed, &writer, born)
+    }
+
+    /// Writes what somebody can still see; returns the bytes of records pointed to, by file.
+    fn write_run(
+        &self,
+        slot: &MemSlot,
+        snapshots: &[SeqNo],
+        writer: &mut RunWriter<'_>,
+    ) -> Result<BTreeMap<FileNumber, u64>> {
+        let mut born = BTreeMap::new();
+        let mut retention = Retention::new(snapshots);
+        let mut last_key: Option<&[u8]> = None;
+        slot.table.for_each_sorted(|entry| {
+            if last_key != Some(entry.key) {
+                retention.begin_key();
+                last_key = Some(entry.key);
+            }
+            if !retention.keep(entry.seq) {
+                return Ok(());
+            }
+            if entry.kind == EntryKind::Pointer {
+                let pointer = ValuePointer::decode(entry.value)?;
+                *born.entry(pointer.file).or_default() += u64::from(pointer.len);
+            }
+            writer.add(entry)
+        })?;
+        Ok(born)
+    }
+
+    fn install_flush(
+        &self,
+        slot: &Arc<MemSlot>,
+        sealed: Sealed,
+        writer: &RunWriter<'_>,
+        born: BTreeMap<FileNumber, u64>,
+    ) -> Result<()> {
+        let mut manifest = self.manifest.lock();
+        let epoch = manifest.live().epoch + 1;
+        let mut edit = Edit { epoch: Some(epoch), ..Edit::default() };
+        edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
+        edit.ledger = born.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
+        self.advance_head(manifest.live(), sealed.end, &mut edit);
+        self.commit_edit(&mut manifest, &edit)?;
+        let version = manifest.live().version.clone();
+        self.swap_state(|state| ReadState {
+            memtables: without(&state.memtables, slot),
+            version: version.clone(),
+            segments: state.segments.clone(),
+        });
+        self.drop_dead_files(&mut manifest)?;
+        drop(manifest);
+        self.counters.flushes.add(1);
+        self.counters.flush_written.add(writer.bytes());
+        Ok(())
+    }
+
+    /// Moves the replay head to `position`: log files that end below are sealed in the ledger.
+    fn advance_head(&self, live: &LiveFiles, position: u64, edit: &mut Edit) {
+        let mut files = self.jobs.log_files.lock();
+        // The last file begun at or below the position holds it.
+        let holder = files.iter().rposition(|(_, file)| file.base <= position);
+        if let Some(holder) = holder {
+            for (number, file) in files.drain(..holder) {
+                let end = file.end().expect("a log file with a successor has ended");
+                edit.ledger.push(LedgerEdit::Seal(number, file.base, end - file.base));
+            }
+            let (file, log) = (files[0].0, &files[0].1);
+            edit.head = Some(ReplayHead { file, base: log.base, position });
+        } else {
+            edit.head = live.head;
+        }
+    }
+
+    /// Drops value files in which nothing lives and which replay does not need. What killed their
+    /// records is in tables, so it is durable.
+    pub(super) fn drop_dead_files(&self, manifest: &mut crate::manifest::Manifest) -> Result<()> {
+        let live = manifest.live();
+        let dead = victim::dead_files(&live.ledger, live.head_file());
+        if dead.is_empty() {
+            return Ok(());
+        }
+        let ledger = dead.iter().map(|number| LedgerEdit::Remove(*number)).collect();
+        let kinds: Vec<_> =
+            dead.iter().filter_map(|n| Some((*n, live.ledger.get(*n)?.kind))).collect();
+        self.commit_edit(manifest, &Edit { ledger, ..Edit::default() })?;
+        self.retire_segments(&kinds);
+        Ok(())
+    }
+
+    /// Takes dropped value files out of the picture; their files go with the last reader.
+    pub(super) fn retire_segments(&self, files: &[(FileNumber, FileKind)]) {
+        let numbers: Vec<FileNumber> = files.iter().map(|(number, _)| *number).collect();
+        let state = self.state.load_full();
+        for (number, kind) in files {
+            match state.segments.get(*number) {
+                Some(segment) => segment.mark_obsolete(),
+                // Nobody reads values from this log; it goes at once.
+                None => self.reaper.bury(cleavedb_storage::Name::numbered(*kind, *number)),
+            }
+        }
+        self.swap_state(|state| ReadState {
+            memtables: state.memtables.clone(),
+            version: state.version.clone(),
+            segments: Arc::new(state.segments.with(&[], &numbers)),
+        });
+    }
+
+    /// A background write that failed: want of space is tried again later, anything else ends writing.
+    pub(super) fn failed_write(&self, error: cleavedb_base::Error) -> cleavedb_base::Error {
+        use cleavedb_base::ErrorKind::{Closed, Corruption, NoSpace};
+        match error.kind() {
+            NoSpace | Closed | Corruption => error,
+            _ => self.poison.set(error),
+        }
+    }
+}
+
+fn without(memtables: &[Arc<MemSlot>], slot: &Arc<MemSlot>) -> Vec<Arc<MemSlot>> {
+    memtables.iter().filter(|other| !Arc::ptr_eq(other, slot)).cloned().collect()
+}

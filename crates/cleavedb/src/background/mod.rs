@@ -1,0 +1,246 @@
+//! Background jobs: who may run next, and the threads that run them.
+//!
+//! Each kind of job is prepare (locked, decides from a picture), run (unlocked, writes new files) and
+//! finish (locked, one manifest edit). What may run next is decided in one place, [`Engine::run_one`];
+//! threads call it in production, `Db::step` and waiting writers call it when there are no threads, so
+//! a test can replay any schedule.
+
+mod collection;
+mod compaction;
+mod flush;
+mod threads;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_index::compaction::Constraints;
+use cleavedb_storage::log::LogFile;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+pub(crate) use threads::Threads;
+
+use crate::engine::Engine;
+use crate::metrics::StallCause;
+use crate::options::Background;
+use crate::throttle::Pressure;
+
+/// How long a job that failed for want of space waits before it is tried again.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Kinds of jobs, in the order in which they are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum JobKind {
+    /// Write the oldest full MemTable to level 0.
+    Flush,
+    /// Create the next log file ahead.
+    Spare,
+    /// Merge or move tables.
+    Compact,
+    /// Collect value files.
+    Collect,
+    /// Remove files that nobody can reach.
+    Reap,
+}
+
+impl JobKind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Reap];
+}
+
+/// What is under way.
+#[derive(Default)]
+pub(crate) struct JobState {
+    flushing: bool,
+    sparing: bool,
+    /// Tables that compactions read, and the epoch at which a running collection fixed its inputs:
+    /// its run of new pointers will enter level 0 there, so younger runs must stay above.
+    constraints: Constraints,
+    compactions: usize,
+    /// Serial number of the last write-back run, so that a younger one of the same epoch lies above.
+    write_backs: u32,
+    /// Collect although the space goal is met: how many files are still to go.
+    forced: Option<FileNumber>,
+    /// Counts finished jobs; whoever waits for progress watches it.
+    finished: u64,
+    last_error: Option<Error>,
+}
+
+/// The jobs of one database.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    state: Mutex<JobState>,
+    /// Somebody should look for work.
+    work: Condvar,
+    /// Some job has finished.
+    progress: Condvar,
+    closing: AtomicBool,
+    seq_limit: AtomicU64,
+    /// Log files begun since the open, until a flush has passed them.
+    pub(crate) log_files: Mutex<Vec<(FileNumber, Arc<LogFile>)>>,
+}
+
+impl Jobs {
+    pub(crate) fn closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn seq_limit(&self) -> SeqNo {
+        self.seq_limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_seq_limit(&self, limit: SeqNo) {
+        self.seq_limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Wakes the threads that could run a job of this kind.
+    pub(crate) fn kick(&self, _kind: JobKind) {
+        drop(self.state.lock());
+        self.work.notify_all();
+    }
+
+    /// Tells everybody to stop: running jobs give up, waiting writers fail.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        drop(self.state.lock());
+        self.work.notify_all();
+        self.progress.notify_all();
+    }
+
+    pub(crate) fn last_error(&self) -> Option<Error> {
+        self.state.lock().last_error.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, JobState> {
+        self.state.lock()
+    }
+
+    /// A job has finished: `change` takes it off the list of what is under way.
+    fn finish(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        state.finished += 1;
+        match result {
+            Ok(()) => state.last_error = None,
+            Err(e) if e.kind() == ErrorKind::Closed => {}
+            Err(e) => state.last_error = Some(e.clone()),
+        }
+        drop(state);
+        self.work.notify_all();
+        self.progress.notify_all();
+    }
+}
+
+impl Engine {
+    /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran.
+    pub(crate) fn run_one(&self, kinds: &[JobKind]) -> Result<bool> {
+        for kind in kinds {
+            let ran = match kind {
+                JobKind::Flush => self.run_flush()?,
+                JobKind::Spare => self.run_spare()?,
+                JobKind::Compact => self.run_compaction()?,
+                JobKind::Collect => self.run_collection()?,
+                JobKind::Reap => self.run_reap(),
+            };
+            if ran {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn run_spare(&self) -> Result<bool> {
+        {
+            let mut state = self.jobs.lock();
+            if state.sparing || self.spare_log.lock().is_some() {
+                return Ok(false);
+            }
+            state.sparing = true;
+        }
+        let created = self.create_spare().map(|spare| *self.spare_log.lock() = Some(spare));
+        self.jobs.finish(&created, |state| state.sparing = false);
+        created.map(|()| true)
+    }
+
+    /// Removes files that no reader can reach any more. After a failure nothing is removed.
+    fn run_reap(&self) -> bool {
+        if self.reaper.is_empty() || self.poison.check().is_err() {
+            return false;
+        }
+        for name in self.reaper.take() {
+            // A file that cannot be removed now is an orphan, which the next open removes.
+            if self.storage.remove(&name).is_ok() {
+                self.counters.files_removed.add(1);
+            }
+        }
+        true
+    }
+
+    /// Waits until `done`, running jobs in this thread if there are no others.
+    pub(crate) fn wait_or_work(&self, done: impl Fn() -> bool) -> Result<()> {
+        if self.options.background == Background::Manual {
+            while !done() {
+                self.check_open()?;
+                if !self.run_one(&JobKind::ALL)? {
+                    let message = "no background job can make room; see the metrics for the cause";
+                    return Err(Error::new(ErrorKind::NoSpace, message));
+                }
+            }
+            return Ok(());
+        }
+        let mut state = self.jobs.lock();
+        while !done() {
+            self.check_open()?;
+            if let Some(error) = state.last_error.clone().filter(|e| e.kind() == ErrorKind::NoSpace)
+            {
+                return Err(error);
+            }
+            self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+        }
+        Ok(())
+    }
+
+    /// Works, or waits for the threads, until no job is due.
+    pub(crate) fn settle(&self) -> Result<()> {
+        if self.options.background == Background::Manual {
+            while self.run_one(&JobKind::ALL)? {}
+            return Ok(());
+        }
+        // The caller's thread is as good as any other; what others run, it waits for.
+        loop {
+            self.check_open()?;
+            if self.run_one(&JobKind::ALL)? {
+                continue;
+            }
+            let mut state = self.jobs.lock();
+            let idle = !state.flushing
+                && !state.sparing
+                && state.compactions == 0
+                && state.constraints.hold_above.is_none();
+            if idle {
+                return Ok(());
+            }
+            self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+        }
+    }
+
+    /// Recomputes how hard writers must be slowed down.
+    pub(crate) fn update_pressure(&self) {
+        let (level0, value_bytes, live) = {
+            let manifest = self.manifest.lock();
+            let live = manifest.live();
+            (live.version.level_bytes(0), live.ledger.sealed(), live.ledger.live())
+        };
+        let target = self.options.level0_bytes;
+        let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);
+        let allowed = self.space_goal().allowed(live);
+        let space = Pressure::of(
+            StallCause::Space,
+            value_bytes,
+            allowed + allowed / 10,
+            allowed + allowed / 2,
+        );
+        self.throttle.set(compaction.max(space));
+    }
+}

@@ -1,0 +1,118 @@
+//! The threads of an open database.
+//!
+//! One drains the log, since commits must never wait for the device while it could be writing; one
+//! flushes, since a flush that queues behind a compaction stops the writers; the others compact and
+//! collect.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cleavedb_base::{Error, Result};
+
+use super::{JobKind, RETRY_AFTER};
+use crate::engine::Engine;
+use crate::options::Background;
+
+/// How long the drain sleeps when there is not enough to write: a tenth of the time in which the
+/// fastest writer fills the window.
+const DRAIN_NAP: Duration = Duration::from_micros(500);
+
+/// Naps after which a drain that had nothing to do sleeps longer, and how long.
+const IDLE_NAPS: u32 = 200;
+const IDLE_NAP: Duration = Duration::from_millis(5);
+
+/// Threads of an open database, to be joined at close.
+#[derive(Default)]
+pub(crate) struct Threads {
+    handles: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts the threads that the options ask for.
+    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Self> {
+        let mut threads = Self::default();
+        let Background::Threads(workers) = engine.options.background else { return Ok(threads) };
+        threads.spawn(engine, "cleave-drain", drain)?;
+        let flush = [JobKind::Flush, JobKind::Spare, JobKind::Reap];
+        threads.spawn(engine, "cleave-flush", move |engine| work(engine, &flush))?;
+        for _ in 0..workers {
+            let kinds = [JobKind::Compact, JobKind::Collect];
+            threads.spawn(engine, "cleave-work", move |engine| work(engine, &kinds))?;
+        }
+        Ok(threads)
+    }
+
+    fn spawn(
+        &mut self,
+        engine: &Arc<Engine>,
+        name: &str,
+        body: impl FnOnce(&Engine) + Send + 'static,
+    ) -> Result<()> {
+        let engine = engine.clone();
+        let handle = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || body(&engine))
+            .map_err(|e| Error::io("start a background thread", e))?;
+        self.handles.push(handle);
+        Ok(())
+    }
+
+    /// Waits for all threads; the engine was told to close before.
+    pub(crate) fn join(&mut self) {
+        for handle in self.handles.drain(..) {
+            // A panic in a job has poisoned the database already; close goes on.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Poisons the database if its thread panics: a write must not be acknowledged by half an engine.
+struct PanicGuard<'a>(&'a Engine);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let message = "a background thread panicked; this is a bug, please report it";
+            self.0.poison.set(Error::corruption(message));
+            self.0.jobs.progress.notify_all();
+        }
+    }
+}
+
+fn drain(engine: &Engine) {
+    let _guard = PanicGuard(engine);
+    let mut idle = 0;
+    while !engine.jobs.closing() {
+        match engine.commit.drain() {
+            Ok(true) => idle = 0,
+            // A failure has poisoned the database; there is nothing to drain any more.
+            Ok(false) | Err(_) => {
+                idle += 1;
+                std::thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
+            }
+        }
+    }
+}
+
+fn work(engine: &Engine, kinds: &[JobKind]) {
+    let _guard = PanicGuard(engine);
+    while !engine.jobs.closing() {
+        match engine.run_one(kinds) {
+            Ok(true) => {}
+            Ok(false) => engine.wait_for_work(kinds, None),
+            Err(_) => engine.wait_for_work(kinds, Some(RETRY_AFTER)),
+        }
+    }
+}
+
+impl Engine {
+    /// Sleeps until somebody asks for work; after a failure at least for `pause`.
+    fn wait_for_work(&self, _kinds: &[JobKind], pause: Option<Duration>) {
+        let mut state = self.jobs.lock();
+        if self.jobs.closing() {
+            return;
+        }
+        self.jobs.work.wait_for(&mut state, pause.unwrap_or(Duration::from_millis(100)));
+    }
+}

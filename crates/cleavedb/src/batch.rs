@@ -1,0 +1,138 @@
+//! Operations that are written together or not at all.
+
+use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
+use cleavedb_base::{Error, ErrorKind, Result};
+
+/// One operation, borrowed from its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Op<'a> {
+    pub(crate) key: &'a [u8],
+    /// The value, or `None` for a delete.
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl Op<'_> {
+    /// Checks key and value against the stated limits.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        let value_len = self.value.map_or(0, <[u8]>::len);
+        if self.key.is_empty() || self.key.len() > KEY_LEN_MAX || value_len > VALUE_LEN_MAX {
+            return Err(refuse(self.key.len(), value_len));
+        }
+        Ok(())
+    }
+}
+
+/// Checks the length of a key that is looked up.
+#[inline]
+pub(crate) fn check_key(key: &[u8]) -> Result<()> {
+    Op { key, value: None }.check()
+}
+
+#[cold]
+fn refuse(key_len: usize, value_len: usize) -> Error {
+    let message = if key_len == 0 {
+        "a key must not be empty".to_owned()
+    } else if key_len > KEY_LEN_MAX {
+        format!("a key of {key_len} bytes is longer than the limit of {KEY_LEN_MAX}")
+    } else {
+        format!("a value of {value_len} bytes is longer than the limit of {VALUE_LEN_MAX}")
+    };
+    Error::new(ErrorKind::InvalidArgument, message)
+}
+
+/// A set of puts and deletes that [`crate::Db::write`] applies atomically, in the order given.
+///
+/// ```
+/// let mut batch = cleavedb::WriteBatch::new();
+/// batch.put(b"left", b"1")?.delete(b"right")?;
+/// assert_eq!(batch.len(), 2);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct WriteBatch {
+    bytes: Vec<u8>,
+    /// End of the key and, for a put, of the value of each operation in `bytes`.
+    ops: Vec<(usize, Option<usize>)>,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a put. Fails on an empty or oversize key, an oversize value, or a full batch (1,048,576
+    /// operations or 2 GiB); the batch is then unchanged.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<&mut Self> {
+        self.push(Op { key, value: Some(value) })
+    }
+
+    /// Adds a delete. Fails as [`WriteBatch::put`] does.
+    pub fn delete(&mut self, key: &[u8]) -> Result<&mut Self> {
+        self.push(Op { key, value: None })
+    }
+
+    fn push(&mut self, op: Op<'_>) -> Result<&mut Self> {
+        op.check()?;
+        let value = op.value.unwrap_or_default();
+        let bytes = self.bytes.len() + op.key.len() + value.len();
+        if self.ops.len() == BATCH_OPS_MAX || bytes > BATCH_BYTES_MAX {
+            let message = "a batch holds at most 1048576 operations and 2 GiB; split it";
+            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        }
+        self.bytes.extend_from_slice(op.key);
+        let key_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ops.push((key_end, op.value.map(|_| self.bytes.len())));
+        Ok(self)
+    }
+
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        self.ops.len()
+    }
+
+    /// Whether there is no operation.
+    pub fn is_empty(&self) -> bool {
+        self.ops.is_empty()
+    }
+
+    /// Removes all operations and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ops.clear();
+    }
+
+    /// The operations, in order.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = Op<'_>> {
+        let mut start = 0;
+        self.ops.iter().map(move |&(key_end, value_end)| {
+            let key = &self.bytes[start..key_end];
+            start = value_end.unwrap_or(key_end);
+            Op { key, value: value_end.map(|end| &self.bytes[key_end..end]) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_come_back_in_order() {
+        let mut batch = WriteBatch::new();
+        batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
+        let ops: Vec<_> = batch.ops().map(|op| (op.key, op.value)).collect();
+        assert_eq!(ops, [(&b"a"[..], Some(&b"1"[..])), (b"b", None), (b"c", Some(b""))]);
+    }
+
+    #[test]
+    fn bad_keys_and_values_are_refused_and_leave_the_batch_as_it_was() {
+        let mut batch = WriteBatch::new();
+        assert_eq!(batch.put(b"", b"v").unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert!(batch.delete(&vec![0; KEY_LEN_MAX + 1]).is_err());
+        batch.put(&vec![0; KEY_LEN_MAX], b"").unwrap();
+        assert_eq!(batch.len(), 1);
+    }
+}

@@ -1,0 +1,314 @@
+//! The commit path: number, log, MemTable, visible.
+//!
+//! ```text
+//! caller's thread: checksum ─► [append lock: number, reserve, ticket] ─► store ─► insert ─► publish
+//! ```
+//!
+//! What is serial is a few additions; records are checksummed, stored in the log window and inserted
+//! into the MemTable by their own threads side by side, and become visible in commit order. A write
+//! returns once it is visible and as durable as asked.
+
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
+use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_storage::log::{Appender, Log, Reserved};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::batch::Op;
+use crate::options::{Durability, Separation};
+use crate::poison::Poison;
+use crate::publish::Publisher;
+use crate::state::MemSlot;
+
+/// An operation ready to be committed: everything that needs no lock is done.
+pub(crate) struct Prepared<'a> {
+    header: Header,
+    tree_key: TreeKey,
+    hash: u64,
+    key: &'a [u8],
+    value: &'a [u8],
+}
+
+impl<'a> Prepared<'a> {
+    /// Decides separation and computes the checksum.
+    #[inline]
+    pub(crate) fn new(op: Op<'a>, keyspace: KeyspaceId, separation: Separation) -> Self {
+        let kind = match op.value {
+            None => RecordKind::Delete,
+            Some(value) if separation.separates(value.len()) => RecordKind::Separated,
+            Some(_) => RecordKind::Inline,
+        };
+        let value = op.value.unwrap_or_default();
+        let tree_key = TreeKey::new(keyspace, op.key);
+        let hash = hash64(tree_key.as_bytes(), 0);
+        let header = Header::new(kind, keyspace, 0, op.key, value);
+        Self { header, tree_key, hash, key: op.key, value }
+    }
+
+    #[inline]
+    fn len(&self) -> u64 {
+        self.header.record_len() as u64
+    }
+}
+
+/// What the append lock protects.
+pub(crate) struct Append {
+    pub(crate) appender: Appender,
+    next_seq: SeqNo,
+    next_ticket: u64,
+    pub(crate) memtable: Arc<MemSlot>,
+}
+
+impl Append {
+    /// The greatest sequence number in use.
+    pub(crate) fn last_seq(&self) -> SeqNo {
+        self.next_seq - 1
+    }
+
+    /// Takes `ops` sequence numbers and a ticket.
+    fn number(&mut self, ops: u64) -> (SeqNo, u64) {
+        let (seq, ticket) = (self.next_seq, self.next_ticket);
+        self.next_seq += ops;
+        self.next_ticket += 1;
+        (seq, ticket)
+    }
+}
+
+/// What a commit may need from the rest of the engine, asked for under the append lock.
+pub(crate) trait Rooms {
+    /// Prepares the MemTable, the log file and the sequence numbers for `ops` operations of `len`
+    /// bytes; may put new ones in place. `false`: the caller must wait without the lock and try again.
+    fn make_room(&self, append: &mut Append, ops: u64, len: u64) -> Result<bool>;
+    /// Waits until there may be room.
+    fn wait_for_room(&self) -> Result<()>;
+}
+
+/// The commit path.
+pub(crate) struct Commit {
+    pub(crate) log: Log,
+    append: Mutex<Append>,
+    publisher: Publisher,
+    /// Held by the writer that syncs for all that wait behind it.
+    syncing: Mutex<()>,
+    poison: Arc<Poison>,
+}
+
+impl Commit {
+    pub(crate) fn new(
+        log: Log,
+        appender: Appender,
+        memtable: Arc<MemSlot>,
+        next_seq: SeqNo,
+        poison: Arc<Poison>,
+    ) -> Self {
+        Self {
+            log,
+            append: Mutex::new(Append { appender, next_seq, next_ticket: 0, memtable }),
+            publisher: Publisher::new(next_seq - 1),
+            syncing: Mutex::new(()),
+            poison,
+        }
+    }
+
+    /// Greatest visible sequence number.
+    #[inline]
+    pub(crate) fn visible(&self) -> SeqNo {
+        self.publisher.visible()
+    }
+
+    /// The append lock.
+    pub(crate) fn append(&self) -> MutexGuard<'_, Append> {
+        self.append.lock()
+    }
+
+    /// Commits `ops` as one batch and returns their last sequence number.
+    pub(crate) fn write(
+        &self,
+        ops: &[Prepared<'_>],
+        durability: Durability,
+        rooms: &dyn Rooms,
+    ) -> Result<SeqNo> {
+        let len: u64 = ops.iter().map(Prepared::len).sum();
+        let mut append = self.lock_with_room(ops.len() as u64, len, rooms)?;
+        let (first_seq, ticket, reserved, memtable);
+        if len <= self.log.reserve_max() as u64 {
+            self.publisher.admit(append.next_ticket);
+            reserved =
+                self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
+            (first_seq, ticket) = append.number(ops.len() as u64);
+            memtable = append.memtable.clone();
+            drop(append);
+            self.store(ops, first_seq, &reserved);
+            insert(&memtable, ops, first_seq, &reserved);
+            self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
+        } else {
+            reserved = self.stream(&mut append, ops, len).map_err(|e| self.poison.set(e))?;
+            (first_seq, ticket) = append.number(ops.len() as u64);
+            insert(&append.memtable, ops, first_seq, &reserved);
+            self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
+            drop(append);
+        }
+        self.publisher.wait(ticket);
+        self.make_durable(durability, reserved.end)?;
+        Ok(first_seq + ops.len() as u64 - 1)
+    }
+
+    fn lock_with_room(
+        &self,
+        ops: u64,
+        len: u64,
+        rooms: &dyn Rooms,
+    ) -> Result<MutexGuard<'_, Append>> {
+        loop {
+            let mut append = self.append.lock();
+            self.poison.check()?;
+            if rooms.make_room(&mut append, ops, len)? {
+                return Ok(append);
+            }
+            drop(append);
+            rooms.wait_for_room()?;
+        }
+    }
+
+    fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {
+        self.publisher.complete(ticket, last_seq, filled, |end| self.log.set_filled(end));
+    }
+
+    /// Stores the records of `ops` in their reserved range.
+    #[inline]
+    fn store(&self, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &Reserved) {
+        let mut slot = self.log.slot(reserved);
+        let mut offset = reserved.offset;
+        for (i, op) in ops.iter().enumerate() {
+            slot.push(&head(op, ops, i, first_seq, reserved.identity, offset));
+            slot.push(op.key);
+            slot.push(op.value);
+            offset += op.len();
+        }
+        debug_assert!(slot.is_full());
+    }
+
+    /// Appends a batch that is longer than what may be reserved at once, under the append lock.
+    fn stream(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<Reserved> {
+        if let Some(previous) = append.next_ticket.checked_sub(1) {
+            self.publisher.wait(previous);
+        }
+        let reserved = self.log.begin_stream(&mut append.appender, len)?;
+        let mut offset = reserved.offset;
+        for (i, op) in ops.iter().enumerate() {
+            let head = head(op, ops, i, append.next_seq, reserved.identity, offset);
+            for part in [&head, op.key, op.value] {
+                self.log.stream(&mut append.appender, part)?;
+            }
+            offset += op.len();
+        }
+        Ok(reserved)
+    }
+
+    #[inline]
+    fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
+        match durability {
+            Durability::Buffered => Ok(()),
+            // What is in a window that survives the process is as safe as a write to the kernel.
+            Durability::Os if self.log.ring().survives() => Ok(()),
+            Durability::Os => self.log.drain_to(end).map_err(|e| self.poison.set(e)),
+            Durability::Sync => self.sync_to(end),
+        }
+    }
+
+    /// Makes everything that was committed before the call durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        let end = self.append.lock().appender.next();
+        self.sync_to(end)
+    }
+
+    /// Makes every log byte below `position` durable. Writers that come while one syncs wait, and the
+    /// next sync is for all of them.
+    pub(crate) fn sync_to(&self, position: u64) -> Result<()> {
+        let syncing = self.syncing.lock();
+        if self.log.synced() >= position {
+            return Ok(());
+        }
+        self.poison.check()?;
+        let (ticket, last_seq, end);
+        {
+            let mut append = self.append.lock();
+            self.publisher.admit(append.next_ticket);
+            end = self.log.pad(&mut append.appender).map_err(|e| self.poison.set(e))?;
+            (_, ticket) = append.number(0);
+            last_seq = append.last_seq();
+        }
+        self.complete(ticket, last_seq, end);
+        self.publisher.wait(ticket);
+        let synced = self.log.sync_to(end).map_err(|e| self.poison.set(e));
+        drop(syncing);
+        synced
+    }
+
+    /// Writes one piece of the log if the drain has a full one's worth; for the drain's thread.
+    pub(crate) fn drain(&self) -> Result<bool> {
+        if !self.log.wants_drain() || self.poison.check().is_err() {
+            return Ok(false);
+        }
+        self.log.drain_step(|_| false).map_err(|e| self.poison.set(e))
+    }
+}
+
+/// The encoded header of operation `i`, which lies at `offset`.
+#[inline]
+fn head(
+    op: &Prepared<'_>,
+    ops: &[Prepared<'_>],
+    i: usize,
+    first_seq: SeqNo,
+    identity: FileIdentity,
+    offset: u64,
+) -> [u8; HEADER_LEN] {
+    let header = Header { seq: first_seq + i as u64, more: i + 1 < ops.len(), ..op.header };
+    header.encode(identity, offset)
+}
+
+/// Makes the entries of `ops`, whose records lie at `reserved`.
+#[inline]
+fn insert(memtable: &MemSlot, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &Reserved) {
+    let mut offset = reserved.offset;
+    for (i, op) in ops.iter().enumerate() {
+        let place = Place { file: reserved.file, offset };
+        let entry = (op.tree_key.as_bytes(), op.hash);
+        insert_record(memtable, entry, first_seq + i as u64, &op.header, op.value, place);
+        offset += op.len();
+    }
+}
+
+/// Where a record lies.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    pub(crate) file: FileNumber,
+    pub(crate) offset: u64,
+}
+
+/// Inserts the entry that a record asks for: the one rule for commit and replay.
+#[inline]
+pub(crate) fn insert_record(
+    memtable: &MemSlot,
+    (tree_key, hash): (&[u8], u64),
+    seq: SeqNo,
+    header: &Header,
+    value: &[u8],
+    place: Place,
+) {
+    let table = &memtable.table;
+    match header.kind {
+        RecordKind::Separated => {
+            let len = header.record_len() as u32;
+            let pointer = ValuePointer { file: place.file, offset: place.offset, len };
+            let mut encoded = Vec::with_capacity(ValuePointer::ENCODED_LEN_MAX);
+            pointer.encode(&mut encoded);
+            table.insert(tree_key, hash, seq, EntryKind::Pointer, &encoded);
+        }
+        RecordKind::Inline => table.insert(tree_key, hash, seq, EntryKind::Inline, value),
+        _ => table.insert(tree_key, hash, seq, EntryKind::Delete, &[]),
+    }
+}

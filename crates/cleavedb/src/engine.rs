@@ -1,0 +1,187 @@
+//! The engine: the three parts (commit path, index, values) and what they share.
+//!
+//! Locks, in the order in which they may be taken: append, jobs, manifest, snapshots. Readers take
+//! none: they load the current [`ReadState`].
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_index::{TableOptions, TableStore};
+use cleavedb_storage::log::SpareLog;
+use cleavedb_storage::segment::Segment;
+use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Reaper, Storage};
+use cleavedb_values::{FetchPool, LedgerEdit};
+use parking_lot::Mutex;
+
+use bytes::Bytes;
+
+use crate::background::Jobs;
+use crate::commit::Commit;
+use crate::manifest::{Edit, Manifest};
+use crate::metrics::Counters;
+use crate::options::Options;
+use crate::poison::Poison;
+use crate::snapshot::SnapshotList;
+use crate::state::ReadState;
+use crate::throttle::Throttle;
+
+/// Everything behind a [`crate::Db`].
+pub(crate) struct Engine {
+    pub(crate) options: Options,
+    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) database_id: u64,
+    pub(crate) commit: Commit,
+    pub(crate) state: ArcSwap<ReadState>,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) snapshots: Arc<SnapshotList>,
+    pub(crate) tables: Arc<TableStore>,
+    pub(crate) reaper: Arc<Reaper>,
+    pub(crate) fetch: FetchPool,
+    pub(crate) jobs: Jobs,
+    pub(crate) throttle: Throttle,
+    pub(crate) spare_log: Mutex<Option<SpareLog>>,
+    pub(crate) poison: Arc<Poison>,
+    pub(crate) counters: Counters,
+    /// Released last: the directory is ours until everything else is gone.
+    pub(crate) _lock: Lock,
+}
+
+impl Engine {
+    /// The newest version of a key at or below `snapshot`, or of all that is visible.
+    pub(crate) fn get(
+        &self,
+        tree_key: &[u8],
+        hash: u64,
+        snapshot: Option<SeqNo>,
+    ) -> Result<Option<Bytes>> {
+        // The picture first, then what is visible in it: the other way round a compaction may drop
+        // the version that was newest then, because a newer one had come.
+        let state = self.state.load();
+        let seq = snapshot.unwrap_or_else(|| self.commit.visible());
+        for slot in &state.memtables {
+            if let Some(hit) = slot.table.get(tree_key, hash, seq) {
+                return match hit.kind {
+                    EntryKind::Delete => Ok(None),
+                    EntryKind::Inline => Ok(Some(Bytes::copy_from_slice(hit.value))),
+                    EntryKind::Pointer => read_value(&state, hit.value, tree_key, hit.seq),
+                };
+            }
+        }
+        let Some(found) = state.version.get(tree_key, hash, seq)? else { return Ok(None) };
+        match found.kind {
+            EntryKind::Delete => Ok(None),
+            EntryKind::Inline => Ok(Some(found.value)),
+            EntryKind::Pointer => read_value(&state, &found.value, tree_key, found.seq),
+        }
+    }
+
+    /// Replaces the picture that readers see.
+    pub(crate) fn swap_state(&self, change: impl Fn(&ReadState) -> ReadState) {
+        self.state.rcu(|state| change(state));
+    }
+
+    /// How tables are written.
+    pub(crate) fn table_options(&self) -> TableOptions {
+        table_options(&self.options)
+    }
+
+    /// A new, empty file with a number that was never used. Its directory entry is not durable yet.
+    pub(crate) fn create_file(
+        &self,
+        kind: FileKind,
+        access: Access,
+    ) -> Result<(FileNumber, Arc<dyn File>)> {
+        let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
+        let name = Name::numbered(kind, number);
+        let file = self
+            .storage
+            .open(&name, Mode::CreateNew, access)
+            .map_err(|e| Error::io("create a file", e).with("file", name))?;
+        Ok((number, file))
+    }
+
+    /// Makes the directory entries of new files durable, before an edit names them.
+    pub(crate) fn sync_dir(&self) -> Result<()> {
+        self.storage.sync_dir().map_err(|e| self.poison.set(Error::sync_failed("the directory", e)))
+    }
+
+    /// Removes files that a failed job left; what cannot be removed now goes at the next open.
+    pub(crate) fn discard(&self, kind: FileKind, numbers: &[FileNumber]) {
+        for number in numbers {
+            let _ = self.storage.remove(&Name::numbered(kind, *number));
+        }
+    }
+
+    /// Makes `edit` durable. A failure leaves it unknown whether it is: the database is poisoned.
+    pub(crate) fn commit_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+        self.poison.check()?;
+        manifest.commit(edit).map_err(|e| self.poison.set(e))
+    }
+
+    /// Creates and names a log file ahead of its use.
+    pub(crate) fn create_spare(&self) -> Result<SpareLog> {
+        let access = log_access(self.commit.log.ring().survives());
+        let (number, file) = self.create_file(FileKind::Log, access)?;
+        let reserved = file.allocate(self.options.log_file_bytes);
+        if let Err(e) = reserved {
+            self.discard(FileKind::Log, &[number]);
+            return Err(Error::io("reserve space for the log", e).with("file", number));
+        }
+        self.sync_dir()?;
+        let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
+        self.commit_edit(&mut self.manifest.lock(), &Edit { ledger, ..Edit::default() })?;
+        Ok(SpareLog { number, file })
+    }
+
+    /// The segment to read file `number` through.
+    pub(crate) fn open_segment(
+        &self,
+        kind: FileKind,
+        number: FileNumber,
+        young_base: Option<u64>,
+    ) -> Result<Arc<Segment>> {
+        let name = Name::numbered(kind, number);
+        let file = self
+            .storage
+            .open(&name, Mode::Read, Access::Random)
+            .map_err(|e| Error::io("open a value file", e).with("file", name))?;
+        let identity = FileIdentity::new(self.database_id, number);
+        let young = young_base.map(|base| (self.commit.log.ring().clone(), base));
+        Ok(Arc::new(Segment::new(name, identity, file, young, self.reaper.clone())))
+    }
+
+    /// Fails if nothing may be written any more.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.jobs.closing() {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed; open it again"));
+        }
+        self.poison.check()
+    }
+}
+
+/// How tables are written under `options`.
+pub(crate) fn table_options(options: &Options) -> TableOptions {
+    TableOptions {
+        block_bytes: options.block_bytes,
+        bits_per_key: options.filter_bits as u32,
+        compression: options.compression,
+    }
+}
+
+/// Log files are written past the page cache if the window holds what a block does not fill yet; else
+/// every commit must be written as it is.
+pub(crate) fn log_access(window_survives: bool) -> Access {
+    if window_survives { Access::Direct } else { Access::Random }
+}
+
+fn read_value(
+    state: &ReadState,
+    pointer: &[u8],
+    tree_key: &[u8],
+    seq: SeqNo,
+) -> Result<Option<Bytes>> {
+    let pointer = ValuePointer::decode(pointer)?;
+    state.segments.read(pointer, tree_key, seq).map(Some)
+}

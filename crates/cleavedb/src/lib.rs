@@ -1,0 +1,53 @@
+//! CleaveDB: an embedded, ordered key-value store for values larger than their keys.
+//!
+//! Keys live in a log-structured merge tree; values can stay outside it, where compaction does not
+//! rewrite them. How values are kept is a [`Preset`]. Start with [`Db::open`].
+//!
+//! ```
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("db");
+//! use cleavedb::{Db, Durability, Options, Preset, WriteBatch};
+//!
+//! let db = Db::open(&path, Options::preset(Preset::WiscKey))?;
+//! let mut batch = WriteBatch::new();
+//! batch.put(b"apple", b"red")?.put(b"banana", b"yellow")?;
+//! db.write(&batch, Durability::Sync)?;
+//! for item in db.prefix(b"a") {
+//!     println!("{:?}", item?);
+//! }
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod options;
+mod poison;
+mod publish;
+mod batch;
+mod state;
+mod manifest;
+mod metrics;
+mod snapshot;
+mod throttle;
+mod commit;
+mod engine;
+mod background;
+mod rooms;
+mod write;
+mod range;
+mod stats;
+mod check;
+mod recovery;
+mod db;
+
+pub use batch::WriteBatch;
+pub use bytes::Bytes;
+pub use check::CheckReport;
+pub use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
+pub use cleavedb_base::{Error, ErrorKind, Result};
+pub use cleavedb_index::Compression;
+pub use db::{Db, Snapshot};
+pub use metrics::{LevelMetrics, Metrics, Stall, StallCause, ValueFileMetrics};
+pub use options::{Background, Durability, Options, Preset, Separation};
+pub use range::{Item, Range};
+pub use recovery::RecoveryReport;

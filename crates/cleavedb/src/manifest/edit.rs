@@ -1,0 +1,96 @@
+//! One step of the set of live files: everything that a flush, a compaction or a collection changes,
+//! atomically (invariant 4).
+
+use cleavedb_base::codec::{Cursor, put_varint};
+use cleavedb_base::{Error, FileNumber, Result, SeqNo};
+use cleavedb_index::VersionEdit;
+use cleavedb_values::LedgerEdit;
+
+/// Where replay begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplayHead {
+    /// Log file that holds the position.
+    pub(crate) file: FileNumber,
+    /// Log position of that file's first byte.
+    pub(crate) base: u64,
+    /// Every operation below is in a table, and every log byte below is durable.
+    pub(crate) position: u64,
+}
+
+/// A set of changes that becomes durable as one record.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edit {
+    pub(crate) index: VersionEdit,
+    pub(crate) ledger: Vec<LedgerEdit>,
+    pub(crate) head: Option<ReplayHead>,
+    /// File numbers below are spoken for.
+    pub(crate) next_file: Option<u64>,
+    /// Sequence numbers below are spoken for.
+    pub(crate) seq_limit: Option<SeqNo>,
+    /// Epoch of the youngest flush.
+    pub(crate) epoch: Option<u64>,
+}
+
+const INDEX: u8 = 1;
+const LEDGER: u8 = 2;
+const HEAD: u8 = 3;
+const NEXT_FILE: u8 = 4;
+const SEQ_LIMIT: u8 = 5;
+const EPOCH: u8 = 6;
+
+impl Edit {
+    /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if !self.index.is_empty() {
+            out.push(INDEX);
+            self.index.encode(&mut out);
+        }
+        for edit in &self.ledger {
+            out.push(LEDGER);
+            edit.encode(&mut out);
+        }
+        if let Some(head) = self.head {
+            out.push(HEAD);
+            for field in [head.file.0, head.base, head.position] {
+                put_varint(&mut out, field);
+            }
+        }
+        for (tag, field) in
+            [(NEXT_FILE, self.next_file), (SEQ_LIMIT, self.seq_limit), (EPOCH, self.epoch)]
+        {
+            if let Some(field) = field {
+                out.push(tag);
+                put_varint(&mut out, field);
+            }
+        }
+        out
+    }
+
+    /// Reads an edit.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, "manifest edit");
+        let mut edit = Self::default();
+        while !cursor.is_empty() {
+            match cursor.u8()? {
+                INDEX => edit.index = VersionEdit::decode(&mut cursor)?,
+                LEDGER => edit.ledger.push(LedgerEdit::decode(&mut cursor)?),
+                HEAD => {
+                    edit.head = Some(ReplayHead {
+                        file: FileNumber(cursor.varint()?),
+                        base: cursor.varint()?,
+                        position: cursor.varint()?,
+                    });
+                }
+                NEXT_FILE => edit.next_file = Some(cursor.varint()?),
+                SEQ_LIMIT => edit.seq_limit = Some(cursor.varint()?),
+                EPOCH => edit.epoch = Some(cursor.varint()?),
+                tag => {
+                    let what = format!("a manifest edit has unknown field {tag}");
+                    return Err(Error::corruption(what));
+                }
+            }
+        }
+        Ok(edit)
+    }
+}

@@ -1,0 +1,267 @@
+//! The manifest: a log of edits, the one commit point for the set of live files.
+//!
+//! Every edit is written twice, in one write, and synced before anybody acts on it. The second copy
+//! is what tells rot from a torn write: a crash leaves the first copy, or nothing, behind the last
+//! synced edit; a copy that is damaged while something valid follows was damaged later. Each open, and
+//! a manifest that has grown long, begin a new file with the whole state in one edit.
+
+mod current;
+mod edit;
+
+use std::sync::Arc;
+
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind, put_record};
+use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
+use cleavedb_index::{TableStore, Version};
+use cleavedb_storage::api::{read_exact_at, write_all_at};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage};
+use cleavedb_values::Ledger;
+
+pub(crate) use current::Current;
+pub(crate) use edit::{Edit, ReplayHead};
+
+use crate::options::Preset;
+
+/// Length at which a manifest is replaced by a new one, in bytes.
+const LEN_MAX: u64 = 4 << 20;
+
+/// File numbers that one edit reserves: one sync for so many new files.
+const NUMBERS_RESERVED: u64 = 1000;
+
+/// The set of live files, as the last durable edit left it.
+#[derive(Clone)]
+pub(crate) struct LiveFiles {
+    pub(crate) version: Arc<Version>,
+    pub(crate) ledger: Ledger,
+    pub(crate) head: Option<ReplayHead>,
+    pub(crate) next_file: u64,
+    pub(crate) seq_limit: SeqNo,
+    pub(crate) epoch: u64,
+}
+
+impl LiveFiles {
+    /// Nothing, as in a new database.
+    pub(crate) fn empty(tables: &Arc<TableStore>) -> Self {
+        Self {
+            version: Arc::new(Version::empty(tables.clone())),
+            ledger: Ledger::default(),
+            head: None,
+            next_file: 1,
+            seq_limit: 1,
+            epoch: 0,
+        }
+    }
+
+    fn apply(&mut self, edit: &Edit) -> Result<()> {
+        let version = self.version.apply(&edit.index)?;
+        let mut ledger = self.ledger.clone();
+        edit.ledger.iter().try_for_each(|change| ledger.apply(change))?;
+        self.version = Arc::new(version);
+        self.ledger = ledger;
+        self.head = edit.head.or(self.head);
+        self.next_file = edit.next_file.unwrap_or(self.next_file);
+        self.seq_limit = edit.seq_limit.unwrap_or(self.seq_limit);
+        self.epoch = edit.epoch.unwrap_or(self.epoch);
+        Ok(())
+    }
+
+    fn export(&self) -> Edit {
+        Edit {
+            index: self.version.export(),
+            ledger: self.ledger.export(),
+            head: self.head,
+            next_file: Some(self.next_file),
+            seq_limit: Some(self.seq_limit),
+            epoch: Some(self.epoch),
+        }
+    }
+
+    /// First log file that replay would need.
+    pub(crate) fn head_file(&self) -> FileNumber {
+        self.head.map_or(FileNumber(0), |head| head.file)
+    }
+}
+
+/// The manifest, open for edits.
+pub(crate) struct Manifest {
+    storage: Arc<dyn Storage>,
+    current: Current,
+    file: Arc<dyn File>,
+    identity: FileIdentity,
+    offset: u64,
+    /// The live files.
+    live: LiveFiles,
+    /// Next number to hand out; numbers up to `live.next_file` are reserved on disk.
+    next_file: u64,
+    written: u64,
+}
+
+impl Manifest {
+    /// Reads the manifest that `current` names.
+    pub(crate) fn load(
+        storage: &dyn Storage,
+        current: &Current,
+        tables: &Arc<TableStore>,
+    ) -> Result<LiveFiles> {
+        let name = Name::numbered(FileKind::Manifest, current.manifest);
+        let failed = |e| Error::io("read the manifest", e).with("file", name);
+        let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
+        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
+        let identity = FileIdentity::new(current.database_id, current.manifest);
+        let mut live = LiveFiles::empty(tables);
+        let edits = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
+        if edits.is_empty() {
+            let what = "the manifest holds no edit; restore it from a backup";
+            return Err(Error::corruption(what).with("file", name));
+        }
+        for edit in &edits {
+            live.apply(edit).map_err(|e| e.with("file", name))?;
+        }
+        Ok(live)
+    }
+
+    /// Begins a new manifest that holds `live` and makes it the current one.
+    pub(crate) fn begin(
+        storage: Arc<dyn Storage>,
+        database_id: u64,
+        preset: Preset,
+        live: LiveFiles,
+        next_file: u64,
+    ) -> Result<Self> {
+        let number = FileNumber(next_file);
+        let mut live = live;
+        live.next_file = next_file + NUMBERS_RESERVED;
+        let name = Name::numbered(FileKind::Manifest, number);
+        let file = storage
+            .open(&name, Mode::CreateNew, Access::Random)
+            .map_err(|e| Error::io("create the manifest", e).with("file", name))?;
+        let mut manifest = Self {
+            storage,
+            current: Current { manifest: number, database_id, preset },
+            file,
+            identity: FileIdentity::new(database_id, number),
+            offset: 0,
+            next_file: next_file + 1,
+            live,
+            written: 0,
+        };
+        manifest.append(&manifest.live.export())?;
+        let synced = manifest.storage.sync_dir();
+        synced.map_err(|e| Error::sync_failed("the directory", e))?;
+        manifest.current.write(&*manifest.storage)?;
+        Ok(manifest)
+    }
+
+    /// The live files.
+    pub(crate) fn live(&self) -> &LiveFiles {
+        &self.live
+    }
+
+    /// Name of the manifest's file.
+    pub(crate) fn name(&self) -> Name {
+        Name::numbered(FileKind::Manifest, self.current.manifest)
+    }
+
+    /// Bytes written so far, all files counted.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold it:
+    /// the caller poisons the database.
+    pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
+        // Applied to a copy first: an edit that contradicts the state must not reach the disk.
+        let mut live = self.live.clone();
+        live.apply(edit)?;
+        if self.offset > LEN_MAX {
+            self.replace()?;
+        }
+        self.append(edit)?;
+        self.live = live;
+        Ok(())
+    }
+
+    fn append(&mut self, edit: &Edit) -> Result<()> {
+        let payload = edit.encode();
+        let header = Header::new(RecordKind::Edit, KeyspaceId(0), 0, &[], &payload);
+        let len = header.record_len() as u64;
+        let mut bytes = Vec::with_capacity(2 * len as usize);
+        for copy in 0..2 {
+            let offset = self.offset + copy * len;
+            put_record(&mut bytes, &header, &[], &payload, self.identity, offset);
+        }
+        let name = self.name();
+        write_all_at(&*self.file, &bytes, self.offset)
+            .map_err(|e| Error::io("write the manifest", e).with("file", name))?;
+        self.file.sync().map_err(|e| Error::sync_failed("the manifest", e).with("file", name))?;
+        self.offset += bytes.len() as u64;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Continues in a new file that begins with the whole state.
+    fn replace(&mut self) -> Result<()> {
+        let old = self.name();
+        let preset = self.current.preset;
+        let id = self.current.database_id;
+        let mut new =
+            Self::begin(self.storage.clone(), id, preset, self.live.clone(), self.next_file)?;
+        new.written += self.written;
+        *self = new;
+        self.storage
+            .remove(&old)
+            .map_err(|e| Error::io("remove the old manifest", e).with("file", old))
+    }
+
+    /// A file number that was never used.
+    pub(crate) fn allocate(&mut self) -> Result<FileNumber> {
+        if self.next_file == self.live.next_file {
+            let next_file = Some(self.next_file + NUMBERS_RESERVED);
+            self.commit(&Edit { next_file, ..Edit::default() })?;
+        }
+        self.next_file += 1;
+        Ok(FileNumber(self.next_file - 1))
+    }
+}
+
+/// The edits of a manifest. Each stands there twice; one whole copy is enough.
+fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Vec<Edit>> {
+    let mut edits = Vec::new();
+    let mut offset = 0;
+    while let Some(edit) = read_copies(bytes, identity, &mut offset)? {
+        edits.push(edit);
+    }
+    // Every edit is synced before the next is written: something valid behind the end means that
+    // the end is damage and not a torn write.
+    let rest = offset + 1..bytes.len().saturating_sub(HEADER_LEN);
+    for later in rest {
+        if Header::decode(&bytes[later..], identity, later as u64).is_some() {
+            let what = "an edit of the manifest is damaged; restore the database from a backup";
+            return Err(Error::corruption(what).with("offset", offset));
+        }
+    }
+    Ok(edits)
+}
+
+/// Reads the two copies of one edit at `offset`, which moves behind them.
+fn read_copies(bytes: &[u8], identity: FileIdentity, offset: &mut usize) -> Result<Option<Edit>> {
+    let parse = |at: usize| {
+        let record = Record::parse(bytes.get(at..)?, identity, at as u64).ok()?;
+        (record.header.kind == RecordKind::Edit).then_some(record)
+    };
+    if let Some(first) = parse(*offset) {
+        *offset += 2 * first.header.record_len();
+        return Edit::decode(first.value).map(Some);
+    }
+    // The second copy lies one record's length on; both have the same length.
+    for at in *offset + HEADER_LEN..bytes.len().saturating_sub(HEADER_LEN) + 1 {
+        if let Some(second) = parse(at)
+            && at - *offset == second.header.record_len()
+        {
+            *offset = at + second.header.record_len();
+            return Edit::decode(second.value).map(Some);
+        }
+    }
+    Ok(None)
+}

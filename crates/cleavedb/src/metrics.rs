@@ -1,0 +1,205 @@
+//! What the database did, counted: bytes by cause, operations, and every moment that a writer waited.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// A counter that is only ever added to.
+#[derive(Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Why a writer waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StallCause {
+    /// Full MemTables wait for their flush.
+    Flush,
+    /// Level 0 holds more than compaction can keep up with.
+    Compaction,
+    /// Dead values take more space than is allowed, and collection cannot keep up.
+    Space,
+}
+
+impl StallCause {
+    /// All causes.
+    pub const ALL: [Self; 3] = [Self::Flush, Self::Compaction, Self::Space];
+
+    /// Name in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Compaction => "compaction",
+            Self::Space => "space",
+        }
+    }
+}
+
+/// Counters of an open database.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) user_bytes: Counter,
+    pub(crate) writes: Counter,
+    pub(crate) flushes: Counter,
+    pub(crate) flush_written: Counter,
+    pub(crate) compactions: Counter,
+    pub(crate) compaction_moves: Counter,
+    pub(crate) compaction_read: Counter,
+    pub(crate) compaction_written: Counter,
+    pub(crate) collections: Counter,
+    pub(crate) collection_read: Counter,
+    pub(crate) collection_written: Counter,
+    pub(crate) files_removed: Counter,
+    stalls: [(Counter, Counter); StallCause::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn stalled(&self, cause: StallCause, time: Duration) {
+        let (count, nanos) = &self.stalls[cause as usize];
+        count.add(1);
+        nanos.add(time.as_nanos() as u64);
+    }
+
+    pub(crate) fn stalls(&self) -> Vec<Stall> {
+        StallCause::ALL
+            .into_iter()
+            .map(|cause| {
+                let (count, nanos) = &self.stalls[cause as usize];
+                Stall { cause, count: count.get(), time: Duration::from_nanos(nanos.get()) }
+            })
+            .collect()
+    }
+}
+
+/// How often and how long writers waited for one cause.
+#[derive(Clone, Debug)]
+pub struct Stall {
+    /// Why.
+    pub cause: StallCause,
+    /// How often.
+    pub count: u64,
+    /// How long in all.
+    pub time: Duration,
+}
+
+/// One level of the index.
+#[derive(Clone, Debug)]
+pub struct LevelMetrics {
+    /// Number of the level; 0 is the youngest.
+    pub level: usize,
+    /// Tables in it.
+    pub tables: usize,
+    /// Sorted runs in it: level 0 may have several, others have one.
+    pub runs: usize,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Entries, all versions counted.
+    pub entries: u64,
+    /// Entries that are tombstones.
+    pub tombstones: u64,
+}
+
+/// One log file or segment.
+#[derive(Clone, Debug)]
+pub struct ValueFileMetrics {
+    /// Name of the file.
+    pub name: String,
+    /// Bytes up to the last record; those of the file in use are known once it is full.
+    pub bytes: Option<u64>,
+    /// Bytes of records that the index owns.
+    pub live: u64,
+}
+
+/// A picture of what the database holds and did since it was opened. All sizes are in bytes.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// Keys and values that users wrote.
+    pub user_bytes: u64,
+    /// Write calls.
+    pub writes: u64,
+    /// Bytes written to log files.
+    pub log_written: u64,
+    /// Bytes written by flushes.
+    pub flush_written: u64,
+    /// Bytes written by compaction.
+    pub compaction_written: u64,
+    /// Bytes read by compaction.
+    pub compaction_read: u64,
+    /// Bytes written by collection: survivors and runs of new pointers.
+    pub collection_written: u64,
+    /// Bytes read by collection.
+    pub collection_read: u64,
+    /// Bytes written to the manifest.
+    pub manifest_written: u64,
+    /// Flushes done.
+    pub flushes: u64,
+    /// Compactions that rewrote data.
+    pub compactions: u64,
+    /// Compactions that only moved tables.
+    pub compaction_moves: u64,
+    /// Collections done.
+    pub collections: u64,
+    /// Files removed.
+    pub files_removed: u64,
+    /// Waits of writers, by cause.
+    pub stalls: Vec<Stall>,
+    /// Levels of the index.
+    pub levels: Vec<LevelMetrics>,
+    /// Log files and segments.
+    pub value_files: Vec<ValueFileMetrics>,
+    /// Bytes of log files and segments that are known, the log in use included.
+    pub value_bytes: u64,
+    /// Bytes of records that the index owns.
+    pub live_bytes: u64,
+    /// Bytes of tables.
+    pub index_bytes: u64,
+    /// Memory of MemTables.
+    pub memtable_memory: u64,
+    /// Memory of cached blocks, filters and block indexes.
+    pub cache_memory: u64,
+    /// Look-ups of blocks that the cache answered.
+    pub cache_hits: u64,
+    /// Look-ups of blocks that went to a file.
+    pub cache_misses: u64,
+    /// Greatest visible sequence number.
+    pub visible_seq: u64,
+    /// Snapshots that are held.
+    pub snapshots: usize,
+    /// The failure that made the database read-only, if there was one.
+    pub poisoned: Option<String>,
+    /// The last failure of a background job, if it has not succeeded since.
+    pub background_error: Option<String>,
+}
+
+impl Metrics {
+    /// Bytes written to files in all.
+    pub fn written(&self) -> u64 {
+        self.log_written
+            + self.flush_written
+            + self.compaction_written
+            + self.collection_written
+            + self.manifest_written
+    }
+
+    /// Bytes written to files per byte that users wrote, since the open.
+    pub fn write_amplification(&self) -> f64 {
+        ratio(self.written(), self.user_bytes)
+    }
+
+    /// Bytes of value files and tables per live byte of both.
+    pub fn space_amplification(&self) -> f64 {
+        ratio(self.value_bytes + self.index_bytes, self.live_bytes + self.index_bytes)
+    }
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}

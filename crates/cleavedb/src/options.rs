@@ -1,0 +1,249 @@
+//! Options: each with its default, its unit and its reason, and the presets over them.
+//!
+//! A preset is a short constructor over the same fields, so two presets read like a diff.
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_index::Compression;
+
+/// One of the designs that the engine can be. Stored with the data; a database is opened with the
+/// preset that it was created with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Preset {
+    /// Baseline: a log-structured merge tree that holds keys and values.
+    Lsm,
+    /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
+    WiscKey,
+}
+
+impl Preset {
+    /// All presets.
+    pub const ALL: [Self; 2] = [Self::Lsm, Self::WiscKey];
+
+    /// The name on the command line and in the data.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lsm => "lsm",
+            Self::WiscKey => "wisckey",
+        }
+    }
+
+    /// The preset of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|preset| preset.name().eq_ignore_ascii_case(name))
+    }
+}
+
+impl std::fmt::Display for Preset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What an acknowledged write survives. The default of a database is [`Durability::Sync`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Durability {
+    /// Nothing but what later writes and flushes carry along: it is in memory.
+    Buffered,
+    /// The death of the process: the kernel has it.
+    Os,
+    /// Power loss: it was synced. Writers that wait at the same time share one sync.
+    Sync,
+}
+
+/// When a value is kept outside the index. Decided at commit and stored in the record's kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Separation {
+    /// Values live in the index.
+    Never,
+    /// Values of at least this many bytes stay in the log; 0 separates every value.
+    AtLeast(usize),
+}
+
+impl Separation {
+    /// Whether a value of this length is separated.
+    #[inline]
+    pub fn separates(self, value_len: usize) -> bool {
+        match self {
+            Self::Never => false,
+            Self::AtLeast(len) => value_len >= len,
+        }
+    }
+}
+
+/// Who does background work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Background {
+    /// Threads: one drains the log, one flushes, and this many compact and collect.
+    Threads(usize),
+    /// Nobody, until [`crate::Db::step`] is called or a writer must wait: the same calls do the same
+    /// work in the same order, which is what tests need.
+    Manual,
+}
+
+/// How a database works. `Options::default()` is `Options::preset(Preset::WiscKey)`.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The design; stored with the data and checked at open.
+    pub preset: Preset,
+    /// Create the database if the directory is missing or empty. Default: true.
+    pub create_if_missing: bool,
+    /// Durability of writes that do not say otherwise. Default: `Sync`, as a library's users expect.
+    pub durability: Durability,
+    /// When values leave the index. Default: by preset.
+    pub separation: Separation,
+    /// Memory of one MemTable, in bytes. Default: 64 MiB, the size at which a flush is one table of
+    /// useful length.
+    pub memtable_bytes: usize,
+    /// Full MemTables that may wait for their flush before writers wait. Default: 3, which lets one
+    /// be flushed, one wait, and one fill.
+    pub memtables_max: usize,
+    /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay after a
+    /// crash and log that cannot be collected stay small (design, section 2).
+    pub memtable_log_bytes: u64,
+    /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection.
+    pub log_file_bytes: u64,
+    /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB.
+    pub segment_bytes: u64,
+    /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of the
+    /// drain, small enough to be locked in memory.
+    pub window_bytes: usize,
+    /// Memory for table blocks, filters and block indexes, in bytes. Default: 256 MiB.
+    pub cache_bytes: usize,
+    /// Uncompressed length of a table block, in bytes. Default: 4096, a page of the device.
+    pub block_bytes: usize,
+    /// Filter bits per key. Default: 10, one false answer in a hundred.
+    pub filter_bits: usize,
+    /// Compression of table blocks. Default: none; keys and pointers gain little once prefixes are
+    /// shared.
+    pub compression: Compression,
+    /// Length at which a table ends, in bytes. Default: 32 MiB.
+    pub table_bytes: u64,
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 256 MiB for `Lsm`, 64 MiB
+    /// where the index holds pointers only.
+    pub level0_bytes: u64,
+    /// Bytes of level 1; each further level holds ten times more. Default: 256 MiB.
+    pub level1_bytes: u64,
+    /// Bytes of value files per live byte above which the oldest are collected. Default: 1.3
+    /// (invariant 12).
+    pub space_amplification: f64,
+    /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
+    pub space_floor: u64,
+    /// Threads that read values ahead of a scan. Default: 32, as in WiscKey, section 3.5.
+    pub fetch_threads: usize,
+    /// Who does background work. Default: two threads beside drain and flush.
+    pub background: Background,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::preset(Preset::WiscKey)
+    }
+}
+
+impl Options {
+    /// The options of a preset.
+    pub fn preset(preset: Preset) -> Self {
+        let common = Self {
+            preset,
+            create_if_missing: true,
+            durability: Durability::Sync,
+            separation: Separation::Never,
+            memtable_bytes: 64 << 20,
+            memtables_max: 3,
+            memtable_log_bytes: 256 << 20,
+            log_file_bytes: 64 << 20,
+            segment_bytes: 64 << 20,
+            window_bytes: 16 << 20,
+            cache_bytes: 256 << 20,
+            block_bytes: 4096,
+            filter_bits: 10,
+            compression: Compression::None,
+            table_bytes: 32 << 20,
+            level0_bytes: 256 << 20,
+            level1_bytes: 256 << 20,
+            space_amplification: 1.3,
+            space_floor: 64 << 20,
+            fetch_threads: 32,
+            background: Background::Threads(2),
+        };
+        match preset {
+            Preset::Lsm => common,
+            Preset::WiscKey => {
+                Self { separation: Separation::AtLeast(0), level0_bytes: 64 << 20, ..common }
+            }
+        }
+    }
+
+    /// Checks every option and every pair that must agree.
+    pub fn validate(&self) -> Result<()> {
+        let rules = [
+            (self.memtable_bytes >= 64 << 10, "memtable_bytes must be at least 64 KiB"),
+            (self.memtables_max >= 1, "memtables_max must be at least 1"),
+            (
+                self.window_bytes >= 64 << 10 && self.window_bytes.is_multiple_of(BLOCK),
+                "window_bytes must be at least 64 KiB and a multiple of 4096",
+            ),
+            (
+                self.log_file_bytes >= 32 << 10 && self.segment_bytes >= 32 << 10,
+                "log_file_bytes and segment_bytes must be at least 32 KiB",
+            ),
+            (self.memtable_log_bytes >= 32 << 10, "memtable_log_bytes must be at least 32 KiB"),
+            (
+                (256..=1 << 20).contains(&self.block_bytes),
+                "block_bytes must lie between 256 bytes and 1 MiB",
+            ),
+            (self.filter_bits <= 64, "filter_bits must be at most 64"),
+            (self.table_bytes >= 4 << 10, "table_bytes must be at least 4 KiB"),
+            (
+                self.level0_bytes >= 4 << 10 && self.level1_bytes >= 4 << 10,
+                "level0_bytes and level1_bytes must be at least 4 KiB",
+            ),
+            (
+                self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
+                "space_amplification must be at least 1.05: below, collection copies without end",
+            ),
+            (self.fetch_threads <= 256, "fetch_threads must be at most 256"),
+            (
+                self.background != Background::Threads(0),
+                "background threads must be at least 1; use Background::Manual for none",
+            ),
+            (
+                self.preset != Preset::Lsm || self.separation == Separation::Never,
+                "the preset lsm keeps values in the index; use wisckey to separate them",
+            ),
+            (
+                self.preset != Preset::WiscKey || self.separation != Separation::Never,
+                "the preset wisckey separates values; use lsm to keep them in the index",
+            ),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_valid_and_has_a_name() {
+        for preset in Preset::ALL {
+            Options::preset(preset).validate().unwrap();
+            assert_eq!(Preset::from_name(preset.name()), Some(preset));
+        }
+        assert_eq!(Preset::from_name("btree"), None);
+    }
+
+    #[test]
+    fn contradictions_are_refused_with_a_reason() {
+        let mut options = Options::preset(Preset::Lsm);
+        options.separation = Separation::AtLeast(1024);
+        let error = options.validate().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOptions);
+        assert!(error.message().contains("wisckey"));
+    }
+}

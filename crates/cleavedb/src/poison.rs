@@ -1,0 +1,36 @@
+//! The first failure of a write or a sync, kept: after it nothing may be written (invariant 9).
+//!
+//! What a failed sync left on the disk is unknown, and a second sync may lie about it. So reads go on,
+//! writes fail with the cause, nothing is retried and no file is deleted until the next open.
+
+use std::sync::OnceLock;
+
+use cleavedb_base::{Error, Result};
+
+/// Keeps the first failure.
+#[derive(Default)]
+pub(crate) struct Poison {
+    first: OnceLock<Error>,
+}
+
+impl Poison {
+    /// Fails if something failed before.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.first.get() {
+            None => Ok(()),
+            Some(error) => Err(error.poisoned()),
+        }
+    }
+
+    /// Remembers `error` as the reason, unless there is one already, and returns it.
+    pub(crate) fn set(&self, error: Error) -> Error {
+        let _ = self.first.set(error.clone());
+        error
+    }
+
+    /// The first failure.
+    pub(crate) fn cause(&self) -> Option<&Error> {
+        self.first.get()
+    }
+}

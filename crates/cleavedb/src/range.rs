@@ -1,0 +1,283 @@
+//! Ranges: keys and values in order, from both ends, as of one moment.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cleavedb_base::key::split_tree_key;
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::{EntryKind, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+use cleavedb_values::Want;
+
+use crate::engine::Engine;
+use crate::snapshot::HeldSnapshot;
+use crate::state::ReadState;
+
+/// Values fetched ahead once a scan has shown that it goes on: doubled with every refill.
+const AHEAD_MIN: usize = 4;
+const AHEAD_MAX: usize = 128;
+
+/// Most bytes of values that one refill fetches ahead; one value is always fetched.
+const AHEAD_BYTES_MAX: u64 = 4 << 20;
+
+/// A key and its value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The key.
+    pub key: Bytes,
+    /// Its value; empty in a range of keys only.
+    pub value: Bytes,
+}
+
+/// Bounds of a range, as tree keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) lower: Vec<u8>,
+    pub(crate) upper: Vec<u8>,
+}
+
+impl Bounds {
+    /// From `from` (inclusive) to `to` (exclusive); no bound is the end of the keyspace.
+    pub(crate) fn new(keyspace: KeyspaceId, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
+        let bound = |key: &[u8]| TreeKey::new(keyspace, key).as_bytes().to_vec();
+        let end = || (u32::from(keyspace.0) + 1).to_be_bytes();
+        let upper = match to {
+            Some(to) => bound(to),
+            // The last keyspace ends where no key can be.
+            None if keyspace.0 == u16::MAX => vec![0xff; KEYSPACE_PREFIX_LEN + (1 << 16)],
+            None => end()[2..].to_vec(),
+        };
+        Self { lower: bound(from.unwrap_or_default()), upper }
+    }
+
+    /// All keys that begin with `prefix`.
+    pub(crate) fn prefix(keyspace: KeyspaceId, prefix: &[u8]) -> Self {
+        let mut bounds = Self::new(keyspace, Some(prefix), None);
+        let mut successor = prefix.to_vec();
+        while let Some(last) = successor.pop() {
+            if last < u8::MAX {
+                successor.push(last + 1);
+                bounds.upper = TreeKey::new(keyspace, &successor).as_bytes().to_vec();
+                break;
+            }
+        }
+        bounds
+    }
+}
+
+/// Which end of the range a cursor eats.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Front,
+    Back,
+}
+
+/// An entry that was found and whose value may still be on its way.
+struct Found {
+    tree_key: Vec<u8>,
+    seq: SeqNo,
+    value: FoundValue,
+}
+
+enum FoundValue {
+    Ready(Result<Bytes>),
+    Wanted(ValuePointer),
+}
+
+/// One end of the range: an iterator over entries and what was read ahead of the user.
+struct End {
+    side: Side,
+    iter: VisibleIter,
+    started: bool,
+    ready: VecDeque<Found>,
+    ahead: usize,
+}
+
+/// Iterator over a range, from both ends; yields every key once. After an error it ends.
+///
+/// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
+pub struct Range {
+    engine: Arc<Engine>,
+    state: Arc<ReadState>,
+    seq: SeqNo,
+    bounds: Bounds,
+    keys_only: bool,
+    front: Option<End>,
+    back: Option<End>,
+    /// Last keys that were yielded, from each side.
+    front_key: Option<Vec<u8>>,
+    back_key: Option<Vec<u8>>,
+    done: bool,
+    /// Keeps the versions that the range sees from being dropped.
+    #[expect(dead_code, reason = "held for what its drop does")]
+    held: Option<Arc<HeldSnapshot>>,
+}
+
+impl Range {
+    /// A range as of `snapshot`, or as of now.
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        bounds: Bounds,
+        snapshot: Option<SeqNo>,
+        keys_only: bool,
+    ) -> Self {
+        // The snapshot first, then the picture: whatever the picture's successors drop, this
+        // snapshot's versions are in it.
+        let held =
+            snapshot.is_none().then(|| Arc::new(engine.snapshots.take(|| engine.commit.visible())));
+        let seq = snapshot.or(held.as_ref().map(|held| held.seq)).unwrap_or_default();
+        let state = engine.state.load_full();
+        Self {
+            engine,
+            state,
+            seq,
+            bounds,
+            keys_only,
+            front: None,
+            back: None,
+            front_key: None,
+            back_key: None,
+            done: false,
+            held,
+        }
+    }
+
+    /// The same range, keeping `held` alive.
+    pub(crate) fn holding(self, held: Arc<HeldSnapshot>) -> Self {
+        Self { held: Some(held), ..self }
+    }
+
+    fn open_end(&self, side: Side) -> End {
+        let Bounds { lower, upper } = &self.bounds;
+        let mut sources = Vec::new();
+        for slot in &self.state.memtables {
+            sources.extend(slot.table.iters());
+        }
+        sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
+        let merged = MergeIter::new(sources);
+        let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
+        End { side, iter, started: false, ready: VecDeque::new(), ahead: 1 }
+    }
+
+    /// The next entry from `side`, its value read.
+    fn step(&mut self, side: Side) -> Result<Option<Item>> {
+        let own = match side {
+            Side::Front => self.front.take(),
+            Side::Back => self.back.take(),
+        };
+        let mut end = own.unwrap_or_else(|| self.open_end(side));
+        if end.ready.is_empty() {
+            self.refill(&mut end)?;
+        }
+        let found = end.ready.pop_front();
+        match side {
+            Side::Front => self.front = Some(end),
+            Side::Back => self.back = Some(end),
+        }
+        let Some(found) = found else { return Ok(None) };
+        if self.crossed(side, &found.tree_key) {
+            return Ok(None);
+        }
+        let value = match found.value {
+            FoundValue::Ready(value) => value?,
+            FoundValue::Wanted(pointer) => {
+                self.state.segments.read(pointer, &found.tree_key, found.seq)?
+            }
+        };
+        let (_, key) = split_tree_key(&found.tree_key)
+            .ok_or_else(|| cleavedb_base::Error::corruption("a tree key is too short"))?;
+        let key = Bytes::copy_from_slice(key);
+        match side {
+            Side::Front => self.front_key = Some(found.tree_key),
+            Side::Back => self.back_key = Some(found.tree_key),
+        }
+        Ok(Some(Item { key, value }))
+    }
+
+    /// Whether the other side has yielded this key, or one that it lies beyond.
+    fn crossed(&self, side: Side, key: &[u8]) -> bool {
+        match side {
+            Side::Front => self.back_key.as_deref().is_some_and(|back| key >= back),
+            Side::Back => self.front_key.as_deref().is_some_and(|front| key <= front),
+        }
+    }
+
+    /// Collects the next entries and fetches their values side by side.
+    fn refill(&self, end: &mut End) -> Result<()> {
+        let mut bytes = 0;
+        let mut wants = Vec::new();
+        while end.ready.len() < end.ahead && bytes < AHEAD_BYTES_MAX {
+            advance(end)?;
+            if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
+                break;
+            }
+            let tree_key = end.iter.key().to_vec();
+            let seq = end.iter.seq();
+            let value = match end.iter.kind() {
+                _ if self.keys_only => FoundValue::Ready(Ok(Bytes::new())),
+                EntryKind::Pointer => {
+                    let pointer = ValuePointer::decode(end.iter.value())?;
+                    bytes += u64::from(pointer.len);
+                    FoundValue::Wanted(pointer)
+                }
+                _ => FoundValue::Ready(Ok(Bytes::copy_from_slice(end.iter.value()))),
+            };
+            end.ready.push_back(Found { tree_key, seq, value });
+        }
+        // A first step reads one value, for those who take one; a second shows that more will follow.
+        end.ahead = (end.ahead * 2).clamp(AHEAD_MIN, AHEAD_MAX);
+        for found in end.ready.iter().skip(usize::from(end.ready.len() == 1)) {
+            if let FoundValue::Wanted(pointer) = found.value {
+                wants.push(Want { pointer, tree_key: found.tree_key.clone(), seq: found.seq });
+            }
+        }
+        let mut fetched = self.engine.fetch.fetch(&self.state.segments, wants).into_iter();
+        if end.ready.len() > 1 {
+            for found in &mut end.ready {
+                if matches!(found.value, FoundValue::Wanted(_))
+                    && let Some(value) = fetched.next()
+                {
+                    found.value = FoundValue::Ready(value);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Moves the end's iterator to its next entry.
+fn advance(end: &mut End) -> Result<()> {
+    match (end.side, std::mem::replace(&mut end.started, true)) {
+        (Side::Front, false) => end.iter.seek_first(),
+        (Side::Back, false) => end.iter.seek_last(),
+        (_, true) if !end.iter.valid() => Ok(()),
+        (Side::Front, true) => end.iter.next(),
+        (Side::Back, true) => end.iter.prev(),
+    }
+}
+
+impl Range {
+    fn take_step(&mut self, side: Side) -> Option<Result<Item>> {
+        if self.done {
+            return None;
+        }
+        let step = self.step(side);
+        self.done = !matches!(step, Ok(Some(_)));
+        step.transpose()
+    }
+}
+
+impl Iterator for Range {
+    type Item = Result<Item>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.take_step(Side::Front)
+    }
+}
+
+impl DoubleEndedIterator for Range {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.take_step(Side::Back)
+    }
+}

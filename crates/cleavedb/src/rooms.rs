@@ -1,0 +1,106 @@
+//! Room for a commit: the MemTable, the log file and the sequence numbers that it will use.
+//!
+//! Everything here runs under the append lock. What takes time, a new log file or the flush of a full
+//! MemTable, was prepared by a job in the ordinary case.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+
+use crate::background::JobKind;
+use crate::commit::{Append, Rooms};
+use crate::engine::Engine;
+use crate::manifest::Edit;
+use crate::metrics::StallCause;
+use crate::state::{MemSlot, ReadState};
+
+/// Sequence numbers that one edit reserves.
+pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
+
+/// Fewest reserved numbers at which more are asked for: enough for the greatest batch.
+const SEQS_LOW: SeqNo = 1 << 22;
+
+impl Rooms for Engine {
+    fn make_room(&self, append: &mut Append, ops: u64, len: u64) -> Result<bool> {
+        self.check_open()?;
+        if self.memtable_full(append) {
+            if self.state.load().waiting() >= self.options.memtables_max {
+                return Ok(false);
+            }
+            self.rotate_memtable(append);
+        }
+        if self.commit.log.needs_file(&append.appender, len) {
+            self.rotate_log(append)?;
+        }
+        self.reserve_seqs(append.last_seq() + ops)?;
+        Ok(true)
+    }
+
+    fn wait_for_room(&self) -> Result<()> {
+        let start = Instant::now();
+        self.jobs.kick(JobKind::Flush);
+        self.wait_or_work(|| self.state.load().waiting() < self.options.memtables_max)?;
+        self.counters.stalled(StallCause::Flush, start.elapsed());
+        Ok(())
+    }
+}
+
+impl Engine {
+    fn memtable_full(&self, append: &Append) -> bool {
+        let covered = append.appender.next() - append.memtable.start;
+        !append.memtable.table.is_empty()
+            && (append.memtable.table.memory() >= self.options.memtable_bytes
+                || covered >= self.options.memtable_log_bytes)
+    }
+
+    /// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into the
+    /// old one; its flush waits for them.
+    pub(crate) fn rotate_memtable(&self, append: &mut Append) {
+        let position = append.appender.next();
+        append.memtable.seal(position, append.last_seq());
+        let slot = Arc::new(MemSlot::new(self.options.memtable_bytes, position));
+        append.memtable = slot.clone();
+        self.swap_state(|state| state.with_memtable(slot.clone()));
+        self.jobs.kick(JobKind::Flush);
+    }
+
+    fn rotate_log(&self, append: &mut Append) -> Result<()> {
+        let spare = self.spare_log.lock().take();
+        let spare = match spare {
+            Some(spare) => spare,
+            None => self.create_spare()?,
+        };
+        let number = spare.number;
+        let file =
+            self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;
+        if self.options.separation != crate::Separation::Never {
+            let kind = cleavedb_storage::FileKind::Log;
+            let segment =
+                self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;
+            self.swap_state(|state| ReadState {
+                memtables: state.memtables.clone(),
+                version: state.version.clone(),
+                segments: Arc::new(state.segments.with(&[segment.clone()], &[])),
+            });
+        }
+        self.jobs.log_files.lock().push((number, file));
+        self.jobs.kick(JobKind::Spare);
+        Ok(())
+    }
+
+    fn reserve_seqs(&self, last: SeqNo) -> Result<()> {
+        if last + SEQS_LOW < self.jobs.seq_limit() {
+            return Ok(());
+        }
+        if last > cleavedb_base::limits::SEQ_MAX - 2 * SEQS_RESERVED {
+            let message = "sequence numbers are used up; export the data and import it anew";
+            return Err(Error::new(ErrorKind::NoSpace, message));
+        }
+        let limit = last + SEQS_RESERVED;
+        let mut manifest = self.manifest.lock();
+        self.commit_edit(&mut manifest, &Edit { seq_limit: Some(limit), ..Edit::default() })?;
+        self.jobs.set_seq_limit(limit);
+        Ok(())
+    }
+}

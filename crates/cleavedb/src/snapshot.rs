@@ -1,0 +1,53 @@
+//! Snapshots: points in commit order that somebody still reads at.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::SeqNo;
+use parking_lot::Mutex;
+
+/// The live snapshots, with how often each is held.
+#[derive(Default)]
+pub(crate) struct SnapshotList {
+    held: Mutex<BTreeMap<SeqNo, usize>>,
+}
+
+impl SnapshotList {
+    /// Takes a snapshot of what is visible. `visible` is asked under the lock under which jobs list
+    /// the snapshots: what a job may drop and what a snapshot may see are decided one after the other.
+    pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo) -> HeldSnapshot {
+        let mut held = self.held.lock();
+        let seq = visible();
+        *held.entry(seq).or_default() += 1;
+        HeldSnapshot { seq, list: self.clone() }
+    }
+
+    /// The live snapshots, ascending, and a read point taken under the same lock.
+    pub(crate) fn fix(&self, visible: impl Fn() -> SeqNo) -> (Vec<SeqNo>, SeqNo) {
+        let held = self.held.lock();
+        (held.keys().copied().collect(), visible())
+    }
+
+    /// Number of snapshots held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.lock().values().sum()
+    }
+}
+
+/// A snapshot that is held until dropped.
+pub(crate) struct HeldSnapshot {
+    pub(crate) seq: SeqNo,
+    list: Arc<SnapshotList>,
+}
+
+impl Drop for HeldSnapshot {
+    fn drop(&mut self) {
+        let mut held = self.list.held.lock();
+        if let Some(count) = held.get_mut(&self.seq) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.seq);
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Gathers the metrics from where they are counted.
+
+use std::collections::BTreeSet;
+
+use cleavedb_storage::Name;
+
+use crate::engine::Engine;
+use crate::metrics::{LevelMetrics, Metrics, ValueFileMetrics};
+
+/// What the database holds and did.
+pub(crate) fn metrics(engine: &Engine) -> Metrics {
+    let live = engine.manifest.lock().live().clone();
+    let manifest_written = engine.manifest.lock().written();
+    let counters = &engine.counters;
+    let cache = engine.tables.cache().stats();
+    let state = engine.state.load();
+    let ring = engine.commit.log.ring();
+    let value_files: Vec<ValueFileMetrics> = live
+        .ledger
+        .iter()
+        .map(|(number, facts)| ValueFileMetrics {
+            name: Name::numbered(facts.kind, number).to_string(),
+            bytes: facts.len,
+            live: facts.live,
+        })
+        .collect();
+    // What the ledger does not know yet lies between the replay head's file and the log's end.
+    let open_log = ring.filled().saturating_sub(live.head.map_or(0, |head| head.base));
+    Metrics {
+        user_bytes: counters.user_bytes.get(),
+        writes: counters.writes.get(),
+        log_written: engine.commit.log.written(),
+        flush_written: counters.flush_written.get(),
+        compaction_written: counters.compaction_written.get(),
+        compaction_read: counters.compaction_read.get(),
+        collection_written: counters.collection_written.get(),
+        collection_read: counters.collection_read.get(),
+        manifest_written,
+        flushes: counters.flushes.get(),
+        compactions: counters.compactions.get(),
+        compaction_moves: counters.compaction_moves.get(),
+        collections: counters.collections.get(),
+        files_removed: counters.files_removed.get(),
+        stalls: counters.stalls(),
+        levels: levels(&live.version),
+        value_bytes: live.ledger.sealed() + open_log,
+        live_bytes: live.ledger.live(),
+        index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
+        memtable_memory: state.memtables.iter().map(|s| s.table.memory() as u64).sum(),
+        cache_memory: cache.block_bytes + cache.pinned_bytes,
+        cache_hits: cache.hits,
+        cache_misses: cache.misses,
+        visible_seq: engine.commit.visible(),
+        snapshots: engine.snapshots.len(),
+        poisoned: engine.poison.cause().map(ToString::to_string),
+        background_error: engine.jobs.last_error().map(|e| e.to_string()),
+        value_files,
+    }
+}
+
+fn levels(version: &cleavedb_index::Version) -> Vec<LevelMetrics> {
+    let present: BTreeSet<u8> = version.tables().map(|(level, _)| level).collect();
+    present
+        .into_iter()
+        .map(|level| {
+            let tables: Vec<_> =
+                version.tables().filter(|(l, _)| *l == level).map(|(_, t)| t.meta()).collect();
+            LevelMetrics {
+                level: usize::from(level),
+                tables: tables.len(),
+                runs: if level == 0 { version.runs().len() } else { 1 },
+                bytes: tables.iter().map(|t| t.size).sum(),
+                entries: tables.iter().map(|t| t.entries).sum(),
+                tombstones: tables.iter().map(|t| t.tombstones).sum(),
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,67 @@
+//! Writing, from above the commit path: throttling, accounting, and the flush of everything.
+
+use std::time::Instant;
+
+use cleavedb_base::Result;
+
+use crate::background::JobKind;
+use crate::commit::Prepared;
+use crate::engine::Engine;
+use crate::options::{Background, Durability};
+
+impl Engine {
+    /// Commits a batch of `bytes` bytes of keys and values.
+    #[inline]
+    pub(crate) fn write(
+        &self,
+        ops: &[Prepared<'_>],
+        bytes: u64,
+        durability: Durability,
+    ) -> Result<()> {
+        self.slow_down(bytes)?;
+        self.commit.write(ops, durability, self)?;
+        self.counters.user_bytes.add(bytes);
+        self.counters.writes.add(1);
+        Ok(())
+    }
+
+    /// Lets a writer feel how far behind the background is.
+    #[inline]
+    fn slow_down(&self, bytes: u64) -> Result<()> {
+        if self.throttle.is_idle() {
+            return Ok(());
+        }
+        self.slow_down_now(bytes)
+    }
+
+    #[cold]
+    fn slow_down_now(&self, bytes: u64) -> Result<()> {
+        if let Some(cause) = self.throttle.stop() {
+            let start = Instant::now();
+            if self.options.background == Background::Manual {
+                // Without threads this writer is the background.
+                while self.throttle.stop().is_some() && self.run_one(&JobKind::ALL)? {}
+            } else {
+                self.wait_or_work(|| self.throttle.stop().is_none())?;
+            }
+            self.counters.stalled(cause, start.elapsed());
+        } else if self.options.background != Background::Manual
+            && let Some((cause, pause)) = self.throttle.pause(bytes)
+        {
+            std::thread::sleep(pause);
+            self.counters.stalled(cause, pause);
+        }
+        Ok(())
+    }
+
+    /// Flushes everything that was committed before the call.
+    pub(crate) fn flush_all(&self) -> Result<()> {
+        {
+            let mut append = self.commit.append();
+            if !append.memtable.table.is_empty() {
+                self.rotate_memtable(&mut append);
+            }
+        }
+        self.wait_or_work(|| self.state.load().waiting() == 0)
+    }
+}

@@ -1,0 +1,482 @@
+//! Block: a few KiB of sorted, prefix-compressed entries, the unit of reading and caching.
+//!
+//! An entry stores only what its key does not share with the key before it. Every `interval`-th
+//! entry is a *restart* that shares nothing; the offsets of the restarts stand at the end of the
+//! block and are binary-searched. Layout (`docs/format.md`, "Table", block):
+//!
+//! ```text
+//! entry    shared varint · unshared varint · value length varint · tag u8 · seq varint
+//!          · unshared key bytes · value
+//! block    entries · restart offsets, u32 each · base seq u64 · restart count u32
+//! ```
+//!
+//! `tag` is the kind, with bit 7 for a repeat. `seq` is the zigzag difference to the base, which is
+//! the sequence number of the block's first entry.
+//!
+//! Invariants: keys ascend, versions of one key descend; between restarts, `shared` is the *longest*
+//! common prefix with the key before (the search rests on it: it never builds a key).
+//!
+//! Every offset and length is checked when it is read: damaged bytes are an error, never a panic.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use bytes::Bytes;
+use cleavedb_base::codec::{get_varint, put_varint};
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::{EntryKind, Error, Result, SeqNo};
+
+use crate::entry::{Entry, Found};
+
+/// Tag bit of a repeated entry.
+const TAG_REPEAT: u8 = 0x80;
+
+/// Bytes behind the restart offsets: base sequence number and restart count.
+const TAIL_LEN: usize = 12;
+
+/// Greatest distance between restarts of a data block, in entries.
+pub(crate) const RESTART_INTERVAL: usize = 16;
+
+/// Length of the longest common prefix, eight bytes at a time.
+#[inline]
+pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    let len = a.len().min(b.len());
+    let (a, b) = (&a[..len], &b[..len]);
+    let mut same = 0;
+    for (x, y) in a.as_chunks::<8>().0.iter().zip(b.as_chunks::<8>().0) {
+        let differ = u64::from_le_bytes(*x) ^ u64::from_le_bytes(*y);
+        if differ != 0 {
+            return same + differ.trailing_zeros() as usize / 8;
+        }
+        same += 8;
+    }
+    same + a[same..].iter().zip(&b[same..]).take_while(|(x, y)| x == y).count()
+}
+
+#[inline]
+fn zigzag(difference: i64) -> u64 {
+    ((difference << 1) ^ (difference >> 63)) as u64
+}
+
+#[inline]
+fn unzigzag(coded: u64) -> i64 {
+    (coded >> 1) as i64 ^ -((coded & 1) as i64)
+}
+
+/// Builds one block after another, keeping its buffers.
+pub(crate) struct BlockBuilder {
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    interval: usize,
+    since_restart: usize,
+    last_key: Vec<u8>,
+    base: SeqNo,
+}
+
+impl BlockBuilder {
+    /// A builder that puts a restart at every `interval`-th entry.
+    pub fn new(interval: usize) -> Self {
+        Self {
+            bytes: Vec::new(),
+            restarts: Vec::new(),
+            interval,
+            since_restart: 0,
+            last_key: Vec::new(),
+            base: 0,
+        }
+    }
+
+    /// Whether no entry was added since the last [`BlockBuilder::clear`].
+    pub fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// Length of the block if it were finished now, in bytes.
+    pub fn len(&self) -> usize {
+        self.bytes.len() + self.restarts.len() * 4 + TAIL_LEN
+    }
+
+    /// Appends an entry, which must follow the one before in index order.
+    pub fn add(&mut self, entry: &Entry<'_>) {
+        let mut shared = 0;
+        if self.restarts.is_empty() {
+            self.base = entry.seq;
+        }
+        if self.restarts.is_empty() || self.since_restart == self.interval {
+            self.restarts.push(self.bytes.len() as u32);
+            self.since_restart = 0;
+        } else {
+            shared = common_prefix(&self.last_key, entry.key);
+        }
+        self.since_restart += 1;
+        let suffix = &entry.key[shared..];
+        put_varint(&mut self.bytes, shared as u64);
+        put_varint(&mut self.bytes, suffix.len() as u64);
+        put_varint(&mut self.bytes, entry.value.len() as u64);
+        self.bytes.push(entry.kind as u8 | if entry.repeat { TAG_REPEAT } else { 0 });
+        put_varint(&mut self.bytes, zigzag(entry.seq as i64 - self.base as i64));
+        self.bytes.extend_from_slice(suffix);
+        self.bytes.extend_from_slice(entry.value);
+        self.last_key.truncate(shared);
+        self.last_key.extend_from_slice(suffix);
+    }
+
+    /// Completes the block and returns its bytes, which stay until [`BlockBuilder::clear`].
+    pub fn finish(&mut self) -> &[u8] {
+        for restart in &self.restarts {
+            self.bytes.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&self.base.to_le_bytes());
+        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        &self.bytes
+    }
+
+    /// Makes room for the next block.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.restarts.clear();
+        self.since_restart = 0;
+        self.last_key.clear();
+    }
+}
+
+/// A block in memory. Cloning shares the bytes.
+#[derive(Clone, Default)]
+pub(crate) struct Block {
+    bytes: Bytes,
+    restarts_at: usize,
+    restarts: usize,
+    base: SeqNo,
+}
+
+/// The fields of one entry; ranges are checked against the entries part of the block.
+#[derive(Clone, Default)]
+struct Parsed {
+    shared: usize,
+    suffix: Range<usize>,
+    value: Range<usize>,
+    seq: SeqNo,
+    tag: u8,
+}
+
+impl Parsed {
+    /// Offset of the next entry.
+    #[inline]
+    fn end(&self) -> usize {
+        self.value.end
+    }
+
+    #[inline]
+    fn kind(&self) -> EntryKind {
+        match self.tag & !TAG_REPEAT {
+            1 => EntryKind::Delete,
+            2 => EntryKind::Inline,
+            _ => EntryKind::Pointer,
+        }
+    }
+
+    #[inline]
+    fn repeat(&self) -> bool {
+        self.tag & TAG_REPEAT != 0
+    }
+}
+
+#[cold]
+fn damaged(at: usize) -> Error {
+    Error::corruption("block entry cannot be decoded").with("in_block", at)
+}
+
+#[inline]
+fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    if first < 0x80 {
+        *at += 1;
+        return Some(u64::from(first));
+    }
+    let (value, len) = get_varint(&bytes[*at..])?;
+    *at += len;
+    Some(value)
+}
+
+impl Block {
+    /// The block that fills `bytes`.
+    pub fn parse(bytes: Bytes) -> Result<Self> {
+        let bad = || Error::corruption("block tail cannot be decoded");
+        let (front, tail) = bytes.split_last_chunk::<TAIL_LEN>().ok_or_else(bad)?;
+        let (base, count) = tail.split_first_chunk::<8>().ok_or_else(bad)?;
+        let restarts = u32::from_le_bytes(count.try_into().map_err(|_| bad())?) as usize;
+        let restarts_at = front.len().checked_sub(restarts * 4).ok_or_else(bad)?;
+        let base = u64::from_le_bytes(*base);
+        if restarts == 0 || restarts_at == 0 || base > SEQ_MAX {
+            return Err(bad());
+        }
+        Ok(Self { bytes, restarts_at, restarts, base })
+    }
+
+    /// Memory that the block holds, in bytes.
+    pub fn memory(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    fn restart(&self, index: usize) -> usize {
+        let at = self.restarts_at + index * 4;
+        self.bytes[at..].first_chunk().map_or(0, |offset| u32::from_le_bytes(*offset) as usize)
+    }
+
+    #[inline]
+    fn parse_entry(&self, at: usize) -> Result<Parsed> {
+        self.try_parse_entry(at).ok_or_else(|| damaged(at))
+    }
+
+    #[inline]
+    fn try_parse_entry(&self, start: usize) -> Option<Parsed> {
+        let bytes = self.bytes.get(..self.restarts_at)?;
+        let mut at = start;
+        let shared = varint(bytes, &mut at)? as usize;
+        let suffix_len = varint(bytes, &mut at)? as usize;
+        let value_len = varint(bytes, &mut at)? as usize;
+        let tag = *bytes.get(at)?;
+        at += 1;
+        let difference = unzigzag(varint(bytes, &mut at)?);
+        let seq = self.base.wrapping_add_signed(difference);
+        let value_at = at.checked_add(suffix_len)?;
+        let end = value_at.checked_add(value_len)?;
+        if end > bytes.len() || seq > SEQ_MAX || !(1..=3).contains(&(tag & !TAG_REPEAT)) {
+            return None;
+        }
+        Some(Parsed { shared, suffix: at..value_at, value: value_at..end, seq, tag })
+    }
+
+    /// The last restart whose entry is not behind (`key`, `seq`), or the first one.
+    #[inline]
+    fn restart_for(&self, key: &[u8], seq: SeqNo) -> Result<usize> {
+        let (mut low, mut high) = (0, self.restarts);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            let at = self.restart(middle);
+            let parsed = self.parse_entry(at)?;
+            if parsed.shared != 0 {
+                return Err(damaged(at));
+            }
+            match self.bytes[parsed.suffix].cmp(key).then(seq.cmp(&parsed.seq)) {
+                Ordering::Greater => high = middle,
+                Ordering::Equal => return Ok(middle),
+                Ordering::Less => low = middle,
+            }
+        }
+        Ok(low)
+    }
+
+    /// The first entry at or behind (`key`, `seq`), and whether its key is `key`.
+    ///
+    /// `matched` is the length of the prefix that `key` shares with the entry before, which sorts
+    /// before the target. An entry that shares more than that with its predecessor sorts on the
+    /// same side as it; one that shares less has left the prefix upwards; only an entry that shares
+    /// exactly that needs its suffix compared.
+    #[inline]
+    fn search(&self, key: &[u8], seq: SeqNo) -> Result<Option<(Parsed, bool)>> {
+        let mut at = self.restart(self.restart_for(key, seq)?);
+        let mut matched = 0;
+        while at < self.restarts_at {
+            let parsed = self.parse_entry(at)?;
+            match parsed.shared.cmp(&matched) {
+                Ordering::Greater => {}
+                Ordering::Less => {
+                    // A restart shares nothing by decree. The one reached here lies behind the
+                    // target, but may still hold an older version of the same key.
+                    let same = parsed.shared == 0 && self.bytes[parsed.suffix.clone()] == *key;
+                    return Ok(Some((parsed, same)));
+                }
+                Ordering::Equal => {
+                    let suffix = &self.bytes[parsed.suffix.clone()];
+                    let common = common_prefix(suffix, &key[matched..]);
+                    matched += common;
+                    match suffix[common..].first().cmp(&key[matched..].first()) {
+                        Ordering::Greater => return Ok(Some((parsed, false))),
+                        Ordering::Equal if parsed.seq <= seq => return Ok(Some((parsed, true))),
+                        Ordering::Equal | Ordering::Less => {}
+                    }
+                }
+            }
+            at = parsed.end();
+        }
+        Ok(None)
+    }
+
+    /// The newest entry of `key` at or below `snapshot`, if its place is in this block.
+    #[inline]
+    pub fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<Found>> {
+        let Some((parsed, true)) = self.search(key, snapshot)? else { return Ok(None) };
+        let value = self.bytes.slice(parsed.value.clone());
+        Ok(Some(Found { seq: parsed.seq, kind: parsed.kind(), repeat: parsed.repeat(), value }))
+    }
+
+    /// The value of the first entry at or behind (`key`, `seq`): how an index block is read.
+    #[inline]
+    pub fn value_at_or_after(&self, key: &[u8], seq: SeqNo) -> Result<Option<&[u8]>> {
+        Ok(self.search(key, seq)?.map(|(parsed, _)| &self.bytes[parsed.value]))
+    }
+}
+
+/// Walks one block, both ways.
+///
+/// Stands on an entry or is not valid; after an error it is not valid.
+#[derive(Default)]
+pub(crate) struct BlockIter {
+    block: Block,
+    valid: bool,
+    at: usize,
+    current: Parsed,
+    key: Vec<u8>,
+    /// Entries from a restart up to the current one, which `prev` pops: stepping back decodes each
+    /// restart interval once.
+    trail: Vec<Step>,
+    trail_keys: Vec<u8>,
+}
+
+struct Step {
+    at: usize,
+    parsed: Parsed,
+    key_at: usize,
+}
+
+impl BlockIter {
+    /// Takes another block, keeping the buffers; not valid until it is positioned.
+    pub fn reset(&mut self, block: Block) {
+        self.block = block;
+        self.invalidate();
+    }
+
+    /// Leaves the current entry.
+    pub fn invalidate(&mut self) {
+        self.valid = false;
+        self.trail.clear();
+        self.trail_keys.clear();
+    }
+
+    /// Whether the iterator stands on an entry.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.valid
+    }
+
+    /// The entry it stands on.
+    #[inline]
+    pub fn entry(&self) -> Entry<'_> {
+        debug_assert!(self.valid);
+        Entry {
+            key: &self.key,
+            seq: self.current.seq,
+            kind: self.current.kind(),
+            repeat: self.current.repeat(),
+            value: &self.block.bytes[self.current.value.clone()],
+        }
+    }
+
+    /// Steps on to the entry at offset `at`, which follows the current key.
+    #[inline]
+    fn step_to(&mut self, at: usize) -> Result<()> {
+        self.valid = false;
+        if at >= self.block.restarts_at {
+            return Ok(());
+        }
+        let parsed = self.block.parse_entry(at)?;
+        if parsed.shared > self.key.len() {
+            return Err(damaged(at));
+        }
+        self.key.truncate(parsed.shared);
+        self.key.extend_from_slice(&self.block.bytes[parsed.suffix.clone()]);
+        self.at = at;
+        self.current = parsed;
+        self.valid = true;
+        Ok(())
+    }
+
+    fn step_to_restart(&mut self, index: usize) -> Result<()> {
+        self.invalidate();
+        self.key.clear();
+        self.step_to(self.block.restart(index))
+    }
+
+    /// Moves to the first entry.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.step_to_restart(0)
+    }
+
+    /// Moves to the last entry.
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.step_to_restart(self.block.restarts.saturating_sub(1))?;
+        while self.valid && self.current.end() < self.block.restarts_at {
+            self.step_to(self.current.end())?;
+        }
+        Ok(())
+    }
+
+    /// Moves to the first entry at or after (`key`, `seq`).
+    pub fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.invalidate();
+        let index = self.block.restart_for(key, seq)?;
+        self.step_to_restart(index)?;
+        while self.valid && self.entry().order(key, seq).is_lt() {
+            self.step_to(self.current.end())?;
+        }
+        Ok(())
+    }
+
+    /// Moves one entry on.
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        if !self.trail.is_empty() {
+            self.trail.clear();
+            self.trail_keys.clear();
+        }
+        self.step_to(self.current.end())
+    }
+
+    /// Moves one entry back.
+    pub fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid);
+        if self.trail.is_empty() {
+            self.fill_trail()?;
+        }
+        self.valid = false;
+        if let Some(step) = self.trail.pop() {
+            self.key.clear();
+            self.key.extend_from_slice(&self.trail_keys[step.key_at..]);
+            self.trail_keys.truncate(step.key_at);
+            self.at = step.at;
+            self.current = step.parsed;
+            self.valid = true;
+        }
+        Ok(())
+    }
+
+    /// Collects the entries between the last restart before the current entry and that entry.
+    fn fill_trail(&mut self) -> Result<()> {
+        let end = self.at;
+        if end == 0 {
+            return Ok(());
+        }
+        let (mut low, mut high) = (0, self.block.restarts);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if self.block.restart(middle) < end { low = middle } else { high = middle }
+        }
+        self.step_to_restart(low)?;
+        while self.valid && self.at < end {
+            self.trail.push(Step {
+                at: self.at,
+                parsed: self.current.clone(),
+                key_at: self.trail_keys.len(),
+            });
+            self.trail_keys.extend_from_slice(&self.key);
+            self.step_to(self.current.end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! BlockCache: the memory that all tables share, under one budget.
+//!
+//! The budget covers two kinds of memory: blocks that were read, which are evicted, and *pinned*
+//! bytes (filters and indexes of open tables), which are not. Every pinned byte is taken from the
+//! capacity left to blocks.
+//!
+//! Invariants: blocks and pinned bytes together stay within the budget as long as the pinned bytes
+//! leave [`BLOCKS_MIN`] to blocks; a block up to the capacity of a shard is never refused; eviction
+//! depends on the calls alone, not on a random seed (design, invariant 14).
+
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cleavedb_base::FileNumber;
+use parking_lot::Mutex;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+
+use crate::block::Block;
+
+/// Least capacity of a shard when the cache is made, in bytes. A shard refuses what exceeds it.
+const SHARD_BYTES_MIN: u64 = 16 << 20;
+
+/// Capacity that blocks keep however much is pinned, in bytes.
+const BLOCKS_MIN: u64 = 1 << 20;
+
+/// Most shards: beyond that, locks are no longer what threads wait for.
+const SHARDS_MAX: u64 = 64;
+
+/// What the cache itself spends on one block, in bytes: key, hash table, list links, handle.
+const OVERHEAD: u64 = 160;
+
+/// Counters are spread over this many cache lines.
+const COUNTERS: usize = 16;
+
+type Key = (FileNumber, u64);
+
+/// Mixes file number and offset by multiplication; no seed, so that runs repeat.
+#[derive(Default)]
+struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f;
+        self.0 = (product as u64) ^ (product >> 64) as u64;
+    }
+}
+
+#[derive(Clone)]
+struct BlockBytes;
+
+impl Weighter<Key, Block> for BlockBytes {
+    fn weight(&self, _: &Key, block: &Block) -> u64 {
+        block.memory() as u64 + OVERHEAD
+    }
+}
+
+type Blocks = Cache<Key, Block, BlockBytes, BuildHasherDefault<KeyHasher>>;
+
+#[derive(Default)]
+#[repr(align(128))]
+struct Counter {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+/// What the cache did and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Look-ups that found their block.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Memory of cached blocks, in bytes.
+    pub block_bytes: u64,
+    /// Memory of filters and indexes of open tables, in bytes.
+    pub pinned_bytes: u64,
+}
+
+/// Cache of blocks, shared by all tables of a database.
+pub struct BlockCache {
+    blocks: Blocks,
+    budget: u64,
+    pinned: Mutex<u64>,
+    counters: [Counter; COUNTERS],
+}
+
+impl BlockCache {
+    /// A cache that holds `budget` bytes in all, at least 1 MiB.
+    pub fn new(budget: u64) -> Self {
+        let budget = budget.max(BLOCKS_MIN);
+        // The greatest power of two that leaves every shard its least capacity.
+        let shards = 1 << (budget / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX).ilog2();
+        let options = OptionsBuilder::new()
+            .shards(shards)
+            .weight_capacity(budget)
+            .estimated_items_capacity((budget / 4096) as usize)
+            .build()
+            .expect("capacity and number of items are set");
+        let hasher = BuildHasherDefault::default();
+        let blocks = Blocks::with_options(options, BlockBytes, hasher, DefaultLifecycle::default());
+        Self { blocks, budget, pinned: Mutex::new(0), counters: Default::default() }
+    }
+
+    #[inline]
+    fn counter(&self, offset: u64) -> &Counter {
+        &self.counters[(offset >> 12) as usize % COUNTERS]
+    }
+
+    /// The block at `offset` of table `file`.
+    #[inline]
+    pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Block> {
+        let found = self.blocks.get(&(file, offset));
+        let counter = self.counter(offset);
+        let side = if found.is_some() { &counter.hits } else { &counter.misses };
+        side.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Keeps the block at `offset` of table `file`, which must own its memory alone.
+    pub(crate) fn insert(&self, file: FileNumber, offset: u64, block: Block) {
+        self.blocks.insert((file, offset), block);
+    }
+
+    /// Counts `bytes` as pinned, until [`BlockCache::unpin`].
+    pub(crate) fn pin(&self, bytes: u64) {
+        self.change_pinned(|pinned| pinned + bytes);
+    }
+
+    /// Gives back `bytes` of pinned memory.
+    pub(crate) fn unpin(&self, bytes: u64) {
+        self.change_pinned(|pinned| pinned.saturating_sub(bytes));
+    }
+
+    fn change_pinned(&self, change: impl FnOnce(u64) -> u64) {
+        // The lock is held across both steps: of two changes the later capacity must win.
+        let mut pinned = self.pinned.lock();
+        *pinned = change(*pinned);
+        self.blocks.set_capacity(self.budget.saturating_sub(*pinned).max(BLOCKS_MIN));
+    }
+
+    /// What the cache did and holds now.
+    pub fn stats(&self) -> CacheStats {
+        let sum = |side: fn(&Counter) -> &AtomicU64| {
+            self.counters.iter().map(|counter| side(counter).load(Ordering::Relaxed)).sum()
+        };
+        CacheStats {
+            hits: sum(|counter| &counter.hits),
+            misses: sum(|counter| &counter.misses),
+            block_bytes: self.blocks.weight(),
+            pinned_bytes: *self.pinned.lock(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use cleavedb_base::EntryKind;
+
+    use crate::block::BlockBuilder;
+    use crate::entry::Entry;
+
+    fn block(len: usize) -> Block {
+        let mut builder = BlockBuilder::new(16);
+        let (kind, value) = (EntryKind::Inline, &vec![7; len][..]);
+        builder.add(&Entry { key: b"key", seq: 1, kind, repeat: false, value });
+        Block::parse(Bytes::copy_from_slice(builder.finish())).unwrap()
+    }
+
+    #[test]
+    fn blocks_and_pinned_bytes_share_one_budget() {
+        let cache = BlockCache::new(64 << 20);
+        for i in 0..20_000 {
+            cache.insert(FileNumber(1), i * 4096, block(4096));
+        }
+        assert!(cache.stats().block_bytes > 60 << 20);
+        cache.pin(32 << 20);
+        let stats = cache.stats();
+        assert!(stats.block_bytes + stats.pinned_bytes <= 64 << 20, "{stats:?}");
+        cache.unpin(32 << 20);
+        for i in 0..20_000 {
+            cache.insert(FileNumber(1), i * 4096, block(4096));
+        }
+        assert!(cache.stats().block_bytes > 60 << 20, "the capacity comes back");
+    }
+
+    #[test]
+    fn large_blocks_are_admitted_and_look_ups_counted() {
+        let cache = BlockCache::new(256 << 20);
+        cache.insert(FileNumber(3), 0, block(12 << 20));
+        assert!(cache.get(FileNumber(3), 0).is_some());
+        assert!(cache.get(FileNumber(3), 1).is_none() && cache.get(FileNumber(4), 0).is_none());
+        let stats = cache.stats();
+        assert_eq!((stats.hits, stats.misses), (1, 2));
+    }
+}

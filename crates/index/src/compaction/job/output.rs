@@ -1,0 +1,124 @@
+//! Output: the tables that a compaction writes, and what lies below them.
+
+use std::sync::Arc;
+
+use cleavedb_base::{FileNumber, Result};
+
+use super::TableFactory;
+use crate::compaction::CompactionOptions;
+use crate::entry::Entry;
+use crate::table_builder::TableBuilder;
+use crate::table_format::{TableMeta, TableOptions};
+use crate::table_handle::TableHandle;
+
+/// Older places, each sorted; asked about ascending keys.
+pub(super) struct Places<'a> {
+    places: Vec<&'a [Arc<TableHandle>]>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(places: &'a [Vec<Arc<TableHandle>>]) -> Self {
+        Self { places: places.iter().map(|tables| &tables[..]).collect() }
+    }
+
+    /// Whether one of the places may hold `key`, which is not before any key asked about earlier.
+    fn may_hold(&mut self, key: &[u8]) -> bool {
+        self.places.iter_mut().any(|tables| {
+            while let Some((first, rest)) = tables.split_first()
+                && &*first.meta().largest < key
+            {
+                *tables = rest;
+            }
+            tables.first().is_some_and(|table| &*table.meta().smallest <= key)
+        })
+    }
+}
+
+/// Writes entries into tables, each ended between two keys: when it is large enough, or when it
+/// overlaps so much of the level below the target that its own compaction would be expensive.
+pub(super) struct Output<'a> {
+    factory: &'a dyn TableFactory,
+    table_options: &'a TableOptions,
+    options: &'a CompactionOptions,
+    older: Places<'a>,
+    /// Tables of the level below the target that lie at or behind the current key.
+    grandparents: &'a [Arc<TableHandle>],
+    /// Bytes of grandparents that the current table passed.
+    overlap: u64,
+    created: &'a mut Vec<FileNumber>,
+    builder: Option<TableBuilder>,
+    done: Vec<TableMeta>,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn new(
+        factory: &'a dyn TableFactory,
+        table_options: &'a TableOptions,
+        options: &'a CompactionOptions,
+        older: Places<'a>,
+        grandparents: &'a [Arc<TableHandle>],
+        created: &'a mut Vec<FileNumber>,
+    ) -> Self {
+        Self {
+            factory,
+            table_options,
+            options,
+            older,
+            grandparents,
+            overlap: 0,
+            created,
+            builder: None,
+            done: Vec::new(),
+        }
+    }
+
+    /// Whether an older place may hold `key`; keys must ascend.
+    pub(super) fn may_be_older(&mut self, key: &[u8]) -> bool {
+        self.older.may_hold(key)
+    }
+
+    /// Says that entries of another key follow: the only time at which a table may end.
+    #[inline]
+    pub(super) fn begin_key(&mut self, key: &[u8]) -> Result<()> {
+        while let Some((first, rest)) = self.grandparents.split_first()
+            && &*first.meta().largest < key
+        {
+            self.overlap += first.meta().size;
+            self.grandparents = rest;
+        }
+        let Some(builder) = &self.builder else {
+            self.overlap = 0;
+            return Ok(());
+        };
+        let full = builder.estimated_size() >= self.options.table_bytes
+            || self.overlap > self.options.overlap_bytes_max();
+        if full { self.end_table() } else { Ok(()) }
+    }
+
+    fn end_table(&mut self) -> Result<()> {
+        self.overlap = 0;
+        if let Some(builder) = self.builder.take() {
+            self.done.push(builder.finish()?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        if self.builder.is_none() {
+            let (number, file, identity) = self.factory.create()?;
+            self.created.push(number);
+            self.builder = Some(TableBuilder::new(file, identity, number, self.table_options)?);
+        }
+        match &mut self.builder {
+            Some(builder) => builder.add(entry),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the last table; returns all of them, in key order.
+    pub(super) fn finish(mut self) -> Result<Vec<TableMeta>> {
+        self.end_table()?;
+        Ok(self.done)
+    }
+}

@@ -1,0 +1,160 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cleavedb_base::ErrorKind;
+
+use super::{CompactionJob, CompactionStats};
+use crate::compaction::leveled::pick_full;
+use crate::compaction::{Compaction, CompactionInput, CompactionOptions, Constraints};
+use crate::edit::VersionEdit;
+use crate::entry::EntryIter;
+use crate::merge::MergeIter;
+use crate::table::ReadMode;
+use crate::table_format::TableOptions;
+use crate::testing::{Dropped, Item, World, forwards, position, sort};
+use crate::version::Version;
+
+/// Makes one run of each list, the first one the youngest.
+fn runs(world: &World, lists: &[Vec<Item>]) -> Version {
+    let mut edit = VersionEdit::default();
+    for (list, epoch) in lists.iter().rev().zip(1..) {
+        let mut list = list.clone();
+        sort(&mut list);
+        edit.add_run(position(epoch, 0), [world.table(&list)]);
+    }
+    Version::empty(Arc::clone(&world.store)).apply(&edit).unwrap()
+}
+
+fn contents(version: &Version) -> Vec<Item> {
+    let iters = version.iters(None, None, ReadMode::Ahead);
+    forwards(&mut MergeIter::new(iters) as &mut dyn EntryIter)
+}
+
+struct Outcome {
+    items: Vec<Item>,
+    dropped: Vec<Item>,
+    stats: CompactionStats,
+    version: Version,
+}
+
+fn run(world: &World, version: &Version, compaction: Compaction, snapshots: &[u64]) -> Outcome {
+    let options = CompactionOptions { table_bytes: 1 << 10, ..CompactionOptions::default() };
+    let table_options = TableOptions { block_bytes: 200, ..TableOptions::default() };
+    let mut job =
+        CompactionJob::prepare(version, compaction, snapshots.to_vec(), &options, &table_options);
+    let mut dropped = Dropped::default();
+    job.run(world, &mut dropped, &AtomicBool::new(false)).unwrap();
+    let (edit, stats) = job.finish();
+    let version = version.apply(&edit).unwrap();
+    Outcome { items: contents(&version), dropped: dropped.0, stats, version }
+}
+
+fn full(world: &World, lists: &[Vec<Item>], snapshots: &[u64]) -> Outcome {
+    let version = runs(world, lists);
+    let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
+    run(world, &version, Compaction { moves: false, ..all }, snapshots)
+}
+
+#[test]
+fn each_snapshot_keeps_the_version_that_it_sees() {
+    let versions: Vec<Item> = (1..=8).map(|seq| Item::pointer("k", seq * 10, seq)).collect();
+    let kept = |snapshots: &[u64]| {
+        let outcome = full(&World::new(), std::slice::from_ref(&versions), snapshots);
+        assert_eq!(outcome.items.len() + outcome.dropped.len(), versions.len());
+        outcome.items.iter().map(|item| item.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(&[]), [80]);
+    assert_eq!(kept(&[45, 20]), [80, 40, 20]);
+    assert_eq!(kept(&[5, 79, 80, 99]), [80, 70]);
+}
+
+#[test]
+fn a_tombstone_goes_when_it_hides_nothing() {
+    let world = World::new();
+    let young = vec![Item::delete("a", 20), Item::delete("b", 21), Item::inline("c", 22, "")];
+    let old = vec![Item::pointer("a", 10, 1), Item::inline("b", 11, "")];
+    let outcome = full(&world, &[young.clone(), old.clone()], &[]);
+    assert_eq!(outcome.items, [Item::inline("c", 22, "")]);
+    assert_eq!(outcome.dropped, [Item::pointer("a", 10, 1)]);
+    assert_eq!((outcome.stats.input_entries, outcome.stats.dropped), (5, 4));
+    // A snapshot that sees an older version needs the tombstone above it.
+    let outcome = full(&world, &[young.clone(), old.clone()], &[10]);
+    let seqs: Vec<_> = outcome.items.iter().map(|item| item.seq).collect();
+    assert_eq!(seqs, [20, 10, 22]);
+    // So does an older version outside the inputs.
+    let version = runs(&world, &[young, old.clone(), vec![Item::inline("zz", 1, "")]]);
+    let first = &version.runs()[0];
+    let input = CompactionInput {
+        level: 0,
+        position: Some(first.position),
+        tables: first.set.tables().to_vec(),
+    };
+    let alone = Compaction::new(vec![input], 0, Some(first.position), false);
+    let outcome = run(&world, &version, alone, &[]);
+    assert_eq!(outcome.stats.dropped, 0);
+}
+
+#[test]
+fn of_one_operation_the_youngest_entry_stays_and_inherits_the_record() {
+    let original = vec![
+        Item::pointer("a", 10, 1),
+        Item::pointer("b", 11, 2),
+        Item::inline("c", 12, "x"),
+        Item::delete("d", 13),
+    ];
+    let mut back = original.clone();
+    for item in &mut back {
+        item.repeat = true;
+    }
+    back[1] = Item::pointer("b", 11, 777);
+    let expected = vec![original[0].clone(), Item::pointer("b", 11, 777), original[2].clone()];
+    let outcome = full(&World::new(), &[back.clone(), original.clone()], &[]);
+    assert_eq!(outcome.items, expected);
+    assert!(outcome.dropped.is_empty(), "nothing was freed");
+    assert_eq!((outcome.stats.duplicates, outcome.stats.dropped), (4, 1));
+    // Overwritten, the repeat that inherited and the moved pointer are reported, each once.
+    let newer = vec![Item::inline("a", 20, ""), Item::inline("b", 21, "")];
+    let outcome = full(&World::new(), &[newer, back, original.clone()], &[]);
+    assert_eq!(outcome.dropped, [original[0].clone(), Item::pointer("b", 11, 777)]);
+}
+
+#[test]
+fn a_repeat_alone_frees_nothing() {
+    let lists = [vec![Item::inline("a", 20, "")], vec![Item::pointer("a", 10, 1).repeated()]];
+    let outcome = full(&World::new(), &lists, &[]);
+    assert!(outcome.dropped.is_empty() && outcome.items.len() == 1);
+    let lists = [vec![Item::pointer("b", 10, 1).repeated()], vec![Item::inline("c", 9, "")]];
+    let outcome = full(&World::new(), &lists, &[]);
+    assert!(outcome.items[0].repeat, "without the original nobody knows who owns the record");
+}
+
+#[test]
+fn tables_end_between_keys_only() {
+    let mut list = Vec::new();
+    for key in 0..40 {
+        for seq in 0..30 {
+            let seq = key * 100 + seq + 1;
+            list.push(Item::inline(&format!("key{key:02}"), seq, "some value of some length"));
+        }
+    }
+    let snapshots: Vec<u64> = list.iter().map(|item| item.seq).collect();
+    let outcome = full(&World::new(), &[list.clone()], &snapshots);
+    sort(&mut list);
+    assert_eq!(outcome.items, list);
+    assert!(outcome.version.level(1).tables().len() >= 20);
+    for table in outcome.version.level(1).tables() {
+        table.table().unwrap().verify().unwrap();
+    }
+}
+
+#[test]
+fn a_cancelled_job_says_so_and_lists_its_files() {
+    let world = World::new();
+    let version = runs(&world, &[vec![Item::delete("a", 1)]]);
+    let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
+    let options = CompactionOptions::default();
+    let mut job = CompactionJob::prepare(&version, all, vec![], &options, &TableOptions::default());
+    let error = job.run(&world, &mut Dropped::default(), &AtomicBool::new(true)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert!(job.created().is_empty());
+}

@@ -1,0 +1,202 @@
+use cleavedb_base::FileNumber;
+
+use super::{pick, pick_full};
+use crate::compaction::{Compaction, CompactionOptions, Constraints};
+use crate::edit::{AddedTable, VersionEdit};
+use crate::table_format::TableMeta;
+use crate::testing::{World, position};
+use crate::version::Version;
+
+const MIB: u64 = 1 << 20;
+
+/// A picture of tables that are never opened.
+struct Picture {
+    version: Version,
+    next: u64,
+}
+
+impl Picture {
+    fn new() -> Self {
+        Self { version: Version::empty(World::new().store), next: 1 }
+    }
+
+    fn meta(&mut self, keys: (&str, &str), size: u64) -> TableMeta {
+        self.next += 1;
+        TableMeta {
+            size,
+            smallest: keys.0.as_bytes().into(),
+            largest: keys.1.as_bytes().into(),
+            entries: 2,
+            min_seq: 1,
+            max_seq: 1,
+            ..TableMeta::empty(FileNumber(self.next))
+        }
+    }
+
+    /// Adds a table; its number.
+    fn run(&mut self, epoch: u64, keys: (&str, &str), size: u64) -> u64 {
+        let meta = self.meta(keys, size);
+        let mut edit = VersionEdit::default();
+        edit.add_run(position(epoch, 0), [meta]);
+        self.version = self.version.apply(&edit).unwrap();
+        self.next
+    }
+
+    fn deep(&mut self, level: u8, keys: (&str, &str), size: u64) -> u64 {
+        let meta = self.meta(keys, size);
+        self.deep_meta(level, meta)
+    }
+
+    fn deep_meta(&mut self, level: u8, meta: TableMeta) -> u64 {
+        let added = vec![AddedTable { level, position: None, meta }];
+        self.version = self.version.apply(&VersionEdit { added, removed: vec![] }).unwrap();
+        self.next
+    }
+
+    fn pick(&self, constraints: &Constraints) -> Option<Compaction> {
+        pick(&self.version, &CompactionOptions::default(), constraints)
+    }
+}
+
+fn numbers(compaction: &Compaction) -> Vec<u64> {
+    compaction.tables().map(|table| table.number().0).collect()
+}
+
+#[test]
+fn nothing_is_picked_while_every_level_fits() {
+    let mut picture = Picture::new();
+    assert!(picture.pick(&Constraints::default()).is_none());
+    picture.run(1, ("a", "z"), MIB);
+    picture.deep(1, ("a", "m"), 200 * MIB);
+    picture.deep(2, ("a", "m"), 2000 * MIB);
+    assert!(picture.pick(&Constraints::default()).is_none());
+}
+
+#[test]
+fn small_adjacent_runs_merge_within_level_0() {
+    let mut picture = Picture::new();
+    let large = picture.run(1, ("a", "z"), 30 * MIB);
+    let small: Vec<u64> = (2..6).map(|epoch| picture.run(epoch, ("a", "z"), 2 * MIB)).collect();
+    let compaction = picture.pick(&Constraints::default()).unwrap();
+    assert_eq!((compaction.level, compaction.position), (0, Some(position(5, 0))));
+    let mut youngest_first = small.clone();
+    youngest_first.reverse();
+    assert_eq!(numbers(&compaction), youngest_first, "the large run is not merged again");
+    assert!(!numbers(&compaction).contains(&large));
+    let mut busy = Constraints::default();
+    busy.start(&compaction);
+    assert!(picture.pick(&busy).is_none());
+    busy.end(&compaction);
+    assert!(picture.pick(&busy).is_some());
+}
+
+#[test]
+fn a_full_level_0_goes_into_level_1_with_all_that_overlaps() {
+    let mut picture = Picture::new();
+    let below = picture.deep(1, ("k", "p"), 10 * MIB);
+    picture.deep(1, ("q", "z"), 10 * MIB);
+    let old = picture.run(1, ("a", "f"), 30 * MIB);
+    let young = picture.run(2, ("e", "m"), 30 * MIB);
+    let other = picture.run(3, ("pp", "ppp"), 10 * MIB);
+    // What has no common keys with anything just moves.
+    let first = picture.pick(&Constraints::default()).unwrap();
+    assert!(first.moves && first.level == 1);
+    assert_eq!(numbers(&first), [other]);
+    let mut busy = Constraints::default();
+    busy.start(&first);
+    let second = picture.pick(&busy).unwrap();
+    assert!(!second.moves && second.level == 1);
+    assert_eq!(numbers(&second), [young, old, below]);
+}
+
+#[test]
+fn disjoint_parts_of_level_0_compact_at_the_same_time() {
+    let mut picture = Picture::new();
+    let ab = picture.deep(1, ("a", "b"), MIB);
+    let yz = picture.deep(1, ("y", "z"), MIB);
+    let low = picture.run(1, ("a", "c"), 40 * MIB);
+    let high = picture.run(2, ("x", "z"), 30 * MIB);
+    let blocked = picture.run(3, ("b", "y"), 20 * MIB);
+    let mut constraints = Constraints { hold_above: Some(2), ..Constraints::default() };
+    let first = picture.pick(&constraints).unwrap();
+    assert_eq!(numbers(&first), [low, ab]);
+    constraints.start(&first);
+    let second = picture.pick(&constraints).unwrap();
+    assert_eq!(numbers(&second), [high, yz]);
+    constraints.start(&second);
+    constraints.hold_above = None;
+    // It lies above both that run: it must not overtake them.
+    assert!(picture.pick(&constraints).is_none(), "table {blocked}");
+}
+
+#[test]
+fn runs_above_a_collection_neither_leave_nor_join_older_ones() {
+    let mut picture = Picture::new();
+    for epoch in 1..=6 {
+        picture.run(epoch, ("a", "z"), 12 * MIB);
+    }
+    let held = Constraints { hold_above: Some(4), ..Constraints::default() };
+    let compaction = picture.pick(&held).unwrap();
+    assert_eq!(compaction.level, 1);
+    let epochs: Vec<u64> =
+        compaction.inputs.iter().map(|input| input.position.unwrap().epoch).collect();
+    assert_eq!(epochs, [4, 3, 2, 1]);
+    let all_held = Constraints { hold_above: Some(0), ..Constraints::default() };
+    let compaction = picture.pick(&all_held).unwrap();
+    assert_eq!(compaction.level, 0, "they may merge among themselves");
+    // Three on one side, three on the other: no four that may join.
+    let split = Constraints { hold_above: Some(3), ..Constraints::default() };
+    let compaction = picture.pick(&split).unwrap();
+    assert!(compaction.inputs.iter().all(|input| input.position.unwrap().epoch <= 3));
+}
+
+#[test]
+fn a_full_level_hands_on_its_cheapest_table() {
+    let mut picture = Picture::new();
+    let dear = picture.deep(1, ("a", "c"), 100 * MIB);
+    let cheap = picture.deep(1, ("d", "f"), 100 * MIB);
+    picture.deep(1, ("g", "i"), 100 * MIB);
+    picture.deep(2, ("a", "b"), 200 * MIB);
+    let below = picture.deep(2, ("e", "e"), 10 * MIB);
+    picture.deep(2, ("h", "h"), 100 * MIB);
+    let first = picture.pick(&Constraints::default()).unwrap();
+    assert_eq!((numbers(&first), first.level), (vec![cheap, below], 2));
+    let mut busy = Constraints::default();
+    busy.start(&first);
+    let second = picture.pick(&busy).unwrap();
+    assert!(!numbers(&second).contains(&dear));
+    busy.start(&second);
+    assert_eq!(numbers(&picture.pick(&busy).unwrap())[0], dear);
+}
+
+#[test]
+fn a_table_without_overlap_moves_unless_its_tombstones_could_go() {
+    let mut picture = Picture::new();
+    let mut meta = picture.meta(("a", "c"), 300 * MIB);
+    meta.tombstones = 1;
+    picture.deep_meta(1, meta);
+    assert!(!picture.pick(&Constraints::default()).unwrap().moves, "nothing lies below: rewrite");
+    picture.deep(3, ("b", "b"), MIB);
+    assert!(picture.pick(&Constraints::default()).unwrap().moves, "they still hide something");
+}
+
+#[test]
+fn a_full_compaction_takes_everything_once() {
+    let mut picture = Picture::new();
+    assert!(pick_full(&picture.version, &Constraints::default(), None, None).is_none());
+    let far = picture.deep(2, ("y", "z"), MIB);
+    let bottom = picture.deep(2, ("c", "f"), MIB);
+    let middle = picture.deep(1, ("e", "g"), MIB);
+    let run = picture.run(1, ("a", "d"), MIB);
+    let all = pick_full(&picture.version, &Constraints::default(), None, None).unwrap();
+    assert_eq!((numbers(&all), all.level), (vec![run, middle, bottom, far], 2));
+    // The range reaches from table to table as far as keys are common.
+    let version = &picture.version;
+    let part = pick_full(version, &Constraints::default(), Some(b"a"), Some(b"b")).unwrap();
+    assert_eq!(numbers(&part), [run, middle, bottom]);
+    let none = pick_full(version, &Constraints::default(), Some(b"y"), None);
+    assert!(none.is_none(), "the bottom level alone is clean");
+    let mut busy = Constraints::default();
+    busy.busy.insert(FileNumber(bottom));
+    assert!(pick_full(version, &busy, None, None).is_none());
+}

@@ -1,0 +1,182 @@
+//! Compaction: merging tables into older places, and dropping what nobody sees any more.
+//!
+//! The policy ([`leveled`]) is a pure function of a version: it names inputs and a place for the
+//! outputs. The [`job`] does the work, without a lock, and ends in one edit.
+//!
+//! Invariants of every [`Compaction`], asserted by its constructor and proved in `leveled`:
+//!
+//! 1. An entry never sinks below an older entry of its key: with a table, every table of an older
+//!    place between it and the outputs that has common keys is an input too.
+//! 2. Outputs and untouched tables of the target level have no common keys.
+//! 3. Two compactions of one version without common inputs may run at the same time.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use cleavedb_base::FileNumber;
+
+use crate::edit::{LEVEL_MAX, RunPosition};
+use crate::table_format::TableMeta;
+use crate::table_handle::TableHandle;
+use crate::version::Version;
+
+pub mod leveled;
+pub mod job;
+
+/// Sizes that the policy keeps.
+#[derive(Clone, Debug)]
+pub struct CompactionOptions {
+    /// Size at which level 0 is compacted into level 1, in bytes. Default 64 MiB.
+    pub l0_bytes: u64,
+    /// Runs at which level 0 is compacted into level 1, whatever its size. Default 12.
+    pub l0_runs_max: usize,
+    /// Adjacent runs of level 0 that are merged into one, within level 0. Default 4, at least 2.
+    pub l0_merge_runs: usize,
+    /// Size of level 1, in bytes. Default 256 MiB.
+    pub l1_bytes: u64,
+    /// How many times larger each level is than the one above it. Default 10, at least 2.
+    pub level_ratio: u64,
+    /// Size at which an output table is ended, in bytes. Default 32 MiB.
+    pub table_bytes: u64,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        Self {
+            l0_bytes: 64 << 20,
+            l0_runs_max: 12,
+            l0_merge_runs: 4,
+            l1_bytes: 256 << 20,
+            level_ratio: 10,
+            table_bytes: 32 << 20,
+        }
+    }
+}
+
+impl CompactionOptions {
+    /// Size that level `level` (1 or deeper) may reach, in bytes.
+    pub fn level_bytes(&self, level: u8) -> u64 {
+        (1..level).fold(self.l1_bytes, |bytes, _| bytes.saturating_mul(self.level_ratio))
+    }
+
+    /// Bytes of the level below the target that one output table may overlap: what the compaction
+    /// of that table will cost.
+    pub fn overlap_bytes_max(&self) -> u64 {
+        self.table_bytes.saturating_mul(10)
+    }
+}
+
+/// What a pick must leave alone.
+#[derive(Clone, Debug, Default)]
+pub struct Constraints {
+    /// Inputs of running compactions.
+    pub busy: HashSet<FileNumber>,
+    /// While a value collection runs: the epoch at which it fixed its inputs. Runs of level 0 with
+    /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
+    /// run will take its place between them.
+    pub hold_above: Option<u64>,
+}
+
+impl Constraints {
+    /// Leaves the inputs of `compaction` alone, which starts to run.
+    pub fn start(&mut self, compaction: &Compaction) {
+        self.busy.extend(compaction.tables().map(|table| table.number()));
+    }
+
+    /// Ends what [`Constraints::start`] began.
+    pub fn end(&mut self, compaction: &Compaction) {
+        for table in compaction.tables() {
+            self.busy.remove(&table.number());
+        }
+    }
+
+    fn is_busy(&self, table: &TableHandle) -> bool {
+        self.busy.contains(&table.number())
+    }
+
+    /// Whether a run of `position` waits for a collection.
+    fn is_held(&self, position: RunPosition) -> bool {
+        self.hold_above.is_some_and(|epoch| position.epoch > epoch)
+    }
+}
+
+/// Inputs from one place: a run of level 0, or a level.
+#[derive(Clone)]
+pub struct CompactionInput {
+    /// Level of the tables.
+    pub level: u8,
+    /// Their run, if the level is 0.
+    pub position: Option<RunPosition>,
+    /// The tables, in key order, without common keys.
+    pub tables: Vec<Arc<TableHandle>>,
+}
+
+/// What to merge, and where the result goes.
+#[derive(Clone)]
+pub struct Compaction {
+    /// Inputs, youngest place first.
+    pub inputs: Vec<CompactionInput>,
+    /// Level of the outputs.
+    pub level: u8,
+    /// Run of the outputs, if the level is 0.
+    pub position: Option<RunPosition>,
+    /// Whether the tables only move: they are not read or written.
+    pub moves: bool,
+}
+
+impl Compaction {
+    fn new(
+        inputs: Vec<CompactionInput>,
+        level: u8,
+        position: Option<RunPosition>,
+        moves: bool,
+    ) -> Self {
+        debug_assert!(level <= LEVEL_MAX && (level == 0) == position.is_some());
+        debug_assert!(inputs.iter().all(|input| !input.tables.is_empty()) && !inputs.is_empty());
+        debug_assert!(
+            inputs.is_sorted_by_key(|input| (input.level, std::cmp::Reverse(input.position))),
+            "inputs stand youngest place first"
+        );
+        Self { inputs, level, position, moves }
+    }
+
+    /// All inputs.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// Size of all inputs, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.tables().map(|table| table.meta().size).sum()
+    }
+
+    /// Smallest and largest key of all inputs.
+    pub fn key_range(&self) -> (&[u8], &[u8]) {
+        key_range(self.tables().map(|table| table.meta())).expect("a compaction has inputs")
+    }
+}
+
+/// Smallest and largest key of `tables`; none without tables.
+fn key_range<'a>(tables: impl Iterator<Item = &'a TableMeta>) -> Option<(&'a [u8], &'a [u8])> {
+    tables.map(|meta| (&*meta.smallest, &*meta.largest)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// The tables of all places at and below the youngest input's place that are no inputs and may hold
+/// keys of the compaction: as long as one of them may hold a key, its tombstone must stay.
+fn older_places(version: &Version, compaction: &Compaction) -> Vec<Vec<Arc<TableHandle>>> {
+    let inputs: HashSet<FileNumber> = compaction.tables().map(|table| table.number()).collect();
+    let (smallest, largest) = compaction.key_range();
+    let is_input = |table: &Arc<TableHandle>| inputs.contains(&table.number());
+    version
+        .places(u64::MAX)
+        .skip_while(|place| !place.tables().iter().any(is_input))
+        .map(|place| {
+            let overlapping = place.overlapping(smallest, largest);
+            overlapping.iter().filter(|table| !is_input(table)).cloned().collect::<Vec<_>>()
+        })
+        .filter(|tables| !tables.is_empty())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! Random histories of flushes, snapshots, collections and concurrent compactions, beside a model
+//! that remembers everything.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cleavedb_base::EntryKind;
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_storage::Storage;
+use proptest::prelude::{ProptestConfig, any, proptest};
+
+use super::job::CompactionJob;
+use super::leveled::{pick, pick_full};
+use super::{Compaction, CompactionOptions, Constraints};
+use crate::edit::VersionEdit;
+use crate::entry::EntryIter;
+use crate::merge::MergeIter;
+use crate::table::ReadMode;
+use crate::table_format::TableOptions;
+use crate::testing::{Dropped, Item, World, forwards, position, sort};
+use crate::version::Version;
+use crate::visible::VisibleIter;
+
+const KEYS: u64 = 24;
+
+fn key(n: u64) -> String {
+    format!("key{:02}", n % KEYS)
+}
+
+/// A collection between the moment it fixed its inputs and its write-back.
+struct Collection {
+    epoch: u64,
+    run: Vec<Item>,
+}
+
+/// What a report of a drop names.
+type Report = (Vec<u8>, u64, Vec<u8>);
+
+struct History {
+    world: World,
+    version: Version,
+    /// Every operation ever, with the value that it has now: moved pointers are newer values.
+    model: BTreeMap<(Vec<u8>, u64), Item>,
+    last_seq: u64,
+    epoch: u64,
+    snapshots: Vec<u64>,
+    constraints: Constraints,
+    collection: Option<Collection>,
+    jobs: Vec<CompactionJob>,
+    reported: HashSet<Report>,
+    options: CompactionOptions,
+}
+
+impl History {
+    fn new() -> Self {
+        let world = World::new();
+        Self {
+            version: Version::empty(Arc::clone(&world.store)),
+            world,
+            model: BTreeMap::new(),
+            last_seq: 0,
+            epoch: 0,
+            snapshots: Vec::new(),
+            constraints: Constraints::default(),
+            collection: None,
+            jobs: Vec::new(),
+            reported: HashSet::new(),
+            options: CompactionOptions {
+                l0_bytes: 3000,
+                l0_runs_max: 6,
+                l0_merge_runs: 3,
+                l1_bytes: 4000,
+                level_ratio: 3,
+                table_bytes: 500,
+            },
+        }
+    }
+
+    fn flush(&mut self, seed: u64) {
+        let mut items = Vec::new();
+        for i in 0..seed % 7 + 1 {
+            self.last_seq += 1;
+            let (name, seq) = (key(seed / 7 + i * i * 5), self.last_seq);
+            items.push(match (seed / 64 + i) % 4 {
+                0 => Item::delete(&name, seq),
+                1 => Item::inline(&name, seq, &format!("value {seq}")),
+                _ => Item::pointer(&name, seq, seq),
+            });
+        }
+        for item in &items {
+            self.model.insert((item.key.clone(), item.seq), item.clone());
+        }
+        sort(&mut items);
+        self.epoch += 1;
+        self.install(self.epoch, 0, &items);
+    }
+
+    fn install(&mut self, epoch: u64, order: u32, items: &[Item]) {
+        let mut edit = VersionEdit::default();
+        edit.add_run(position(epoch, order), [self.world.table(items)]);
+        self.version = self.version.apply(&edit).unwrap();
+    }
+
+    /// What the present and every snapshot see of `key`, newest first.
+    fn visible(&self, key: &str) -> Vec<Item> {
+        let key = key.as_bytes().to_vec();
+        let range = (key.clone(), 0)..=(key, SEQ_MAX);
+        let seen: BTreeSet<u64> = [&self.snapshots[..], &[self.last_seq]]
+            .concat()
+            .into_iter()
+            .filter_map(|snapshot| {
+                let versions = self.model.range(range.clone()).map(|((_, seq), _)| *seq);
+                versions.filter(|seq| *seq <= snapshot).max()
+            })
+            .collect();
+        let versions = self.model.range(range).rev();
+        versions.filter(|((_, seq), _)| seen.contains(seq)).map(|(_, item)| item.clone()).collect()
+    }
+
+    /// Fixes the inputs of a collection: of each chosen key all visible versions, of which it moves
+    /// some pointers and repeats the rest.
+    fn begin_collection(&mut self, seed: u64) {
+        if self.collection.is_some() || self.epoch == 0 {
+            return;
+        }
+        let mut run = Vec::new();
+        for n in (0..KEYS).filter(|n| (seed >> (n % 16)) & 1 == 1) {
+            let name = key(n);
+            let visible = self.visible(&name);
+            let found = self
+                .version
+                .versions_of(self.epoch, name.as_bytes(), hash64(name.as_bytes(), 0), SEQ_MAX)
+                .unwrap();
+            for item in visible {
+                // A tombstone that hid nothing may be gone already.
+                let present = found.iter().any(|version| version.seq == item.seq);
+                assert!(present || item.kind == EntryKind::Delete);
+                if present && item.kind == EntryKind::Pointer && (seed + item.seq) % 3 > 0 {
+                    run.push(Item::pointer(&name, item.seq, item.seq + 1_000_000 * self.epoch));
+                } else if present {
+                    run.push(item.repeated());
+                }
+            }
+        }
+        sort(&mut run);
+        if !run.is_empty() {
+            self.constraints.hold_above = Some(self.epoch);
+            self.collection = Some(Collection { epoch: self.epoch, run });
+        }
+    }
+
+    fn end_collection(&mut self) {
+        let Some(Collection { epoch, run }) = self.collection.take() else { return };
+        let used =
+            |order| self.version.runs().iter().any(|run| run.position == position(epoch, order));
+        let order = (1..).find(|order| !used(*order)).unwrap();
+        for item in run.iter().filter(|item| !item.repeat) {
+            self.model.insert((item.key.clone(), item.seq), item.clone());
+        }
+        self.install(epoch, order, &run);
+        self.constraints.hold_above = None;
+    }
+
+    fn check_pick(&self, compaction: &Compaction) {
+        for table in compaction.tables() {
+            assert!(!self.constraints.busy.contains(&table.number()), "inputs are disjoint");
+        }
+        let Some(hold) = self.constraints.hold_above else { return };
+        let above = |input: &super::CompactionInput| {
+            input.position.is_some_and(|position| position.epoch > hold)
+        };
+        let count = compaction.inputs.iter().filter(|input| above(input)).count();
+        assert!(compaction.level == 0 || count == 0, "runs above the hold stay in level 0");
+        assert!(count == 0 || count == compaction.inputs.len(), "no merge joins both sides");
+    }
+
+    fn begin_compaction(&mut self, full: bool) -> bool {
+        let picked = match full {
+            false => pick(&self.version, &self.options, &self.constraints),
+            true => pick_full(&self.version, &self.constraints, None, None),
+        };
+        let Some(compaction) = picked else { return false };
+        self.check_pick(&compaction);
+        self.constraints.start(&compaction);
+        let table_options = TableOptions { block_bytes: 150, ..TableOptions::default() };
+        self.jobs.push(CompactionJob::prepare(
+            &self.version,
+            compaction,
+            self.snapshots.clone(),
+            &self.options,
+            &table_options,
+        ));
+        true
+    }
+
+    fn end_compaction(&mut self, seed: u64) {
+        if self.jobs.is_empty() {
+            return;
+        }
+        let mut job = self.jobs.swap_remove(seed as usize % self.jobs.len());
+        let mut dropped = Dropped::default();
+        job.run(&self.world, &mut dropped, &AtomicBool::new(false)).unwrap();
+        self.constraints.end(job.compaction());
+        let (edit, _) = job.finish();
+        let next = self.version.apply(&edit).unwrap();
+        self.version.retire(&edit);
+        self.version = next;
+        for item in dropped.0 {
+            let name = String::from_utf8(item.key.clone()).unwrap();
+            assert!(item.kind == EntryKind::Pointer && !item.repeat);
+            assert!(!self.visible(&name).contains(&item), "{item:?} is visible, but was dropped");
+            let report = (item.key, item.seq, item.value);
+            assert!(self.reported.insert(report.clone()), "{report:?} was dropped twice");
+        }
+    }
+
+    fn step(&mut self, op: u8, seed: u64) {
+        match op % 12 {
+            0..=4 => self.flush(seed),
+            5 | 6 => drop(self.begin_compaction(false)),
+            7 => self.end_compaction(seed),
+            8 => self.snapshots.push(self.last_seq),
+            9 if !self.snapshots.is_empty() => {
+                self.snapshots.swap_remove(seed as usize % self.snapshots.len());
+            }
+            10 => self.begin_collection(seed),
+            11 => self.end_collection(),
+            _ => {}
+        }
+    }
+
+    /// Compares every read with the model.
+    fn check(&self) {
+        for snapshot in [&self.snapshots[..], &[self.last_seq]].concat() {
+            let mut visible = Vec::new();
+            for n in 0..KEYS {
+                let name = key(n);
+                let range = (name.clone().into_bytes(), 0)..=(name.clone().into_bytes(), snapshot);
+                let expected = self.model.range(range).next_back().map(|(_, item)| item);
+                let expected = expected.filter(|item| item.kind != EntryKind::Delete);
+                let hash = hash64(name.as_bytes(), 0);
+                let found = self.version.get(name.as_bytes(), hash, snapshot).unwrap();
+                let found = found.filter(|found| found.kind != EntryKind::Delete);
+                assert_eq!(found.as_ref().map(|f| f.seq), expected.map(|item| item.seq));
+                assert_eq!(found.map(|f| f.value.to_vec()), expected.map(|i| i.value.clone()));
+                visible.extend(expected.cloned());
+            }
+            let merged = MergeIter::new(self.version.iters(None, None, ReadMode::Cached));
+            let mut iter = VisibleIter::new(merged, snapshot, None, None);
+            iter.seek_last().unwrap();
+            for item in visible.iter().rev() {
+                assert_eq!((iter.key(), iter.value()), (&item.key[..], &item.value[..]));
+                iter.prev().unwrap();
+            }
+            assert!(!iter.valid());
+        }
+    }
+
+    /// Ends everything, lets all snapshots go and compacts all into one level.
+    fn settle(&mut self) {
+        self.end_collection();
+        while !self.jobs.is_empty() {
+            self.end_compaction(0);
+        }
+        self.snapshots.clear();
+        while self.begin_compaction(false) {
+            self.end_compaction(0);
+            self.check();
+        }
+        if self.begin_compaction(true) {
+            self.end_compaction(0);
+        }
+        self.check();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn compaction_keeps_exactly_what_somebody_sees(
+        steps in proptest::collection::vec((any::<u8>(), any::<u16>()), 1..160),
+    ) {
+        let mut history = History::new();
+        for (i, (op, seed)) in steps.into_iter().enumerate() {
+            history.step(op, u64::from(seed));
+            if i % 8 == 0 {
+                history.check();
+            }
+        }
+        history.settle();
+
+        let iters = history.version.iters(None, None, ReadMode::Ahead);
+        let left = forwards(&mut MergeIter::new(iters) as &mut dyn EntryIter);
+        let seen: Vec<Item> = (0..KEYS)
+            .flat_map(|n| history.visible(&key(n)))
+            .filter(|item| item.kind != EntryKind::Delete)
+            .collect();
+        if history.version.runs().is_empty() {
+            assert_eq!(left, seen, "one version of each live key is left, and owns its record");
+        }
+        for item in history.model.values().filter(|item| item.kind == EntryKind::Pointer) {
+            let report = (item.key.clone(), item.seq, item.value.clone());
+            let alive = left.contains(item);
+            assert!(alive != history.reported.contains(&report), "{item:?}");
+        }
+        // No file is left but those of the version.
+        for name in history.world.reaper.take() {
+            history.world.sim.remove(&name).unwrap();
+        }
+        let files = history.world.sim.list().unwrap().len();
+        assert_eq!(files, history.version.tables().count());
+    }
+}

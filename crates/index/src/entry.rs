@@ -1,0 +1,65 @@
+//! What the index stores, and the one way to walk it.
+
+use bytes::Bytes;
+use cleavedb_base::{EntryKind, Result, SeqNo};
+
+/// One version of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Tree key: keyspace prefix and user key.
+    pub key: &'a [u8],
+    /// Sequence number of the operation that made it.
+    pub seq: SeqNo,
+    /// Tombstone, inline value, or pointer.
+    pub kind: EntryKind,
+    /// Whether a write-back run repeated this entry only so that the run alone answers for its key.
+    /// Dropping a repeat frees nothing in the value store: the original entry owns the record.
+    pub repeat: bool,
+    /// The inline value, the encoded pointer, or nothing.
+    pub value: &'a [u8],
+}
+
+impl Entry<'_> {
+    /// Order of the index: key ascending, then sequence number descending.
+    #[inline]
+    pub fn order(&self, key: &[u8], seq: SeqNo) -> std::cmp::Ordering {
+        self.key.cmp(key).then(seq.cmp(&self.seq))
+    }
+}
+
+/// What a look-up found: one version of the key that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Sequence number of the operation that made it.
+    pub seq: SeqNo,
+    /// Tombstone, inline value, or pointer.
+    pub kind: EntryKind,
+    /// See [`Entry::repeat`].
+    pub repeat: bool,
+    /// The inline value, the encoded pointer, or nothing; a slice of the block that holds it.
+    pub value: Bytes,
+}
+
+/// Walks entries in index order, both ways.
+///
+/// A new iterator is not valid until it is positioned. After an error the iterator is not valid, and
+/// the error is returned by every further call: a failed read never looks like the end of the data.
+pub trait EntryIter: Send {
+    /// Whether the iterator stands on an entry.
+    fn valid(&self) -> bool;
+    /// The entry it stands on; panics if not [`EntryIter::valid`].
+    fn entry(&self) -> Entry<'_>;
+    /// Moves to the first entry.
+    fn seek_first(&mut self) -> Result<()>;
+    /// Moves to the last entry.
+    fn seek_last(&mut self) -> Result<()>;
+    /// Moves to the first entry at or after (`key`, `seq`) in index order. `SEQ_MAX` is the first
+    /// place of a key.
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
+    /// Moves to the last entry before (`key`, `seq`) in index order.
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
+    /// Moves one entry on; panics if not valid.
+    fn next(&mut self) -> Result<()>;
+    /// Moves one entry back; panics if not valid.
+    fn prev(&mut self) -> Result<()>;
+}

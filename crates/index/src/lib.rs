@@ -1,0 +1,36 @@
+//! Where is it: a log-structured merge tree from tree keys to inline values or value pointers.
+//!
+//! Modules are listed bottom first; a module uses only those above it.
+
+pub mod entry;
+pub mod memtable;
+pub mod retention;
+pub mod filter;
+pub mod block;
+pub mod table_format;
+pub mod table_builder;
+pub mod cache;
+pub mod table;
+pub mod merge;
+pub mod visible;
+pub mod table_handle;
+pub mod table_set;
+pub mod edit;
+pub mod version;
+pub mod compaction;
+
+pub use cache::BlockCache;
+pub use edit::{RunPosition, VersionEdit};
+pub use entry::{Entry, EntryIter, Found};
+pub use memtable::{MemHit, MemTable};
+pub use merge::MergeIter;
+pub use retention::Retention;
+pub use table::ReadMode;
+pub use table_builder::TableBuilder;
+pub use table_format::{Compression, TableMeta, TableOptions};
+pub use table_handle::TableStore;
+pub use version::Version;
+pub use visible::VisibleIter;
+
+#[cfg(test)]
+mod testing;

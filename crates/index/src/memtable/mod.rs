@@ -1,0 +1,219 @@
+//! The MemTable: a hash table that is sorted only when somebody scans or flushes it.
+//!
+//! A skip list pays for order on every insert, a dozen cache misses each; most entries are looked up
+//! by key or never before the flush sorts them all (design, section 8). Here an insert is one bucket
+//! and one append:
+//!
+//! * every entry is a node in an arena, in two lists: the chain of its hash bucket, and the list of
+//!   all nodes, newest first;
+//! * a chain is sorted by sequence number, greatest first, so the first node of a key at or below a
+//!   snapshot is the answer, also when several writers insert at once;
+//! * [`MemTable::iters`] sorts what came since the last call into a *run* and merges runs of like
+//!   size, as a binary counter does: a scan after every insert costs what a skip list would.
+//!
+//! Readers take no lock for look-ups. Nodes are written before a release store links them and are
+//! never changed or freed while the table lives.
+
+mod arena;
+mod sorted;
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+use cleavedb_base::{EntryKind, SeqNo};
+use parking_lot::Mutex;
+
+use crate::entry::{Entry, EntryIter};
+use arena::Arena;
+use sorted::{NodeRef, RunIter, SortedRuns};
+
+/// Bytes of memory per hash bucket that the table is laid out for: an entry of a short key and a
+/// pointer takes about this much, so chains stay about one node long.
+const BYTES_PER_BUCKET: usize = 128;
+
+/// Fixed part of an entry in the arena; key and value bytes follow it.
+pub(in crate::memtable) struct Node {
+    /// Next node of the hash chain.
+    next: AtomicPtr<Node>,
+    /// Next older node of the list of all.
+    older: AtomicPtr<Node>,
+    seq_kind: u64,
+    hash: u32,
+    key_len: u32,
+    value_len: u32,
+}
+
+const NODE_LEN: usize = size_of::<Node>();
+
+/// What a look-up found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemHit<'a> {
+    /// Sequence number of the version.
+    pub seq: SeqNo,
+    /// Tombstone, inline value or pointer.
+    pub kind: EntryKind,
+    /// Inline value or encoded pointer.
+    pub value: &'a [u8],
+}
+
+/// The youngest entries of the index, in memory.
+pub struct MemTable {
+    buckets: Box<[AtomicPtr<Node>]>,
+    newest: AtomicPtr<Node>,
+    arena: Arena,
+    entries: AtomicUsize,
+    sorted: Mutex<SortedRuns>,
+}
+
+impl MemTable {
+    /// An empty table laid out for about `budget` bytes of memory; it grows beyond without harm
+    /// but with longer chains.
+    pub fn new(budget: usize) -> Self {
+        let buckets = (budget / BYTES_PER_BUCKET).next_power_of_two().clamp(64, 1 << 24);
+        Self {
+            buckets: (0..buckets).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            newest: AtomicPtr::new(ptr::null_mut()),
+            arena: Arena::new(budget),
+            entries: AtomicUsize::new(0),
+            sorted: Mutex::new(SortedRuns::default()),
+        }
+    }
+
+    /// Memory taken from the system for entries and buckets, in bytes.
+    pub fn memory(&self) -> usize {
+        let buckets = self.buckets.len() * size_of::<AtomicPtr<Node>>();
+        buckets + self.arena.allocated()
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn bucket(&self, hash: u64) -> &AtomicPtr<Node> {
+        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+    }
+
+    /// Inserts one version. `hash` is `hash64(key, 0)`; `value` is the parts of the inline value or
+    /// encoded pointer. Several threads may insert at once; (`key`, `seq`) pairs are unique.
+    pub fn insert(&self, key: &[u8], hash: u64, seq: SeqNo, kind: EntryKind, value: &[u8]) {
+        let node = self.arena.alloc(NODE_LEN + key.len() + value.len()).cast::<Node>();
+        // SAFETY: the arena hands out fresh memory of this length, aligned to 8, that nobody else
+        // sees before it is linked below.
+        unsafe {
+            node.write(Node {
+                next: AtomicPtr::new(ptr::null_mut()),
+                older: AtomicPtr::new(ptr::null_mut()),
+                seq_kind: seq << 8 | kind as u64,
+                hash: (hash >> 32) as u32,
+                key_len: key.len() as u32,
+                value_len: value.len() as u32,
+            });
+            let bytes = node.cast::<u8>().add(NODE_LEN);
+            ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
+            ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
+        }
+        self.link_newest(node);
+        self.link_chain(self.bucket(hash), node);
+        self.entries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn link_newest(&self, node: *mut Node) {
+        let mut head = self.newest.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: `node` is initialised and not shared yet through this list.
+            unsafe { (*node).older.store(head, Ordering::Relaxed) };
+            match self.newest.compare_exchange_weak(
+                head,
+                node,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+
+    /// Links `node` into a chain behind all nodes of greater sequence number.
+    fn link_chain(&self, bucket: &AtomicPtr<Node>, node: *mut Node) {
+        // SAFETY: linked nodes are initialised and live as long as the table.
+        let seq_of = |n: *mut Node| unsafe { (*n).seq_kind };
+        let seq = seq_of(node);
+        let mut link = bucket;
+        let mut next = link.load(Ordering::Acquire);
+        loop {
+            while !next.is_null() && seq_of(next) > seq {
+                // SAFETY: as in `seq_of`.
+                link = unsafe { &(*next).next };
+                next = link.load(Ordering::Acquire);
+            }
+            // SAFETY: `node` is initialised; nobody follows its `next` before the exchange below.
+            unsafe { (*node).next.store(next, Ordering::Relaxed) };
+            match link.compare_exchange_weak(next, node, Ordering::Release, Ordering::Acquire) {
+                Ok(_) => return,
+                Err(now) => next = now,
+            }
+        }
+    }
+
+    /// The newest version of `key` at or below `snapshot`. `hash` is `hash64(key, 0)`.
+    #[inline]
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemHit<'_>> {
+        let mut at = self.bucket(hash).load(Ordering::Acquire);
+        let tag = (hash >> 32) as u32;
+        while !at.is_null() {
+            // SAFETY: linked nodes are initialised and live as long as the table.
+            let node = unsafe { NodeRef::new(at) };
+            if node.hash() == tag && node.seq() <= snapshot && node.key() == key {
+                return Some(MemHit { seq: node.seq(), kind: node.kind(), value: node.value() });
+            }
+            at = node.next_in_chain();
+        }
+        None
+    }
+
+    /// Appends every version of `key` at or below `snapshot` to `out`, newest first.
+    pub fn versions_of<'a>(
+        &'a self,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+        out: &mut Vec<MemHit<'a>>,
+    ) {
+        let mut bound = snapshot;
+        while let Some(hit) = self.get(key, hash, bound) {
+            out.push(hit);
+            if hit.seq == 0 {
+                return;
+            }
+            bound = hit.seq - 1;
+        }
+    }
+
+    /// Iterators over disjoint sets of entries that together hold every entry inserted before this
+    /// call.
+    pub fn iters(self: &Arc<Self>) -> Vec<Box<dyn EntryIter>> {
+        let runs = self.sorted.lock().refresh(self.newest.load(Ordering::Acquire));
+        runs.into_iter().map(|run| Box::new(RunIter::new(self.clone(), run)) as _).collect()
+    }
+
+    /// Every entry in index order, for a flush: nobody may insert any more.
+    pub fn for_each_sorted<'a, E>(
+        &'a self,
+        mut visit: impl FnMut(Entry<'a>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let run = self.sorted.lock().refresh_to_one(self.newest.load(Ordering::Acquire));
+        run.iter().try_for_each(|node| visit(node.entry()))
+    }
+}
+
+#[cfg(test)]
+mod tests;

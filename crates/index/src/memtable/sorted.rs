@@ -1,0 +1,256 @@
+//! Order on demand: runs of node references, sorted when a scan or a flush asks for them.
+
+use std::cmp::Ordering as Order;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cleavedb_base::{EntryKind, Result, SeqNo};
+
+use super::{MemTable, NODE_LEN, Node};
+use crate::entry::{Entry, EntryIter};
+
+/// A reference to a linked node; valid as long as its MemTable lives.
+#[derive(Clone, Copy)]
+pub(super) struct NodeRef(*const Node);
+
+// SAFETY: nodes are immutable once linked, but for their atomic links.
+unsafe impl Send for NodeRef {}
+// SAFETY: as above.
+unsafe impl Sync for NodeRef {}
+
+impl NodeRef {
+    /// # Safety
+    /// `node` is a linked node of a MemTable that outlives every use of the reference.
+    pub(super) unsafe fn new(node: *const Node) -> Self {
+        Self(node)
+    }
+
+    #[inline]
+    fn node(&self) -> &Node {
+        // SAFETY: the contract of `new`.
+        unsafe { &*self.0 }
+    }
+
+    #[inline]
+    pub(super) fn hash(&self) -> u32 {
+        self.node().hash
+    }
+
+    #[inline]
+    pub(super) fn seq(&self) -> SeqNo {
+        self.node().seq_kind >> 8
+    }
+
+    pub(super) fn kind(&self) -> EntryKind {
+        EntryKind::from_byte(self.node().seq_kind as u8).expect("insert stored a kind")
+    }
+
+    #[inline]
+    pub(super) fn key<'a>(&self) -> &'a [u8] {
+        // SAFETY: `insert` wrote the key behind the node; the contract of `new` keeps it alive.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.0.cast::<u8>().add(NODE_LEN),
+                self.node().key_len as usize,
+            )
+        }
+    }
+
+    #[inline]
+    pub(super) fn value<'a>(&self) -> &'a [u8] {
+        let node = self.node();
+        // SAFETY: as in `key`; the value lies behind the key.
+        unsafe {
+            std::slice::from_raw_parts(
+                self.0.cast::<u8>().add(NODE_LEN + node.key_len as usize),
+                node.value_len as usize,
+            )
+        }
+    }
+
+    #[inline]
+    pub(super) fn next_in_chain(&self) -> *mut Node {
+        self.node().next.load(Ordering::Acquire)
+    }
+
+    pub(super) fn entry<'a>(&self) -> Entry<'a> {
+        let (seq, kind) = (self.seq(), self.kind());
+        Entry { key: self.key(), seq, kind, repeat: false, value: self.value() }
+    }
+
+    #[inline]
+    fn compare(&self, key: &[u8], seq: SeqNo) -> Order {
+        self.key().cmp(key).then(seq.cmp(&self.seq()))
+    }
+}
+
+/// One sorted run.
+pub(super) type SortedRun = Arc<Vec<NodeRef>>;
+
+/// The sorted runs of a MemTable, largest first, each at least twice as long as the next.
+#[derive(Default)]
+pub(super) struct SortedRuns {
+    runs: Vec<SortedRun>,
+    /// Newest node that the runs hold; null before the first call.
+    upto: Option<NodeRef>,
+}
+
+impl SortedRuns {
+    /// Sorts in what was linked up to `newest` and returns all runs.
+    pub(super) fn refresh(&mut self, newest: *const Node) -> Vec<SortedRun> {
+        let fresh = self.collect_fresh(newest);
+        if !fresh.is_empty() {
+            self.runs.push(Arc::new(sort(fresh)));
+        }
+        while let [.., a, b] = &self.runs[..]
+            && a.len() < 2 * b.len()
+        {
+            self.merge_last_two();
+        }
+        self.runs.clone()
+    }
+
+    /// As [`SortedRuns::refresh`], with everything in one run.
+    pub(super) fn refresh_to_one(&mut self, newest: *const Node) -> SortedRun {
+        self.refresh(newest);
+        while self.runs.len() > 1 {
+            self.merge_last_two();
+        }
+        self.runs.first().cloned().unwrap_or_default()
+    }
+
+    fn collect_fresh(&mut self, newest: *const Node) -> Vec<NodeRef> {
+        let known = self.upto.map_or(std::ptr::null(), |node| node.0);
+        let mut fresh = Vec::new();
+        let mut at = newest;
+        while at != known {
+            // SAFETY: the list holds linked nodes of the MemTable that owns these runs.
+            let node = unsafe { NodeRef::new(at) };
+            fresh.push(node);
+            at = node.node().older.load(Ordering::Acquire);
+        }
+        if let Some(first) = fresh.first() {
+            self.upto = Some(*first);
+        }
+        fresh
+    }
+
+    fn merge_last_two(&mut self) {
+        if let (Some(b), Some(a)) = (self.runs.pop(), self.runs.pop()) {
+            self.runs.push(Arc::new(merge(&a, &b)));
+        }
+    }
+}
+
+/// Sorts nodes into index order. Comparisons of eight key bytes at a time, taken behind the prefix
+/// that all keys share, spare most of the cache misses of comparing the keys themselves.
+fn sort(nodes: Vec<NodeRef>) -> Vec<NodeRef> {
+    let shared = shared_prefix(&nodes);
+    let mut tagged: Vec<(u64, NodeRef)> =
+        nodes.into_iter().map(|node| (key_word(node.key(), shared), node)).collect();
+    tagged.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.compare(b.1.key(), b.1.seq())));
+    tagged.into_iter().map(|(_, node)| node).collect()
+}
+
+fn shared_prefix(nodes: &[NodeRef]) -> usize {
+    let Some(first) = nodes.first() else { return 0 };
+    let mut prefix = first.key();
+    for node in nodes {
+        let common = prefix.iter().zip(node.key()).take_while(|(a, b)| a == b).count();
+        prefix = &prefix[..common];
+    }
+    prefix.len()
+}
+
+/// Eight bytes of `key` from `skip` on, as a number that orders as they do; missing bytes count as 0,
+/// which leaves a tie for the full comparison.
+fn key_word(key: &[u8], skip: usize) -> u64 {
+    let rest = &key[skip..];
+    let mut word = [0; 8];
+    let len = rest.len().min(8);
+    word[..len].copy_from_slice(&rest[..len]);
+    u64::from_be_bytes(word)
+}
+
+fn merge(a: &[NodeRef], b: &[NodeRef]) -> Vec<NodeRef> {
+    let mut out = Vec::with_capacity(a.len() + b.len());
+    let (mut a, mut b) = (a, b);
+    while let ([x, rest_a @ ..], [y, rest_b @ ..]) = (a, b) {
+        if x.compare(y.key(), y.seq()) == Order::Less {
+            out.push(*x);
+            a = rest_a;
+        } else {
+            out.push(*y);
+            b = rest_b;
+        }
+    }
+    out.extend_from_slice(a);
+    out.extend_from_slice(b);
+    out
+}
+
+/// Walks one sorted run; keeps its MemTable alive.
+pub(super) struct RunIter {
+    _table: Arc<MemTable>,
+    run: SortedRun,
+    /// Index of the current node; `run.len()` when not valid.
+    at: usize,
+}
+
+impl RunIter {
+    pub(super) fn new(table: Arc<MemTable>, run: SortedRun) -> Self {
+        let at = run.len();
+        Self { _table: table, run, at }
+    }
+
+    fn lower_bound(&self, key: &[u8], seq: SeqNo) -> usize {
+        self.run.partition_point(|node| node.compare(key, seq) == Order::Less)
+    }
+
+    /// Stands on the node before index `end`, or nowhere.
+    fn stand_before(&mut self, end: usize) {
+        self.at = end.checked_sub(1).unwrap_or(self.run.len());
+    }
+}
+
+impl EntryIter for RunIter {
+    fn valid(&self) -> bool {
+        self.at < self.run.len()
+    }
+
+    fn entry(&self) -> Entry<'_> {
+        self.run[self.at].entry()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.at = 0;
+        Ok(())
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.stand_before(self.run.len());
+        Ok(())
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.at = self.lower_bound(key, seq);
+        Ok(())
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.stand_before(self.lower_bound(key, seq));
+        Ok(())
+    }
+
+    fn next(&mut self) -> Result<()> {
+        assert!(self.valid(), "next on an iterator that stands nowhere");
+        self.at += 1;
+        Ok(())
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        assert!(self.valid(), "prev on an iterator that stands nowhere");
+        self.stand_before(self.at);
+        Ok(())
+    }
+}

@@ -1,0 +1,415 @@
+//! Table: one open sorted file of the index.
+//!
+//! Filter and index stay in memory while the table is open, so a look-up costs at most one block:
+//! the filter says whether the key may be there, the index which block answers for it. Blocks come
+//! from the shared [`BlockCache`], or, for whoever reads a table from end to end, through a window
+//! of its own that bypasses the cache.
+//!
+//! Invariant: nothing that was read is used before its checksum, its lengths and its place were
+//! checked. Every error names the file and the offset of the block.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cleavedb_base::codec::Cursor;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{Error, FileNumber, Result, SeqNo};
+use cleavedb_storage::api::read_exact_at;
+use cleavedb_storage::{File, FileKind, Name};
+
+use crate::block::{Block, BlockIter};
+use crate::cache::BlockCache;
+use crate::entry::{Entry, EntryIter, Found};
+use crate::filter::Filter;
+use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
+
+mod verify;
+
+/// Bytes that are read at once by who reads ahead.
+const AHEAD_BYTES: usize = 512 << 10;
+
+/// First window of a scan through the cache that turned out to be sequential, in bytes.
+const AHEAD_BYTES_MIN: usize = 16 << 10;
+
+/// How an iterator gets its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// From the cache; misses fill it. Misses in a row are read ahead, in growing windows.
+    Cached,
+    /// In large windows past the cache: for compaction, collection and checks, which read each
+    /// block once.
+    Ahead,
+}
+
+/// An open table.
+pub struct Table {
+    file: Arc<dyn File>,
+    name: Name,
+    identity: FileIdentity,
+    cache: Arc<BlockCache>,
+    filter: Filter,
+    index: Block,
+    meta: TableMeta,
+    /// Where data blocks end.
+    data_end: u64,
+}
+
+impl Table {
+    /// Opens table `number` in `file` and pins its filter and index.
+    pub fn open(
+        file: Arc<dyn File>,
+        identity: FileIdentity,
+        number: FileNumber,
+        cache: Arc<BlockCache>,
+    ) -> Result<Self> {
+        let name = Name::numbered(FileKind::Table, number);
+        let source = Source { file: &*file, name, identity };
+        let size = file.len().map_err(|e| source.io("measure a table", e, 0))?;
+        let footer_at = size.checked_sub(FOOTER_LEN as u64).ok_or_else(|| {
+            Error::corruption("table is shorter than its footer").with("file", name)
+        })?;
+        let footer = source.read(footer_at, FOOTER_LEN)?;
+        let footer =
+            Footer::decode(&footer, identity, footer_at).map_err(|e| source.fact(e, footer_at))?;
+        let Footer { filter, index, properties } = footer;
+        let data_end = filter.offset;
+        let filter = Filter::decode(&source.stored_block(filter)?)
+            .map_err(|e| source.fact(e, filter.offset))?;
+        let index = source.block(index)?;
+        let bytes = source.stored_block(properties)?;
+        let mut cursor = Cursor::new(&bytes, "table properties");
+        let meta = TableMeta::decode_properties(number, size, &mut cursor)
+            .and_then(|meta| cursor.end().map(|()| meta))
+            .map_err(|e| source.fact(e, properties.offset))?;
+        let table = Self { file, name, identity, cache, filter, index, meta, data_end };
+        table.cache.pin(table.pinned());
+        Ok(table)
+    }
+
+    fn pinned(&self) -> u64 {
+        (self.filter.memory() + self.index.memory()) as u64
+    }
+
+    /// What is known of the table, as its own properties say it.
+    pub fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    fn source(&self) -> Source<'_> {
+        Source { file: &*self.file, name: self.name, identity: self.identity }
+    }
+
+    /// The newest entry of `key` at or below `snapshot`; `hash` is `hash64(key, 0)`.
+    #[inline]
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
+        if !self.filter.may_contain(hash) {
+            return Ok(None);
+        }
+        let Some(handle) = self.handle_for(key, snapshot)? else { return Ok(None) };
+        let block = self.cached_block(handle)?;
+        block.get(key, snapshot).map_err(|e| self.source().fact(e, handle.offset))
+    }
+
+    /// Appends all entries of `key` at or below `snapshot` to `out`, newest first.
+    pub fn versions(
+        self: &Arc<Self>,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+        out: &mut Vec<Found>,
+    ) -> Result<()> {
+        if !self.filter.may_contain(hash) {
+            return Ok(());
+        }
+        let mut iter = self.iter(ReadMode::Cached);
+        iter.seek(key, snapshot)?;
+        while iter.valid() && iter.entry().key == key {
+            let Entry { seq, kind, repeat, value, .. } = iter.entry();
+            out.push(Found { seq, kind, repeat, value: Bytes::copy_from_slice(value) });
+            iter.next()?;
+        }
+        Ok(())
+    }
+
+    /// The block in which (`key`, `seq`) has its place; none if it is behind the last entry.
+    #[inline]
+    fn handle_for(&self, key: &[u8], seq: SeqNo) -> Result<Option<BlockHandle>> {
+        self.index
+            .value_at_or_after(key, seq)
+            .and_then(|value| {
+                value.map(|bytes| BlockHandle::decode(bytes, self.data_end)).transpose()
+            })
+            .map_err(|e| self.source().fact(e, self.data_end))
+    }
+
+    #[inline]
+    fn cached_block(&self, handle: BlockHandle) -> Result<Block> {
+        match self.cache.get(self.meta.number, handle.offset) {
+            Some(block) => Ok(block),
+            None => self.load_block(handle),
+        }
+    }
+
+    #[cold]
+    fn load_block(&self, handle: BlockHandle) -> Result<Block> {
+        let block = self.source().block(handle)?;
+        self.cache.insert(self.meta.number, handle.offset, block.clone());
+        Ok(block)
+    }
+
+    /// An iterator over all entries, not positioned yet.
+    pub fn iter(self: &Arc<Self>, mode: ReadMode) -> TableIter {
+        let mut index = BlockIter::default();
+        index.reset(self.index.clone());
+        TableIter {
+            table: Arc::clone(self),
+            index,
+            data: BlockIter::default(),
+            reader: BlockReader { mode, window: Bytes::new(), window_at: 0, expected: 0, ahead: 0 },
+            error: None,
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.cache.unpin(self.pinned());
+    }
+}
+
+/// Reads and checks stored blocks of one file.
+struct Source<'a> {
+    file: &'a dyn File,
+    name: Name,
+    identity: FileIdentity,
+}
+
+impl Source<'_> {
+    #[cold]
+    fn fact(&self, error: Error, offset: u64) -> Error {
+        error.with("file", self.name).with("offset", offset)
+    }
+
+    #[cold]
+    fn io(&self, doing: &str, cause: std::io::Error, offset: u64) -> Error {
+        if cause.kind() == std::io::ErrorKind::UnexpectedEof {
+            return self.fact(Error::corruption("table ends inside a block"), offset);
+        }
+        self.fact(Error::io(doing, cause), offset)
+    }
+
+    fn read(&self, offset: u64, len: usize) -> Result<Bytes> {
+        let mut bytes = vec![0; len];
+        read_exact_at(self.file, &mut bytes, offset)
+            .map_err(|e| self.io("read a table", e, offset))?;
+        Ok(bytes.into())
+    }
+
+    fn stored_block(&self, handle: BlockHandle) -> Result<Bytes> {
+        self.open_block(self.read(handle.offset, handle.stored_len())?, handle)
+    }
+
+    fn open_block(&self, stored: Bytes, handle: BlockHandle) -> Result<Bytes> {
+        unseal(stored, self.identity, handle.offset).map_err(|e| self.fact(e, handle.offset))
+    }
+
+    fn parse(&self, block: Bytes, handle: BlockHandle) -> Result<Block> {
+        Block::parse(block).map_err(|e| self.fact(e, handle.offset))
+    }
+
+    fn block(&self, handle: BlockHandle) -> Result<Block> {
+        self.parse(self.stored_block(handle)?, handle)
+    }
+}
+
+/// Fetches the blocks of one iterator.
+struct BlockReader {
+    mode: ReadMode,
+    /// Bytes read ahead, which begin at offset `window_at`.
+    window: Bytes,
+    window_at: u64,
+    /// Offset of the block behind the one fetched last.
+    expected: u64,
+    /// Size of the next window of a cached scan, in bytes; 0 while it looks random.
+    ahead: usize,
+}
+
+impl BlockReader {
+    fn fetch(&mut self, table: &Table, handle: BlockHandle) -> Result<Block> {
+        let sequential = self.expected == handle.offset;
+        self.expected = handle.end();
+        if self.mode == ReadMode::Ahead {
+            let stored = self.windowed(table, handle, AHEAD_BYTES)?;
+            let block = table.source().open_block(stored, handle)?;
+            return table.source().parse(block, handle);
+        }
+        if let Some(block) = table.cache.get(table.meta.number, handle.offset) {
+            return Ok(block);
+        }
+        if !sequential {
+            self.ahead = 0;
+            return table.load_block(handle);
+        }
+        self.ahead = (self.ahead * 2).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES);
+        // What is cached owns its memory: a slice would keep the whole window alive.
+        let stored = Bytes::copy_from_slice(&self.windowed(table, handle, self.ahead)?);
+        let block = table.source().open_block(stored, handle)?;
+        let block = table.source().parse(block, handle)?;
+        table.cache.insert(table.meta.number, handle.offset, block.clone());
+        Ok(block)
+    }
+
+    /// The stored block at `handle`, from the window or from a new one of `len` bytes.
+    fn windowed(&mut self, table: &Table, handle: BlockHandle, len: usize) -> Result<Bytes> {
+        let stored_len = handle.stored_len();
+        let start = handle.offset.checked_sub(self.window_at).map(|start| start as usize);
+        let inside = start.filter(|start| start + stored_len <= self.window.len());
+        let start = match inside {
+            Some(start) => start,
+            None => {
+                let rest = table.data_end.saturating_sub(handle.offset) as usize;
+                self.window = table.source().read(handle.offset, len.min(rest).max(stored_len))?;
+                self.window_at = handle.offset;
+                0
+            }
+        };
+        Ok(self.window.slice(start..start + stored_len))
+    }
+}
+
+/// Walks one table, both ways.
+pub struct TableIter {
+    table: Arc<Table>,
+    index: BlockIter,
+    data: BlockIter,
+    reader: BlockReader,
+    /// The first error; the iterator stays invalid and repeats it.
+    error: Option<Error>,
+}
+
+impl TableIter {
+    /// Loads the block that the index stands on, or none if it stands nowhere.
+    fn load(&mut self) -> Result<bool> {
+        self.data.invalidate();
+        if !self.index.valid() {
+            return Ok(false);
+        }
+        let handle = BlockHandle::decode(self.index.entry().value, self.table.data_end)
+            .map_err(|e| self.table.source().fact(e, self.table.data_end))?;
+        let block = self.reader.fetch(&self.table, handle)?;
+        self.data.reset(block);
+        Ok(true)
+    }
+
+    /// The error that stopped the walk, if one did.
+    #[inline]
+    fn status(&self) -> Result<()> {
+        self.error.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    /// Runs one movement, unless an earlier one failed; keeps the error if this one does.
+    fn run(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        self.status()?;
+        movement(self).map_err(|error| self.fail(error))
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) -> Error {
+        // Errors of the block decoder know neither file nor offset.
+        let error = match error.fact("file") {
+            Some(_) => error,
+            None => self.table.source().fact(error, self.reader.expected),
+        };
+        self.data.invalidate();
+        self.error = Some(error.clone());
+        error
+    }
+
+    fn next_block(&mut self) -> Result<()> {
+        self.index.next()?;
+        if self.load()? { self.data.seek_first() } else { Ok(()) }
+    }
+
+    fn prev_block(&mut self) -> Result<()> {
+        self.index.prev()?;
+        if self.load()? { self.data.seek_last() } else { Ok(()) }
+    }
+
+    fn seek_inner(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.index.seek(key, seq)?;
+        if self.load()? {
+            self.data.seek(key, seq)?;
+            // A separator may lie behind the last entry of its block.
+            if !self.data.valid() {
+                self.next_block()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn seek_last_inner(&mut self) -> Result<()> {
+        self.index.seek_last()?;
+        if self.load()? { self.data.seek_last() } else { Ok(()) }
+    }
+}
+
+impl EntryIter for TableIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.data.valid()
+    }
+
+    #[inline]
+    fn entry(&self) -> Entry<'_> {
+        self.data.entry()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.run(|iter| {
+            iter.index.seek_first()?;
+            if iter.load()? { iter.data.seek_first() } else { Ok(()) }
+        })
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.run(Self::seek_last_inner)
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.run(|iter| iter.seek_inner(key, seq))
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.run(|iter| {
+            iter.seek_inner(key, seq)?;
+            if !iter.data.valid() {
+                return iter.seek_last_inner();
+            }
+            iter.data.prev()?;
+            if iter.data.valid() { Ok(()) } else { iter.prev_block() }
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.status()?;
+        match self.data.next() {
+            Ok(()) if self.data.valid() => Ok(()),
+            Ok(()) => self.run(Self::next_block),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        self.status()?;
+        match self.data.prev() {
+            Ok(()) if self.data.valid() => Ok(()),
+            Ok(()) => self.run(Self::prev_block),
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

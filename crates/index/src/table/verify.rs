@@ -1,0 +1,86 @@
+//! The check of a whole table: every byte of data, every entry, and that all parts agree.
+
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::{Error, Result, SeqNo};
+
+use super::{ReadMode, Table, TableIter};
+use crate::entry::Entry;
+use crate::table_format::{BlockHandle, TableMeta};
+
+/// What the entries of a table add up to.
+struct Tally {
+    meta: TableMeta,
+    last_key: Vec<u8>,
+    last_seq: SeqNo,
+}
+
+impl Tally {
+    fn add(&mut self, entry: &Entry<'_>) -> Result<()> {
+        let first = self.meta.entries == 0;
+        if !first && entry.order(&self.last_key, self.last_seq).is_le() {
+            return Err(Error::corruption("entries of a table are not in order"));
+        }
+        let new_key = first || self.last_key != entry.key;
+        if new_key {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        self.last_seq = entry.seq;
+        self.meta.count(entry, new_key)
+    }
+}
+
+impl Table {
+    /// Reads every block and checks checksums, the order of all entries, that the blocks fill the
+    /// data part of the file, and that index, filter and properties agree with the entries.
+    pub fn verify(self: &Arc<Self>) -> Result<()> {
+        let mut tally = Tally {
+            meta: TableMeta { size: self.meta.size, ..TableMeta::empty(self.meta.number) },
+            last_key: Vec::new(),
+            last_seq: 0,
+        };
+        let wrong = |what: &str, offset| self.source().fact(Error::corruption(what), offset);
+        let mut iter = self.iter(ReadMode::Ahead);
+        let mut end = 0;
+        iter.index.seek_first()?;
+        while iter.index.valid() {
+            let handle = BlockHandle::decode(iter.index.entry().value, self.data_end)?;
+            if handle.offset != end {
+                return Err(wrong("data blocks of a table leave a gap or overlap", end));
+            }
+            end = handle.end();
+            iter.load()?;
+            self.verify_block(&mut iter, &mut tally, handle.offset)
+                .map_err(|e| self.source().fact(e, handle.offset))?;
+            iter.index.next()?;
+        }
+        if end != self.data_end {
+            return Err(wrong("data blocks of a table leave a gap or overlap", end));
+        }
+        tally.meta.largest = tally.last_key.into();
+        if tally.meta != self.meta {
+            return Err(wrong("properties of a table contradict its entries", end));
+        }
+        Ok(())
+    }
+
+    /// Checks the entries of the block at `offset`, which `iter` has loaded.
+    fn verify_block(&self, iter: &mut TableIter, tally: &mut Tally, offset: u64) -> Result<()> {
+        iter.data.seek_first()?;
+        while iter.data.valid() {
+            let entry = iter.data.entry();
+            tally.add(&entry)?;
+            if !self.filter.may_contain(hash64(entry.key, 0)) {
+                return Err(Error::corruption("filter of a table denies one of its keys"));
+            }
+            // The separators are right if they lead every entry to the block that holds it.
+            if self.handle_for(entry.key, entry.seq)?.map(|handle| handle.offset) != Some(offset) {
+                return Err(Error::corruption("index of a table leads past one of its entries"));
+            }
+            iter.data.next()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,214 @@
+//! TableBuilder: writes sorted entries as one table, front to back.
+//!
+//! Bytes leave through one buffer of about 1 MiB, so a table costs one write call per MiB and memory
+//! of the buffer, the index and the hashes of the keys. A table is complete once
+//! [`TableBuilder::finish`] returned: its data is synced then (its name is the caller's, by
+//! `sync_dir`). A builder that is dropped before leaves a file that no edit names.
+
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_storage::File;
+use cleavedb_storage::api::write_all_at;
+
+use crate::block::{BlockBuilder, RESTART_INTERVAL};
+use crate::entry::Entry;
+use crate::filter::Filter;
+use crate::table_format::{
+    BLOCK_TARGET_MAX, BlockHandle, Compression, Footer, Sealer, TableMeta, TableOptions,
+};
+
+/// Length at which the write buffer is written, in bytes.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// Writes one table.
+pub struct TableBuilder {
+    file: Arc<dyn File>,
+    identity: FileIdentity,
+    bits_per_key: u32,
+    block_bytes: usize,
+    sealer: Sealer,
+    block: BlockBuilder,
+    index: BlockBuilder,
+    /// The finished data block that the index does not name yet: its separator needs the next key.
+    unindexed: Option<BlockHandle>,
+    hashes: Vec<u64>,
+    last_key: Vec<u8>,
+    last_seq: SeqNo,
+    buffer: Vec<u8>,
+    /// Bytes written, in front of the buffer.
+    written: u64,
+    meta: TableMeta,
+}
+
+impl TableBuilder {
+    /// A builder for the new, empty `file` with `number` and `identity`.
+    pub fn new(
+        file: Arc<dyn File>,
+        identity: FileIdentity,
+        number: FileNumber,
+        options: &TableOptions,
+    ) -> Result<Self> {
+        Ok(Self {
+            file,
+            identity,
+            bits_per_key: options.bits_per_key,
+            block_bytes: options.block_bytes.min(BLOCK_TARGET_MAX),
+            sealer: Sealer::new(options.compression)?,
+            block: BlockBuilder::new(RESTART_INTERVAL),
+            // Whole separators: a look-up in the index is one binary search.
+            index: BlockBuilder::new(1),
+            unindexed: None,
+            hashes: Vec::new(),
+            last_key: Vec::new(),
+            last_seq: 0,
+            buffer: Vec::with_capacity(WRITE_BYTES + options.block_bytes),
+            written: 0,
+            meta: TableMeta::empty(number),
+        })
+    }
+
+    /// Adds an entry, which must follow the one before in index order.
+    pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        let first = self.meta.entries == 0;
+        let new_key = first || self.last_key != entry.key;
+        let follows =
+            if new_key { self.last_key.as_slice() <= entry.key } else { entry.seq < self.last_seq };
+        if !follows || entry.seq > SEQ_MAX {
+            let message = "entries of a table must be added in index order";
+            return Err(Error::new(ErrorKind::InvalidArgument, message)
+                .with("table", self.meta.number)
+                .with("seq", entry.seq));
+        }
+        if let Some(handle) = self.unindexed.take() {
+            self.index_block(handle, Some(entry.key), new_key);
+        }
+        if new_key {
+            self.hashes.push(hash64(entry.key, 0));
+            self.last_key.clear();
+            self.last_key.extend_from_slice(entry.key);
+        }
+        self.last_seq = entry.seq;
+        self.meta.count(&entry, new_key)?;
+        self.block.add(&entry);
+        if self.block.len() >= self.block_bytes { self.finish_block() } else { Ok(()) }
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.meta.entries == 0
+    }
+
+    /// About the length of the table if it were finished now, in bytes.
+    pub fn estimated_size(&self) -> u64 {
+        let filter = self.hashes.len() as u64 * u64::from(self.bits_per_key) / 8;
+        self.offset() + self.block.len() as u64 + self.index.len() as u64 + filter
+    }
+
+    fn offset(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        let offset = self.offset();
+        let bytes = self.block.finish();
+        let handle = self.sealer.seal(bytes, self.identity, offset, &mut self.buffer)?;
+        self.block.clear();
+        self.unindexed = Some(handle);
+        if self.buffer.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
+    }
+
+    /// Names a data block in the index, by a separator at or behind the block's last entry and in
+    /// front of `next_key`, the key of the next block's first entry.
+    fn index_block(&mut self, handle: BlockHandle, next_key: Option<&[u8]>, new_key: bool) {
+        let separator = match next_key {
+            Some(next) if new_key => short_separator(&self.last_key, next),
+            _ => &self.last_key,
+        };
+        // Versions of one key may continue in the next block: then the separator is the exact entry.
+        let seq = if new_key { 0 } else { self.last_seq };
+        let mut value = Vec::with_capacity(16);
+        handle.encode(&mut value);
+        let kind = EntryKind::Inline;
+        self.index.add(&Entry { key: separator, seq, kind, repeat: false, value: &value });
+    }
+
+    fn write(&mut self) -> Result<()> {
+        write_all_at(&*self.file, &self.buffer, self.written)
+            .map_err(|e| self.io("write a table", e))?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn io(&self, doing: &str, cause: std::io::Error) -> Error {
+        Error::io(doing, cause).with("table", self.meta.number).with("offset", self.written)
+    }
+
+    /// Completes and syncs the table. A table holds at least one entry.
+    pub fn finish(mut self) -> Result<TableMeta> {
+        if self.is_empty() {
+            let error = Error::new(ErrorKind::InvalidArgument, "a table holds at least one entry");
+            return Err(error.with("table", self.meta.number));
+        }
+        if !self.block.is_empty() {
+            self.finish_block()?;
+        }
+        if let Some(handle) = self.unindexed.take() {
+            self.index_block(handle, None, true);
+        }
+        self.meta.largest = std::mem::take(&mut self.last_key).into();
+        let footer = self.add_meta_blocks()?;
+        self.buffer.extend_from_slice(&footer.encode(self.identity, self.offset()));
+        self.write()?;
+        self.file.sync().map_err(|e| self.io("sync a table", e))?;
+        self.meta.size = self.written;
+        Ok(self.meta)
+    }
+
+    /// Adds filter, index and properties. They are read once and kept: never compressed.
+    fn add_meta_blocks(&mut self) -> Result<Footer> {
+        let mut sealer = Sealer::new(Compression::None)?;
+        let mut bytes = Vec::new();
+        Filter::build(&self.hashes, self.bits_per_key).encode(&mut bytes);
+        let filter = sealer.seal(&bytes, self.identity, self.offset(), &mut self.buffer)?;
+        let (identity, offset) = (self.identity, self.offset());
+        let index = sealer.seal(self.index.finish(), identity, offset, &mut self.buffer)?;
+        bytes.clear();
+        self.meta.encode_properties(&mut bytes);
+        let properties = sealer.seal(&bytes, self.identity, self.offset(), &mut self.buffer)?;
+        Ok(Footer { filter, index, properties })
+    }
+}
+
+/// A short key at or behind `last` and in front of `next`, which is behind `last`.
+fn short_separator<'a>(last: &'a [u8], next: &'a [u8]) -> &'a [u8] {
+    let shared = crate::block::common_prefix(last, next);
+    // `next` cut behind the first byte that differs is behind `last`, and in front of `next` unless
+    // it is `next`.
+    if shared + 1 < next.len().min(last.len()) { &next[..=shared] } else { last }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_short_and_lie_between() {
+        let cases: [(&[u8], &[u8], &[u8]); 5] = [
+            (b"abcdef", b"abxyz", b"abx"),
+            (b"abc", b"abcd", b"abc"),
+            (b"abc", b"abd", b"abc"),
+            (b"a", b"b", b"a"),
+            (b"abcd", b"b\0", b"b"),
+        ];
+        for (last, next, expected) in cases {
+            let separator = short_separator(last, next);
+            assert_eq!(separator, expected);
+            assert!(last <= separator && separator < next);
+        }
+    }
+}

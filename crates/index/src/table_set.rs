@@ -1,0 +1,201 @@
+//! TableSet: sorted tables without common keys, which can be read as one. A level is one, a run of
+//! level 0 is one.
+//!
+//! Invariant: tables ascend, and each ends before the next begins, so at most one may hold a key.
+
+use std::sync::Arc;
+
+use cleavedb_base::{Error, Result, SeqNo};
+
+use crate::entry::{Entry, EntryIter};
+use crate::table::{ReadMode, TableIter};
+use crate::table_handle::TableHandle;
+
+/// Sorted tables without common keys.
+#[derive(Clone, Default)]
+pub struct TableSet {
+    tables: Vec<Arc<TableHandle>>,
+    bytes: u64,
+}
+
+impl TableSet {
+    /// The set of `tables`, in any order; fails if two of them have common keys.
+    pub fn new(mut tables: Vec<Arc<TableHandle>>) -> Result<Self> {
+        tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
+        for pair in tables.windows(2) {
+            if pair[0].meta().largest >= pair[1].meta().smallest {
+                let error = Error::corruption("two tables of one level or run have common keys");
+                return Err(error.with("table", pair[0].number()).with("other", pair[1].number()));
+            }
+        }
+        let bytes = tables.iter().map(|table| table.meta().size).sum();
+        Ok(Self { tables, bytes })
+    }
+
+    /// The tables, in key order.
+    #[inline]
+    pub fn tables(&self) -> &[Arc<TableHandle>] {
+        &self.tables
+    }
+
+    /// Size of all tables, in bytes.
+    #[inline]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether there is no table.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// The table that may hold `key`.
+    #[inline]
+    pub fn find(&self, key: &[u8]) -> Option<&Arc<TableHandle>> {
+        let i = self.tables.partition_point(|table| &*table.meta().largest < key);
+        self.tables.get(i).filter(|table| &*table.meta().smallest <= key)
+    }
+
+    /// The tables that may hold keys from `smallest` through `largest`.
+    pub fn overlapping(&self, smallest: &[u8], largest: &[u8]) -> &[Arc<TableHandle>] {
+        let start = self.tables.partition_point(|table| &*table.meta().largest < smallest);
+        let rest = &self.tables[start..];
+        &rest[..rest.partition_point(|table| &*table.meta().smallest <= largest)]
+    }
+
+    /// The tables that may hold keys from `lower` (inclusive) to `upper` (exclusive).
+    pub fn within(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> &[Arc<TableHandle>] {
+        let start = lower
+            .map_or(0, |lower| self.tables.partition_point(|table| &*table.meta().largest < lower));
+        let rest = &self.tables[start..];
+        let end = upper.map_or(rest.len(), |upper| {
+            rest.partition_point(|table| &*table.meta().smallest < upper)
+        });
+        &rest[..end]
+    }
+}
+
+/// Walks sorted tables without common keys as one source, opening each when it is reached.
+pub struct TableSetIter {
+    tables: Vec<Arc<TableHandle>>,
+    mode: ReadMode,
+    /// Index of the table that `current` walks.
+    at: usize,
+    current: Option<TableIter>,
+    error: Option<Error>,
+}
+
+impl TableSetIter {
+    /// An iterator over `tables`, which are those of a [`TableSet`] or a part of it.
+    pub fn new(tables: Vec<Arc<TableHandle>>, mode: ReadMode) -> Self {
+        Self { tables, mode, at: 0, current: None, error: None }
+    }
+
+    /// Enters table `at`; none if there is no such table.
+    fn enter(&mut self, at: usize) -> Result<Option<&mut TableIter>> {
+        if self.current.is_none() || self.at != at {
+            self.current = None;
+            let Some(handle) = self.tables.get(at) else { return Ok(None) };
+            self.current = Some(handle.table()?.iter(self.mode));
+            self.at = at;
+        }
+        Ok(self.current.as_mut())
+    }
+
+    fn run(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        movement(self).inspect_err(|error| {
+            self.current = None;
+            self.error = Some(error.clone());
+        })
+    }
+
+    fn on_entry(&self) -> bool {
+        self.current.as_ref().is_some_and(|iter| iter.valid())
+    }
+
+    /// Goes on to the next table if the current one has ended.
+    fn settle_forward(&mut self) -> Result<()> {
+        if self.on_entry() {
+            return Ok(());
+        }
+        match self.enter(self.at + 1)? {
+            Some(iter) => iter.seek_first(),
+            None => Ok(()),
+        }
+    }
+
+    /// Goes back to the table before if the current one has ended.
+    fn settle_backward(&mut self) -> Result<()> {
+        if self.on_entry() {
+            return Ok(());
+        }
+        let before = self.at.checked_sub(1).unwrap_or(usize::MAX);
+        match self.enter(before)? {
+            Some(iter) => iter.seek_last(),
+            None => Ok(()),
+        }
+    }
+}
+
+impl EntryIter for TableSetIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.on_entry()
+    }
+
+    #[inline]
+    fn entry(&self) -> Entry<'_> {
+        self.current.as_ref().expect("the iterator stands on an entry").entry()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.run(|set| match set.enter(0)? {
+            Some(iter) => iter.seek_first(),
+            None => Ok(()),
+        })
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.run(|set| match set.enter(set.tables.len().wrapping_sub(1))? {
+            Some(iter) => iter.seek_last(),
+            None => Ok(()),
+        })
+    }
+
+    fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.run(|set| {
+            let at = set.tables.partition_point(|table| &*table.meta().largest < key);
+            let Some(iter) = set.enter(at)? else { return Ok(()) };
+            iter.seek(key, seq)?;
+            set.settle_forward()
+        })
+    }
+
+    fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.run(|set| {
+            let behind = set.tables.partition_point(|table| &*table.meta().smallest <= key);
+            let Some(iter) = set.enter(behind.wrapping_sub(1))? else { return Ok(()) };
+            iter.seek_before(key, seq)?;
+            set.settle_backward()
+        })
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.run(|set| {
+            set.current.as_mut().expect("the iterator stands on an entry").next()?;
+            set.settle_forward()
+        })
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        self.run(|set| {
+            set.current.as_mut().expect("the iterator stands on an entry").prev()?;
+            set.settle_backward()
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! Version: the immutable picture of the index, level 0 and six levels of tables.
+//!
+//! Level 0 is a list of runs, youngest first, ordered by explicit position, never by sequence
+//! numbers. Deeper levels are one [`TableSet`] each. An edit makes a new version, which shares all
+//! that did not change with the old one; a reader keeps the version that it began with.
+//!
+//! Invariant (design, 5.6): every version of a key in a younger place is newer than, or the same
+//! as, every version in an older place. So the first hit at or below a snapshot, from the youngest
+//! place to the oldest, is the newest visible version.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use cleavedb_base::{Error, FileNumber, Result, SeqNo};
+
+use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
+use crate::entry::{EntryIter, Found};
+use crate::table::ReadMode;
+use crate::table_handle::{TableHandle, TableStore};
+use crate::table_set::{TableSet, TableSetIter};
+
+/// Levels below level 0.
+const DEEP_LEVELS: usize = LEVEL_MAX as usize;
+
+/// One sorted run of level 0.
+pub struct Run {
+    /// Its place in level 0.
+    pub position: RunPosition,
+    /// Its tables.
+    pub set: TableSet,
+}
+
+/// An immutable picture of the index.
+#[derive(Clone)]
+pub struct Version {
+    store: Arc<TableStore>,
+    /// Level 0, youngest first.
+    runs: Vec<Arc<Run>>,
+    /// Levels 1 through [`LEVEL_MAX`].
+    levels: [Arc<TableSet>; DEEP_LEVELS],
+}
+
+impl Version {
+    /// The version without tables.
+    pub fn empty(store: Arc<TableStore>) -> Self {
+        Self { store, runs: Vec::new(), levels: Default::default() }
+    }
+
+    /// What its tables have in common.
+    pub fn store(&self) -> &Arc<TableStore> {
+        &self.store
+    }
+
+    /// Level 0, youngest run first.
+    pub fn runs(&self) -> &[Arc<Run>] {
+        &self.runs
+    }
+
+    /// Level `level`, 1 through [`LEVEL_MAX`].
+    pub fn level(&self, level: u8) -> &TableSet {
+        &self.levels[usize::from(level) - 1]
+    }
+
+    /// Size of level `level`, 0 through [`LEVEL_MAX`], in bytes.
+    pub fn level_bytes(&self, level: u8) -> u64 {
+        match level {
+            0 => self.runs.iter().map(|run| run.set.bytes()).sum(),
+            _ => self.level(level).bytes(),
+        }
+    }
+
+    /// All tables with their levels, youngest place first.
+    pub fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableHandle>)> {
+        let runs = self.runs.iter().flat_map(|run| run.set.tables()).map(|table| (0, table));
+        let levels = self.levels.iter().zip(1..);
+        runs.chain(
+            levels.flat_map(|(set, level)| set.tables().iter().map(move |table| (level, table))),
+        )
+    }
+
+    /// The sets of tables from the youngest to the oldest, without runs of later epochs than
+    /// `epoch`.
+    pub(crate) fn places(&self, epoch: u64) -> impl Iterator<Item = &TableSet> {
+        let runs = self.runs.iter().filter(move |run| run.position.epoch <= epoch);
+        runs.map(|run| &run.set).chain(self.levels.iter().map(|set| &**set))
+    }
+
+    /// The newest entry of `key` at or below `snapshot`, a tombstone included; `hash` is
+    /// `hash64(key, 0)`.
+    #[inline]
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
+        self.get_up_to(u64::MAX, key, hash, snapshot)
+    }
+
+    /// As [`Version::get`], without runs of later epochs than `epoch`.
+    #[inline]
+    pub fn get_up_to(
+        &self,
+        epoch: u64,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+    ) -> Result<Option<Found>> {
+        for place in self.places(epoch) {
+            if let Some(handle) = place.find(key) {
+                let found = handle.table()?.get(key, hash, snapshot)?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// All entries of `key` at or below `snapshot`, newest first, without runs of later epochs than
+    /// `epoch`. Where two places hold the same operation, the younger one's entry counts.
+    pub fn versions_of(
+        &self,
+        epoch: u64,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+    ) -> Result<Vec<Found>> {
+        let (mut all, mut place_versions) = (Vec::new(), Vec::new());
+        for place in self.places(epoch) {
+            if let Some(handle) = place.find(key) {
+                handle.table()?.versions(key, hash, snapshot, &mut place_versions)?;
+                let oldest = all.last().map(|found: &Found| found.seq);
+                all.extend(
+                    place_versions.drain(..).filter(|v| oldest.is_none_or(|seq| v.seq < seq)),
+                );
+            }
+        }
+        Ok(all)
+    }
+
+    /// Iterators over the tables that may hold keys from `lower` (inclusive) to `upper` (exclusive),
+    /// youngest place first. They may yield keys outside the bounds.
+    pub fn iters(
+        &self,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+        mode: ReadMode,
+    ) -> Vec<Box<dyn EntryIter>> {
+        self.iters_up_to(u64::MAX, lower, upper, mode)
+    }
+
+    /// As [`Version::iters`], without runs of later epochs than `epoch`.
+    pub fn iters_up_to(
+        &self,
+        epoch: u64,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+        mode: ReadMode,
+    ) -> Vec<Box<dyn EntryIter>> {
+        let parts = self.places(epoch).map(|place| place.within(lower, upper));
+        parts
+            .filter(|tables| !tables.is_empty())
+            .map(|tables| -> Box<dyn EntryIter> {
+                Box::new(TableSetIter::new(tables.to_vec(), mode))
+            })
+            .collect()
+    }
+
+    /// The version after `edit`. Fails if the edit removes a table that is not there, adds one that
+    /// is, or puts tables with common keys into one level or run.
+    pub fn apply(&self, edit: &VersionEdit) -> Result<Self> {
+        let mut removed: HashMap<FileNumber, Option<Arc<TableHandle>>> =
+            edit.removed.iter().map(|&number| (number, None)).collect();
+        let mut present = HashSet::new();
+        for (_, table) in self.tables() {
+            match removed.get_mut(&table.number()) {
+                Some(slot) => *slot = Some(Arc::clone(table)),
+                None => {
+                    present.insert(table.number());
+                }
+            }
+        }
+        if let Some((number, _)) = removed.iter().find(|(_, table)| table.is_none()) {
+            let error = Error::corruption("version edit removes a table that is not there");
+            return Err(error.with("table", number));
+        }
+        let mut added: BTreeMap<(u8, Option<RunPosition>), Vec<Arc<TableHandle>>> = BTreeMap::new();
+        for AddedTable { level, position, meta } in &edit.added {
+            if *level > LEVEL_MAX || position.is_some() != (*level == 0) {
+                let error = Error::corruption("version edit adds a table to no place");
+                return Err(error.with("table", meta.number).with("level", level));
+            }
+            if !present.insert(meta.number) {
+                let error = Error::corruption("version edit adds a table that is there already");
+                return Err(error.with("table", meta.number));
+            }
+            // A table that moves keeps its handle, and with it its open file and pinned memory.
+            let moved = removed.get(&meta.number).cloned().flatten();
+            let moved = moved.filter(|handle| handle.meta() == meta);
+            let handle = moved.unwrap_or_else(|| {
+                Arc::new(TableHandle::new(meta.clone(), Arc::clone(&self.store)))
+            });
+            added.entry((*level, *position)).or_default().push(handle);
+        }
+        let gone: HashSet<FileNumber> = edit.removed.iter().copied().collect();
+        self.rebuilt(&gone, added)
+    }
+
+    /// The version without the tables `gone` and with the tables `added`.
+    fn rebuilt(
+        &self,
+        gone: &HashSet<FileNumber>,
+        mut added: BTreeMap<(u8, Option<RunPosition>), Vec<Arc<TableHandle>>>,
+    ) -> Result<Self> {
+        let mut change = |set: &TableSet, level, position| -> Result<Option<TableSet>> {
+            let new = added.remove(&(level, position)).unwrap_or_default();
+            let stays = |table: &&Arc<TableHandle>| !gone.contains(&table.number());
+            if new.is_empty() && set.tables().iter().all(|table| stays(&table)) {
+                return Ok(None);
+            }
+            let kept = set.tables().iter().filter(stays).cloned();
+            TableSet::new(kept.chain(new).collect()).map(Some)
+        };
+        let mut version = Self::empty(Arc::clone(&self.store));
+        for run in &self.runs {
+            let position = run.position;
+            match change(&run.set, 0, Some(position))? {
+                None => version.runs.push(Arc::clone(run)),
+                Some(set) if set.is_empty() => {}
+                Some(set) => version.runs.push(Arc::new(Run { position, set })),
+            }
+        }
+        for (i, set) in self.levels.iter().enumerate() {
+            version.levels[i] = match change(set, i as u8 + 1, None)? {
+                None => Arc::clone(set),
+                Some(set) => Arc::new(set),
+            };
+        }
+        for ((_, position), tables) in added {
+            let position = position.expect("every other level was visited");
+            version.runs.push(Arc::new(Run { position, set: TableSet::new(tables)? }));
+        }
+        version.runs.sort_by_key(|run| std::cmp::Reverse(run.position));
+        Ok(version)
+    }
+
+    /// Retires the tables that `edit` removes from this version, once the edit is durable. Tables
+    /// that it only moves stay.
+    pub fn retire(&self, edit: &VersionEdit) {
+        let mut gone: HashSet<FileNumber> = edit.removed.iter().copied().collect();
+        for added in &edit.added {
+            gone.remove(&added.meta.number);
+        }
+        for (_, table) in self.tables().filter(|(_, table)| gone.contains(&table.number())) {
+            table.retire();
+        }
+    }
+
+    /// The whole version as one edit on the empty version.
+    pub fn export(&self) -> VersionEdit {
+        let mut edit = VersionEdit::default();
+        for run in &self.runs {
+            edit.add_run(run.position, run.set.tables().iter().map(|table| table.meta().clone()));
+        }
+        for (level, table) in self.tables().filter(|(level, _)| *level > 0) {
+            edit.added.push(AddedTable { level, position: None, meta: table.meta().clone() });
+        }
+        edit
+    }
+}
+
+#[cfg(test)]
+mod tests;

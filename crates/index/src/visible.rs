@@ -1,0 +1,274 @@
+//! VisibleIter: what one snapshot sees, each key once, in both directions.
+//!
+//! Of each key the newest version at or below the snapshot counts; a tombstone hides the key.
+//! Forwards that version is the first one met, so the merge stands on it and nothing is copied but
+//! the key. Backwards versions come oldest first, so the walk keeps the newest so far and has
+//! already left the key when it stops.
+
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::{EntryKind, Result, SeqNo};
+
+use crate::entry::EntryIter;
+use crate::merge::MergeIter;
+
+/// Versions of one key that are stepped over before the walk seeks past them instead.
+const STEPS_MAX: usize = 8;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Invalid,
+    /// The merge stands on the version that is yielded.
+    Forward,
+    /// The merge stands in front of the key that is yielded; the version was copied.
+    Backward,
+}
+
+/// Keys that a snapshot sees within bounds.
+pub struct VisibleIter {
+    merged: MergeIter,
+    snapshot: SeqNo,
+    lower: Option<Vec<u8>>,
+    upper: Option<Vec<u8>>,
+    state: State,
+    key: Vec<u8>,
+    seq: SeqNo,
+    kind: EntryKind,
+    value: Vec<u8>,
+}
+
+impl VisibleIter {
+    /// What `snapshot` sees of `merged`, from `lower` (inclusive) to `upper` (exclusive), both tree
+    /// keys. Not valid until it is positioned.
+    pub fn new(
+        merged: MergeIter,
+        snapshot: SeqNo,
+        lower: Option<Vec<u8>>,
+        upper: Option<Vec<u8>>,
+    ) -> Self {
+        Self {
+            merged,
+            snapshot,
+            lower,
+            upper,
+            state: State::Invalid,
+            key: Vec::new(),
+            seq: 0,
+            kind: EntryKind::Delete,
+            value: Vec::new(),
+        }
+    }
+
+    /// Whether the iterator stands on a key.
+    #[inline]
+    pub fn valid(&self) -> bool {
+        self.state != State::Invalid
+    }
+
+    /// The tree key.
+    #[inline]
+    pub fn key(&self) -> &[u8] {
+        debug_assert!(self.valid());
+        &self.key
+    }
+
+    /// Sequence number of the visible version.
+    #[inline]
+    pub fn seq(&self) -> SeqNo {
+        self.seq
+    }
+
+    /// Inline or Pointer.
+    #[inline]
+    pub fn kind(&self) -> EntryKind {
+        self.kind
+    }
+
+    /// The inline value or the encoded pointer.
+    #[inline]
+    pub fn value(&self) -> &[u8] {
+        match self.state {
+            State::Forward => self.merged.entry().value,
+            State::Invalid | State::Backward => &self.value,
+        }
+    }
+
+    /// Moves to the first key.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.state = State::Invalid;
+        match &self.lower {
+            Some(lower) => self.merged.seek(lower, SEQ_MAX)?,
+            None => self.merged.seek_first()?,
+        }
+        self.find_forward()
+    }
+
+    /// Moves to the last key.
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.state = State::Invalid;
+        match &self.upper {
+            Some(upper) => self.merged.seek_before(upper, SEQ_MAX)?,
+            None => self.merged.seek_last()?,
+        }
+        self.find_backward()
+    }
+
+    /// Moves to the first key at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        if self.lower.as_deref().is_some_and(|lower| key < lower) {
+            return self.seek_first();
+        }
+        self.state = State::Invalid;
+        self.merged.seek(key, SEQ_MAX)?;
+        self.find_forward()
+    }
+
+    /// Moves to the last key before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        if self.upper.as_deref().is_some_and(|upper| upper < key) {
+            return self.seek_last();
+        }
+        self.state = State::Invalid;
+        self.merged.seek_before(key, SEQ_MAX)?;
+        self.find_backward()
+    }
+
+    /// Moves to the next key. After an error, returns it again.
+    #[expect(clippy::should_implement_trait, reason = "one of two directions; it lends its key")]
+    #[inline]
+    pub fn next(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Invalid) {
+            State::Invalid => return self.merged.status(),
+            State::Forward => self.merged.next()?,
+            State::Backward => self.merged.seek(&self.key, self.seq)?,
+        }
+        self.skip_key()?;
+        self.find_forward()
+    }
+
+    /// Moves to the key before. After an error, returns it again.
+    pub fn prev(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Invalid) {
+            State::Invalid => return self.merged.status(),
+            State::Forward => self.merged.seek_before(&self.key, SEQ_MAX)?,
+            State::Backward => {}
+        }
+        self.find_backward()
+    }
+
+    /// Whether the merge stands on a version of the key.
+    #[inline]
+    fn on_key(&self) -> bool {
+        self.merged.valid() && self.merged.entry().key == self.key
+    }
+
+    #[inline]
+    fn take_key(&mut self) {
+        self.key.clear();
+        self.key.extend_from_slice(self.merged.entry().key);
+    }
+
+    /// Leaves the rest of the key's versions, forwards.
+    #[inline]
+    fn skip_key(&mut self) -> Result<()> {
+        for _ in 0..STEPS_MAX {
+            if !self.on_key() {
+                return Ok(());
+            }
+            self.merged.next()?;
+        }
+        self.merged.seek(&self.key, 0)?;
+        // The same operation may stand in several sources.
+        while self.on_key() {
+            self.merged.next()?;
+        }
+        Ok(())
+    }
+
+    /// Finds the first visible key at or behind the merge's entry.
+    fn find_forward(&mut self) -> Result<()> {
+        while self.merged.valid() {
+            let entry = self.merged.entry();
+            if self.upper.as_deref().is_some_and(|upper| upper <= entry.key) {
+                break;
+            }
+            if entry.seq > self.snapshot {
+                self.skip_newer()?;
+                continue;
+            }
+            (self.seq, self.kind) = (entry.seq, entry.kind);
+            self.take_key();
+            if self.kind != EntryKind::Delete {
+                self.state = State::Forward;
+                break;
+            }
+            self.skip_key()?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the versions of one key that are newer than the snapshot, forwards.
+    fn skip_newer(&mut self) -> Result<()> {
+        self.take_key();
+        for _ in 0..STEPS_MAX {
+            self.merged.next()?;
+            if !self.on_key() || self.merged.entry().seq <= self.snapshot {
+                return Ok(());
+            }
+        }
+        self.merged.seek(&self.key, self.snapshot)
+    }
+
+    /// Finds the last visible key at or in front of the merge's entry.
+    fn find_backward(&mut self) -> Result<()> {
+        while self.merged.valid() {
+            let key = self.merged.entry().key;
+            if self.lower.as_deref().is_some_and(|lower| key < lower) {
+                break;
+            }
+            self.take_key();
+            if self.newest_backward()? {
+                self.state = State::Backward;
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the newest visible version of the key and leaves the key, backwards; whether there is
+    /// one that is no tombstone.
+    fn newest_backward(&mut self) -> Result<bool> {
+        let mut found = false;
+        for _ in 0..STEPS_MAX {
+            if !self.on_key() {
+                return Ok(found);
+            }
+            if let Some(visible) = self.copy_version() {
+                found = visible;
+            }
+            self.merged.prev()?;
+        }
+        if self.on_key() {
+            self.merged.seek(&self.key, self.snapshot)?;
+            if self.on_key() {
+                found = self.copy_version().unwrap_or(false);
+            }
+            self.merged.seek_before(&self.key, SEQ_MAX)?;
+        }
+        Ok(found)
+    }
+
+    /// Copies the merge's entry if the snapshot sees it; whether it is no tombstone then.
+    fn copy_version(&mut self) -> Option<bool> {
+        let entry = self.merged.entry();
+        if entry.seq > self.snapshot {
+            return None;
+        }
+        (self.seq, self.kind) = (entry.seq, entry.kind);
+        self.value.clear();
+        self.value.extend_from_slice(entry.value);
+        Some(entry.kind != EntryKind::Delete)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! The storage trait: one flat directory, positioned I/O, no paths, no cursors.
+//!
+//! Two disciplines keep crash states few and proofs short, and [`crate::Sim`] asserts both:
+//! *write-once* (no byte below a file's synced length is rewritten) and *create-before-name* (a
+//! file's directory entry is durable before any durable record mentions it).
+
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+
+use crate::name::Name;
+use crate::window::Window;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A new file; fails if the name is taken.
+    CreateNew,
+}
+
+/// How a file's bytes travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Through the page cache; any offset and length. Read-ahead by the kernel is off: the engine
+    /// knows what it will read next, and the device's window of several MiB drowns random reads.
+    Random,
+    /// Through the page cache, with the kernel's read-ahead: for files read front to back.
+    Sequential,
+    /// Writes bypass the page cache: offsets, lengths and buffers are multiples of
+    /// [`File::alignment`]. Reads of the same handle must be aligned too.
+    Direct,
+}
+
+/// Held while a database is open; released on drop.
+pub type Lock = Box<dyn Any + Send + Sync>;
+
+/// One flat directory of files.
+pub trait Storage: Send + Sync + 'static {
+    /// Opens or creates a file.
+    fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>>;
+    /// Replaces `to` by `from`, atomically.
+    fn rename(&self, from: &Name, to: &Name) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, name: &Name) -> io::Result<()>;
+    /// Every file with one of our names, and its length. Other files are ignored.
+    fn list(&self) -> io::Result<Vec<(Name, u64)>>;
+    /// Names in the directory that are not ours: a new database is not created among strangers.
+    fn foreign(&self) -> io::Result<Vec<String>>;
+    /// Makes creations, renames and removals durable.
+    fn sync_dir(&self) -> io::Result<()>;
+    /// Takes the lock on the directory; `WouldBlock` if somebody, also in this process, holds it.
+    fn lock(&self) -> io::Result<Lock>;
+    /// Bytes that may still be written.
+    fn free_space(&self) -> io::Result<u64>;
+    /// Opens the log window, `len` bytes long (a multiple of the page size), creating it if it is
+    /// missing or has another length. A storage that cannot map files returns a heap window, which
+    /// does not survive the process ([`Window::survives`]).
+    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window>;
+}
+
+/// One open file. All offsets are absolute; handles have no cursor and may be shared.
+#[expect(clippy::len_without_is_empty, reason = "the length is a call that may fail")]
+pub trait File: Send + Sync {
+    /// Reads up to `buf.len()` bytes; may be short, 0 at the end.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes up to `buf.len()` bytes; may be short.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
+    /// Makes data and length durable (not the name).
+    fn sync(&self) -> io::Result<()>;
+    /// Reserves disk space up to `len` without changing the length, so that "disk full" shows here.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+    /// Cuts or extends the file.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Multiple that direct access asks of offsets and lengths; 1 for buffered access.
+    fn alignment(&self) -> usize {
+        1
+    }
+    /// As `read_at`, if it can be served from memory at once; `WouldBlock` if the device is needed.
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.read_at(buf, offset)
+    }
+}
+
+/// Fills `buf` from `offset`; fails with `UnexpectedEof` if the file ends before.
+pub fn read_exact_at(file: &dyn File, mut buf: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buf.is_empty() {
+        match file.read_at(buf, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(n) => {
+                buf = &mut buf[n..];
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `buf` at `offset`.
+pub fn write_all_at(file: &dyn File, mut buf: &[u8], mut offset: u64) -> io::Result<()> {
+    while !buf.is_empty() {
+        match file.write_at(buf, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => {
+                buf = &buf[n..];
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}

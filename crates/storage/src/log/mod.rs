@@ -1,0 +1,15 @@
+//! The log: user commits, once, and nothing else.
+//!
+//! One stream of records, cut into files, with its newest part in the window. In log-as-store presets
+//! the files are also the youngest value segments: a separated value stays where its commit put it.
+//! See `docs/format.md`, "Log file".
+
+mod frame;
+mod reader;
+mod ring;
+mod writer;
+
+pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
+pub use reader::LogReader;
+pub use ring::{Ring, Slot};
+pub use writer::{Appender, Log, LogFile, Reserved, SpareLog};

@@ -1,0 +1,193 @@
+//! Reading a log file back: every record from an offset to the end, and why it ended there.
+//!
+//! The source is the file and, beyond its length, the window: the drain extends the file's length
+//! with what it writes, so what lies beyond was only in the window when the process died. After a power
+//! loss the window may hold anything; checksums, seeded with file and offset, decide.
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::{Error, Result};
+
+use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
+use crate::api::{File, read_exact_at};
+use crate::window::Window;
+
+/// Bytes read at once while replaying.
+const CHUNK_LEN: usize = 1 << 20;
+
+/// One log file as recovery finds it.
+pub struct LogReader<'a> {
+    file: &'a dyn File,
+    window: Option<&'a Window>,
+    identity: FileIdentity,
+    base: u64,
+    /// Bytes that lie in the file; the rest up to `extent` would lie in the window.
+    file_len: u64,
+    extent: u64,
+    offset: u64,
+    buf: Vec<u8>,
+    /// Offset of `buf[0]`.
+    buf_at: u64,
+}
+
+impl<'a> LogReader<'a> {
+    /// A reader at `offset` of a file whose first byte has log position `base`. With `window`, bytes
+    /// beyond the file's length are looked for there. `limit` is the valid length, if it is known.
+    pub fn new(
+        file: &'a dyn File,
+        window: Option<&'a Window>,
+        identity: FileIdentity,
+        base: u64,
+        offset: u64,
+        limit: Option<u64>,
+    ) -> Result<Self> {
+        let file_len = file.len().map_err(|e| Error::io("get the length of a log file", e))?;
+        let in_window = window.map_or(0, |w| w.len() as u64);
+        let extent = limit.unwrap_or(u64::MAX).min(file_len + in_window);
+        Ok(Self {
+            file,
+            window,
+            identity,
+            base,
+            file_len: file_len.min(extent),
+            extent,
+            offset,
+            buf: Vec::new(),
+            buf_at: 0,
+        })
+    }
+
+    /// Offset behind the last record that was read.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Offset from which on records came out of the window.
+    pub fn file_len(&self) -> u64 {
+        self.file_len
+    }
+
+    /// Reads `len` bytes at `offset` into the buffer; `false` if the source ends before.
+    fn fill(&mut self, offset: u64, len: usize) -> Result<bool> {
+        let have = self.buf_at + self.buf.len() as u64;
+        if offset >= self.buf_at && offset + len as u64 <= have {
+            return Ok(true);
+        }
+        if offset + len as u64 > self.extent {
+            return Ok(false);
+        }
+        let want = len.max(CHUNK_LEN).min((self.extent - offset) as usize);
+        self.buf.resize(want, 0);
+        self.buf_at = offset;
+        let in_file = self.file_len.saturating_sub(offset).min(want as u64) as usize;
+        let (from_file, from_window) = self.buf.split_at_mut(in_file);
+        read_exact_at(self.file, from_file, offset)
+            .map_err(|e| Error::io("read the log", e).with("offset", offset))?;
+        if let (Some(window), false) = (self.window, from_window.is_empty()) {
+            // SAFETY: recovery is alone; nobody stores into the window before it has finished.
+            unsafe { window.load(self.base + offset + in_file as u64, from_window) };
+        }
+        Ok(true)
+    }
+
+    fn bytes(&self, offset: u64, len: usize) -> &[u8] {
+        let start = (offset - self.buf_at) as usize;
+        &self.buf[start..start + len]
+    }
+
+    /// The `len` bytes at `offset`, which the reader has passed.
+    pub fn read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let known = self.fill(offset, len)?;
+        assert!(known, "only bytes that were read before may be read again");
+        Ok(self.bytes(offset, len).to_vec())
+    }
+
+    /// Header of the whole and valid record at `offset`; `None` if there is none.
+    fn valid_at(&mut self, offset: u64) -> Result<Option<Header>> {
+        if !self.fill(offset, HEADER_LEN)? {
+            return Ok(None);
+        }
+        let Some(header) = Header::decode(self.bytes(offset, HEADER_LEN), self.identity, offset)
+        else {
+            return Ok(None);
+        };
+        if !self.fill(offset, header.record_len())? {
+            return Ok(None);
+        }
+        let (key, value) = self.body(offset, &header);
+        Ok(header.covers(key, value).then_some(header))
+    }
+
+    /// Key and value of a record whose bytes are in the buffer.
+    fn body(&self, offset: u64, header: &Header) -> (&[u8], &[u8]) {
+        let record = self.bytes(offset, header.record_len());
+        record[HEADER_LEN..].split_at(usize::from(header.key_len))
+    }
+
+    /// The next record and its offset; `None` where the log ends, torn or not. Marks are checked
+    /// and skipped.
+    pub fn next(&mut self) -> Result<Option<(u64, Record<'_>)>> {
+        let (offset, header) = loop {
+            let Some((offset, header)) = self.find_next()? else { return Ok(None) };
+            self.offset = offset + header.record_len() as u64;
+            if header.kind != RecordKind::Mark {
+                break (offset, header);
+            }
+        };
+        let (key, value) = self.body(offset, &header);
+        Ok(Some((offset, Record { header, key, value })))
+    }
+
+    /// The record at the current offset, or the mark behind the gap that begins there.
+    fn find_next(&mut self) -> Result<Option<(u64, Header)>> {
+        if let Some(header) = self.valid_at(self.offset)? {
+            return Ok(Some((self.offset, header)));
+        }
+        let mut offset = self.offset.next_multiple_of(MARK_ALIGNMENT);
+        while offset <= self.offset.next_multiple_of(BLOCK as u64) {
+            if let Some((header, mark)) = self.mark_at(offset)? {
+                let joins = mark.previous_end == self.base + self.offset;
+                return Ok(joins.then_some((offset, header)));
+            }
+            offset += MARK_ALIGNMENT;
+        }
+        Ok(None)
+    }
+
+    fn mark_at(&mut self, offset: u64) -> Result<Option<(Header, Mark)>> {
+        let Some(header) = self.valid_at(offset)? else { return Ok(None) };
+        if header.kind != RecordKind::Mark {
+            return Ok(None);
+        }
+        let mark = Mark::decode(self.body(offset, &header).1)?;
+        Ok(Some((header, mark)))
+    }
+
+    /// Whether something behind the end of the readable part proves that bytes at or above it were
+    /// durable once: then the end is damage, not a torn write.
+    pub fn proof_of_loss(&mut self) -> Result<Option<u64>> {
+        let stopped = self.base + self.offset;
+        let mut offset = (self.offset + 1).next_multiple_of(MARK_ALIGNMENT);
+        while offset + Mark::RECORD_LEN as u64 <= self.extent {
+            if let Some((_, mark)) = self.mark_at(offset)?
+                && mark.durable > stopped
+            {
+                return Ok(Some(offset));
+            }
+            offset += MARK_ALIGNMENT;
+        }
+        Ok(None)
+    }
+
+    /// Reads and checks the file's header record, leaving the reader behind it; `None` if there is
+    /// no valid one, as in a file that was never written.
+    pub fn header(&mut self) -> Result<Option<FileHeader>> {
+        let Some(record) = self.valid_at(0)? else { return Ok(None) };
+        if record.kind != RecordKind::FileHeader {
+            return Ok(None);
+        }
+        let header = FileHeader::decode(self.body(0, &record).1)?;
+        self.offset = record.record_len() as u64;
+        Ok(Some(header))
+    }
+}

@@ -1,0 +1,151 @@
+//! The newest bytes of the log, in the window, between two watermarks.
+//!
+//! Log positions grow for the life of the database; a position lies in the window at its value modulo
+//! the window's length. Three watermarks order everything:
+//!
+//! ```text
+//!        floor                 filled               reserved        floor + window
+//! ---------|---------------------|-----------------------|-----------------|--->
+//!  in file |  readable, drainable | being stored by their |  free            not yet:
+//!  only    |  immutable           | owners                |                  still readable
+//! ```
+//!
+//! * positions below `floor` are in their file and may be overwritten here;
+//! * [floor, filled) is immutable: anybody may read it while holding the floor;
+//! * [filled, reserved) belongs to the holders of [`Slot`]s, each range to one of them.
+//!
+//! That is the whole proof that no store meets another access: slots are disjoint, readers stay
+//! below `filled` and above a floor that cannot rise while they hold it, and nothing is reserved
+//! beyond floor + window.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::RwLock;
+
+use crate::window::Window;
+
+/// The window and its watermarks.
+pub struct Ring {
+    window: Window,
+    /// Readers hold it shared while they copy; raising it waits for them.
+    floor: RwLock<u64>,
+    /// Copy of `floor` that may lag behind: lets readers of old positions pass without the lock.
+    floor_hint: AtomicU64,
+    filled: AtomicU64,
+}
+
+impl Ring {
+    /// A ring whose log begins at `position`.
+    pub(super) fn new(window: Window, position: u64) -> Self {
+        Self {
+            window,
+            floor: RwLock::new(position),
+            floor_hint: AtomicU64::new(position),
+            filled: AtomicU64::new(position),
+        }
+    }
+
+    /// Length of the window, in bytes.
+    pub fn len(&self) -> u64 {
+        self.window.len() as u64
+    }
+
+    /// Whether bytes in the window outlive the process.
+    pub fn survives(&self) -> bool {
+        self.window.survives()
+    }
+
+    /// Lowest position that the window may hold alone.
+    pub fn floor(&self) -> u64 {
+        self.floor_hint.load(Ordering::Acquire)
+    }
+
+    /// Every position below was stored.
+    pub fn filled(&self) -> u64 {
+        self.filled.load(Ordering::Acquire)
+    }
+
+    /// Declares every position below `position` stored.
+    pub(super) fn set_filled(&self, position: u64) {
+        let before = self.filled.swap(position, Ordering::AcqRel);
+        debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
+    }
+
+    /// Gives up positions below `position` to later stores; they are in their file.
+    pub(super) fn raise_floor(&self, position: u64) {
+        let mut floor = self.floor.write();
+        assert!(*floor <= position && position <= self.filled());
+        *floor = position;
+        self.floor_hint.store(position, Ordering::Release);
+    }
+
+    /// Copies what the window holds of the log at `at` into the end of `out` and returns how many
+    /// bytes at the front of `out` must be read from the file.
+    pub fn read_tail(&self, at: u64, out: &mut [u8]) -> usize {
+        let end = at + out.len() as u64;
+        if end <= self.floor() {
+            return out.len();
+        }
+        let floor = self.floor.read();
+        let in_file = floor.saturating_sub(at).min(out.len() as u64) as usize;
+        if in_file < out.len() {
+            assert!(end <= self.filled(), "read of log bytes {at}..{end} that were never stored");
+            // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is
+            // held; see the module documentation.
+            unsafe { self.window.load(at + in_file as u64, &mut out[in_file..]) };
+        }
+        in_file
+    }
+
+    /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone raises
+    /// the floor, so what it reads stays put.
+    pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {
+        assert!(self.floor() <= at && at + len as u64 <= self.filled());
+        // SAFETY: the range lies in [floor, filled), and only the caller raises the floor.
+        unsafe { self.window.slice(at, len) }
+    }
+
+    /// Stores `bytes` at `at`.
+    ///
+    /// # Safety
+    /// The caller owns the range: it was reserved for it alone and is not filled yet.
+    #[inline]
+    unsafe fn store(&self, at: u64, bytes: &[u8]) {
+        // SAFETY: the caller owns the range, and readers stay below `filled`.
+        unsafe { self.window.store(at, bytes) }
+    }
+}
+
+/// A reserved range of the log, to be stored by its one owner.
+pub struct Slot<'a> {
+    ring: &'a Ring,
+    at: u64,
+    end: u64,
+}
+
+impl<'a> Slot<'a> {
+    /// The slot of `start..end`.
+    ///
+    /// # Safety
+    /// The range is above `filled`, ends at most one window above the floor, and is given to no
+    /// other slot.
+    pub(super) unsafe fn new(ring: &'a Ring, start: u64, end: u64) -> Self {
+        debug_assert!(ring.filled() <= start && end <= ring.floor() + ring.len());
+        Self { ring, at: start, end }
+    }
+
+    /// Stores `bytes` behind what was stored before.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) {
+        let end = self.at + bytes.len() as u64;
+        assert!(end <= self.end, "a slot was given more bytes than were reserved");
+        // SAFETY: the range lies in this slot, which owns it.
+        unsafe { self.ring.store(self.at, bytes) };
+        self.at = end;
+    }
+
+    /// Whether the slot was stored in full.
+    pub fn is_full(&self) -> bool {
+        self.at == self.end
+    }
+}

@@ -1,0 +1,399 @@
+//! Appending to the log: reserve, store, publish, drain, sync.
+//!
+//! A commit reserves a range of positions under the lock that the [`Appender`] lies behind, stores
+//! its records through a [`Slot`] without any lock, and the range counts as filled once it and all
+//! ranges before it are stored. Filled bytes are drained to the log file in large aligned writes, by
+//! a thread of their own or, when the window is full, by whoever needs room. A sync pads the stream to
+//! the file's alignment, drains to there and syncs; the next record is then preceded by a
+//! [`Mark`], so that a later reader can tell a gap that was meant from bytes that were lost.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{Error, FileNumber, Result};
+use parking_lot::Mutex;
+
+use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
+use super::ring::{Ring, Slot};
+use crate::api::{File, write_all_at};
+use crate::name::{FileKind, Name};
+
+/// Most bytes of one write of the drain: large enough for the device's full speed, small enough that
+/// the window never waits long for one write.
+const DRAIN_LEN: usize = 1 << 20;
+
+/// A log file that was created, named in the manifest, and not written yet.
+pub struct SpareLog {
+    /// Its number.
+    pub number: FileNumber,
+    /// Handle that the drain writes through.
+    pub file: Arc<dyn File>,
+}
+
+/// A log file that has its place in the stream.
+pub struct LogFile {
+    /// Its number.
+    pub number: FileNumber,
+    /// Seeds the checksums of its records.
+    pub identity: FileIdentity,
+    /// Log position of its first byte.
+    pub base: u64,
+    file: Arc<dyn File>,
+    /// Log position at which it ends; `u64::MAX` while it is the last.
+    end: AtomicU64,
+}
+
+impl LogFile {
+    /// Log position at which the file ends, if it is not the last one.
+    pub fn end(&self) -> Option<u64> {
+        match self.end.load(Ordering::Acquire) {
+            u64::MAX => None,
+            end => Some(end),
+        }
+    }
+
+    fn name(&self) -> Name {
+        Name::numbered(FileKind::Log, self.number)
+    }
+}
+
+/// The end of the log: who holds it exclusively may reserve.
+pub struct Appender {
+    /// Next free position.
+    next: u64,
+    file: Arc<LogFile>,
+    /// Position of the last record's end, if a sync padded the stream behind it.
+    gap_from: Option<u64>,
+}
+
+impl Appender {
+    /// Next free log position.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// The file that the next small record goes to, unless it is full.
+    pub fn file(&self) -> &Arc<LogFile> {
+        &self.file
+    }
+}
+
+/// A reserved range: where its first byte lies.
+#[derive(Clone, Debug)]
+pub struct Reserved {
+    /// First log position of the range that the caller stores.
+    pub start: u64,
+    /// Position behind it.
+    pub end: u64,
+    /// File that holds the range.
+    pub file: FileNumber,
+    /// Identity of that file.
+    pub identity: FileIdentity,
+    /// Offset of `start` in that file.
+    pub offset: u64,
+}
+
+/// The shared part of the log.
+pub struct Log {
+    ring: Arc<Ring>,
+    database_id: u64,
+    alignment: u64,
+    file_len: u64,
+    /// Files not drained in full, oldest first. Held while a piece is written: one drain at a time.
+    undrained: Mutex<VecDeque<Arc<LogFile>>>,
+    /// Files drained or not, written since their last sync, oldest first.
+    unsynced: Mutex<VecDeque<Arc<LogFile>>>,
+    /// Files that are current but not yet in `undrained`: a lock that reservation can take while a
+    /// drain is at work.
+    fresh: Mutex<Vec<Arc<LogFile>>>,
+    drained: AtomicU64,
+    synced: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Log {
+    /// A log whose first file is `spare`, at the first block boundary at or above `position`.
+    /// `file_len` is the length at which the next file is begun, in bytes.
+    pub fn start(
+        window: crate::Window,
+        database_id: u64,
+        spare: SpareLog,
+        position: u64,
+        file_len: u64,
+    ) -> (Self, Appender) {
+        let base = position.next_multiple_of(BLOCK as u64);
+        let alignment = spare.file.alignment() as u64;
+        assert!(BLOCK as u64 % alignment == 0, "blocks are multiples of the disk's alignment");
+        let log = Self {
+            ring: Arc::new(Ring::new(window, base)),
+            database_id,
+            alignment,
+            file_len,
+            undrained: Mutex::default(),
+            unsynced: Mutex::default(),
+            fresh: Mutex::default(),
+            drained: AtomicU64::new(base),
+            synced: AtomicU64::new(base),
+            written: AtomicU64::new(0),
+        };
+        let file = log.adopt(spare, base);
+        let mut appender = Appender { next: base, file, gap_from: None };
+        log.write_header(&mut appender, position);
+        log.ring.set_filled(appender.next);
+        (log, appender)
+    }
+
+    /// The window and its watermarks, for readers of young records.
+    pub fn ring(&self) -> &Arc<Ring> {
+        &self.ring
+    }
+
+    /// Longest range that may be reserved at once; longer ones are streamed.
+    pub fn reserve_max(&self) -> usize {
+        (self.ring.len() / 4) as usize
+    }
+
+    /// Every position below is in its file and durable.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Bytes written to log files since the start.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    fn adopt(&self, spare: SpareLog, base: u64) -> Arc<LogFile> {
+        let file = Arc::new(LogFile {
+            number: spare.number,
+            identity: FileIdentity::new(self.database_id, spare.number),
+            base,
+            file: spare.file,
+            end: AtomicU64::new(u64::MAX),
+        });
+        self.fresh.lock().push(file.clone());
+        file
+    }
+
+    /// Whether a range of `len` bytes needs a new file first.
+    pub fn needs_file(&self, appender: &Appender, len: u64) -> bool {
+        let used = appender.next - appender.file.base;
+        // A file that holds nothing but its header takes any range, however long.
+        used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len
+    }
+
+    /// Most bytes that a reservation adds to what was asked for.
+    fn overhead() -> u64 {
+        (Mark::RECORD_LEN + BLOCK) as u64
+    }
+
+    /// Ends the current file and continues in `spare`.
+    pub fn rotate(&self, appender: &mut Appender, spare: SpareLog) -> Result<Arc<LogFile>> {
+        let end = appender.gap_from.take().unwrap_or(appender.next);
+        let base = appender.next.next_multiple_of(BLOCK as u64);
+        self.make_room(base + FileHeader::RECORD_LEN as u64)?;
+        self.store_zeros(appender.next, base);
+        appender.next = base;
+        appender.file.end.store(end, Ordering::Release);
+        appender.file = self.adopt(spare, base);
+        self.write_header(appender, end);
+        Ok(appender.file.clone())
+    }
+
+    fn write_header(&self, appender: &mut Appender, previous_end: u64) {
+        let header = FileHeader {
+            database_id: self.database_id,
+            number: appender.file.number,
+            base: appender.file.base,
+            previous_end,
+            durable: self.synced(),
+        };
+        self.store(appender, &header.encode());
+    }
+
+    /// Stores bytes that the appender itself makes, right behind the last range.
+    fn store(&self, appender: &mut Appender, bytes: &[u8]) {
+        let end = appender.next + bytes.len() as u64;
+        // SAFETY: the caller holds the appender, so the range is not reserved by anybody, and it
+        // made room before.
+        unsafe { Slot::new(&self.ring, appender.next, end) }.push(bytes);
+        appender.next = end;
+    }
+
+    fn store_zeros(&self, from: u64, to: u64) {
+        // SAFETY: as in `store`.
+        unsafe { Slot::new(&self.ring, from, to) }.push(&[0; BLOCK][..(to - from) as usize]);
+    }
+
+    /// Reserves `len` bytes in one file. The caller made sure by [`Log::needs_file`] that they fit.
+    pub fn reserve(&self, appender: &mut Appender, len: u64) -> Result<Reserved> {
+        assert!(len <= self.reserve_max() as u64, "longer ranges are streamed");
+        self.make_room(appender.next + Self::overhead() + len)?;
+        self.store_mark(appender);
+        let file = &appender.file;
+        let start = appender.next;
+        appender.next += len;
+        Ok(Reserved {
+            start,
+            end: appender.next,
+            file: file.number,
+            identity: file.identity,
+            offset: start - file.base,
+        })
+    }
+
+    /// Closes the gap that a sync left, if there is one.
+    fn store_mark(&self, appender: &mut Appender) {
+        let Some(previous_end) = appender.gap_from.take() else { return };
+        let mark = Mark { previous_end, durable: self.synced() };
+        let bytes = mark.encode(appender.file.identity, appender.next - appender.file.base);
+        self.store(appender, &bytes);
+    }
+
+    /// The slot of a reserved range.
+    pub fn slot(&self, reserved: &Reserved) -> Slot<'_> {
+        // SAFETY: `reserve` hands out each range once, above `filled`, with room made for it; a
+        // second slot of the same `Reserved` would store the same owner's bytes.
+        unsafe { Slot::new(&self.ring, reserved.start, reserved.end) }
+    }
+
+    /// Declares every position below `position` stored. Positions only grow.
+    pub fn set_filled(&self, position: u64) {
+        self.ring.set_filled(position);
+    }
+
+    /// Begins a range of any length, to be appended by [`Log::stream`] piece by piece. Every earlier
+    /// range must be filled, and the caller holds the appender until the last piece.
+    pub fn begin_stream(&self, appender: &mut Appender, len: u64) -> Result<Reserved> {
+        self.make_room(appender.next + Self::overhead())?;
+        self.store_mark(appender);
+        let file = &appender.file;
+        Ok(Reserved {
+            start: appender.next,
+            end: appender.next + len,
+            file: file.number,
+            identity: file.identity,
+            offset: appender.next - file.base,
+        })
+    }
+
+    /// Appends the next bytes of a range that [`Log::begin_stream`] began.
+    pub fn stream(&self, appender: &mut Appender, bytes: &[u8]) -> Result<()> {
+        for piece in bytes.chunks(self.reserve_max()) {
+            self.make_room(appender.next + piece.len() as u64)?;
+            self.store(appender, piece);
+            self.ring.set_filled(appender.next);
+        }
+        Ok(())
+    }
+
+    /// Waits, and helps, until positions below `end` fit the window.
+    fn make_room(&self, end: u64) -> Result<()> {
+        while end > self.ring.floor() + self.ring.len() {
+            if !self.drain_step(|floor| end <= floor + self.ring.len())? {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the drain has a full write's worth of work.
+    pub fn wants_drain(&self) -> bool {
+        self.ring.filled() - self.drained.load(Ordering::Relaxed) >= DRAIN_LEN as u64
+    }
+
+    /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it was
+    /// this caller's turn, `enough` said of the new floor that no more is needed.
+    pub fn drain_step(&self, enough: impl Fn(u64) -> bool) -> Result<bool> {
+        let mut files = self.undrained.lock();
+        if enough(self.ring.floor()) {
+            return Ok(false);
+        }
+        files.extend(self.fresh.lock().drain(..));
+        let drained = self.drained.load(Ordering::Acquire);
+        let filled = self.ring.filled();
+        let Some(file) = files.front().cloned() else { return Ok(false) };
+        let limit = self.drain_limit(&file, drained, filled);
+        if limit > drained {
+            let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
+            let piece = self.ring.piece(drained, len);
+            self.unsynced_push(&file);
+            write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
+                Error::io("append to the log", e)
+                    .with("file", file.name())
+                    .with("offset", drained - file.base)
+            })?;
+            self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            let drained = drained + piece.len() as u64;
+            self.drained.store(drained, Ordering::Release);
+            self.ring.raise_floor(drained);
+        }
+        let complete = file.end().is_some_and(|end| {
+            self.drained.load(Ordering::Acquire) >= end.next_multiple_of(BLOCK as u64)
+        });
+        if complete {
+            files.pop_front();
+        }
+        Ok(limit > drained || complete)
+    }
+
+    /// How far `file` may be written: to the end of its last block if it has ended (zeros follow the
+    /// end), else to a block boundary, or to what the disk can do at least if a sync padded to there.
+    fn drain_limit(&self, file: &LogFile, drained: u64, filled: u64) -> u64 {
+        let block = BLOCK as u64;
+        match file.end() {
+            Some(end) if end.next_multiple_of(block) <= filled => end.next_multiple_of(block),
+            _ if filled - filled % block > drained => filled - filled % block,
+            _ => filled - filled % self.alignment,
+        }
+    }
+
+    fn unsynced_push(&self, file: &Arc<LogFile>) {
+        let mut unsynced = self.unsynced.lock();
+        if unsynced.back().is_none_or(|last| !Arc::ptr_eq(last, file)) {
+            unsynced.push_back(file.clone());
+        }
+    }
+
+    /// Drains every position below `position`, which must be filled or about to be.
+    pub fn drain_to(&self, position: u64) -> Result<()> {
+        while self.drained.load(Ordering::Acquire) < position {
+            if !self.drain_step(|floor| floor >= position)? {
+                std::thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Pads the stream so that everything reserved so far can be drained; returns the end of the
+    /// padding, which the caller publishes like any other range.
+    pub fn pad(&self, appender: &mut Appender) -> Result<u64> {
+        let start = appender.next;
+        let end = start.next_multiple_of(self.alignment.max(MARK_ALIGNMENT));
+        if end > start {
+            self.make_room(end)?;
+            self.store_zeros(start, end);
+            appender.next = end;
+        }
+        // Without a gap the mark still proves, to a later reader, that this much was durable.
+        appender.gap_from.get_or_insert(start);
+        Ok(end)
+    }
+
+    /// Makes everything below `position` durable; it must be drainable (see [`Log::pad`]). One
+    /// caller at a time: the files taken here must be synced before anybody else counts them so.
+    pub fn sync_to(&self, position: u64) -> Result<()> {
+        self.drain_to(position)?;
+        let files: Vec<Arc<LogFile>> = self.unsynced.lock().drain(..).collect();
+        for file in files {
+            file.file
+                .sync()
+                .map_err(|e| Error::sync_failed("the log", e).with("file", file.name()))?;
+        }
+        self.synced.fetch_max(position, Ordering::AcqRel);
+        Ok(())
+    }
+}

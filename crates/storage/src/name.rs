@@ -1,0 +1,135 @@
+//! File names: the one place where a name is spelled.
+//!
+//! A name is flat: no separators, no parents, so nothing above can leave the directory.
+
+use std::fmt;
+
+use cleavedb_base::FileNumber;
+
+/// What a file holds; decides its suffix and where it is placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileKind {
+    /// `000001.log`: user commits, once; in log-as-store presets also the youngest values.
+    Log,
+    /// `000001.seg`: values that collection moved.
+    Segment,
+    /// `000001.tbl`: a sorted table of the index.
+    Table,
+    /// `000001.manifest`: the log of edits, the one commit point for the set of live files.
+    Manifest,
+    /// `current`: names the manifest; replaced by rename.
+    Current,
+    /// `current.new`: the next `current`, before its rename.
+    CurrentNew,
+    /// `window`: the newest part of the log, mapped into memory.
+    Window,
+    /// `lock`: held while the database is open.
+    Lock,
+}
+
+impl FileKind {
+    fn suffix(self) -> Option<&'static str> {
+        match self {
+            Self::Log => Some("log"),
+            Self::Segment => Some("seg"),
+            Self::Table => Some("tbl"),
+            Self::Manifest => Some("manifest"),
+            Self::Current | Self::CurrentNew | Self::Window | Self::Lock => None,
+        }
+    }
+
+    fn fixed_name(self) -> Option<&'static str> {
+        match self {
+            Self::Current => Some("current"),
+            Self::CurrentNew => Some("current.new"),
+            Self::Window => Some("window"),
+            Self::Lock => Some("lock"),
+            Self::Log | Self::Segment | Self::Table | Self::Manifest => None,
+        }
+    }
+
+    const ALL: [Self; 8] = [
+        Self::Log,
+        Self::Segment,
+        Self::Table,
+        Self::Manifest,
+        Self::Current,
+        Self::CurrentNew,
+        Self::Window,
+        Self::Lock,
+    ];
+}
+
+/// A checked file name of the database directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name {
+    kind: FileKind,
+    number: FileNumber,
+}
+
+impl Name {
+    /// The name of numbered file `number` of `kind`.
+    pub fn numbered(kind: FileKind, number: FileNumber) -> Self {
+        debug_assert!(kind.suffix().is_some(), "{kind:?} has no number");
+        Self { kind, number }
+    }
+
+    /// The name of the one file of `kind`.
+    pub fn fixed(kind: FileKind) -> Self {
+        debug_assert!(kind.fixed_name().is_some(), "{kind:?} needs a number");
+        Self { kind, number: FileNumber(0) }
+    }
+
+    /// Reads a name as it is spelled on disk; `None` if it is not one of ours.
+    pub fn parse(spelled: &str) -> Option<Self> {
+        if let Some(kind) = FileKind::ALL.into_iter().find(|k| k.fixed_name() == Some(spelled)) {
+            return Some(Self::fixed(kind));
+        }
+        let (digits, suffix) = spelled.split_once('.')?;
+        let kind = FileKind::ALL.into_iter().find(|k| k.suffix() == Some(suffix))?;
+        let number = FileNumber(digits.parse().ok()?);
+        let name = Self::numbered(kind, number);
+        // One spelling per name: "7.log" and "+7.log" are somebody else's files.
+        (name.to_string() == spelled).then_some(name)
+    }
+
+    /// What the file holds.
+    pub fn kind(&self) -> FileKind {
+        self.kind
+    }
+
+    /// Its number; 0 for kinds of which there is one.
+    pub fn number(&self) -> FileNumber {
+        self.number
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind.suffix(), self.kind.fixed_name()) {
+            (Some(suffix), _) => write!(f, "{}.{suffix}", self.number),
+            (None, Some(fixed)) => f.write_str(fixed),
+            (None, None) => unreachable!("every kind has a suffix or a fixed name"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_strangers_are_refused() {
+        for number in [0, 7, 999_999, 1_000_000, u64::MAX] {
+            for kind in [FileKind::Log, FileKind::Segment, FileKind::Table, FileKind::Manifest] {
+                let name = Name::numbered(kind, FileNumber(number));
+                assert_eq!(Name::parse(&name.to_string()), Some(name));
+            }
+        }
+        assert_eq!(Name::parse("lock"), Some(Name::fixed(FileKind::Lock)));
+        for stranger in ["", "7.log", "0000007.log", "+00007.log", "000007.sst", "../lock", "LOCK"]
+        {
+            assert_eq!(Name::parse(stranger), None, "{stranger}");
+        }
+    }
+}

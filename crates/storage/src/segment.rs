@@ -1,0 +1,230 @@
+//! Segments: files of records, written once, read by pointer.
+//!
+//! A log file is a segment whose newest part may still lie in the window. A reader verifies what it
+//! reads: a record is returned only if its checksums hold and it carries the keyspace, key and
+//! sequence number that the caller's index entry names (invariant 6).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record};
+use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
+
+use crate::aligned::AlignedBuf;
+use crate::api::{File, read_exact_at, write_all_at};
+use crate::log::{FileHeader, Ring};
+use crate::name::Name;
+use crate::reaper::Reaper;
+
+/// Bytes of one write of a [`SegmentWriter`].
+const WRITE_LEN: usize = 1 << 20;
+
+/// A file of records, open for reading.
+pub struct Segment {
+    name: Name,
+    identity: FileIdentity,
+    file: Arc<dyn File>,
+    /// The window, and the log position of this file's first byte, if part of it may lie there.
+    young: Option<(Arc<Ring>, u64)>,
+    obsolete: AtomicBool,
+    reaper: Arc<Reaper>,
+}
+
+impl Segment {
+    /// A segment read through `file`. `young` is the window and the file's log position, for log
+    /// files that are still written.
+    pub fn new(
+        name: Name,
+        identity: FileIdentity,
+        file: Arc<dyn File>,
+        young: Option<(Arc<Ring>, u64)>,
+        reaper: Arc<Reaper>,
+    ) -> Self {
+        Self { name, identity, file, young, obsolete: AtomicBool::new(false), reaper }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> FileNumber {
+        self.name.number()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> Name {
+        self.name
+    }
+
+    /// Seeds the checksums of its records.
+    pub fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
+    /// The file behind it.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Marks the segment as dropped by a durable edit: its file goes with its last reader.
+    pub fn mark_obsolete(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// Fills `buf` with the file's bytes at `offset`.
+    pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
+        self.read_with(offset, buf, |buf| read_exact_at(&*self.file, buf, offset))
+    }
+
+    /// As [`Segment::read`], if memory holds the bytes; `false` if the device would be needed.
+    pub fn read_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool> {
+        let mut complete = true;
+        self.read_with(offset, buf, |buf| match self.file.read_cached(buf, offset) {
+            Ok(n) => {
+                complete = n == buf.len();
+                Ok(())
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
+                complete = false;
+                Ok(())
+            }
+            Err(e) => Err(e),
+        })?;
+        Ok(complete)
+    }
+
+    fn read_with(
+        &self,
+        offset: u64,
+        buf: &mut [u8],
+        read_file: impl FnOnce(&mut [u8]) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let in_file = match &self.young {
+            Some((ring, base)) => ring.read_tail(base + offset, buf),
+            None => buf.len(),
+        };
+        if in_file == 0 {
+            return Ok(());
+        }
+        read_file(&mut buf[..in_file]).map_err(|e| {
+            // A pointer beyond the end means that bytes are gone, not that a call failed.
+            if e.kind() == std::io::ErrorKind::UnexpectedEof {
+                self.damaged(offset, "the file ends before the record that a pointer names")
+            } else {
+                Error::io("read a value", e).with("file", self.name).with("offset", offset)
+            }
+        })
+    }
+
+    #[cold]
+    fn damaged(&self, offset: u64, what: &str) -> Error {
+        Error::corruption(what).with("file", self.name).with("offset", offset)
+    }
+
+    /// Verifies that `bytes`, read at `pointer`, are the record of (`keyspace`, `key`, `seq`);
+    /// returns where in them the value begins.
+    pub fn verify(
+        &self,
+        bytes: &[u8],
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: SeqNo,
+    ) -> Result<usize> {
+        let record = Record::parse(bytes, self.identity, pointer.offset)
+            .map_err(|e| self.damaged(pointer.offset, e.message()))?;
+        let header = &record.header;
+        let same = record.key == key && header.seq == seq && header.keyspace == keyspace;
+        if !same || header.record_len() != pointer.len as usize {
+            return Err(self.damaged(pointer.offset, "a pointer leads to another key's record"));
+        }
+        Ok(HEADER_LEN + key.len())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if *self.obsolete.get_mut() {
+            self.reaper.bury(self.name);
+        }
+    }
+}
+
+/// Writes a segment of survivors, front to back, in large aligned pieces.
+pub struct SegmentWriter {
+    name: Name,
+    identity: FileIdentity,
+    file: Arc<dyn File>,
+    buf: AlignedBuf,
+    /// Offset of `buf[0]` in the file.
+    flushed: u64,
+}
+
+impl SegmentWriter {
+    /// Begins the segment `name` of `database_id` in the new, empty `file`.
+    pub fn create(name: Name, database_id: u64, file: Arc<dyn File>) -> Result<Self> {
+        let number = name.number();
+        let header = FileHeader { database_id, number, base: 0, previous_end: 0, durable: 0 };
+        let mut writer = Self {
+            name,
+            identity: FileIdentity::new(database_id, number),
+            file,
+            buf: AlignedBuf::with_capacity(WRITE_LEN),
+            flushed: 0,
+        };
+        writer.push(&header.encode())?;
+        Ok(writer)
+    }
+
+    /// Bytes appended so far.
+    pub fn len(&self) -> u64 {
+        self.flushed + self.buf.len() as u64
+    }
+
+    /// Whether no record was appended.
+    pub fn is_empty(&self) -> bool {
+        self.len() == FileHeader::RECORD_LEN as u64
+    }
+
+    /// Appends a record, its payload checksum as it was, and returns its place.
+    pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
+        let offset = self.len();
+        self.push(&header.encode(self.identity, offset))?;
+        self.push(key)?;
+        self.push(value)?;
+        Ok(ValuePointer { file: self.name.number(), offset, len: header.record_len() as u32 })
+    }
+
+    fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let room = WRITE_LEN - self.buf.len();
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.buf.extend_from_slice(now);
+            bytes = later;
+            if self.buf.len() == WRITE_LEN {
+                self.write_out()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        write_all_at(&*self.file, &self.buf, self.flushed).map_err(|e| {
+            Error::io("write a segment", e).with("file", self.name).with("offset", self.flushed)
+        })?;
+        self.flushed += self.buf.len() as u64;
+        self.buf.clear();
+        Ok(())
+    }
+
+    /// Writes the rest, padded with zeros to a block, and syncs; returns the length up to the last
+    /// record.
+    pub fn finish(mut self) -> Result<u64> {
+        let len = self.len();
+        let padding = len.next_multiple_of(BLOCK as u64) - len;
+        self.push(&[0; BLOCK][..padding as usize])?;
+        if !self.buf.is_empty() {
+            self.write_out()?;
+        }
+        self.file.sync().map_err(|e| Error::sync_failed("a segment", e).with("file", self.name))?;
+        Ok(len)
+    }
+}

@@ -1,0 +1,97 @@
+//! An open file of the simulator.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustix::io::Errno;
+
+use super::event::FileId;
+use super::state::State;
+use crate::api::File;
+
+pub(super) struct SimFile {
+    state: Arc<Mutex<State>>,
+    file: FileId,
+    writable: bool,
+    alignment: usize,
+}
+
+impl SimFile {
+    /// A handle of `file`, which the caller has counted as open.
+    pub(super) fn new(
+        state: Arc<Mutex<State>>,
+        file: FileId,
+        writable: bool,
+        alignment: usize,
+    ) -> Self {
+        Self { state, file, writable, alignment }
+    }
+
+    /// Refuses what a device would refuse of direct access.
+    fn check_alignment(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let alignment = self.alignment;
+        let aligned = offset.is_multiple_of(alignment as u64)
+            && buf.len().is_multiple_of(alignment)
+            && buf.as_ptr().addr().is_multiple_of(alignment);
+        if aligned {
+            return Ok(());
+        }
+        let message = format!(
+            "direct access to {} bytes at {offset} from {:p} is not aligned to {alignment}",
+            buf.len(),
+            buf.as_ptr()
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    }
+
+    fn check_writable(&self, refusal: Errno) -> io::Result<()> {
+        if self.writable { Ok(()) } else { Err(refusal.into()) }
+    }
+}
+
+impl File for SimFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check_alignment(buf, offset)?;
+        let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
+        Ok(self.state.lock().inode(self.file).content.read(offset, buf))
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.check_writable(Errno::BADF)?;
+        self.check_alignment(buf, offset)?;
+        self.state.lock().write(self.file, offset, buf, self.alignment)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.state.lock().sync(self.file);
+        Ok(())
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.check_writable(Errno::BADF)?;
+        self.state.lock().allocate(self.file, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.check_writable(Errno::INVAL)?;
+        self.state.lock().truncate(self.file, len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state.lock().inode(self.file).content.len() as u64)
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+}
+
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        self.state.lock().close(self.file);
+    }
+}

@@ -1,0 +1,276 @@
+//! The directory as running programs see it, and the record of what they did to it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::content::Content;
+use super::event::{Event, FileId};
+use super::image::Image;
+use crate::name::{FileKind, Name};
+
+/// A file that has a name or is open.
+#[derive(Default)]
+pub(super) struct Inode {
+    pub(super) content: Content,
+    /// Length that the last sync made durable; no byte below it may be rewritten.
+    synced_len: usize,
+    /// Length that space is reserved for.
+    allocated: u64,
+    /// Open handles; a file without a name lives until the last is closed.
+    handles: usize,
+    has_name: bool,
+    is_window: bool,
+}
+
+impl Inode {
+    fn space(&self) -> u64 {
+        self.allocated.max(self.content.len() as u64)
+    }
+}
+
+/// Everything behind the lock of a simulator.
+pub(super) struct State {
+    pub(super) names: BTreeMap<Name, FileId>,
+    pub(super) durable_names: BTreeMap<Name, FileId>,
+    files: HashMap<FileId, Inode>,
+    next_file: u64,
+    pub(super) foreign: Vec<String>,
+    pub(super) locked: bool,
+    pub(super) capacity: u64,
+    pub(super) write_once: bool,
+    pub(super) window_survives: bool,
+    pub(super) direct_alignment: usize,
+    /// What the disk held before the first event.
+    pub(super) initial: Image,
+    /// `None` once recording was switched off.
+    pub(super) history: Option<Vec<Event>>,
+}
+
+impl State {
+    pub(super) fn new(image: Image) -> Self {
+        let mut state = Self {
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            files: HashMap::new(),
+            next_file: 0,
+            foreign: Vec::new(),
+            locked: false,
+            capacity: u64::MAX,
+            write_once: true,
+            window_survives: true,
+            direct_alignment: 512,
+            initial: image,
+            history: Some(Vec::new()),
+        };
+        for (name, content) in &state.initial.files {
+            let file = FileId(state.next_file);
+            state.next_file += 1;
+            state.names.insert(*name, file);
+            let inode = Inode {
+                content: content.clone(),
+                synced_len: content.len(),
+                has_name: true,
+                is_window: name.kind() == FileKind::Window,
+                ..Inode::default()
+            };
+            state.files.insert(file, inode);
+        }
+        state.durable_names = state.names.clone();
+        state
+    }
+
+    fn record(&mut self, event: Event) {
+        if let Some(history) = &mut self.history {
+            history.push(event);
+        }
+    }
+
+    /// The file called `name`.
+    pub(super) fn find(&self, name: &Name) -> io::Result<FileId> {
+        self.names.get(name).copied().ok_or_else(|| Errno::NOENT.into())
+    }
+
+    /// The inode of an open or named file.
+    pub(super) fn inode(&self, file: FileId) -> &Inode {
+        &self.files[&file]
+    }
+
+    fn inode_mut(&mut self, file: FileId) -> &mut Inode {
+        self.files.get_mut(&file).expect("a file lives while it is open or has a name")
+    }
+
+    pub(super) fn create(&mut self, name: &Name) -> io::Result<FileId> {
+        if self.names.contains_key(name) {
+            return Err(Errno::EXIST.into());
+        }
+        let file = FileId(self.next_file);
+        self.next_file += 1;
+        let is_window = name.kind() == FileKind::Window;
+        self.files.insert(file, Inode { has_name: true, is_window, ..Inode::default() });
+        self.names.insert(*name, file);
+        self.record(Event::Create { file, name: *name });
+        Ok(file)
+    }
+
+    pub(super) fn open(&mut self, file: FileId) {
+        self.inode_mut(file).handles += 1;
+    }
+
+    pub(super) fn close(&mut self, file: FileId) {
+        self.inode_mut(file).handles -= 1;
+        self.free(file);
+    }
+
+    /// Forgets a file that nobody can reach.
+    fn free(&mut self, file: FileId) {
+        let inode = self.inode(file);
+        if inode.handles == 0 && !inode.has_name {
+            self.files.remove(&file);
+        }
+    }
+
+    fn unlink(&mut self, file: FileId) {
+        self.inode_mut(file).has_name = false;
+        self.free(file);
+    }
+
+    pub(super) fn rename(&mut self, from: &Name, to: &Name) -> io::Result<()> {
+        let file = self.find(from)?;
+        if from == to {
+            return Ok(());
+        }
+        self.names.remove(from);
+        if let Some(replaced) = self.names.insert(*to, file) {
+            self.unlink(replaced);
+        }
+        self.record(Event::Rename { file, from: *from, to: *to });
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, name: &Name) -> io::Result<()> {
+        let file = self.find(name)?;
+        self.names.remove(name);
+        self.unlink(file);
+        self.record(Event::Remove { file, name: *name });
+        Ok(())
+    }
+
+    pub(super) fn sync_dir(&mut self) {
+        self.durable_names = self.names.clone();
+        self.record(Event::SyncDir);
+    }
+
+    /// Panics if the file may not be changed at `offset`.
+    fn check_write_once(&self, file: FileId, offset: usize, what: &str) {
+        let inode = self.inode(file);
+        let allowed = !self.write_once || inode.is_window || offset >= inode.synced_len;
+        assert!(
+            allowed,
+            "write-once is broken: {what} of {} at {offset}, below its synced length {}",
+            self.spell(file),
+            inode.synced_len
+        );
+    }
+
+    fn spell(&self, file: FileId) -> String {
+        let name = self.names.iter().find(|(_, f)| **f == file);
+        name.map_or_else(|| format!("{file}, which has no name"), |(name, _)| name.to_string())
+    }
+
+    /// Bytes that files may still grow by.
+    pub(super) fn free_space(&self) -> u64 {
+        let used = self.files.values().map(Inode::space).sum();
+        self.capacity.saturating_sub(used)
+    }
+
+    /// Length up to which the file may be written before the disk is full.
+    fn room(&self, file: FileId) -> u64 {
+        if self.capacity == u64::MAX {
+            return u64::MAX;
+        }
+        self.inode(file).space() + self.free_space()
+    }
+
+    /// Writes what there is room for, in whole multiples of `alignment`.
+    pub(super) fn write(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        bytes: &[u8],
+        alignment: usize,
+    ) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        self.check_write_once(file, start, "a write");
+        let room = usize::try_from(self.room(file).saturating_sub(offset)).unwrap_or(usize::MAX);
+        let len = if room < bytes.len() { room - room % alignment } else { bytes.len() };
+        if len == 0 {
+            return Err(Errno::NOSPC.into());
+        }
+        self.put(file, start, &bytes[..len]);
+        Ok(len)
+    }
+
+    /// Writes and records, without asking for room: the part that windows share.
+    pub(super) fn put(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
+        self.inode_mut(file).content.write(offset, bytes);
+        if self.history.is_some() {
+            self.record(Event::Write { file, offset: offset as u64, bytes: Arc::from(bytes) });
+        }
+    }
+
+    pub(super) fn truncate(&mut self, file: FileId, len: u64) -> io::Result<()> {
+        let new_len = usize::try_from(len).map_err(|_| Errno::FBIG)?;
+        let inode = self.inode(file);
+        if new_len == inode.content.len() {
+            return Ok(());
+        }
+        self.check_write_once(file, new_len, "a truncation");
+        let inode = self.inode_mut(file);
+        // As on a real disk, cutting a file gives back what was reserved behind its new end.
+        if new_len < inode.content.len() {
+            inode.allocated = inode.allocated.min(len);
+        }
+        inode.synced_len = inode.synced_len.min(new_len);
+        inode.content.set_len(new_len);
+        self.record(Event::Truncate { file, len });
+        Ok(())
+    }
+
+    pub(super) fn allocate(&mut self, file: FileId, len: u64) -> io::Result<()> {
+        if len > self.room(file) {
+            return Err(Errno::NOSPC.into());
+        }
+        let inode = self.inode_mut(file);
+        inode.allocated = inode.allocated.max(len);
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self, file: FileId) {
+        let inode = self.inode_mut(file);
+        inode.synced_len = inode.content.len();
+        self.record(Event::Sync { file });
+    }
+
+    pub(super) fn lose_sync(&mut self, file: FileId) {
+        self.record(Event::LoseSync { file });
+    }
+
+    pub(super) fn new_window(&mut self, file: FileId, len: usize) {
+        let inode = self.inode_mut(file);
+        inode.content = Content::zeros(len);
+        inode.synced_len = len;
+        self.record(Event::NewWindow { file, len: len as u64 });
+    }
+
+    /// What the disk would hold if everything were written back now.
+    pub(super) fn image(&self) -> Image {
+        let files = self.names.iter().map(|(n, f)| (*n, self.inode(*f).content.clone())).collect();
+        Image { files }
+    }
+}

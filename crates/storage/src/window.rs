@@ -1,0 +1,120 @@
+//! The log window: a fixed piece of memory that holds the newest bytes of the log.
+//!
+//! On a real disk it is a small file, written once in full, then mapped shared and locked: a store
+//! into it survives the death of the process as a write to the page cache would, without a system
+//! call (design, section 8). The bytes are addressed modulo the length, so callers speak of log
+//! positions. Nothing here decides what may be overwritten; the log does.
+
+use std::sync::Arc;
+
+/// Sees every store into a window; the simulator's ear.
+pub trait WindowObserver: Send + Sync {
+    /// `bytes` were stored at byte `position` of the window (no wrap-around inside one call).
+    fn stored(&self, position: usize, bytes: &[u8]);
+}
+
+/// Memory of a window: who owns it and how it is freed.
+pub(crate) trait WindowMemory: Send + Sync {
+    /// Start of the memory, aligned to the page size.
+    fn start(&self) -> *mut u8;
+    /// Length in bytes.
+    fn len(&self) -> usize;
+}
+
+/// A fixed piece of memory, addressed modulo its length.
+pub struct Window {
+    memory: Box<dyn WindowMemory>,
+    start: *mut u8,
+    len: usize,
+    survives: bool,
+    observer: Option<Arc<dyn WindowObserver>>,
+}
+
+// SAFETY: the pointer refers to memory that `memory` owns and keeps for the life of the window; all
+// access goes through the unsafe methods below, whose contracts exclude data races.
+unsafe impl Send for Window {}
+// SAFETY: as above.
+unsafe impl Sync for Window {}
+
+impl Window {
+    /// Wraps `memory`; `survives` says whether its bytes outlive the process.
+    pub(crate) fn new(
+        memory: Box<dyn WindowMemory>,
+        survives: bool,
+        observer: Option<Arc<dyn WindowObserver>>,
+    ) -> Self {
+        let (start, len) = (memory.start(), memory.len());
+        Self { memory, start, len, survives, observer }
+    }
+
+    /// Length in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
+    pub fn len(&self) -> usize {
+        debug_assert_eq!(self.len, self.memory.len());
+        self.len
+    }
+
+    /// Whether the bytes outlive the process.
+    pub fn survives(&self) -> bool {
+        self.survives
+    }
+
+    /// Splits `len` bytes at log position `at` into at most two pieces of the window.
+    fn pieces(&self, at: u64, len: usize) -> (usize, usize) {
+        assert!(len <= self.len, "{len} bytes do not fit a window of {}", self.len);
+        let position = (at % self.len as u64) as usize;
+        (position, len.min(self.len - position))
+    }
+
+    /// Stores `bytes` at log position `at`.
+    ///
+    /// # Safety
+    /// No other access to these positions may happen at the same time.
+    #[inline]
+    pub unsafe fn store(&self, at: u64, bytes: &[u8]) {
+        let (position, first) = self.pieces(at, bytes.len());
+        // SAFETY: `pieces` keeps both copies inside the memory; the caller excludes other access.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(position), first);
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr().add(first),
+                self.start,
+                bytes.len() - first,
+            );
+        }
+        if let Some(observer) = &self.observer {
+            observer.stored(position, &bytes[..first]);
+            if first < bytes.len() {
+                observer.stored(0, &bytes[first..]);
+            }
+        }
+    }
+
+    /// Copies the bytes at log position `at` to `out`.
+    ///
+    /// # Safety
+    /// No store to these positions may happen at the same time.
+    #[inline]
+    pub unsafe fn load(&self, at: u64, out: &mut [u8]) {
+        let (position, first) = self.pieces(at, out.len());
+        // SAFETY: as in `store`.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.start.add(position), out.as_mut_ptr(), first);
+            std::ptr::copy_nonoverlapping(
+                self.start,
+                out.as_mut_ptr().add(first),
+                out.len() - first,
+            );
+        }
+    }
+
+    /// The longest run of bytes at log position `at` that does not wrap, at most `len` of them.
+    ///
+    /// # Safety
+    /// No store to these positions may happen while the slice lives.
+    pub unsafe fn slice(&self, at: u64, len: usize) -> &[u8] {
+        let (position, first) = self.pieces(at, len);
+        // SAFETY: `pieces` keeps the slice inside the memory; the caller excludes stores.
+        unsafe { std::slice::from_raw_parts(self.start.add(position), first) }
+    }
+}

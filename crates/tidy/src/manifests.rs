@@ -1,0 +1,134 @@
+//! The order of crates, as their manifests say it.
+//!
+//! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit}`; the two stores are
+//! strangers to one another, and the front end sees the public crate only. The compiler refuses a
+//! cycle, but it would not refuse a short cut.
+
+use crate::repo::{Finding, Repo};
+
+/// What each crate may use, by the name of its folder; all under the prefix of the project.
+const MAY_USE: [(&str, &[&str]); 9] = [
+    ("base", &[]),
+    ("storage", &["base"]),
+    ("index", &["base", "storage"]),
+    ("values", &["base", "storage"]),
+    ("cleavedb", &["base", "storage", "index", "values"]),
+    ("testkit", &["base", "storage", "index", "values", "cleavedb"]),
+    ("bench", &["base", "storage", "index", "values", "cleavedb", "testkit"]),
+    ("cli", &["cleavedb", "bench"]),
+    ("tidy", &[]),
+];
+
+/// Crates whose tests may use the test kit although the crate itself lies below it.
+const TESTED_WITH_TESTKIT: [&str; 2] = ["cleavedb", "cli"];
+
+/// Dependencies that the order of crates does not allow.
+pub fn crates(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in &repo.texts {
+        let name = path.strip_prefix("crates/").and_then(|rest| rest.strip_suffix("/Cargo.toml"));
+        let Some(name) = name.filter(|name| !name.contains('/')) else { continue };
+        let Some((_, may_use)) = MAY_USE.iter().find(|(known, _)| *known == name) else {
+            let what = format!("crate {name} has no place in the order of crates");
+            found.push(Finding::new(path, 0, what));
+            continue;
+        };
+        for dependency in dependencies(text) {
+            let on = dependency.on.as_str();
+            let for_tests =
+                dependency.dev && on == "testkit" && TESTED_WITH_TESTKIT.contains(&name);
+            if !may_use.contains(&on) && !for_tests {
+                let what = format!("{name} may not depend on {on}");
+                found.push(Finding::new(path, dependency.line, what));
+            }
+        }
+    }
+    found
+}
+
+/// A dependency on another crate of the project.
+struct Dependency {
+    /// Folder name of the crate.
+    on: String,
+    line: usize,
+    dev: bool,
+}
+
+fn dependencies(manifest: &str) -> Vec<Dependency> {
+    let mut found = Vec::new();
+    let mut section = "";
+    for (i, line) in manifest.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or("").trim();
+        let mut key = line.split(['=', '.', ' ']).next().unwrap_or("");
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']');
+            key = section.rsplit('.').next().unwrap_or("");
+        }
+        if !section.contains("dependencies") {
+            continue;
+        }
+        let renamed = line.split_once("package").map(|(_, rest)| {
+            rest.trim_start_matches([' ', '=', '"']).split('"').next().unwrap_or("")
+        });
+        let on = match renamed.unwrap_or(key).trim_matches('"') {
+            "cleavedb" => "cleavedb",
+            other => other.strip_prefix("cleavedb-").unwrap_or(""),
+        };
+        if !on.is_empty() {
+            let dev = section.contains("dev-dependencies");
+            found.push(Dependency { on: on.to_owned(), line: i + 1, dev });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(name: &str, manifest: &str) -> Vec<String> {
+        let repo = Repo::of(&[(&format!("crates/{name}/Cargo.toml"), manifest)]);
+        crates(&repo).into_iter().map(|finding| finding.to_string()).collect()
+    }
+
+    #[test]
+    fn a_dependency_downwards_is_fine() {
+        let manifest = "[package]\nname = \"cleavedb-index\"\n[dependencies]\n\
+                        cleavedb-base.workspace = true\ncleavedb-storage = { path = \"x\" }\n\
+                        bytes = \"1\" # not cleavedb-values\n";
+        assert_eq!(found("index", manifest), Vec::<String>::new());
+        let testing = "[dev-dependencies]\ncleavedb-testkit.workspace = true\n";
+        assert_eq!(found("cleavedb", testing), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_dependency_upwards_or_between_stores_is_found() {
+        let stores = "[dependencies]\ncleavedb-values.workspace = true\n";
+        assert_eq!(
+            found("index", stores),
+            ["crates/index/Cargo.toml:2: index may not depend on values"]
+        );
+        let forms = [
+            ("values", "[dependencies.cleavedb-index]\nworkspace = true\n"),
+            ("values", "[dev-dependencies]\ncleavedb-index = { workspace = true }\n"),
+            (
+                "values",
+                "[target.'cfg(unix)'.dependencies]\nstore = { package = \"cleavedb-index\" }\n",
+            ),
+            ("base", "[build-dependencies]\ncleavedb-storage.workspace = true\n"),
+            ("storage", "[dependencies]\ncleavedb = { workspace = true }\n"),
+            ("cli", "[dependencies]\ncleavedb-storage.workspace = true\n"),
+            ("cleavedb", "[dependencies]\ncleavedb-testkit.workspace = true\n"),
+            ("storage", "[dev-dependencies]\ncleavedb-testkit.workspace = true\n"),
+            ("tidy", "[dev-dependencies]\ncleavedb-base.workspace = true\n"),
+        ];
+        for (name, manifest) in forms {
+            assert_eq!(found(name, manifest).len(), 1, "{name}: {manifest}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_place_is_found() {
+        assert_eq!(found("extra", "[package]\n").len(), 1);
+    }
+}

@@ -1,0 +1,167 @@
+//! The rules of the house, run over this repository. Each rule is a test of its own; its message
+//! says what to do. The rules themselves, and the violations that prove them, are in the library.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use cleavedb_tidy::{Finding, Repo, documents, habits, manifests, order, portable, size, unsafety};
+
+/// Entries of the list of long functions. May only shrink.
+const LONG_FUNCTIONS_MAX: usize = 0;
+
+static REPO: LazyLock<Repo> = LazyLock::new(|| {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Repo::read(&root).expect("the repository can be read")
+});
+
+/// Fails with every finding and with what to do about them.
+#[track_caller]
+fn expect_none(found: Vec<Finding>, what_to_do: &str) {
+    if found.is_empty() {
+        return;
+    }
+    let list: Vec<_> = found.iter().map(|finding| format!("  {finding}")).collect();
+    panic!("\n{}\n{} found. {what_to_do}\n", list.join("\n"), found.len());
+}
+
+#[test]
+fn the_repository_is_there() {
+    assert!(REPO.has("Cargo.toml") && REPO.has("crates/tidy/tests/tidy.rs"));
+    assert!(REPO.sources.len() > 10, "the rules would pass over nothing");
+}
+
+#[test]
+fn files_are_short() {
+    expect_none(
+        size::files(&REPO),
+        "Split the file by idea; move a long test block to a tests.rs of its own.",
+    );
+}
+
+#[test]
+fn functions_are_short() {
+    let accepted = &REPO.texts["crates/tidy/long_functions.txt"];
+    expect_none(
+        size::functions(&REPO, accepted, LONG_FUNCTIONS_MAX),
+        "Split the function into steps with names. The list of accepted ones may only shrink: \
+         lower or drop entries that are out of date, and LONG_FUNCTIONS_MAX with them.",
+    );
+}
+
+#[test]
+fn lines_are_narrow() {
+    expect_none(
+        size::columns(&REPO),
+        "Wrap the line; `cargo fmt` does not wrap comments or strings.",
+    );
+}
+
+#[test]
+fn files_open_with_what_they_are() {
+    expect_none(
+        habits::openings(&REPO),
+        "Open the file with a `//!` comment: the idea of the file in a sentence, then its rules.",
+    );
+}
+
+#[test]
+fn nothing_is_left_unfinished() {
+    expect_none(
+        habits::unfinished(&REPO),
+        "Finish it, or describe the limit where a user meets it; code holds no notes to come back.",
+    );
+}
+
+#[test]
+fn no_code_is_commented_out() {
+    expect_none(
+        habits::commented_out(&REPO),
+        "Delete the code, version control keeps it. If it is a sentence, end its line differently.",
+    );
+}
+
+#[test]
+fn imports_name_what_they_import() {
+    expect_none(
+        habits::globs(&REPO),
+        "Name the imported items. `use super::*` is for tests only, `use crate::*` for nobody.",
+    );
+}
+
+#[test]
+fn modules_use_only_modules_below_them() {
+    expect_none(
+        order::modules(&REPO),
+        "Modules are listed bottom first and name only those above them in the list: move the \
+         `mod` line if the order is wrong, move the item down if the dependency is wrong.",
+    );
+}
+
+#[test]
+fn every_file_belongs_to_a_module() {
+    expect_none(order::orphans(&REPO), "Declare the file with `mod`, or delete it.");
+}
+
+#[test]
+fn crates_use_only_crates_below_them() {
+    expect_none(
+        manifests::crates(&REPO),
+        "Let the lower crate declare a small trait for what it needs. A new crate gets its place \
+         in crates/tidy/src/manifests.rs.",
+    );
+}
+
+#[test]
+fn unsafe_stays_in_its_places() {
+    expect_none(
+        unsafety::places(&REPO),
+        "Write it without unsafe, or on top of a type in one of the listed files \
+         (crates/tidy/src/unsafety.rs).",
+    );
+}
+
+#[test]
+fn unsafe_is_argued() {
+    expect_none(
+        unsafety::arguments(&REPO),
+        "Put a `// SAFETY:` comment at most three lines above: why the contract holds here.",
+    );
+}
+
+#[test]
+fn the_documents_are_there() {
+    expect_none(documents::required(&REPO), "Write it; readers are sent there.");
+}
+
+#[test]
+fn documents_name_paths_that_exist() {
+    expect_none(
+        documents::paths(&REPO),
+        "Correct the path, from the root of the repository; what is not built is \"not yet\".",
+    );
+}
+
+#[test]
+fn code_names_sections_that_exist() {
+    expect_none(
+        documents::sections(&REPO),
+        "Correct the title, or add the section to docs/format.md: a format has one description.",
+    );
+}
+
+#[test]
+fn nothing_names_a_path_of_some_machine() {
+    expect_none(
+        portable::machine_paths(&REPO),
+        "Use a path relative to the repository, an argument, or a temporary folder.",
+    );
+}
+
+#[test]
+fn nothing_names_the_host_of_a_registry() {
+    expect_none(
+        portable::hosts(&REPO),
+        "Registries are configured on the machine, not here. A host that documents may link to \
+         gets its place in crates/tidy/src/portable.rs.",
+    );
+}

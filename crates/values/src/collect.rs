@@ -1,0 +1,296 @@
+//! Collection: read victims, find what lives, move it, and say how the index must change.
+//!
+//! One algorithm (design, section 2). The caller fixed a read point and the live snapshots before;
+//! everything here is asked and decided as of then. A record lives if the index at the read point, or
+//! at a live snapshot, yields its key and sequence number *and this very pointer*. For every key of
+//! which a record lives, the run of new pointers repeats all versions that anybody can see and that
+//! lie in tables, so that the run alone answers for its keys. A relocation keeps key, sequence number
+//! and payload checksum: it changes where a record lies, never what it is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::{EntryKind, Error, FileNumber, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_storage::log::LogReader;
+use cleavedb_storage::segment::{Segment, SegmentWriter};
+use cleavedb_storage::{File, Name};
+
+/// A version of a key that the present or a live snapshot can see as of the read point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visible {
+    /// Its sequence number.
+    pub seq: SeqNo,
+    /// Tombstone, inline value or pointer.
+    pub kind: EntryKind,
+    /// Inline value or encoded pointer.
+    pub value: Vec<u8>,
+    /// Whether it lies in a table; versions in memory are younger than any run and need no repeat.
+    pub in_table: bool,
+}
+
+/// What collection asks of the index.
+pub trait Liveness {
+    /// Every visible version of `tree_key` as of the read point, newest first. Keys are asked for in
+    /// ascending order.
+    fn visible(&self, tree_key: &[u8], out: &mut Vec<Visible>) -> Result<()>;
+}
+
+/// Where survivors go.
+pub trait SegmentFactory {
+    /// A new, empty file with a durable number.
+    fn create(&self) -> Result<(Name, Arc<dyn File>)>;
+}
+
+/// A sealed file to be collected.
+pub struct Victim {
+    /// The file.
+    pub segment: Arc<Segment>,
+    /// Log position of its first byte.
+    pub base: u64,
+    /// Its length up to the end of the last record.
+    pub len: u64,
+}
+
+/// One entry of the run of new pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEntry {
+    /// Tree key.
+    pub key: Vec<u8>,
+    /// The version it repeats or moves.
+    pub seq: SeqNo,
+    /// Tombstone, inline value or pointer.
+    pub kind: EntryKind,
+    /// Whether the entry only repeats what an older table owns.
+    pub repeat: bool,
+    /// Inline value or encoded pointer.
+    pub value: Vec<u8>,
+}
+
+/// A segment that collection wrote.
+#[derive(Clone, Debug)]
+pub struct NewSegment {
+    /// Its name.
+    pub name: Name,
+    /// Its length up to the last record, in bytes.
+    pub len: u64,
+    /// Bytes of records in it.
+    pub live: u64,
+}
+
+/// The result of a collection, not yet installed.
+#[derive(Debug, Default)]
+pub struct Collected {
+    /// Segments of survivors, synced.
+    pub segments: Vec<NewSegment>,
+    /// The run of new pointers, in index order.
+    pub run: Vec<RunEntry>,
+    /// Records in the victims.
+    pub records: u64,
+    /// Bytes of the victims.
+    pub bytes_read: u64,
+    /// Bytes of survivors.
+    pub bytes_moved: u64,
+}
+
+/// A record found in a victim.
+struct Found {
+    key: Vec<u8>,
+    seq: SeqNo,
+    pointer: ValuePointer,
+}
+
+/// Collects `victims`; new segments are cut at `segment_len` bytes. `cancelled` is asked now and then.
+pub fn collect(
+    victims: &[Victim],
+    index: &dyn Liveness,
+    factory: &dyn SegmentFactory,
+    database_id: u64,
+    segment_len: u64,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Collected> {
+    let mut collected = Collected::default();
+    let mut found = Vec::new();
+    for victim in victims {
+        scan(victim, &mut found, cancelled)?;
+        collected.bytes_read += victim.len;
+    }
+    collected.records = found.len() as u64;
+    found.sort_unstable_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
+    let mut survivors = join(&found, index, &mut collected.run, cancelled)?;
+    drop(found);
+    survivors.sort_unstable_by_key(|survivor| (survivor.file, survivor.offset));
+    let moved = Mover {
+        victims,
+        factory,
+        database_id,
+        segment_len,
+        collected: &mut collected,
+        writer: None,
+        live: 0,
+    }
+    .run(&survivors, cancelled)?;
+    for entry in collected.run.iter_mut().filter(|e| e.kind == EntryKind::Pointer && !e.repeat) {
+        let old = ValuePointer::decode(&entry.value)?;
+        entry.value.clear();
+        moved[&old].encode(&mut entry.value);
+    }
+    Ok(collected)
+}
+
+fn check_cancelled(cancelled: &dyn Fn() -> bool) -> Result<()> {
+    if cancelled() {
+        return Err(Error::new(cleavedb_base::ErrorKind::Closed, "the database is closing"));
+    }
+    Ok(())
+}
+
+/// Reads one victim front to back, verifying every record.
+fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -> Result<()> {
+    let Victim { segment, base, len } = victim;
+    let fail = |e: Error| e.with("file", segment.name());
+    let identity = segment.identity();
+    let mut reader = LogReader::new(&**segment.file(), None, identity, *base, 0, Some(*len))?;
+    reader.header().map_err(fail)?;
+    while let Some((offset, record)) = reader.next().map_err(fail)? {
+        if record.header.kind != RecordKind::Separated {
+            continue;
+        }
+        let pointer =
+            ValuePointer { file: segment.number(), offset, len: record.header.record_len() as u32 };
+        let key = TreeKey::new(record.header.keyspace, record.key).as_bytes().to_vec();
+        found.push(Found { key, seq: record.header.seq, pointer });
+        if found.len() % 4096 == 0 {
+            check_cancelled(cancelled)?;
+        }
+    }
+    if reader.offset() < *len {
+        let what =
+            "a value file has a damaged record; it is not collected, so that nothing is lost";
+        return Err(fail(Error::corruption(what)).with("offset", reader.offset()));
+    }
+    Ok(())
+}
+
+/// Asks the index about every key found, in order; appends to the run and returns the survivors.
+fn join(
+    found: &[Found],
+    index: &dyn Liveness,
+    run: &mut Vec<RunEntry>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<ValuePointer>> {
+    let mut survivors = Vec::new();
+    let mut visible = Vec::new();
+    let mut pointer = Vec::with_capacity(ValuePointer::ENCODED_LEN_MAX);
+    for (i, records) in found.chunk_by(|a, b| a.key == b.key).enumerate() {
+        if i % 4096 == 0 {
+            check_cancelled(cancelled)?;
+        }
+        visible.clear();
+        index.visible(&records[0].key, &mut visible)?;
+        let mut lives = |version: &Visible| {
+            records.iter().find(|record| {
+                pointer.clear();
+                record.pointer.encode(&mut pointer);
+                version.kind == EntryKind::Pointer
+                    && record.seq == version.seq
+                    && pointer == version.value
+            })
+        };
+        let living: Vec<Option<&Found>> = visible.iter().map(&mut lives).collect();
+        if living.iter().all(Option::is_none) {
+            continue;
+        }
+        survivors.extend(living.iter().flatten().map(|record| record.pointer));
+        for (version, living) in visible.drain(..).zip(living) {
+            if version.in_table {
+                run.push(RunEntry {
+                    key: records[0].key.clone(),
+                    seq: version.seq,
+                    kind: version.kind,
+                    repeat: living.is_none(),
+                    value: version.value,
+                });
+            }
+        }
+    }
+    Ok(survivors)
+}
+
+/// Copies survivors, in the order of their old places, to new segments.
+struct Mover<'a> {
+    victims: &'a [Victim],
+    factory: &'a dyn SegmentFactory,
+    database_id: u64,
+    segment_len: u64,
+    collected: &'a mut Collected,
+    writer: Option<(Name, SegmentWriter)>,
+    live: u64,
+}
+
+impl Mover<'_> {
+    fn run(
+        mut self,
+        survivors: &[ValuePointer],
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<HashMap<ValuePointer, ValuePointer>> {
+        let mut moved = HashMap::with_capacity(survivors.len());
+        let mut bytes = Vec::new();
+        for (i, old) in survivors.iter().enumerate() {
+            if i % 1024 == 0 {
+                check_cancelled(cancelled)?;
+            }
+            let new = self.copy(*old, &mut bytes)?;
+            moved.insert(*old, new);
+        }
+        self.cut()?;
+        Ok(moved)
+    }
+
+    fn copy(&mut self, old: ValuePointer, bytes: &mut Vec<u8>) -> Result<ValuePointer> {
+        let segment = self.source(old.file)?;
+        bytes.resize(old.len as usize, 0);
+        segment.read(old.offset, bytes)?;
+        let record = Record::parse(bytes, segment.identity(), old.offset)
+            .map_err(|e| e.with("file", segment.name()))?;
+        let mut header = record.header;
+        header.more = false;
+        self.make_room(u64::from(old.len))?;
+        let (_, writer) = match &mut self.writer {
+            Some(writer) => writer,
+            none => {
+                let (name, file) = self.factory.create()?;
+                none.insert((name, SegmentWriter::create(name, self.database_id, file)?))
+            }
+        };
+        self.live += u64::from(old.len);
+        self.collected.bytes_moved += u64::from(old.len);
+        writer.append(&header, record.key, record.value)
+    }
+
+    fn source(&self, number: FileNumber) -> Result<Arc<Segment>> {
+        self.victims
+            .iter()
+            .find(|victim| victim.segment.number() == number)
+            .map(|victim| victim.segment.clone())
+            .ok_or_else(|| Error::corruption("a survivor lies in no victim").with("file", number))
+    }
+
+    /// Ends the current segment if `len` more bytes would make it too long.
+    fn make_room(&mut self, len: u64) -> Result<()> {
+        let full = self
+            .writer
+            .as_ref()
+            .is_some_and(|(_, writer)| !writer.is_empty() && writer.len() + len > self.segment_len);
+        if full { self.cut() } else { Ok(()) }
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        if let Some((name, writer)) = self.writer.take() {
+            let len = writer.finish()?;
+            let live = std::mem::take(&mut self.live);
+            self.collected.segments.push(NewSegment { name, len, live });
+        }
+        Ok(())
+    }
+}

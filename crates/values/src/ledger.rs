@@ -1,0 +1,225 @@
+//! What every log file and segment holds and how much of it lives: exact, and part of the manifest.
+//!
+//! *Live* bytes of a file are the lengths of the records that some index entry in a table owns. They
+//! grow when a flush or a collection publishes pointers and shrink when a compaction drops them, in
+//! the same manifest edit that publishes or drops, so the figure is exact after any crash (invariant
+//! 11). Garbage that no compaction has met yet still counts as live.
+
+use std::collections::BTreeMap;
+
+use cleavedb_base::codec::{Cursor, put_varint};
+use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_storage::FileKind;
+
+/// Facts about one log file or segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFacts {
+    /// Log or segment.
+    pub kind: FileKind,
+    /// Log position of its first byte; 0 for segments and for logs that are not sealed.
+    pub base: u64,
+    /// Bytes up to the end of its last record, once nothing will be appended any more.
+    pub len: Option<u64>,
+    /// Bytes of records that index entries in tables own.
+    pub live: u64,
+}
+
+/// One change of the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LedgerEdit {
+    /// A new file, created and durable in its directory.
+    Add(FileNumber, FileKind),
+    /// The file's log position and final length are known.
+    Seal(FileNumber, u64, u64),
+    /// Index entries with pointers to this many bytes were published.
+    Born(FileNumber, u64),
+    /// Index entries with pointers to this many bytes were dropped.
+    Died(FileNumber, u64),
+    /// The file goes.
+    Remove(FileNumber),
+}
+
+impl LedgerEdit {
+    /// Appends the encoding: a tag, then varints. See `docs/format.md`, "Manifest".
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match *self {
+            Self::Add(number, kind) => {
+                out.push(1);
+                put_varint(out, number.0);
+                out.push(u8::from(kind == FileKind::Segment));
+            }
+            Self::Seal(number, base, len) => {
+                out.push(2);
+                put_all(out, &[number.0, base, len]);
+            }
+            Self::Born(number, bytes) => {
+                out.push(3);
+                put_all(out, &[number.0, bytes]);
+            }
+            Self::Died(number, bytes) => {
+                out.push(4);
+                put_all(out, &[number.0, bytes]);
+            }
+            Self::Remove(number) => {
+                out.push(5);
+                put_varint(out, number.0);
+            }
+        }
+    }
+
+    /// Reads one edit.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let tag = cursor.u8()?;
+        let number = FileNumber(cursor.varint()?);
+        Ok(match tag {
+            1 => match cursor.u8()? {
+                0 => Self::Add(number, FileKind::Log),
+                1 => Self::Add(number, FileKind::Segment),
+                kind => return Err(unknown("file kind", kind)),
+            },
+            2 => Self::Seal(number, cursor.varint()?, cursor.varint()?),
+            3 => Self::Born(number, cursor.varint()?),
+            4 => Self::Died(number, cursor.varint()?),
+            5 => Self::Remove(number),
+            tag => return Err(unknown("tag", tag)),
+        })
+    }
+}
+
+fn put_all(out: &mut Vec<u8>, fields: &[u64]) {
+    fields.iter().for_each(|field| put_varint(out, *field));
+}
+
+#[cold]
+fn unknown(what: &str, byte: u8) -> Error {
+    Error::corruption(format!("a ledger edit has unknown {what} {byte}"))
+}
+
+/// All log files and segments, by number: oldest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger {
+    files: BTreeMap<FileNumber, FileFacts>,
+}
+
+impl Ledger {
+    /// The facts of one file.
+    pub fn get(&self, number: FileNumber) -> Option<&FileFacts> {
+        self.files.get(&number)
+    }
+
+    /// All files, oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (FileNumber, &FileFacts)> {
+        self.files.iter().map(|(number, facts)| (*number, facts))
+    }
+
+    /// Applies one change. Fails, and changes nothing, if it contradicts what is known.
+    pub fn apply(&mut self, edit: &LedgerEdit) -> Result<()> {
+        match *edit {
+            LedgerEdit::Add(number, kind) => {
+                let facts = FileFacts { kind, base: 0, len: None, live: 0 };
+                if self.files.insert(number, facts).is_some() {
+                    return Err(Error::corruption("a file is added twice").with("file", number));
+                }
+            }
+            LedgerEdit::Seal(number, base, len) => {
+                let facts = self.known(number)?;
+                (facts.base, facts.len) = (base, Some(len));
+            }
+            LedgerEdit::Born(number, bytes) => self.known(number)?.live += bytes,
+            LedgerEdit::Died(number, bytes) => {
+                // The file may be gone: a collection moved its records, and the entries that still
+                // point there are shadowed by the ones that it wrote.
+                if let Some(facts) = self.files.get_mut(&number) {
+                    facts.live = facts.live.checked_sub(bytes).ok_or_else(|| {
+                        Error::corruption("more bytes died in a file than lived there")
+                            .with("file", number)
+                            .with("died", bytes)
+                            .with("live", facts.live)
+                    })?;
+                }
+            }
+            LedgerEdit::Remove(number) => {
+                if self.files.remove(&number).is_none() {
+                    return Err(
+                        Error::corruption("an unknown file is removed").with("file", number)
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn known(&mut self, number: FileNumber) -> Result<&mut FileFacts> {
+        self.files
+            .get_mut(&number)
+            .ok_or_else(|| Error::corruption("an edit names an unknown file").with("file", number))
+    }
+
+    /// The edits that make this ledger out of an empty one.
+    pub fn export(&self) -> Vec<LedgerEdit> {
+        let mut edits = Vec::new();
+        for (number, facts) in self.iter() {
+            edits.push(LedgerEdit::Add(number, facts.kind));
+            if let Some(len) = facts.len {
+                edits.push(LedgerEdit::Seal(number, facts.base, len));
+            }
+            if facts.live > 0 {
+                edits.push(LedgerEdit::Born(number, facts.live));
+            }
+        }
+        edits
+    }
+
+    /// Bytes of live records in all files.
+    pub fn live(&self) -> u64 {
+        self.files.values().map(|facts| facts.live).sum()
+    }
+
+    /// Bytes of all sealed files.
+    pub fn sealed(&self) -> u64 {
+        self.files.values().filter_map(|facts| facts.len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Vec<LedgerEdit> {
+        vec![
+            LedgerEdit::Add(FileNumber(3), FileKind::Log),
+            LedgerEdit::Seal(FileNumber(3), 4096, 900),
+            LedgerEdit::Born(FileNumber(3), 800),
+            LedgerEdit::Add(FileNumber(9), FileKind::Segment),
+        ]
+    }
+
+    #[test]
+    fn edits_round_trip_and_rebuild_the_ledger() {
+        let mut ledger = Ledger::default();
+        let mut bytes = Vec::new();
+        for edit in sample() {
+            ledger.apply(&edit).unwrap();
+            edit.encode(&mut bytes);
+        }
+        let mut cursor = Cursor::new(&bytes, "test");
+        let mut decoded = Ledger::default();
+        while !cursor.is_empty() {
+            decoded.apply(&LedgerEdit::decode(&mut cursor).unwrap()).unwrap();
+        }
+        assert_eq!(decoded, ledger);
+        let mut exported = Ledger::default();
+        ledger.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
+        assert_eq!(exported, ledger);
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let mut ledger = Ledger::default();
+        sample().iter().try_for_each(|edit| ledger.apply(edit)).unwrap();
+        assert!(ledger.apply(&LedgerEdit::Add(FileNumber(3), FileKind::Log)).is_err());
+        assert!(ledger.apply(&LedgerEdit::Died(FileNumber(3), 801)).is_err());
+        assert!(ledger.apply(&LedgerEdit::Remove(FileNumber(4))).is_err());
+        ledger.apply(&LedgerEdit::Died(FileNumber(77), 5)).unwrap();
+    }
+}

@@ -1,0 +1,16 @@
+//! Where the bytes are: segments of records, what lives in them, and how their space comes back.
+//!
+//! There is no index inside: whoever collects asks a small trait, [`collect::Liveness`], that the
+//! engine implements. Modules are listed bottom first; a module uses only those above it.
+
+#![forbid(unsafe_code)]
+
+pub mod ledger;
+pub mod victim;
+pub mod set;
+pub mod fetch;
+pub mod collect;
+
+pub use fetch::{FetchPool, Want};
+pub use ledger::{FileFacts, Ledger, LedgerEdit};
+pub use set::SegmentSet;

@@ -1,0 +1,70 @@
+//! The segments that one picture of the database can read, and how a pointer becomes a value.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cleavedb_base::key::split_tree_key;
+use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_storage::segment::Segment;
+
+/// Immutable set of segments, ordered by number.
+#[derive(Clone, Default)]
+pub struct SegmentSet {
+    segments: Vec<Arc<Segment>>,
+}
+
+impl SegmentSet {
+    /// This set with `added` and without `removed`; the removed segments' files go with their last
+    /// reader.
+    #[must_use]
+    pub fn with(&self, added: &[Arc<Segment>], removed: &[FileNumber]) -> Self {
+        let mut segments = self.segments.clone();
+        segments.retain(|segment| !removed.contains(&segment.number()));
+        segments.extend_from_slice(added);
+        segments.sort_by_key(|segment| segment.number());
+        Self { segments }
+    }
+
+    /// The segment of this number.
+    #[inline]
+    pub fn get(&self, number: FileNumber) -> Option<&Arc<Segment>> {
+        let at = self.segments.binary_search_by_key(&number, |segment| segment.number()).ok()?;
+        Some(&self.segments[at])
+    }
+
+    /// All segments, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.segments.iter()
+    }
+
+    /// The segment that a pointer names.
+    pub fn find(&self, pointer: ValuePointer) -> Result<&Arc<Segment>> {
+        self.get(pointer.file).ok_or_else(|| {
+            Error::corruption("a pointer names a value file that does not exist")
+                .with("file", pointer.file)
+                .with("offset", pointer.offset)
+        })
+    }
+
+    /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
+    pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
+        let segment = self.find(pointer)?;
+        let mut bytes = vec![0; pointer.len as usize];
+        segment.read(pointer.offset, &mut bytes)?;
+        value_of(segment, bytes, pointer, tree_key, seq)
+    }
+}
+
+/// The value inside the verified record `bytes`, without a copy.
+pub(crate) fn value_of(
+    segment: &Segment,
+    bytes: Vec<u8>,
+    pointer: ValuePointer,
+    tree_key: &[u8],
+    seq: SeqNo,
+) -> Result<Bytes> {
+    let (keyspace, key) =
+        split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+    let start = segment.verify(&bytes, pointer, keyspace, key, seq)?;
+    Ok(Bytes::from(bytes).slice(start..))
+}

@@ -29,7 +29,7 @@ const LEVELS: usize = 7;
 /// Settings of RocksDB that a run may vary.
 #[derive(Args, Clone, Debug)]
 pub struct RocksArgs {
-    /// RocksDB: memory for its own cache of blocks (32MiB is its default; the page cache serves too)
+    /// RocksDB: memory for its own cache of blocks, beside the page cache (32MiB is its default)
     #[arg(long, value_parser = units::parse, default_value = "32MiB")]
     rocksdb_block_cache: u64,
     /// RocksDB: write buffers, one of them active

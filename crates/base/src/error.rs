@@ -32,7 +32,8 @@ pub enum ErrorKind {
     Io,
     /// The disk, or the configured space, is full. Deletes and collection still work.
     NoSpace,
-    /// An earlier write or sync failed: reads go on, writes are refused until the database is reopened.
+    /// An earlier write or sync failed: reads go on, writes are refused until the database is
+    /// reopened.
     Poisoned,
     /// The database was closed.
     Closed,
@@ -98,8 +99,8 @@ impl Error {
         error
     }
 
-    /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: after a full disk a write can
-    /// be tried again, after a failed sync nobody knows what the disk holds.
+    /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: after a full disk a write
+    /// can be tried again, after a failed sync nobody knows what the disk holds.
     #[cold]
     pub fn sync_failed(what: impl fmt::Display, cause: io::Error) -> Self {
         let mut error = Self::new(ErrorKind::Io, format!("failed to sync {what}"));

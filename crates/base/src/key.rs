@@ -38,7 +38,8 @@ impl EntryKind {
     }
 }
 
-/// A tree key on the stack: keyspace prefix and user key without a heap allocation for ordinary keys.
+/// A tree key on the stack: keyspace prefix and user key without a heap allocation for ordinary
+/// keys.
 pub struct TreeKey {
     inline: [u8; Self::INLINE],
     heap: Vec<u8>,

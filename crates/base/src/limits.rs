@@ -12,7 +12,8 @@ pub const KEYSPACE_PREFIX_LEN: usize = 2;
 /// Greatest sequence number: a table entry and a record pack it into 56 bits beside the kind.
 pub const SEQ_MAX: u64 = (1 << 56) - 1;
 
-/// Most operations in one batch: bounds what recovery buffers before it knows that a batch is whole.
+/// Most operations in one batch: bounds what recovery buffers before it knows that a batch is
+/// whole.
 pub const BATCH_OPS_MAX: usize = 1 << 20;
 
 /// Most bytes of keys and values in one batch: a batch lies in one log file, whole.

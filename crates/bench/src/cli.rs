@@ -218,7 +218,7 @@ fn announce(engine: &str, config: &Config, limit: Option<&MemoryLimit>, warnings
         format!("memory limited to {} with page cache", units::bytes(limit.bytes()))
     });
     eprintln!(
-        "{engine}: {} records of {} bytes ({data} with keys), {} client thread(s), seed {}, {limited}",
+        "{engine}: {} records of {} bytes ({data} with keys), {} client(s), seed {}, {limited}",
         units::thousands(config.records as f64),
         config.value_size,
         config.threads,

@@ -16,30 +16,30 @@
 
 #![forbid(unsafe_code)]
 
-pub mod cli;
-pub mod client;
-pub mod config;
-pub mod distribution;
-pub mod engine;
 pub mod error;
 pub mod inserts;
 pub mod keys;
+pub mod units;
+pub mod values;
+pub mod distribution;
+pub mod engine;
+pub mod scratch;
+pub mod system;
+pub mod workload;
+pub mod config;
 pub mod latency;
+pub mod stream;
+pub mod client;
+pub mod result;
 pub mod meter;
 pub mod null;
 pub mod observer;
+pub mod table;
 pub mod oracle;
 pub mod phase;
 pub mod progress;
-pub mod result;
-pub mod scratch;
 pub mod session;
-pub mod stream;
-pub mod system;
-pub mod table;
-pub mod units;
-pub mod values;
-pub mod workload;
+pub mod cli;
 
 pub use engine::{Engine, Opener};
 pub use error::{BenchError, Result};

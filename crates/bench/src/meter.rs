@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::result::{Cost, Sample, Space};
-use crate::system::process::{peak_memory, reset_peak_memory};
+use crate::system::process::{machine_cpu, peak_memory, reset_peak_memory};
 use crate::system::{Cpu, Device, DeviceBytes, MemoryLimit, ProcessBytes, Usage, sync_file_system};
 
 /// Counters as they stood when the phase began.
@@ -17,6 +17,7 @@ pub struct Meter<'a> {
     limit: Option<&'a MemoryLimit>,
     device: Option<Device>,
     cpu: Option<Cpu>,
+    machine: Option<Duration>,
     process: Option<ProcessBytes>,
     device_bytes: Option<DeviceBytes>,
     counters: BTreeMap<String, f64>,
@@ -53,6 +54,7 @@ impl<'a> Meter<'a> {
             directory: directory.to_owned(),
             limit,
             cpu: Cpu::now(),
+            machine: machine_cpu(),
             process: ProcessBytes::now(),
             device_bytes: device.as_ref().and_then(Device::bytes),
             counters: engine.counters().into_iter().collect(),
@@ -70,10 +72,11 @@ impl<'a> Meter<'a> {
     /// are those of this phase.
     pub fn finish(self, samples: &[Sample]) -> Result<Reading> {
         let cpu = self.cpu.and_then(|before| Some(Cpu::now()?.since(before))).unwrap_or_default();
+        let machine = self.machine.and_then(|before| machine_cpu()?.checked_sub(before));
         let process = self.process.and_then(|before| Some(ProcessBytes::now()?.since(before)));
         let peak_resident = peak_memory();
         let peak_limited = self.limit.and_then(MemoryLimit::peak);
-        let begin = std::time::Instant::now();
+        let begin = Instant::now();
         sync_file_system(&self.directory)?;
         let sync = begin.elapsed();
         let device = self.device_bytes.and_then(|before| Some(self.device?.bytes()?.since(before)));
@@ -87,6 +90,8 @@ impl<'a> Meter<'a> {
             cost: Cost {
                 cpu_user_seconds: cpu.user.as_secs_f64(),
                 cpu_system_seconds: cpu.system.as_secs_f64(),
+                cpu_others_seconds: machine
+                    .map(|machine| machine.saturating_sub(cpu.total()).as_secs_f64()),
                 peak_resident,
                 peak_limited,
                 process,

@@ -82,6 +82,8 @@ pub struct Conditions {
     pub value_bytes: u64,
     /// Client threads.
     pub threads: u32,
+    /// Processors that the process may use.
+    pub processors: usize,
     /// Seed.
     pub seed: u64,
     /// Memory limit in force, page cache included, in bytes.
@@ -138,6 +140,9 @@ pub struct Cost {
     pub cpu_user_seconds: f64,
     /// Processor seconds in the kernel.
     pub cpu_system_seconds: f64,
+    /// Processor seconds of everybody else on the machine; the kernel's own threads, which write
+    /// back what this process left dirty, are among them.
+    pub cpu_others_seconds: Option<f64>,
     /// Largest resident size of the process, harness included, in bytes.
     pub peak_resident: Option<u64>,
     /// Largest use of the memory limit's group, page cache included, in bytes.
@@ -212,13 +217,19 @@ impl PhaseResult {
         seconds * 1e6 / self.speed.operations as f64
     }
 
+    /// The share of the machine's processors that others used meanwhile: noise, if it is large.
+    pub fn others_share(&self) -> Option<f64> {
+        let capacity = self.speed.settled_seconds * self.conditions.processors as f64;
+        Some(self.cost.cpu_others_seconds? / capacity)
+    }
+
     /// Bytes written to the device for a byte that the user wrote.
     pub fn device_write_amplification(&self) -> Option<f64> {
         ratio(self.cost.device?.written, self.user.written)
     }
 
-    /// Bytes that this process sent to the storage layer for a byte that the user wrote; other users
-    /// of the device are left out, as is what the file system adds.
+    /// Bytes that this process sent to the storage layer for a byte that the user wrote: what other
+    /// users of the device and the file system add is not in it.
     pub fn process_write_amplification(&self) -> Option<f64> {
         ratio(self.cost.process?.sent, self.user.written)
     }

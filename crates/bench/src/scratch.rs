@@ -25,8 +25,8 @@ impl Scratch {
         let mut entries = fs::read_dir(root).map_err(BenchError::io("list", root))?;
         if !marker.exists() && entries.next().is_some() {
             return Err(BenchError::Usage(format!(
-                "{} has files in it that no benchmark made, and a run deletes what it finds: name a \
-                 new directory",
+                "{} has files in it that no benchmark made, and a run deletes what it finds: \
+                 name a new directory",
                 root.display()
             )));
         }

@@ -1,6 +1,7 @@
 //! A run: workloads one after another on one store of one engine.
 
 use std::path::PathBuf;
+use std::thread;
 use std::time::Instant;
 
 use crate::config::Config;
@@ -166,6 +167,7 @@ impl<'a> Session<'a> {
                 key_bytes: record - self.config.value_size as u64,
                 value_bytes: self.config.value_size as u64,
                 threads: self.config.threads,
+                processors: thread::available_parallelism().map_or(1, usize::from),
                 seed: self.config.seed,
                 memory_limit: self.limit.map(MemoryLimit::bytes),
                 caches_dropped: ready.caches_dropped,

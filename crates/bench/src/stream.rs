@@ -40,8 +40,8 @@ pub struct Operation {
     pub length: usize,
 }
 
-/// The version that `thread` writes with its operation `sequence` of `phase`: unique in a run, never
-/// [`INSERTED`], and larger in a later phase and for a later operation of the same thread.
+/// The version that the thread at `place` writes with its operation `sequence`: unique in a run,
+/// never [`INSERTED`], and larger in a later phase and for a later operation of the same thread.
 pub fn version(place: &Place, sequence: u64) -> u64 {
     debug_assert!(place.phase < 0x7FFE && place.thread < 256 && sequence < 1 << 40);
     (u64::from(place.phase) + 1) << 48 | u64::from(place.thread) << 40 | sequence

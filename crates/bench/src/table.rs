@@ -9,10 +9,12 @@ use crate::units::{bytes, short, thousands};
 const NONE: &str = "-";
 
 const LEGEND: &str = "\
-put: keys and values written by the client. W: bytes written for each of these, at the device (all its
-users) and by this process. fetched: bytes this process read from storage; R: for each byte that the
-client read. S: blocks on disk for each live byte. RSS, with cache: the most memory, without and with
-the page cache. wrong: values that were not right, and records that were lost.";
+settled: background work until idle counted. CPU: all threads, background work counted. harness: its
+share of the clients' time. others: share of the machine's processors that others used (noise).
+put: keys and values written by the client. W: bytes written for each of these, at the device (all
+its users) and by this process. fetched: bytes this process read from storage; R: for each byte that
+the client read. S: blocks on disk for each live byte. RSS, with cache: the most memory, without and
+with the page cache. wrong: values that were not right, and records that were lost.";
 
 /// Speed of every phase.
 pub fn speed(results: &[PhaseResult]) -> String {
@@ -27,7 +29,9 @@ pub fn speed(results: &[PhaseResult]) -> String {
         "max ms",
         "CPU us/op",
         "harness",
+        "others",
     ]);
+    let percent = |share: f64| format!("{:.1}%", share * 100.0);
     for result in results {
         table.add_row([
             result.workload.clone(),
@@ -39,7 +43,8 @@ pub fn speed(results: &[PhaseResult]) -> String {
             short(result.latency.p999_us),
             short(result.latency.max_us / 1000.0),
             short(result.cpu_us_per_operation()),
-            format!("{:.1}%", result.harness_share() * 100.0),
+            percent(result.harness_share()),
+            result.others_share().map_or(NONE.to_owned(), percent),
         ]);
     }
     align(table)

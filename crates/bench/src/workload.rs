@@ -6,8 +6,8 @@
 //! - `load`, `ycsb-*`: Cooper et al. (SoCC 2010) and the files `workloads/workload[a-f]` of YCSB.
 //!   YCSB updates one of ten fields; a key-value store has no fields, so the whole value is
 //!   written.
-//! - `hashkv-p*`: Chan et al., "HashKV" (ATC 2018), section 4.2: a load, then three phases that each
-//!   update as many records as there are, Zipfian 0.99 (values of 992 bytes there).
+//! - `hashkv-p*`: Chan et al., "HashKV" (ATC 2018), section 4.2: a load, then three phases that
+//!   each update as many records as there are, Zipfian 0.99 (values of 992 bytes there).
 //! - `fillrandom`, `readrandom*`: RocksDB's `db_bench`, which draws keys with replacement, so that
 //!   63.2% of the records exist after a fill.
 

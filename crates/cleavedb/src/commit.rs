@@ -1,12 +1,12 @@
 //! The commit path: number, log, MemTable, visible.
 //!
 //! ```text
-//! caller's thread: checksum ─► [append lock: number, reserve, ticket] ─► store ─► insert ─► publish
+//! own thread: checksum ─► [append lock: number, reserve, ticket] ─► store ─► insert ─► publish
 //! ```
 //!
-//! What is serial is a few additions; records are checksummed, stored in the log window and inserted
-//! into the MemTable by their own threads side by side, and become visible in commit order. A write
-//! returns once it is visible and as durable as asked.
+//! What is serial is a few additions; records are checksummed, stored in the log window and
+//! inserted into the MemTable by their own threads side by side, and become visible in commit
+//! order. A write returns once it is visible and as durable as asked.
 
 use std::sync::Arc;
 
@@ -79,7 +79,8 @@ impl Append {
 /// What a commit may need from the rest of the engine, asked for under the append lock.
 pub(crate) trait Rooms {
     /// Prepares the MemTable, the log file and the sequence numbers for `ops` operations of `len`
-    /// bytes; may put new ones in place. `false`: the caller must wait without the lock and try again.
+    /// bytes; may put new ones in place. `false`: the caller must wait without the lock and try
+    /// again.
     fn make_room(&self, append: &mut Append, ops: u64, len: u64) -> Result<bool>;
     /// Waits until there may be room.
     fn wait_for_room(&self) -> Result<()>;
@@ -224,25 +225,26 @@ impl Commit {
         self.sync_to(end)
     }
 
-    /// Makes every log byte below `position` durable. Writers that come while one syncs wait, and the
-    /// next sync is for all of them.
+    /// Makes every log byte below `position` durable. Writers that come while one syncs wait, and
+    /// the next sync is for all of them.
     pub(crate) fn sync_to(&self, position: u64) -> Result<()> {
         let syncing = self.syncing.lock();
         if self.log.synced() >= position {
             return Ok(());
         }
         self.poison.check()?;
-        let (ticket, last_seq, end);
+        let (ticket, last_seq, end, records_end);
         {
             let mut append = self.append.lock();
             self.publisher.admit(append.next_ticket);
             end = self.log.pad(&mut append.appender).map_err(|e| self.poison.set(e))?;
+            records_end = append.appender.end();
             (_, ticket) = append.number(0);
             last_seq = append.last_seq();
         }
         self.complete(ticket, last_seq, end);
         self.publisher.wait(ticket);
-        let synced = self.log.sync_to(end).map_err(|e| self.poison.set(e));
+        let synced = self.log.sync_to(end, records_end).map_err(|e| self.poison.set(e));
         drop(syncing);
         synced
     }

@@ -33,7 +33,8 @@ const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
 /// The database closes when its last handle is dropped, or by [`Db::close`], which says whether
-/// everything reached the disk. Ranges and snapshots keep it open too.
+/// everything reached the disk. A snapshot is a handle too; a range can be read to its end even
+/// after a close, and until it is dropped nobody else can open the directory.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -193,8 +194,8 @@ impl Db {
         engine.write(&prepared, bytes, durability)
     }
 
-    /// Keys and values from `from` (inclusive) to `to` (exclusive), in key order, from both ends, as
-    /// of now. `None` is the end of the keys.
+    /// Keys and values from `from` (inclusive) to `to` (exclusive), in key order, from both ends,
+    /// as of now. `None` is the end of the keys.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
@@ -226,7 +227,8 @@ impl Db {
         Range::new(self.inner.engine.clone(), bounds, seq, keys_only)
     }
 
-    /// The database as it is now, to be read at leisure. While it is held, what it sees takes space.
+    /// The database as it is now, to be read at leisure. While it is held, what it sees takes
+    /// space.
     pub fn snapshot(&self) -> Snapshot {
         let engine = self.engine();
         let held = engine.snapshots.take(|| engine.commit.visible());
@@ -245,8 +247,8 @@ impl Db {
         self.engine().compact_all()
     }
 
-    /// Collects every value file that can be collected, whatever the space goal (offline collection of
-    /// WiscKey, section 3.3.2). Online collection needs no call.
+    /// Collects every value file that can be collected, whatever the space goal (offline collection
+    /// of WiscKey, section 3.3.2). Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
         self.flush()?;
         self.engine().collect_all()
@@ -268,8 +270,8 @@ impl Db {
         self.engine().commit.sync()
     }
 
-    /// Reads everything and checks it: checksums, order, that every pointer leads to its record, that
-    /// the ledger is exact, that the directory holds what the manifest names.
+    /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
+    /// that the ledger is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
         crate::check::check(self.engine())
     }
@@ -367,7 +369,7 @@ fn build(
     );
     let memtable = Arc::new(MemSlot::new(options.memtable_bytes, appender.next()));
     let mut memtables = vec![memtable.clone()];
-    memtables.extend(recovered.memtables);
+    memtables.extend(recovered.memtable);
     let jobs = Jobs::default();
     jobs.set_seq_limit(manifest.live().seq_limit);
     jobs.log_files.lock().push((number, appender.file().clone()));

@@ -56,24 +56,18 @@ impl Engine {
         hash: u64,
         snapshot: Option<SeqNo>,
     ) -> Result<Option<Bytes>> {
-        // The picture first, then what is visible in it: the other way round a compaction may drop
-        // the version that was newest then, because a newer one had come.
-        let state = self.state.load();
-        let seq = snapshot.unwrap_or_else(|| self.commit.visible());
-        for slot in &state.memtables {
-            if let Some(hit) = slot.table.get(tree_key, hash, seq) {
-                return match hit.kind {
-                    EntryKind::Delete => Ok(None),
-                    EntryKind::Inline => Ok(Some(Bytes::copy_from_slice(hit.value))),
-                    EntryKind::Pointer => read_value(&state, hit.value, tree_key, hit.seq),
-                };
+        loop {
+            // The picture first, then what is visible in it: the other way round a compaction may
+            // drop the version that was newest then, because a newer one had come.
+            let state = self.state.load();
+            let seq = snapshot.unwrap_or_else(|| self.commit.visible());
+            match get_in(&state, tree_key, hash, seq)? {
+                Looked::Done(value) => return Ok(value),
+                // The MemTable is shared by all pictures since it was begun, so its youngest
+                // entries may point into a log file that this picture does not know yet.
+                Looked::UnknownFile(_) if !Arc::ptr_eq(&state, &self.state.load()) => {}
+                Looked::UnknownFile(pointer) => return state.segments.find(pointer).map(|_| None),
             }
-        }
-        let Some(found) = state.version.get(tree_key, hash, seq)? else { return Ok(None) };
-        match found.kind {
-            EntryKind::Delete => Ok(None),
-            EntryKind::Inline => Ok(Some(found.value)),
-            EntryKind::Pointer => read_value(&state, &found.value, tree_key, found.seq),
         }
     }
 
@@ -170,18 +164,45 @@ pub(crate) fn table_options(options: &Options) -> TableOptions {
     }
 }
 
-/// Log files are written past the page cache if the window holds what a block does not fill yet; else
-/// every commit must be written as it is.
+/// Log files are written past the page cache if the window holds what a block does not fill yet;
+/// else every commit must be written as it is.
 pub(crate) fn log_access(window_survives: bool) -> Access {
     if window_survives { Access::Direct } else { Access::Random }
 }
 
-fn read_value(
-    state: &ReadState,
-    pointer: &[u8],
-    tree_key: &[u8],
-    seq: SeqNo,
-) -> Result<Option<Bytes>> {
+/// What a look-up in one picture came to.
+enum Looked {
+    Done(Option<Bytes>),
+    /// The entry points into a file that the picture does not know.
+    UnknownFile(ValuePointer),
+}
+
+/// The newest version of a key at or below `seq` in one picture.
+#[inline]
+fn get_in(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Looked> {
+    for slot in &state.memtables {
+        if let Some(hit) = slot.table.get(tree_key, hash, seq) {
+            return match hit.kind {
+                EntryKind::Delete => Ok(Looked::Done(None)),
+                EntryKind::Inline => Ok(Looked::Done(Some(Bytes::copy_from_slice(hit.value)))),
+                EntryKind::Pointer => read_value(state, hit.value, tree_key, hit.seq),
+            };
+        }
+    }
+    let Some(found) = state.version.get(tree_key, hash, seq)? else {
+        return Ok(Looked::Done(None));
+    };
+    match found.kind {
+        EntryKind::Delete => Ok(Looked::Done(None)),
+        EntryKind::Inline => Ok(Looked::Done(Some(found.value))),
+        EntryKind::Pointer => read_value(state, &found.value, tree_key, found.seq),
+    }
+}
+
+fn read_value(state: &ReadState, pointer: &[u8], tree_key: &[u8], seq: SeqNo) -> Result<Looked> {
     let pointer = ValuePointer::decode(pointer)?;
-    state.segments.read(pointer, tree_key, seq).map(Some)
+    if state.segments.get(pointer.file).is_none() {
+        return Ok(Looked::UnknownFile(pointer));
+    }
+    state.segments.read(pointer, tree_key, seq).map(|value| Looked::Done(Some(value)))
 }

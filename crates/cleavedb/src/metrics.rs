@@ -1,4 +1,5 @@
-//! What the database did, counted: bytes by cause, operations, and every moment that a writer waited.
+//! What the database did, counted: bytes by cause, operations, and every moment that a writer
+//! waited.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -157,8 +158,10 @@ pub struct Metrics {
     pub value_files: Vec<ValueFileMetrics>,
     /// Bytes of log files and segments that are known, the log in use included.
     pub value_bytes: u64,
-    /// Bytes of records that the index owns.
+    /// Bytes of records that the index owns, dead ones that no compaction has met yet included.
     pub live_bytes: u64,
+    /// Estimate of the dead ones among them.
+    pub hidden_bytes: u64,
     /// Bytes of tables.
     pub index_bytes: u64,
     /// Memory of MemTables.
@@ -194,9 +197,10 @@ impl Metrics {
         ratio(self.written(), self.user_bytes)
     }
 
-    /// Bytes of value files and tables per live byte of both.
+    /// Bytes of value files and tables per byte of both that is estimated to live.
     pub fn space_amplification(&self) -> f64 {
-        ratio(self.value_bytes + self.index_bytes, self.live_bytes + self.index_bytes)
+        let live = self.live_bytes.saturating_sub(self.hidden_bytes);
+        ratio(self.value_bytes + self.index_bytes, live + self.index_bytes)
     }
 }
 

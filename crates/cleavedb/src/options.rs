@@ -77,8 +77,8 @@ impl Separation {
 pub enum Background {
     /// Threads: one drains the log, one flushes, and this many compact and collect.
     Threads(usize),
-    /// Nobody, until [`crate::Db::step`] is called or a writer must wait: the same calls do the same
-    /// work in the same order, which is what tests need.
+    /// Nobody, until [`crate::Db::step`] is called or a writer must wait: the same calls do the
+    /// same work in the same order, which is what tests need.
     Manual,
 }
 
@@ -89,7 +89,8 @@ pub struct Options {
     pub preset: Preset,
     /// Create the database if the directory is missing or empty. Default: true.
     pub create_if_missing: bool,
-    /// Durability of writes that do not say otherwise. Default: `Sync`, as a library's users expect.
+    /// Durability of writes that do not say otherwise. Default: `Sync`, as a library's users
+    /// expect.
     pub durability: Durability,
     /// When values leave the index. Default: by preset.
     pub separation: Separation,
@@ -99,15 +100,15 @@ pub struct Options {
     /// Full MemTables that may wait for their flush before writers wait. Default: 3, which lets one
     /// be flushed, one wait, and one fill.
     pub memtables_max: usize,
-    /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay after a
-    /// crash and log that cannot be collected stay small (design, section 2).
+    /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
+    /// after a crash and log that cannot be collected stay small (design, section 2).
     pub memtable_log_bytes: u64,
     /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection.
     pub log_file_bytes: u64,
     /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of the
-    /// drain, small enough to be locked in memory.
+    /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of
+    /// the drain, small enough to be locked in memory.
     pub window_bytes: usize,
     /// Memory for table blocks, filters and block indexes, in bytes. Default: 256 MiB.
     pub cache_bytes: usize,
@@ -120,8 +121,8 @@ pub struct Options {
     pub compression: Compression,
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 256 MiB for `Lsm`, 64 MiB
-    /// where the index holds pointers only.
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 256 MiB for `Lsm`, 64
+    /// MiB where the index holds pointers only.
     pub level0_bytes: u64,
     /// Bytes of level 1; each further level holds ten times more. Default: 256 MiB.
     pub level1_bytes: u64,

@@ -1,7 +1,7 @@
 //! The first failure of a write or a sync, kept: after it nothing may be written (invariant 9).
 //!
-//! What a failed sync left on the disk is unknown, and a second sync may lie about it. So reads go on,
-//! writes fail with the cause, nothing is retried and no file is deleted until the next open.
+//! What a failed sync left on the disk is unknown, and a second sync may lie about it. So reads go
+//! on, writes fail with the cause, nothing is retried and no file is deleted until the next open.
 
 use std::sync::OnceLock;
 

@@ -13,12 +13,13 @@ use parking_lot::{Condvar, Mutex};
 /// Commits that may be in flight at once; more wait for the oldest. A power of two.
 const IN_FLIGHT_MAX: u64 = 256;
 
-/// How often a waiting commit looks again before it gives up its processor, and then before it sleeps.
-/// The commit it waits for takes well under a microsecond, unless its thread was preempted.
+/// How often a waiting commit looks again before it gives up its processor, and then before it
+/// sleeps. The commit it waits for takes well under a microsecond, unless its thread was preempted.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 50;
 
-/// One commit in flight. A cache line of its own, since neighbours are written by different threads.
+/// One commit in flight. A cache line of its own, since neighbours are written by different
+/// threads.
 #[derive(Default)]
 #[repr(align(64))]
 struct InFlight {

@@ -225,7 +225,8 @@ impl Range {
             };
             end.ready.push_back(Found { tree_key, seq, value });
         }
-        // A first step reads one value, for those who take one; a second shows that more will follow.
+        // A first step reads one value, for those who take one; a second shows that more will
+        // follow.
         end.ahead = (end.ahead * 2).clamp(AHEAD_MIN, AHEAD_MAX);
         for found in end.ready.iter().skip(usize::from(end.ready.len() == 1)) {
             if let FoundValue::Wanted(pointer) = found.value {

@@ -1,10 +1,10 @@
 //! Opening: lock, manifest, replay, and a fresh start.
 //!
-//! Recovery reads everything before it writes anything, then writes new files only, and takes effect by
-//! one step: the new `current` names a manifest that holds the valid length of every log file
-//! (invariant 8). A crash before that step leaves what was; the same recovery runs again. The one
-//! exception appends, never overwrites: what only the window held of the last log file is written behind
-//! that file's end, where the drain would have put it.
+//! Recovery reads everything before it writes anything, then writes new files only, and takes
+//! effect by one step: the new `current` names a manifest that holds the valid length of every log
+//! file (invariant 8). A crash before that step leaves what was; the same recovery runs again. The
+//! one exception appends, never overwrites: what only the window held of the last log file is
+//! written behind that file's end, where the drain would have put it.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub(crate) struct Recovered {
     pub(crate) database_id: u64,
     pub(crate) tables: Arc<TableStore>,
     pub(crate) reaper: Arc<Reaper>,
-    /// Replayed MemTables, newest first, all sealed.
-    pub(crate) memtables: Vec<Arc<MemSlot>>,
+    /// What was replayed, sealed.
+    pub(crate) memtable: Option<Arc<MemSlot>>,
     /// Log position at which the new log begins.
     pub(crate) position: u64,
     pub(crate) next_seq: SeqNo,
@@ -83,7 +83,7 @@ pub(crate) fn recover(
         .map_err(|e| Error::io("open the log window", e))?;
     let mut replay = Replay::new(&**storage, options, database_id, &live, &window);
     replay.run()?;
-    let Replayed { memtables, edits, position, next_seq, mut report } = replay.finish();
+    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish();
     let next_file = highest_number(&**storage)?.max(live.next_file);
     let mut live = live;
     live.seq_limit = next_seq + SEQS_RESERVED;
@@ -95,7 +95,7 @@ pub(crate) fn recover(
         database_id,
         tables,
         reaper,
-        memtables,
+        memtable,
         position,
         next_seq,
         window,
@@ -165,7 +165,10 @@ struct Replay<'a> {
     database_id: u64,
     live: &'a LiveFiles,
     window: &'a Window,
-    slots: Vec<MemSlot>,
+    /// What was replayed, in one MemTable: it is flushed by one edit, with the step of the replay
+    /// head, so no record is ever flushed twice. It holds no more than the MemTables that the crash
+    /// took.
+    slot: Option<MemSlot>,
     edits: Vec<LedgerEdit>,
     /// Log position behind the last valid record so far.
     position: u64,
@@ -174,7 +177,7 @@ struct Replay<'a> {
 }
 
 struct Replayed {
-    memtables: Vec<Arc<MemSlot>>,
+    memtable: Option<Arc<MemSlot>>,
     edits: Vec<LedgerEdit>,
     position: u64,
     next_seq: SeqNo,
@@ -205,7 +208,7 @@ impl<'a> Replay<'a> {
             database_id,
             live,
             window,
-            slots: Vec::new(),
+            slot: None,
             edits: Vec::new(),
             position: live.head.map_or(0, |head| head.position),
             max_seq: 0,
@@ -337,8 +340,8 @@ impl<'a> Replay<'a> {
         if let Some(header) = reader.header()? {
             return Ok(Some(header.base));
         }
-        // Then the file is empty, and the window holds it from its first byte; it begins at the next
-        // block behind what was read so far.
+        // Then the file is empty, and the window holds it from its first byte; it begins at the
+        // next block behind what was read so far.
         let base = self.position.next_multiple_of(BLOCK as u64);
         let mut reader = LogReader::new(file, Some(self.window), identity, base, 0, None)?;
         Ok(reader.header()?.filter(|header| header.base == base).map(|header| header.base))
@@ -376,12 +379,8 @@ impl<'a> Replay<'a> {
 
     /// The slot that replayed operations go to.
     fn slot(&mut self) -> &MemSlot {
-        let budget = self.options.memtable_bytes;
-        let full = self.slots.last().is_none_or(|slot| slot.table.memory() >= 2 * budget);
-        if full {
-            self.slots.push(MemSlot::new(budget, self.position));
-        }
-        self.slots.last().expect("a slot was pushed if there was none")
+        let (memory, start) = (self.options.memtable_bytes, self.position);
+        self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }
 
     /// Appends to the log file what only the window holds of it, and makes it durable.
@@ -407,15 +406,14 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(self) -> Replayed {
-        // The new log begins at the next block: there the replayed MemTables end.
+        // The new log begins at the next block: there the replayed MemTable ends.
         let end = self.position.next_multiple_of(BLOCK as u64);
         let last_seq = self.max_seq;
-        for slot in &self.slots {
+        if let Some(slot) = &self.slot {
             slot.seal(end, last_seq);
         }
-        let memtables = self.slots.into_iter().rev().map(Arc::new).collect();
         Replayed {
-            memtables,
+            memtable: self.slot.map(Arc::new),
             edits: self.edits,
             position: self.position,
             next_seq: self.live.seq_limit.max(last_seq + 1),

@@ -1,7 +1,7 @@
 //! Room for a commit: the MemTable, the log file and the sequence numbers that it will use.
 //!
-//! Everything here runs under the append lock. What takes time, a new log file or the flush of a full
-//! MemTable, was prepared by a job in the ordinary case.
+//! Everything here runs under the append lock. What takes time, a new log file or the flush of a
+//! full MemTable, was prepared by a job in the ordinary case.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -54,10 +54,12 @@ impl Engine {
                 || covered >= self.options.memtable_log_bytes)
     }
 
-    /// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into the
-    /// old one; its flush waits for them.
+    /// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into
+    /// the old one; its flush waits for them.
     pub(crate) fn rotate_memtable(&self, append: &mut Append) {
-        let position = append.appender.next();
+        // The end of the last record, not of the padding behind it: a log file that ends here ends
+        // where replay begins, whether or not a mark follows.
+        let position = append.appender.end();
         append.memtable.seal(position, append.last_seq());
         let slot = Arc::new(MemSlot::new(self.options.memtable_bytes, position));
         append.memtable = slot.clone();
@@ -66,11 +68,14 @@ impl Engine {
     }
 
     fn rotate_log(&self, append: &mut Append) -> Result<()> {
-        let spare = self.spare_log.lock().take();
-        let spare = match spare {
+        // Locked throughout: of two files created at once the higher number might be used first,
+        // and replay goes by number.
+        let mut ahead = self.spare_log.lock();
+        let spare = match ahead.take() {
             Some(spare) => spare,
             None => self.create_spare()?,
         };
+        drop(ahead);
         let number = spare.number;
         let file =
             self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;

@@ -14,7 +14,8 @@ pub(crate) struct SnapshotList {
 
 impl SnapshotList {
     /// Takes a snapshot of what is visible. `visible` is asked under the lock under which jobs list
-    /// the snapshots: what a job may drop and what a snapshot may see are decided one after the other.
+    /// the snapshots: what a job may drop and what a snapshot may see are decided one after the
+    /// other.
     pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo) -> HeldSnapshot {
         let mut held = self.held.lock();
         let seq = visible();

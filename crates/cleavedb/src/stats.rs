@@ -14,7 +14,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let counters = &engine.counters;
     let cache = engine.tables.cache().stats();
     let state = engine.state.load();
-    let ring = engine.commit.log.ring();
     let value_files: Vec<ValueFileMetrics> = live
         .ledger
         .iter()
@@ -24,8 +23,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
             live: facts.live,
         })
         .collect();
-    // What the ledger does not know yet lies between the replay head's file and the log's end.
-    let open_log = ring.filled().saturating_sub(live.head.map_or(0, |head| head.base));
     Metrics {
         user_bytes: counters.user_bytes.get(),
         writes: counters.writes.get(),
@@ -43,8 +40,9 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         files_removed: counters.files_removed.get(),
         stalls: counters.stalls(),
         levels: levels(&live.version),
-        value_bytes: live.ledger.sealed() + open_log,
+        value_bytes: engine.value_bytes(&live),
         live_bytes: live.ledger.live(),
+        hidden_bytes: live.hidden,
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
         memtable_memory: state.memtables.iter().map(|s| s.table.memory() as u64).sum(),
         cache_memory: cache.block_bytes + cache.pinned_bytes,

@@ -1,8 +1,8 @@
 //! Slowing writers down before they must be stopped.
 //!
-//! Pressure is how far background work has fallen behind: 0 below the point where it matters, 1 where
-//! writers must wait. In between, every written byte costs a pause that grows exponentially, so writers
-//! settle at the speed that the background sustains, instead of running into a wall.
+//! Pressure is how far background work has fallen behind: 0 below the point where it matters, 1
+//! where writers must wait. In between, every written byte costs a pause that grows exponentially,
+//! so writers settle at the speed that the background sustains, instead of running into a wall.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -49,7 +49,7 @@ impl DropSink for NoSink {
 
 /// A 24-byte tree key in which the runs interleave.
 fn key(n: u64) -> [u8; 24] {
-    let mut key = *b"\0\0user0000000000000000000";
+    let mut key = *b"\0\0user000000000000000000";
     let mut rest = n;
     for digit in key[6..].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
@@ -92,7 +92,8 @@ fn flush(
 
 fn read(version: &Version, rounds: u64) -> Result<()> {
     let keys = RUNS * KEYS_PER_RUN;
-    for (what, miss) in [("get of a present key", 0), ("get of an absent key", 1)] {
+    let kinds = [("get, cold cache", 0), ("get, warm cache", 0), ("get of an absent key", 1)];
+    for (what, miss) in kinds {
         let begin = Instant::now();
         let mut found = 0;
         for i in 0..rounds {
@@ -160,7 +161,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let sim = Sim::new();
     sim.stop_recording();
     let storage: Arc<dyn Storage> = match std::env::args().nth(1) {
-        Some(path) => Arc::new(Disk::open(path)?),
+        Some(path) => Arc::new(Disk::open(path, true)?),
         None => Arc::new(sim),
     };
     let mut next = 1;

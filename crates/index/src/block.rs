@@ -2,18 +2,20 @@
 //!
 //! An entry stores only what its key does not share with the key before it. Every `interval`-th
 //! entry is a *restart* that shares nothing; the offsets of the restarts stand at the end of the
-//! block and are binary-searched. Layout (`docs/format.md`, "Table", block):
+//! block and are binary-searched. Layout (`docs/format.md`, "Table"):
 //!
 //! ```text
-//! entry    shared varint · unshared varint · value length varint · tag u8 · seq varint
-//!          · unshared key bytes · value
+//! entry    tag u8 · shared varint · unshared varint · value length varint · unshared key bytes
+//!          · seq, 0 to 8 bytes · value
 //! block    entries · restart offsets, u32 each · base seq u64 · restart count u32
 //! ```
 //!
-//! `tag` is the kind, with bit 7 for a repeat. `seq` is the zigzag difference to the base, which is
-//! the sequence number of the block's first entry.
+//! `tag` holds the kind in bits 0 and 1, whether it is a repeat in bit 2, and the length of `seq`
+//! in bits 3 to 6. `seq` is the zigzag difference to the base, which is the sequence number of the
+//! block's first entry, little-endian without its leading zeros. An entry is passed over without
+//! decoding it: nothing in it has to be scanned for its end.
 //!
-//! Invariants: keys ascend, versions of one key descend; between restarts, `shared` is the *longest*
+//! Invariants: keys ascend, versions of a key descend; between restarts, `shared` is the *longest*
 //! common prefix with the key before (the search rests on it: it never builds a key).
 //!
 //! Every offset and length is checked when it is read: damaged bytes are an error, never a panic.
@@ -22,14 +24,24 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytes::Bytes;
-use cleavedb_base::codec::{get_varint, put_varint};
+use cleavedb_base::codec::get_varint;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Error, Result, SeqNo};
 
 use crate::entry::{Entry, Found};
 
+mod builder;
+
+pub(crate) use builder::BlockBuilder;
+
+/// Tag bits of the kind.
+const TAG_KIND: u8 = 0x03;
+
 /// Tag bit of a repeated entry.
-const TAG_REPEAT: u8 = 0x80;
+const TAG_REPEAT: u8 = 0x04;
+
+/// Where the length of the sequence number stands in the tag.
+const TAG_SEQ_SHIFT: u32 = 3;
 
 /// Bytes behind the restart offsets: base sequence number and restart count.
 const TAIL_LEN: usize = 12;
@@ -54,90 +66,8 @@ pub(crate) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
 }
 
 #[inline]
-fn zigzag(difference: i64) -> u64 {
-    ((difference << 1) ^ (difference >> 63)) as u64
-}
-
-#[inline]
 fn unzigzag(coded: u64) -> i64 {
     (coded >> 1) as i64 ^ -((coded & 1) as i64)
-}
-
-/// Builds one block after another, keeping its buffers.
-pub(crate) struct BlockBuilder {
-    bytes: Vec<u8>,
-    restarts: Vec<u32>,
-    interval: usize,
-    since_restart: usize,
-    last_key: Vec<u8>,
-    base: SeqNo,
-}
-
-impl BlockBuilder {
-    /// A builder that puts a restart at every `interval`-th entry.
-    pub fn new(interval: usize) -> Self {
-        Self {
-            bytes: Vec::new(),
-            restarts: Vec::new(),
-            interval,
-            since_restart: 0,
-            last_key: Vec::new(),
-            base: 0,
-        }
-    }
-
-    /// Whether no entry was added since the last [`BlockBuilder::clear`].
-    pub fn is_empty(&self) -> bool {
-        self.restarts.is_empty()
-    }
-
-    /// Length of the block if it were finished now, in bytes.
-    pub fn len(&self) -> usize {
-        self.bytes.len() + self.restarts.len() * 4 + TAIL_LEN
-    }
-
-    /// Appends an entry, which must follow the one before in index order.
-    pub fn add(&mut self, entry: &Entry<'_>) {
-        let mut shared = 0;
-        if self.restarts.is_empty() {
-            self.base = entry.seq;
-        }
-        if self.restarts.is_empty() || self.since_restart == self.interval {
-            self.restarts.push(self.bytes.len() as u32);
-            self.since_restart = 0;
-        } else {
-            shared = common_prefix(&self.last_key, entry.key);
-        }
-        self.since_restart += 1;
-        let suffix = &entry.key[shared..];
-        put_varint(&mut self.bytes, shared as u64);
-        put_varint(&mut self.bytes, suffix.len() as u64);
-        put_varint(&mut self.bytes, entry.value.len() as u64);
-        self.bytes.push(entry.kind as u8 | if entry.repeat { TAG_REPEAT } else { 0 });
-        put_varint(&mut self.bytes, zigzag(entry.seq as i64 - self.base as i64));
-        self.bytes.extend_from_slice(suffix);
-        self.bytes.extend_from_slice(entry.value);
-        self.last_key.truncate(shared);
-        self.last_key.extend_from_slice(suffix);
-    }
-
-    /// Completes the block and returns its bytes, which stay until [`BlockBuilder::clear`].
-    pub fn finish(&mut self) -> &[u8] {
-        for restart in &self.restarts {
-            self.bytes.extend_from_slice(&restart.to_le_bytes());
-        }
-        self.bytes.extend_from_slice(&self.base.to_le_bytes());
-        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
-        &self.bytes
-    }
-
-    /// Makes room for the next block.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.restarts.clear();
-        self.since_restart = 0;
-        self.last_key.clear();
-    }
 }
 
 /// A block in memory. Cloning shares the bytes.
@@ -168,7 +98,7 @@ impl Parsed {
 
     #[inline]
     fn kind(&self) -> EntryKind {
-        match self.tag & !TAG_REPEAT {
+        match self.tag & TAG_KIND {
             1 => EntryKind::Delete,
             2 => EntryKind::Inline,
             _ => EntryKind::Pointer,
@@ -186,16 +116,42 @@ fn damaged(at: usize) -> Error {
     Error::corruption("block entry cannot be decoded").with("in_block", at)
 }
 
+/// The fields in front of an entry's key.
+struct Head {
+    tag: u8,
+    shared: usize,
+    suffix_len: usize,
+    value_len: usize,
+    key_at: usize,
+}
+
+/// Reads the head at offset `at`. Nearly always its three lengths are below 128, one byte each.
 #[inline]
-fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
-    let first = *bytes.get(*at)?;
-    if first < 0x80 {
-        *at += 1;
-        return Some(u64::from(first));
+fn parse_head(bytes: &[u8], at: usize) -> Option<Head> {
+    let word = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+    if word & 0x8080_8000 != 0 {
+        return parse_long_head(bytes, at);
     }
-    let (value, len) = get_varint(&bytes[*at..])?;
-    *at += len;
-    Some(value)
+    let [tag, shared, suffix_len, value_len] = word.to_le_bytes();
+    Some(Head {
+        tag,
+        shared: usize::from(shared),
+        suffix_len: usize::from(suffix_len),
+        value_len: usize::from(value_len),
+        key_at: at + 4,
+    })
+}
+
+#[inline(never)]
+fn parse_long_head(bytes: &[u8], at: usize) -> Option<Head> {
+    let (&tag, mut rest) = bytes.get(at..)?.split_first()?;
+    let mut next = || -> Option<usize> {
+        let (value, len) = get_varint(rest)?;
+        rest = &rest[len..];
+        usize::try_from(value).ok()
+    };
+    let (shared, suffix_len, value_len) = (next()?, next()?, next()?);
+    Some(Head { tag, shared, suffix_len, value_len, key_at: bytes.len() - rest.len() })
 }
 
 impl Block {
@@ -231,21 +187,24 @@ impl Block {
 
     #[inline]
     fn try_parse_entry(&self, start: usize) -> Option<Parsed> {
-        let bytes = self.bytes.get(..self.restarts_at)?;
-        let mut at = start;
-        let shared = varint(bytes, &mut at)? as usize;
-        let suffix_len = varint(bytes, &mut at)? as usize;
-        let value_len = varint(bytes, &mut at)? as usize;
-        let tag = *bytes.get(at)?;
-        at += 1;
-        let difference = unzigzag(varint(bytes, &mut at)?);
-        let seq = self.base.wrapping_add_signed(difference);
-        let value_at = at.checked_add(suffix_len)?;
-        let end = value_at.checked_add(value_len)?;
-        if end > bytes.len() || seq > SEQ_MAX || !(1..=3).contains(&(tag & !TAG_REPEAT)) {
+        let head = parse_head(&self.bytes, start)?;
+        let seq_len = usize::from(head.tag >> TAG_SEQ_SHIFT);
+        let seq_at = head.key_at.checked_add(head.suffix_len)?;
+        let value_at = seq_at.checked_add(seq_len)?;
+        let end = value_at.checked_add(head.value_len)?;
+        if end > self.restarts_at || seq_len > 8 || head.tag & TAG_KIND == 0 {
             return None;
         }
-        Some(Parsed { shared, suffix: at..value_at, value: value_at..end, seq, tag })
+        // The tail behind the entries is longer than this read.
+        let word = u64::from_le_bytes(*self.bytes.get(seq_at..)?.first_chunk()?);
+        let unused = 64 - 8 * seq_len as u32;
+        let coded = word.checked_shl(unused).unwrap_or(0).checked_shr(unused).unwrap_or(0);
+        let seq = self.base.wrapping_add_signed(unzigzag(coded));
+        if seq > SEQ_MAX {
+            return None;
+        }
+        let Head { tag, shared, key_at, .. } = head;
+        Some(Parsed { shared, suffix: key_at..seq_at, value: value_at..end, seq, tag })
     }
 
     /// The last restart whose entry is not behind (`key`, `seq`), or the first one.
@@ -310,12 +269,6 @@ impl Block {
         let Some((parsed, true)) = self.search(key, snapshot)? else { return Ok(None) };
         let value = self.bytes.slice(parsed.value.clone());
         Ok(Some(Found { seq: parsed.seq, kind: parsed.kind(), repeat: parsed.repeat(), value }))
-    }
-
-    /// The value of the first entry at or behind (`key`, `seq`): how an index block is read.
-    #[inline]
-    pub fn value_at_or_after(&self, key: &[u8], seq: SeqNo) -> Result<Option<&[u8]>> {
-        Ok(self.search(key, seq)?.map(|(parsed, _)| &self.bytes[parsed.value]))
     }
 }
 

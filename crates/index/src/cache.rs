@@ -5,7 +5,7 @@
 //! capacity left to blocks.
 //!
 //! Invariants: blocks and pinned bytes together stay within the budget as long as the pinned bytes
-//! leave [`BLOCKS_MIN`] to blocks; a block up to the capacity of a shard is never refused; eviction
+//! leave `BLOCKS_MIN` to blocks; a block up to the capacity of a shard is never refused; eviction
 //! depends on the calls alone, not on a random seed (design, invariant 14).
 
 use std::hash::{BuildHasherDefault, Hasher};

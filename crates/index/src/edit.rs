@@ -23,7 +23,7 @@ pub const LEVEL_MAX: u8 = 6;
 /// Place of a run in level 0; the youngest run has the greatest position.
 ///
 /// The epoch counts flushes. A write-back run takes the epoch at which its collection fixed its
-/// inputs, with a greater `order` than the flush of that epoch: above what it read, below all later.
+/// inputs, with a greater `order` than every run of that epoch: above what it read, below the rest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunPosition {
     /// Flush epoch.

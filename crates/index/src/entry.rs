@@ -42,8 +42,9 @@ pub struct Found {
 
 /// Walks entries in index order, both ways.
 ///
-/// A new iterator is not valid until it is positioned. After an error the iterator is not valid, and
-/// the error is returned by every further call: a failed read never looks like the end of the data.
+/// A new iterator is not valid until it is positioned. After an error the iterator is not valid,
+/// and the error is returned by every further call: a failed read never looks like the end of the
+/// data.
 pub trait EntryIter: Send {
     /// Whether the iterator stands on an entry.
     fn valid(&self) -> bool;

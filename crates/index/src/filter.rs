@@ -6,7 +6,7 @@
 //!
 //! Invariant: a key whose hash was added always passes. Every hash is `hash64(tree_key, 0)`.
 //!
-//! Encoding (`docs/format.md`, "Table", filter): a version byte, then the blocks, each as eight
+//! Encoding (`docs/format.md`, "Table"): a version byte, then the blocks, each as eight
 //! little-endian words.
 
 use cleavedb_base::{Error, Result};

@@ -8,6 +8,7 @@ pub mod retention;
 pub mod filter;
 pub mod block;
 pub mod table_format;
+mod table_index;
 pub mod table_builder;
 pub mod cache;
 pub mod table;

@@ -22,6 +22,7 @@ use crate::cache::BlockCache;
 use crate::entry::{Entry, EntryIter, Found};
 use crate::filter::Filter;
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
+use crate::table_index::TableIndex;
 
 mod verify;
 
@@ -48,10 +49,8 @@ pub struct Table {
     identity: FileIdentity,
     cache: Arc<BlockCache>,
     filter: Filter,
-    index: Block,
+    index: TableIndex,
     meta: TableMeta,
-    /// Where data blocks end.
-    data_end: u64,
 }
 
 impl Table {
@@ -75,13 +74,14 @@ impl Table {
         let data_end = filter.offset;
         let filter = Filter::decode(&source.stored_block(filter)?)
             .map_err(|e| source.fact(e, filter.offset))?;
-        let index = source.block(index)?;
+        let index = TableIndex::unpack(source.block(index)?, data_end)
+            .map_err(|e| source.fact(e, index.offset))?;
         let bytes = source.stored_block(properties)?;
         let mut cursor = Cursor::new(&bytes, "table properties");
         let meta = TableMeta::decode_properties(number, size, &mut cursor)
             .and_then(|meta| cursor.end().map(|()| meta))
             .map_err(|e| source.fact(e, properties.offset))?;
-        let table = Self { file, name, identity, cache, filter, index, meta, data_end };
+        let table = Self { file, name, identity, cache, filter, index, meta };
         table.cache.pin(table.pinned());
         Ok(table)
     }
@@ -99,13 +99,22 @@ impl Table {
         Source { file: &*self.file, name: self.name, identity: self.identity }
     }
 
+    /// Whether the filter lets a key of this hash pass.
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.may_contain(hash)
+    }
+
     /// The newest entry of `key` at or below `snapshot`; `hash` is `hash64(key, 0)`.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
         if !self.filter.may_contain(hash) {
             return Ok(None);
         }
-        let Some(handle) = self.handle_for(key, snapshot)? else { return Ok(None) };
+        let at = self.index.find(key, snapshot);
+        if at == self.index.len() {
+            return Ok(None);
+        }
+        let handle = self.index.handle(at);
         let block = self.cached_block(handle)?;
         block.get(key, snapshot).map_err(|e| self.source().fact(e, handle.offset))
     }
@@ -131,17 +140,6 @@ impl Table {
         Ok(())
     }
 
-    /// The block in which (`key`, `seq`) has its place; none if it is behind the last entry.
-    #[inline]
-    fn handle_for(&self, key: &[u8], seq: SeqNo) -> Result<Option<BlockHandle>> {
-        self.index
-            .value_at_or_after(key, seq)
-            .and_then(|value| {
-                value.map(|bytes| BlockHandle::decode(bytes, self.data_end)).transpose()
-            })
-            .map_err(|e| self.source().fact(e, self.data_end))
-    }
-
     #[inline]
     fn cached_block(&self, handle: BlockHandle) -> Result<Block> {
         match self.cache.get(self.meta.number, handle.offset) {
@@ -159,11 +157,9 @@ impl Table {
 
     /// An iterator over all entries, not positioned yet.
     pub fn iter(self: &Arc<Self>, mode: ReadMode) -> TableIter {
-        let mut index = BlockIter::default();
-        index.reset(self.index.clone());
         TableIter {
             table: Arc::clone(self),
-            index,
+            at: 0,
             data: BlockIter::default(),
             reader: BlockReader { mode, window: Bytes::new(), window_at: 0, expected: 0, ahead: 0 },
             error: None,
@@ -267,7 +263,7 @@ impl BlockReader {
         let start = match inside {
             Some(start) => start,
             None => {
-                let rest = table.data_end.saturating_sub(handle.offset) as usize;
+                let rest = (table.index.data_end() - handle.offset) as usize;
                 self.window = table.source().read(handle.offset, len.min(rest).max(stored_len))?;
                 self.window_at = handle.offset;
                 0
@@ -280,7 +276,8 @@ impl BlockReader {
 /// Walks one table, both ways.
 pub struct TableIter {
     table: Arc<Table>,
-    index: BlockIter,
+    /// Index of the block that `data` walks.
+    at: usize,
     data: BlockIter,
     reader: BlockReader,
     /// The first error; the iterator stays invalid and repeats it.
@@ -288,16 +285,15 @@ pub struct TableIter {
 }
 
 impl TableIter {
-    /// Loads the block that the index stands on, or none if it stands nowhere.
-    fn load(&mut self) -> Result<bool> {
+    /// Enters block `at`; false if there is no such block.
+    fn enter(&mut self, at: usize) -> Result<bool> {
         self.data.invalidate();
-        if !self.index.valid() {
+        if at >= self.table.index.len() {
             return Ok(false);
         }
-        let handle = BlockHandle::decode(self.index.entry().value, self.table.data_end)
-            .map_err(|e| self.table.source().fact(e, self.table.data_end))?;
-        let block = self.reader.fetch(&self.table, handle)?;
+        let block = self.reader.fetch(&self.table, self.table.index.handle(at))?;
         self.data.reset(block);
+        self.at = at;
         Ok(true)
     }
 
@@ -318,38 +314,38 @@ impl TableIter {
         // Errors of the block decoder know neither file nor offset.
         let error = match error.fact("file") {
             Some(_) => error,
-            None => self.table.source().fact(error, self.reader.expected),
+            None => self.table.source().fact(error, self.table.index.handle(self.at).offset),
         };
         self.data.invalidate();
         self.error = Some(error.clone());
         error
     }
 
-    fn next_block(&mut self) -> Result<()> {
-        self.index.next()?;
-        if self.load()? { self.data.seek_first() } else { Ok(()) }
+    fn first_of(&mut self, at: usize) -> Result<()> {
+        if self.enter(at)? { self.data.seek_first() } else { Ok(()) }
     }
 
-    fn prev_block(&mut self) -> Result<()> {
-        self.index.prev()?;
-        if self.load()? { self.data.seek_last() } else { Ok(()) }
+    fn last_of(&mut self, at: usize) -> Result<()> {
+        if self.enter(at)? { self.data.seek_last() } else { Ok(()) }
+    }
+
+    fn last_before(&mut self, at: usize) -> Result<()> {
+        match at.checked_sub(1) {
+            Some(before) => self.last_of(before),
+            None => Ok(()),
+        }
     }
 
     fn seek_inner(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
-        self.index.seek(key, seq)?;
-        if self.load()? {
+        let at = self.table.index.find(key, seq);
+        if self.enter(at)? {
             self.data.seek(key, seq)?;
             // A separator may lie behind the last entry of its block.
             if !self.data.valid() {
-                self.next_block()?;
+                self.first_of(at + 1)?;
             }
         }
         Ok(())
-    }
-
-    fn seek_last_inner(&mut self) -> Result<()> {
-        self.index.seek_last()?;
-        if self.load()? { self.data.seek_last() } else { Ok(()) }
     }
 }
 
@@ -365,14 +361,11 @@ impl EntryIter for TableIter {
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.run(|iter| {
-            iter.index.seek_first()?;
-            if iter.load()? { iter.data.seek_first() } else { Ok(()) }
-        })
+        self.run(|iter| iter.first_of(0))
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.run(Self::seek_last_inner)
+        self.run(|iter| iter.last_before(iter.table.index.len()))
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
@@ -383,10 +376,10 @@ impl EntryIter for TableIter {
         self.run(|iter| {
             iter.seek_inner(key, seq)?;
             if !iter.data.valid() {
-                return iter.seek_last_inner();
+                return iter.last_before(iter.table.index.len());
             }
             iter.data.prev()?;
-            if iter.data.valid() { Ok(()) } else { iter.prev_block() }
+            if iter.data.valid() { Ok(()) } else { iter.last_before(iter.at) }
         })
     }
 
@@ -395,7 +388,7 @@ impl EntryIter for TableIter {
         self.status()?;
         match self.data.next() {
             Ok(()) if self.data.valid() => Ok(()),
-            Ok(()) => self.run(Self::next_block),
+            Ok(()) => self.run(|iter| iter.first_of(iter.at + 1)),
             Err(error) => Err(self.fail(error)),
         }
     }
@@ -405,7 +398,7 @@ impl EntryIter for TableIter {
         self.status()?;
         match self.data.prev() {
             Ok(()) if self.data.valid() => Ok(()),
-            Ok(()) => self.run(Self::prev_block),
+            Ok(()) => self.run(|iter| iter.last_before(iter.at)),
             Err(error) => Err(self.fail(error)),
         }
     }

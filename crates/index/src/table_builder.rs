@@ -1,7 +1,7 @@
 //! TableBuilder: writes sorted entries as one table, front to back.
 //!
-//! Bytes leave through one buffer of about 1 MiB, so a table costs one write call per MiB and memory
-//! of the buffer, the index and the hashes of the keys. A table is complete once
+//! Bytes leave through one buffer of about 1 MiB, so a table costs one write call per MiB, and the
+//! memory of the buffer, the index and the hashes of the keys. A table is complete once
 //! [`TableBuilder::finish`] returned: its data is synced then (its name is the caller's, by
 //! `sync_dir`). A builder that is dropped before leaves a file that no edit names.
 
@@ -11,8 +11,8 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_storage::File;
 use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{BlockBuilder, RESTART_INTERVAL};
 use crate::entry::Entry;
@@ -59,8 +59,7 @@ impl TableBuilder {
             block_bytes: options.block_bytes.min(BLOCK_TARGET_MAX),
             sealer: Sealer::new(options.compression)?,
             block: BlockBuilder::new(RESTART_INTERVAL),
-            // Whole separators: a look-up in the index is one binary search.
-            index: BlockBuilder::new(1),
+            index: BlockBuilder::new(RESTART_INTERVAL),
             unindexed: None,
             hashes: Vec::new(),
             last_key: Vec::new(),
@@ -128,7 +127,7 @@ impl TableBuilder {
             Some(next) if new_key => short_separator(&self.last_key, next),
             _ => &self.last_key,
         };
-        // Versions of one key may continue in the next block: then the separator is the exact entry.
+        // Versions of a key may continue in the next block: then the separator is the exact entry.
         let seq = if new_key { 0 } else { self.last_seq };
         let mut value = Vec::with_capacity(16);
         handle.encode(&mut value);
@@ -164,7 +163,8 @@ impl TableBuilder {
         let footer = self.add_meta_blocks()?;
         self.buffer.extend_from_slice(&footer.encode(self.identity, self.offset()));
         self.write()?;
-        self.file.sync().map_err(|e| self.io("sync a table", e))?;
+        let name = Name::numbered(FileKind::Table, self.meta.number);
+        self.file.sync().map_err(|e| Error::sync_failed("a table", e).with("file", name))?;
         self.meta.size = self.written;
         Ok(self.meta)
     }

@@ -52,7 +52,7 @@ impl TableStore {
 
     /// Makes the names of all created tables durable.
     pub fn sync_dir(&self) -> Result<()> {
-        self.storage.sync_dir().map_err(|e| Error::io("sync the directory of tables", e))
+        self.storage.sync_dir().map_err(|e| Error::sync_failed("the directory of tables", e))
     }
 
     fn open_file(&self, number: FileNumber, mode: Mode) -> Result<Arc<dyn File>> {

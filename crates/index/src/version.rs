@@ -56,6 +56,14 @@ impl Version {
         &self.runs
     }
 
+    /// The position above all runs of `epoch`, below all of later epochs: where a flush of a new
+    /// epoch goes, or the write-back of a collection that fixed its inputs at `epoch`. Orders may
+    /// repeat once a run has left, so ask when the run is installed.
+    pub fn next_position(&self, epoch: u64) -> RunPosition {
+        let same = self.runs.iter().map(|run| run.position).find(|p| p.epoch == epoch);
+        RunPosition { epoch, order: same.map_or(0, |position| position.order + 1) }
+    }
+
     /// Level `level`, 1 through [`LEVEL_MAX`].
     pub fn level(&self, level: u8) -> &TableSet {
         &self.levels[usize::from(level) - 1]
@@ -90,6 +98,18 @@ impl Version {
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
         self.get_up_to(u64::MAX, key, hash, snapshot)
+    }
+
+    /// Whether some table may hold `key`, as the filters say it.
+    pub fn may_contain(&self, key: &[u8], hash: u64) -> Result<bool> {
+        for place in self.places(u64::MAX) {
+            if let Some(handle) = place.find(key)
+                && handle.table()?.may_contain(hash)
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// As [`Version::get`], without runs of later epochs than `epoch`.
@@ -134,8 +154,8 @@ impl Version {
         Ok(all)
     }
 
-    /// Iterators over the tables that may hold keys from `lower` (inclusive) to `upper` (exclusive),
-    /// youngest place first. They may yield keys outside the bounds.
+    /// Iterators over the tables that may hold keys from `lower` (inclusive) to `upper`
+    /// (exclusive), youngest place first. They may yield keys outside the bounds.
     pub fn iters(
         &self,
         lower: Option<&[u8]>,

@@ -1,9 +1,9 @@
 //! The disk: the only crate of CleaveDB that knows files exist.
 //!
-//! [`api`] is the trait that everything above goes through; [`Disk`] is the real one, [`Sim`] records
-//! every operation and enumerates the states a crash may leave, [`Faulty`] fails chosen calls, and
-//! [`Placed`] spreads kinds of files over several directories. On top of the trait stand the log and
-//! the segments. Modules are listed bottom first; a module uses only those above it.
+//! [`api`] is the trait that everything above goes through; [`Disk`] is the real one, [`Sim`]
+//! records every operation and enumerates the states a crash may leave, [`Faulty`] fails chosen
+//! calls, and [`Placed`] spreads kinds of files over several directories. On top of the trait stand
+//! the log and the segments. Modules are listed bottom first; a module uses only those above it.
 
 pub mod name;
 pub mod window;

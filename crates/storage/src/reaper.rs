@@ -1,8 +1,8 @@
 //! Files that nobody can reach any more, waiting to be removed.
 //!
 //! A table or a segment that an edit dropped may still be read through an older picture. Its last
-//! reader lets go of it anywhere, also deep in a `get`; that thread only queues the name here, and a
-//! background job removes the file.
+//! reader lets go of it anywhere, also deep in a `get`; that thread only queues the name here, and
+//! a background job removes the file.
 
 use parking_lot::Mutex;
 

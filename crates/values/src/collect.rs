@@ -1,11 +1,11 @@
 //! Collection: read victims, find what lives, move it, and say how the index must change.
 //!
 //! One algorithm (design, section 2). The caller fixed a read point and the live snapshots before;
-//! everything here is asked and decided as of then. A record lives if the index at the read point, or
-//! at a live snapshot, yields its key and sequence number *and this very pointer*. For every key of
-//! which a record lives, the run of new pointers repeats all versions that anybody can see and that
-//! lie in tables, so that the run alone answers for its keys. A relocation keeps key, sequence number
-//! and payload checksum: it changes where a record lies, never what it is.
+//! everything here is asked and decided as of then. A record lives if the index at the read point,
+//! or at a live snapshot, yields its key and sequence number *and this very pointer*. For every key
+//! of which a record lives, the run of new pointers repeats all versions that anybody can see and
+//! that lie in tables, so that the run alone answers for its keys. A relocation keeps key, sequence
+//! number and payload checksum: it changes where a record lies, never what it is.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ pub struct Visible {
 
 /// What collection asks of the index.
 pub trait Liveness {
-    /// Every visible version of `tree_key` as of the read point, newest first. Keys are asked for in
-    /// ascending order.
+    /// Every visible version of `tree_key` as of the read point, newest first. Keys are asked for
+    /// in ascending order.
     fn visible(&self, tree_key: &[u8], out: &mut Vec<Visible>) -> Result<()>;
 }
 
@@ -100,7 +100,8 @@ struct Found {
     pointer: ValuePointer,
 }
 
-/// Collects `victims`; new segments are cut at `segment_len` bytes. `cancelled` is asked now and then.
+/// Collects `victims`; new segments are cut at `segment_len` bytes. `cancelled` is asked now and
+/// then.
 pub fn collect(
     victims: &[Victim],
     index: &dyn Liveness,

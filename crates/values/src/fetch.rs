@@ -5,6 +5,7 @@
 //! device side by side, because an SSD serves many random reads at a time and a thread only one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
@@ -27,30 +28,35 @@ pub struct Want {
 /// One batch of reads under way.
 struct Batch {
     jobs: Vec<(Arc<Segment>, Want)>,
+    /// Next job that nobody has taken.
+    next: AtomicUsize,
     progress: Mutex<Progress>,
     done: Condvar,
 }
 
 struct Progress {
-    next: usize,
     unfinished: usize,
     results: Vec<Option<Result<Bytes>>>,
 }
 
 impl Batch {
+    fn new(jobs: Vec<(Arc<Segment>, Want)>) -> Self {
+        let results = jobs.iter().map(|_| None).collect();
+        let progress = Mutex::new(Progress { unfinished: jobs.len(), results });
+        Self { jobs, next: AtomicUsize::new(0), progress, done: Condvar::new() }
+    }
+
+    /// Whether a job is left to be taken.
+    fn is_open(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.jobs.len()
+    }
+
     /// Reads jobs until none is left.
     fn work(&self) {
-        loop {
-            let job = {
-                let mut progress = self.progress.lock();
-                let job = progress.next;
-                if job == self.jobs.len() {
-                    return;
-                }
-                progress.next += 1;
-                job
-            };
-            let (segment, want) = &self.jobs[job];
+        while let Some((job, (segment, want))) = {
+            let job = self.next.fetch_add(1, Ordering::Relaxed);
+            self.jobs.get(job).map(|what| (job, what))
+        } {
             let result = read(segment, want);
             let mut progress = self.progress.lock();
             progress.results[job] = Some(result);
@@ -59,6 +65,15 @@ impl Batch {
                 self.done.notify_all();
             }
         }
+    }
+
+    /// Waits until the jobs that others took are done as well.
+    fn wait(&self) -> Vec<Option<Result<Bytes>>> {
+        let mut progress = self.progress.lock();
+        while progress.unfinished > 0 {
+            self.done.wait(&mut progress);
+        }
+        std::mem::take(&mut progress.results)
     }
 }
 
@@ -118,28 +133,18 @@ impl FetchPool {
                 .map(|want| segments.find(want.pointer).and_then(|segment| read(segment, want)))
                 .collect();
         }
-        let jobs: Result<Vec<_>> = wants
-            .into_iter()
-            .map(|want| Ok((segments.find(want.pointer)?.clone(), want)))
-            .collect();
-        let jobs = match jobs {
-            Ok(jobs) => jobs,
-            Err(error) => return vec![Err(error)],
-        };
-        let count = jobs.len();
-        let results = (0..count).map(|_| None).collect();
-        let progress = Progress { next: 0, unfinished: count, results };
-        let batch = Arc::new(Batch { jobs, progress: Mutex::new(progress), done: Condvar::new() });
+        // The warm pass has found every segment; a pointer to none never gets here.
+        let job = |want: Want| Some((segments.get(want.pointer.file)?.clone(), want));
+        let batch = Arc::new(Batch::new(wants.into_iter().filter_map(job).collect()));
         self.start_threads();
         self.shared.queue.lock().batches.push(batch.clone());
-        self.shared.wake.notify_all();
-        batch.work();
-        let mut progress = batch.progress.lock();
-        while progress.unfinished > 0 {
-            batch.done.wait(&mut progress);
+        // A thread for each read but one, which is the caller's.
+        for _ in 1..batch.jobs.len().min(self.size + 1) {
+            self.shared.wake.notify_one();
         }
+        batch.work();
         self.shared.queue.lock().batches.retain(|other| !Arc::ptr_eq(other, &batch));
-        progress.results.drain(..).flatten().collect()
+        batch.wait().into_iter().flatten().collect()
     }
 
     fn start_threads(&self) {
@@ -169,8 +174,7 @@ impl Drop for FetchPool {
 fn serve(shared: &Shared) {
     let mut queue = shared.queue.lock();
     while !queue.closed {
-        let open = |batch: &&Arc<Batch>| batch.progress.lock().next < batch.jobs.len();
-        match queue.batches.iter().find(open).cloned() {
+        match queue.batches.iter().find(|batch| batch.is_open()).cloned() {
             Some(batch) => {
                 drop(queue);
                 batch.work();

@@ -1,9 +1,9 @@
 //! What every log file and segment holds and how much of it lives: exact, and part of the manifest.
 //!
-//! *Live* bytes of a file are the lengths of the records that some index entry in a table owns. They
-//! grow when a flush or a collection publishes pointers and shrink when a compaction drops them, in
-//! the same manifest edit that publishes or drops, so the figure is exact after any crash (invariant
-//! 11). Garbage that no compaction has met yet still counts as live.
+//! *Live* bytes of a file are the lengths of the records that some index entry in a table owns.
+//! They grow when a flush or a collection publishes pointers and shrink when a compaction drops
+//! them, in the same manifest edit that publishes or drops, so the figure is exact after any crash
+//! (invariant 11). Garbage that no compaction has met yet still counts as live.
 
 use std::collections::BTreeMap;
 

@@ -7,6 +7,7 @@
 
 pub mod ledger;
 pub mod victim;
+pub mod hidden;
 pub mod set;
 pub mod fetch;
 pub mod collect;

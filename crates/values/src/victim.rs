@@ -5,19 +5,28 @@ use cleavedb_storage::FileKind;
 
 use crate::ledger::Ledger;
 
-/// When collection begins.
+/// How much space values may take.
 #[derive(Clone, Copy, Debug)]
 pub struct SpaceGoal {
     /// Bytes of files per live byte that are tolerated.
     pub amplification: f64,
-    /// Bytes that are always tolerated: the log that cannot be collected yet, and small stores.
+    /// Dead bytes that are always tolerated.
     pub floor: u64,
 }
+
+/// Part of the tolerated garbage that may gather before collection begins, in percent: it must win
+/// the race against writers before they have to be slowed down.
+const BEGIN_PERCENT: u64 = 85;
 
 impl SpaceGoal {
     /// Bytes of files that are tolerated for this many live bytes.
     pub fn allowed(&self, live: u64) -> u64 {
         ((live as f64 * self.amplification) as u64).max(live + self.floor)
+    }
+
+    /// Bytes of files above which collection begins.
+    pub fn begin(&self, live: u64) -> u64 {
+        live + (self.allowed(live) - live) / 100 * BEGIN_PERCENT
     }
 }
 
@@ -67,7 +76,7 @@ mod tests {
     #[test]
     fn the_goal_has_a_floor() {
         let goal = SpaceGoal { amplification: 1.3, floor: 100 };
-        assert_eq!(goal.allowed(10), 110);
+        assert_eq!((goal.allowed(10), goal.begin(10)), (110, 95));
         assert_eq!(goal.allowed(1_000), 1_300);
     }
 }

@@ -13,7 +13,8 @@ pub fn sync_file_system(path: &Path) -> Result<()> {
         .map_err(|errno| BenchError::io("sync the file system of", path)(errno.into()))
 }
 
-/// Drops clean pages, entries and inodes of the whole machine; needs root. Returns whether it could.
+/// Drops clean pages, entries and inodes of the whole machine; returns whether it could: only root
+/// can.
 pub fn drop_caches() -> bool {
     fs::write("/proc/sys/vm/drop_caches", "3").is_ok()
 }

@@ -2,15 +2,23 @@
 //!
 //! Data larger than memory is what a storage engine is for; without a limit a benchmark of a few
 //! gibibytes measures the page cache. The process moves into a child of its own group and back when
-//! the limit is dropped. A killed process cannot clean up, so leftovers of earlier ones are removed
-//! first; an empty group costs nothing.
+//! the limit is dropped. A killed process cannot clean up, so a shell waits for its end, however it
+//! comes, and removes the group.
 
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process;
+use std::process::{self, Child, Command, Stdio};
 
-const NAME: &str = "cleavedb-bench-";
+/// Removes the group `$0` once standard input ends; the kernel refuses while a process is leaving.
+const SWEEP: &str = "\
+    read end
+    for try in 1 2 3 4 5; do
+        rmdir \"$0\" 2>/dev/null
+        [ -d \"$0\" ] || exit 0
+        sleep 1
+    done";
 
 /// A limit in force; dropped, it is lifted.
 #[derive(Debug)]
@@ -18,6 +26,8 @@ pub struct MemoryLimit {
     group: PathBuf,
     parent: PathBuf,
     bytes: u64,
+    /// Waits for this process to end; without a shell the group would stay behind a kill.
+    sweeper: Option<Child>,
 }
 
 impl MemoryLimit {
@@ -26,8 +36,8 @@ impl MemoryLimit {
     pub fn set(bytes: u64) -> Result<Self, String> {
         Self::try_set(bytes).map_err(|cause| {
             format!(
-                "MEMORY IS NOT LIMITED ({cause}): data may fit the page cache and cold reads may be \
-                 warm. Needs root and the memory controller of cgroup v1; elsewhere run under \
+                "MEMORY IS NOT LIMITED ({cause}): data may fit the page cache, and cold reads may \
+                 be warm. Needs root and the memory controller of cgroup v1; elsewhere run under \
                  `systemd-run --scope -p MemoryMax={bytes}`."
             )
         })
@@ -41,11 +51,11 @@ impl MemoryLimit {
         let root = mount_point(&mounts)
             .ok_or_else(|| io::Error::other("the memory controller is not mounted"))?;
         let parent = Path::new(root).join(own.trim_start_matches('/'));
-        remove_leftovers(&parent)?;
-        let group = parent.join(format!("{NAME}{}", process::id()));
+        let group = parent.join(format!("cleavedb-bench-{}", process::id()));
         fs::create_dir(&group)?;
         // From here on the drop of `limit` removes the group again, whatever fails.
-        let limit = Self { group, parent, bytes };
+        let sweeper = sweeper(&group).ok();
+        let limit = Self { group, parent, bytes, sweeper };
         fs::write(limit.group.join("memory.limit_in_bytes"), bytes.to_string())?;
         fs::write(limit.group.join("cgroup.procs"), process::id().to_string())?;
         Ok(limit)
@@ -70,21 +80,28 @@ impl MemoryLimit {
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
-        // A failure leaves an empty group behind, which the next run removes.
+        // What fails here, the sweeper tries again.
         let _ = fs::write(self.parent.join("cgroup.procs"), process::id().to_string());
         let _ = fs::write(self.group.join("memory.force_empty"), "0");
         let _ = fs::remove_dir(&self.group);
+        if let Some(mut sweeper) = self.sweeper.take() {
+            // Waiting closes its standard input, so that it ends.
+            let _ = sweeper.wait();
+        }
     }
 }
 
-/// Removes groups that killed runs left; the kernel refuses while one still has a process.
-fn remove_leftovers(parent: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(parent)?.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(NAME) {
-            let _ = fs::remove_dir(entry.path());
-        }
-    }
-    Ok(())
+/// Starts the shell that removes `group` when this process has ended. It has a process group of its
+/// own: an interrupt from the keyboard must not end both.
+fn sweeper(group: &Path) -> io::Result<Child> {
+    Command::new("sh")
+        .args(["-c", SWEEP])
+        .arg(group)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
 }
 
 /// Path of the process's memory group below the mount point: lines are `id:controllers:path`.

@@ -1,4 +1,5 @@
-//! What this process used: processor time, memory, bytes through system calls.
+//! What this process used: processor time, memory, bytes through system calls; and the processor
+//! time of everybody, to tell a quiet machine from a busy one.
 
 use std::fs;
 use std::time::Duration;
@@ -35,6 +36,11 @@ impl Cpu {
     pub fn total(self) -> Duration {
         self.user + self.system
     }
+}
+
+/// Processor time that the whole machine has used, from `/proc/stat`: all that is not idle.
+pub fn machine_cpu() -> Option<Duration> {
+    parse_stat(&fs::read_to_string("/proc/stat").ok()?)
 }
 
 /// Bytes of this process, from `/proc/self/io`.
@@ -89,13 +95,26 @@ fn parse_io(text: &str) -> Option<ProcessBytes> {
     })
 }
 
+/// The line `cpu` counts hundredths of a second: user, nice, system, idle, waiting for I/O,
+/// interrupts, soft interrupts, stolen by other virtual machines.
+fn parse_stat(text: &str) -> Option<Duration> {
+    const IDLE: [usize; 2] = [3, 4];
+    const COUNTED: usize = 8;
+    let fields = field(text, "cpu ")?.split_ascii_whitespace().take(COUNTED).enumerate();
+    let busy = fields.filter(|(at, _)| !IDLE.contains(at));
+    let hundredths = busy.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum::<Option<u64>>()?;
+    Some(Duration::from_millis(hundredths * 10))
+}
+
 fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(name))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Cpu, ProcessBytes, parse_io, peak_memory};
+    use std::time::Duration;
+
+    use super::{Cpu, ProcessBytes, parse_io, parse_stat, peak_memory};
 
     #[test]
     fn io_is_read_by_name() {
@@ -104,6 +123,13 @@ mod tests {
         let bytes = ProcessBytes { read_calls: 1, write_calls: 2, fetched: 5, sent: 6 };
         assert_eq!(parse_io(text), Some(bytes));
         assert_eq!(parse_io("rchar: 1\n"), None);
+    }
+
+    #[test]
+    fn idle_time_is_not_counted() {
+        let text = "cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9 9 9 9 9 9 9 9 9 9\n";
+        assert_eq!(parse_stat(text), Some(Duration::from_millis(630)));
+        assert_eq!(parse_stat("intr 5\n"), None);
     }
 
     #[test]

@@ -1,23 +1,23 @@
 //! Collection: the oldest value files give back the space of what died in them.
 //!
-//! Prepare fixes, under the locks that publish and that create snapshots, the picture, the read point
-//! S, the live snapshots and the epoch e of the youngest flush, and from then on keeps runs of later
-//! epochs in level 0. Run reads and moves (see [`cleavedb_values::collect`]). Finish syncs the log
-//! through S, so that what killed the others is durable (invariant 7), and swaps everything by one
-//! edit: the run of new pointers enters level 0 at e, above all that was read and below all later
-//! flushes, however long it took to write.
+//! Prepare fixes, under the locks that publish and that create snapshots, the picture, the read
+//! point S, the live snapshots and the epoch e of the youngest flush, and from then on keeps runs
+//! of later epochs in level 0. Run reads and moves (see [`cleavedb_values::collect`]). Finish syncs
+//! the log through S, so that what killed the others is durable (invariant 7), and swaps everything
+//! by one edit: the run of new pointers enters level 0 at e, above all that was read and below all
+//! later flushes, however long it took to write.
 
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
-use cleavedb_index::{Entry, MemHit, Retention, RunPosition};
+use cleavedb_index::{Entry, MemHit, Retention};
 use cleavedb_storage::{Access, File, FileKind, Name};
 use cleavedb_values::collect::{
     Collected, Liveness, RunEntry, SegmentFactory, Victim, Visible, collect,
 };
 use cleavedb_values::victim::{SpaceGoal, oldest_first};
-use cleavedb_values::{FileFacts, LedgerEdit};
+use cleavedb_values::{FileFacts, LedgerEdit, hidden};
 use parking_lot::Mutex;
 
 use super::flush::RunWriter;
@@ -31,7 +31,8 @@ struct Fixed {
     victim: (FileNumber, FileFacts),
     snapshots: Vec<SeqNo>,
     read_point: SeqNo,
-    position: RunPosition,
+    /// Epoch of the youngest flush that the picture holds.
+    epoch: u64,
 }
 
 /// The index as of the read point.
@@ -85,11 +86,23 @@ impl Engine {
         }
     }
 
+    /// Bytes of value files, the log in use included.
+    pub(crate) fn value_bytes(&self, live: &LiveFiles) -> u64 {
+        let open_log = self.commit.log.ring().filled() - self.log_in_use_from(live);
+        live.ledger.sealed() + open_log
+    }
+
+    /// Log position from which on the ledger does not know the log yet.
+    fn log_in_use_from(&self, live: &LiveFiles) -> u64 {
+        let first = self.jobs.log_files.lock().first().map(|(_, file)| file.base);
+        first.or(live.head.map(|head| head.base)).unwrap_or_default()
+    }
+
     /// The file to collect, if one should be: space is beyond the goal, or somebody asked for all
     /// files up to a number.
     fn choose_victim(&self, live: &LiveFiles, forced: Option<FileNumber>) -> Option<FileNumber> {
         let victim = oldest_first(&live.ledger, live.head_file())?;
-        let over = live.ledger.sealed() > self.space_goal().allowed(live.ledger.live());
+        let over = live.ledger.sealed() > self.space_goal().begin(live.estimated_live());
         (over || forced.is_some_and(|upto| victim <= upto)).then_some(victim)
     }
 
@@ -118,12 +131,11 @@ impl Engine {
         let Some(facts) = live.ledger.get(victim).cloned() else { return Ok(None) };
         let (snapshots, read_point) = self.snapshots.fix(|| self.commit.visible());
         jobs.constraints.hold_above = Some(live.epoch);
-        jobs.write_backs += 1;
-        let position = RunPosition { epoch: live.epoch, order: jobs.write_backs };
+        let epoch = live.epoch;
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
         let state = self.state.load_full();
-        Ok(Some(Fixed { state, victim: (victim, facts), snapshots, read_point, position }))
+        Ok(Some(Fixed { state, victim: (victim, facts), snapshots, read_point, epoch }))
     }
 
     fn collect_one(&self, fixed: &Fixed) -> Result<()> {
@@ -171,7 +183,7 @@ impl Engine {
     ) -> Result<()> {
         let (victim, facts) = &fixed.victim;
         let mut edit = Edit::default();
-        edit.index.add_run(fixed.position, writer.tables.iter().cloned());
+        let survived = collected.segments.iter().map(|new| new.live).sum();
         let mut opened = Vec::new();
         for new in &collected.segments {
             let number = new.name.number();
@@ -182,6 +194,11 @@ impl Engine {
         }
         edit.ledger.push(LedgerEdit::Remove(*victim));
         let mut manifest = self.manifest.lock();
+        let position = manifest.live().version.next_position(fixed.epoch);
+        edit.index.add_run(position, writer.tables.iter().cloned());
+        let live = manifest.live();
+        let all = live.ledger.live();
+        edit.hidden = Some(hidden::after_collection(live.hidden, facts.live, survived, all));
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         self.swap_state(|state| ReadState {

@@ -8,10 +8,10 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{FileNumber, Result, ValuePointer};
 use cleavedb_index::compaction::job::{CompactionJob, DropSink, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_full};
-use cleavedb_index::compaction::{Compaction, CompactionOptions};
+use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
 use cleavedb_storage::{Access, File, FileKind};
-use cleavedb_values::LedgerEdit;
+use cleavedb_values::{LedgerEdit, hidden};
 
 use crate::engine::Engine;
 use crate::manifest::Edit;
@@ -65,7 +65,7 @@ impl Engine {
 
     fn compact_picked(
         &self,
-        choose: impl FnOnce(&Version, &cleavedb_index::compaction::Constraints) -> Option<Compaction>,
+        choose: impl FnOnce(&Version, &Constraints) -> Option<Compaction>,
     ) -> Result<bool> {
         let (mut job, compaction) = {
             let mut jobs = self.jobs.lock();
@@ -124,8 +124,10 @@ impl Engine {
             .filter(|(number, _)| known(number))
             .map(|(number, bytes)| LedgerEdit::Died(*number, *bytes))
             .collect();
-        let edit = Edit { index, ledger, ..Edit::default() };
         let before = manifest.live().version.clone();
+        let died = died.values().sum();
+        let hidden = Some(hidden::after_compaction(manifest.live().hidden, died));
+        let edit = Edit { index, ledger, hidden, ..Edit::default() };
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         self.swap_state(|state| ReadState {

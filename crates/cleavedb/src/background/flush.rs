@@ -1,19 +1,21 @@
 //! Flush: the oldest full MemTable becomes a run of level 0.
 //!
-//! Order (invariant 3): the log through the MemTable's end is synced, because the run will point into
-//! it and because replay will never read it again; then the tables; then the directory; then one edit
-//! publishes run, live bytes and replay head.
+//! Order (invariant 3): the log through the MemTable's end is synced, because the run will point
+//! into it and because replay will never read it again; then the tables; then the directory; then
+//! one edit publishes run, live bytes and replay head.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, FileKind};
-use cleavedb_values::{LedgerEdit, victim};
+use cleavedb_values::{LedgerEdit, hidden, victim};
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
+use crate::options::Separation;
 use crate::state::{MemSlot, ReadState, Sealed};
 
 use super::JobKind;
@@ -80,6 +82,15 @@ impl<'a> RunWriter<'a> {
     }
 }
 
+/// What a flush publishes.
+#[derive(Default)]
+struct Born {
+    /// Bytes of records that the run points to, by file.
+    bytes: BTreeMap<FileNumber, u64>,
+    /// Keys that tables seem to hold already.
+    overwritten: u64,
+}
+
 impl Engine {
     /// Flushes the oldest full MemTable, if there is one and nobody else does.
     pub(super) fn run_flush(&self) -> Result<bool> {
@@ -122,27 +133,32 @@ impl Engine {
         self.install_flush(slot, sealed, &writer, born)
     }
 
-    /// Writes what somebody can still see; returns the bytes of records pointed to, by file.
+    /// Writes what somebody can still see.
     fn write_run(
         &self,
         slot: &MemSlot,
         snapshots: &[SeqNo],
         writer: &mut RunWriter<'_>,
-    ) -> Result<BTreeMap<FileNumber, u64>> {
-        let mut born = BTreeMap::new();
+    ) -> Result<Born> {
+        let mut born = Born::default();
+        let version = self.state.load().version.clone();
+        let separates = self.options.separation != Separation::Never;
         let mut retention = Retention::new(snapshots);
         let mut last_key: Option<&[u8]> = None;
         slot.table.for_each_sorted(|entry| {
             if last_key != Some(entry.key) {
                 retention.begin_key();
                 last_key = Some(entry.key);
+                if separates && version.may_contain(entry.key, hash64(entry.key, 0))? {
+                    born.overwritten += 1;
+                }
             }
             if !retention.keep(entry.seq) {
                 return Ok(());
             }
             if entry.kind == EntryKind::Pointer {
                 let pointer = ValuePointer::decode(entry.value)?;
-                *born.entry(pointer.file).or_default() += u64::from(pointer.len);
+                *born.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
             }
             writer.add(entry)
         })?;
@@ -154,13 +170,19 @@ impl Engine {
         slot: &Arc<MemSlot>,
         sealed: Sealed,
         writer: &RunWriter<'_>,
-        born: BTreeMap<FileNumber, u64>,
+        born: Born,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
-        let epoch = manifest.live().epoch + 1;
-        let mut edit = Edit { epoch: Some(epoch), ..Edit::default() };
+        let live = manifest.live();
+        let epoch = live.epoch + 1;
+        let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
+            (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
+        });
+        let hidden = hidden::after_flush(live.hidden, born.overwritten, owned, entries);
+        let mut edit = Edit { epoch: Some(epoch), hidden: Some(hidden), ..Edit::default() };
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
-        edit.ledger = born.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
+        edit.ledger =
+            born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
@@ -227,7 +249,8 @@ impl Engine {
         });
     }
 
-    /// A background write that failed: want of space is tried again later, anything else ends writing.
+    /// A background write that failed: want of space is tried again later, anything else ends
+    /// writing.
     pub(super) fn failed_write(&self, error: cleavedb_base::Error) -> cleavedb_base::Error {
         use cleavedb_base::ErrorKind::{Closed, Corruption, NoSpace};
         match error.kind() {

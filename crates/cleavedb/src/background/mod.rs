@@ -1,13 +1,13 @@
 //! Background jobs: who may run next, and the threads that run them.
 //!
-//! Each kind of job is prepare (locked, decides from a picture), run (unlocked, writes new files) and
-//! finish (locked, one manifest edit). What may run next is decided in one place, [`Engine::run_one`];
-//! threads call it in production, `Db::step` and waiting writers call it when there are no threads, so
-//! a test can replay any schedule.
+//! Each kind of job is prepare (locked, decides from a picture), run (unlocked, writes new files)
+//! and finish (locked, one manifest edit). What may run next is decided in one place,
+//! [`Engine::run_one`]; threads call it in production, `Db::step` and waiting writers call it when
+//! there are no threads, so a test can replay any schedule.
 
-mod collection;
 mod compaction;
 mod flush;
+mod collection;
 mod threads;
 
 use std::sync::Arc;
@@ -58,8 +58,6 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     constraints: Constraints,
     compactions: usize,
-    /// Serial number of the last write-back run, so that a younger one of the same epoch lies above.
-    write_backs: u32,
     /// Collect although the space goal is met: how many files are still to go.
     forced: Option<FileNumber>,
     /// Counts finished jobs; whoever waits for progress watches it.
@@ -151,14 +149,15 @@ impl Engine {
     }
 
     fn run_spare(&self) -> Result<bool> {
-        {
-            let mut state = self.jobs.lock();
-            if state.sparing || self.spare_log.lock().is_some() {
-                return Ok(false);
-            }
-            state.sparing = true;
+        // A lock that is taken means that a file is being created, here or by a writer that ran
+        // out.
+        let Some(mut ahead) = self.spare_log.try_lock() else { return Ok(false) };
+        if ahead.is_some() {
+            return Ok(false);
         }
-        let created = self.create_spare().map(|spare| *self.spare_log.lock() = Some(spare));
+        self.jobs.lock().sparing = true;
+        let created = self.create_spare().map(|spare| *ahead = Some(spare));
+        drop(ahead);
         self.jobs.finish(&created, |state| state.sparing = false);
         created.map(|()| true)
     }
@@ -192,8 +191,9 @@ impl Engine {
         let mut state = self.jobs.lock();
         while !done() {
             self.check_open()?;
-            if let Some(error) = state.last_error.clone().filter(|e| e.kind() == ErrorKind::NoSpace)
-            {
+            // What will not get better by waiting is the writer's to know.
+            let hopeless = |e: &Error| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
+            if let Some(error) = state.last_error.clone().filter(hopeless) {
                 return Err(error);
             }
             self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
@@ -230,17 +230,15 @@ impl Engine {
         let (level0, value_bytes, live) = {
             let manifest = self.manifest.lock();
             let live = manifest.live();
-            (live.version.level_bytes(0), live.ledger.sealed(), live.ledger.live())
+            // The log in use cannot be collected, and has a bound of its own: what the MemTables
+            // may cover.
+            (live.version.level_bytes(0), live.ledger.sealed(), live.estimated_live())
         };
         let target = self.options.level0_bytes;
         let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);
         let allowed = self.space_goal().allowed(live);
-        let space = Pressure::of(
-            StallCause::Space,
-            value_bytes,
-            allowed + allowed / 10,
-            allowed + allowed / 2,
-        );
+        let (start, stop) = (allowed - allowed / 32, allowed + allowed / 8);
+        let space = Pressure::of(StallCause::Space, value_bytes, start, stop);
         self.throttle.set(compaction.max(space));
     }
 }

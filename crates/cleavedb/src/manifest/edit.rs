@@ -1,5 +1,5 @@
-//! One step of the set of live files: everything that a flush, a compaction or a collection changes,
-//! atomically (invariant 4).
+//! One step of the set of live files: everything that a flush, a compaction or a collection
+//! changes, atomically (invariant 4).
 
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
@@ -29,6 +29,8 @@ pub(crate) struct Edit {
     pub(crate) seq_limit: Option<SeqNo>,
     /// Epoch of the youngest flush.
     pub(crate) epoch: Option<u64>,
+    /// Estimated bytes of hidden garbage.
+    pub(crate) hidden: Option<u64>,
 }
 
 const INDEX: u8 = 1;
@@ -37,6 +39,7 @@ const HEAD: u8 = 3;
 const NEXT_FILE: u8 = 4;
 const SEQ_LIMIT: u8 = 5;
 const EPOCH: u8 = 6;
+const HIDDEN: u8 = 7;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
@@ -56,9 +59,12 @@ impl Edit {
                 put_varint(&mut out, field);
             }
         }
-        for (tag, field) in
-            [(NEXT_FILE, self.next_file), (SEQ_LIMIT, self.seq_limit), (EPOCH, self.epoch)]
-        {
+        for (tag, field) in [
+            (NEXT_FILE, self.next_file),
+            (SEQ_LIMIT, self.seq_limit),
+            (EPOCH, self.epoch),
+            (HIDDEN, self.hidden),
+        ] {
             if let Some(field) = field {
                 out.push(tag);
                 put_varint(&mut out, field);
@@ -85,6 +91,7 @@ impl Edit {
                 NEXT_FILE => edit.next_file = Some(cursor.varint()?),
                 SEQ_LIMIT => edit.seq_limit = Some(cursor.varint()?),
                 EPOCH => edit.epoch = Some(cursor.varint()?),
+                HIDDEN => edit.hidden = Some(cursor.varint()?),
                 tag => {
                     let what = format!("a manifest edit has unknown field {tag}");
                     return Err(Error::corruption(what));

@@ -2,8 +2,8 @@
 //!
 //! Every edit is written twice, in one write, and synced before anybody acts on it. The second copy
 //! is what tells rot from a torn write: a crash leaves the first copy, or nothing, behind the last
-//! synced edit; a copy that is damaged while something valid follows was damaged later. Each open, and
-//! a manifest that has grown long, begin a new file with the whole state in one edit.
+//! synced edit; a copy that is damaged while something valid follows was damaged later. Each open,
+//! and a manifest that has grown long, begin a new file with the whole state in one edit.
 
 mod current;
 mod edit;
@@ -37,6 +37,8 @@ pub(crate) struct LiveFiles {
     pub(crate) next_file: u64,
     pub(crate) seq_limit: SeqNo,
     pub(crate) epoch: u64,
+    /// Estimated bytes that the ledger counts as live although they are dead.
+    pub(crate) hidden: u64,
 }
 
 impl LiveFiles {
@@ -49,6 +51,7 @@ impl LiveFiles {
             next_file: 1,
             seq_limit: 1,
             epoch: 0,
+            hidden: 0,
         }
     }
 
@@ -62,6 +65,9 @@ impl LiveFiles {
         self.next_file = edit.next_file.unwrap_or(self.next_file);
         self.seq_limit = edit.seq_limit.unwrap_or(self.seq_limit);
         self.epoch = edit.epoch.unwrap_or(self.epoch);
+        // What lies in the deepest level hides nothing: each table above hides as much as it owns.
+        let above = owned_above_deepest(&self.version);
+        self.hidden = edit.hidden.unwrap_or(self.hidden).min(above);
         Ok(())
     }
 
@@ -73,13 +79,26 @@ impl LiveFiles {
             next_file: Some(self.next_file),
             seq_limit: Some(self.seq_limit),
             epoch: Some(self.epoch),
+            hidden: Some(self.hidden),
         }
+    }
+
+    /// Estimated bytes of records that somebody can still see.
+    pub(crate) fn estimated_live(&self) -> u64 {
+        self.ledger.live().saturating_sub(self.hidden)
     }
 
     /// First log file that replay would need.
     pub(crate) fn head_file(&self) -> FileNumber {
         self.head.map_or(FileNumber(0), |head| head.file)
     }
+}
+
+/// Bytes of records that tables above the deepest level own.
+fn owned_above_deepest(version: &Version) -> u64 {
+    let deepest = version.tables().map(|(level, _)| level).max().unwrap_or_default();
+    let above = version.tables().filter(|(level, _)| *level < deepest || deepest == 0);
+    above.map(|(_, table)| table.meta().pointer_bytes).sum()
 }
 
 /// The manifest, open for edits.
@@ -168,8 +187,8 @@ impl Manifest {
         self.written
     }
 
-    /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold it:
-    /// the caller poisons the database.
+    /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold
+    /// it: the caller poisons the database.
     pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
         // Applied to a copy first: an edit that contradicts the state must not reach the disk.
         let mut live = self.live.clone();
@@ -232,11 +251,11 @@ fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Vec<Edit>> {
     while let Some(edit) = read_copies(bytes, identity, &mut offset)? {
         edits.push(edit);
     }
-    // Every edit is synced before the next is written: something valid behind the end means that
-    // the end is damage and not a torn write.
+    // Every edit is synced before the next is written: a whole record behind the end means that the
+    // end is damage and not a torn write. (A header alone may be the second copy's, torn as well.)
     let rest = offset + 1..bytes.len().saturating_sub(HEADER_LEN);
     for later in rest {
-        if Header::decode(&bytes[later..], identity, later as u64).is_some() {
+        if Record::parse(&bytes[later..], identity, later as u64).is_ok() {
             let what = "an edit of the manifest is damaged; restore the database from a backup";
             return Err(Error::corruption(what).with("offset", offset));
         }

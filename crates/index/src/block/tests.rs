@@ -1,3 +1,5 @@
+//! Blocks beside lists of entries, and blocks with damaged bytes.
+
 use bytes::Bytes;
 use proptest::prelude::{any, proptest};
 

@@ -1,8 +1,8 @@
 //! CompactionJob: merges the inputs of a compaction into new tables.
 //!
 //! *Prepare* (under the lock that fixes the version and the list of snapshots), *run* (without a
-//! lock), *finish* (gives the edit). What is kept of each key is decided by [`KeyFilter`]; where
-//! tables end and tombstones may go, by [`Output`].
+//! lock), *finish* (gives the edit). What is kept of each key is decided by `KeyFilter`; where
+//! tables end and tombstones may go, by `Output`.
 //!
 //! Invariants: every live snapshot, and who reads without one, sees the same before and after. The
 //! versions of one key never lie in two tables of a level. Outputs and their names are durable when
@@ -30,9 +30,6 @@ mod key_filter;
 
 use key_filter::KeyFilter;
 use output::{Output, Places};
-
-/// Entries between two looks at the cancel flag.
-const CANCEL_INTERVAL: u64 = 1024;
 
 /// Makes the files of output tables.
 pub trait TableFactory {
@@ -149,9 +146,7 @@ impl CompactionJob {
         let mut merged = MergeIter::new(sources.collect());
         merged.seek_first()?;
         while merged.valid() {
-            if self.stats.input_entries.is_multiple_of(CANCEL_INTERVAL)
-                && cancel.load(Ordering::Relaxed)
-            {
+            if cancel.load(Ordering::Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "compaction was cancelled"));
             }
             self.stats.input_entries += 1;

@@ -4,7 +4,8 @@
 //! (or, at the latest, past a number of runs); before that, small adjacent runs merge among
 //! themselves, so that a look-up meets few of them. Each deeper level has a size, ten times that of
 //! the level above; a level that outgrew it hands on the table that costs least: the one with the
-//! fewest overlapping bytes below, per byte of its own.
+//! fewest overlapping bytes below, per byte of its own. When nothing is urgent, tables of mostly
+//! tombstones go down to what they hide.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]):
 //!
@@ -14,10 +15,10 @@
 //! * within level 0 only adjacent runs merge, and the result stands where the youngest stood;
 //! * from a deeper level goes one table with all tables below that have keys in common with it.
 //!
-//! Why outputs meet no strangers (invariant 2): the key range of a component has no gaps, so a table
-//! of level 1 in that range has keys in common with one of its members and is a member itself.
+//! Why outputs meet no strangers (invariant 2): the key range of a component has no gaps; a table
+//! of level 1 in that range has keys in common with one of its members and is a member itself. What
+//! other compactions are about to write there is no table yet: no member reaches into it.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::{Compaction, CompactionInput, CompactionOptions, Constraints, key_range};
@@ -52,7 +53,7 @@ pub fn pick(
         0 => picker.level0_down(),
         _ => picker.level_down(level),
     });
-    urgent.or_else(|| picker.merge_runs())
+    urgent.or_else(|| picker.merge_runs()).or_else(|| picker.tombstones_down())
 }
 
 /// Everything from `lower` (inclusive) to `upper` (exclusive), merged into the deepest level that
@@ -94,10 +95,16 @@ pub fn pick_full(
     let tables = || inputs.iter().flat_map(|input| &input.tables);
     let clean = tables().all(|table| table.meta().tombstones == 0 && table.meta().shadowed == 0);
     let single = inputs.len() == 1 && clean;
-    if tables().any(|table| constraints.is_busy(table)) || single && inputs[0].level == bottom {
+    let blocked = tables().any(|table| constraints.is_busy(table))
+        || (0..=bottom).any(|level| constraints.is_written(level, range.0, range.1));
+    if blocked || single && inputs[0].level == bottom {
         return None;
     }
     Some(Compaction::new(inputs, bottom, None, single))
+}
+
+fn bytes_of(tables: &[Arc<TableHandle>]) -> u64 {
+    tables.iter().map(|table| table.meta().size).sum()
 }
 
 struct Picker<'a> {
@@ -178,6 +185,7 @@ impl Picker<'_> {
                 let below = self.version.level(1).overlapping(smallest, largest);
                 let stays = held
                     || self.constraints.is_busy(table)
+                    || self.constraints.is_written(1, smallest, largest)
                     || below.iter().any(|lower| self.constraints.is_busy(lower))
                     || blocked[..older].iter().any(|b| b.meta().overlaps(smallest, largest));
                 if stays { blocked.push(table) } else { candidates.push(table) }
@@ -229,39 +237,67 @@ impl Picker<'_> {
     /// Whether `table`, which has no keys in common with `level`, should move there as it is. A
     /// table of tombstones with nothing below is rewritten instead: they go.
     fn may_move(&self, table: &TableHandle, level: u8) -> bool {
-        let meta = table.meta();
-        let mut below = (level + 1..=LEVEL_MAX)
-            .map(|deeper| self.version.level(deeper).overlapping(&meta.smallest, &meta.largest));
-        let next: u64 = match below.next() {
-            Some(tables) if !tables.is_empty() => tables.iter().map(|t| t.meta().size).sum(),
-            _ => 0,
-        };
-        let useful_tombstones = next > 0 || below.any(|tables| !tables.is_empty());
-        (meta.tombstones == 0 || useful_tombstones) && next <= self.options.overlap_bytes_max()
+        let mut deeper = (level + 1..=LEVEL_MAX).map(|deeper| self.below(deeper, table));
+        let next = deeper.next().map_or(0, bytes_of);
+        let hides = next > 0 || deeper.any(|tables| !tables.is_empty());
+        (table.meta().tombstones == 0 || hides) && next <= self.options.overlap_bytes_max()
     }
 
     /// Hands the cheapest table of `level` on to the next level.
     fn level_down(&self, level: u8) -> Option<Compaction> {
-        let below = self.version.level(level + 1);
-        let candidates = self.version.level(level).tables().iter().filter_map(|table| {
-            let meta = table.meta();
-            let lower = below.overlapping(&meta.smallest, &meta.largest);
-            let busy = |table: &Arc<TableHandle>| self.constraints.is_busy(table);
-            if busy(table) || lower.iter().any(busy) {
-                return None;
-            }
-            let bytes: u64 = lower.iter().map(|lower| lower.meta().size).sum();
-            Some((bytes as f64 / meta.size as f64, table, lower))
+        let tables = self.version.level(level).tables().iter();
+        let candidates = tables.filter_map(|table| {
+            let lower = self.free_below(level, table)?;
+            Some((bytes_of(lower) as f64 / table.meta().size as f64, table))
         });
-        let cheaper = |a: &(f64, _, _), b: &(f64, _, _)| -> Ordering { a.0.total_cmp(&b.0) };
-        let (_, table, lower) = candidates.min_by(cheaper)?;
-        let upper = CompactionInput { level, position: None, tables: vec![Arc::clone(table)] };
-        if lower.is_empty() {
-            let moves = self.may_move(table, level + 1);
-            return Some(Compaction::new(vec![upper], level + 1, None, moves));
+        let (_, table) = candidates.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        self.table_down(level, table)
+    }
+
+    /// Hands on a table that holds mostly tombstones, towards what they hide: deleted keys give
+    /// their space back although no level is full. Ends where nothing is left below the table, and
+    /// waits while the step would cost far more than a full level's does.
+    fn tombstones_down(&self) -> Option<Compaction> {
+        (1..LEVEL_MAX).find_map(|level| {
+            let hides = |table: &&Arc<TableHandle>| {
+                let meta = table.meta();
+                let cost_max = meta.size.saturating_mul(2 * self.options.level_ratio);
+                meta.tombstones * 2 >= meta.entries
+                    && bytes_of(self.below(level + 1, table)) <= cost_max
+                    && (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
+            };
+            let tables = self.version.level(level).tables().iter();
+            tables.filter(hides).find_map(|table| self.table_down(level, table))
+        })
+    }
+
+    /// Hands `table` of `level` on to the next level, if it may go.
+    fn table_down(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
+        let lower = self.free_below(level, table)?;
+        let tables = vec![Arc::clone(table)];
+        let mut inputs = vec![CompactionInput { level, position: None, tables }];
+        if !lower.is_empty() {
+            let (level, tables) = (level + 1, lower.to_vec());
+            inputs.push(CompactionInput { level, position: None, tables });
         }
-        let lower = CompactionInput { level: level + 1, position: None, tables: lower.to_vec() };
-        Some(Compaction::new(vec![upper, lower], level + 1, None, false))
+        let moves = lower.is_empty() && self.may_move(table, level + 1);
+        Some(Compaction::new(inputs, level + 1, None, moves))
+    }
+
+    /// The tables of `level` that have keys in common with `table`.
+    fn below(&self, level: u8, table: &TableHandle) -> &[Arc<TableHandle>] {
+        self.version.level(level).overlapping(&table.meta().smallest, &table.meta().largest)
+    }
+
+    /// The tables one level below `table` of `level` that it has keys in common with; none if a
+    /// running compaction is in the way.
+    fn free_below(&self, level: u8, table: &TableHandle) -> Option<&[Arc<TableHandle>]> {
+        let (meta, constraints) = (table.meta(), self.constraints);
+        let lower = self.below(level + 1, table);
+        let blocked = constraints.is_busy(table)
+            || lower.iter().any(|lower| constraints.is_busy(lower))
+            || constraints.is_written(level + 1, &meta.smallest, &meta.largest);
+        (!blocked).then_some(lower)
     }
 }
 

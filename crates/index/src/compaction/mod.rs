@@ -8,7 +8,7 @@
 //! 1. An entry never sinks below an older entry of its key: with a table, every table of an older
 //!    place between it and the outputs that has common keys is an input too.
 //! 2. Outputs and untouched tables of the target level have no common keys.
-//! 3. Two compactions of one version without common inputs may run at the same time.
+//! 3. It may run beside those that its [`Constraints`] knew of.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,11 +66,36 @@ impl CompactionOptions {
     }
 }
 
+/// Keys that a running compaction writes into a level.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteRange {
+    /// Level of the outputs.
+    pub level: u8,
+    /// Smallest key that an output may have.
+    pub smallest: Box<[u8]>,
+    /// Largest key that an output may have.
+    pub largest: Box<[u8]>,
+}
+
+impl WriteRange {
+    fn of(compaction: &Compaction) -> Self {
+        let (smallest, largest) = compaction.key_range();
+        Self { level: compaction.level, smallest: smallest.into(), largest: largest.into() }
+    }
+
+    fn overlaps(&self, smallest: &[u8], largest: &[u8]) -> bool {
+        &*self.smallest <= largest && smallest <= &*self.largest
+    }
+}
+
 /// What a pick must leave alone.
 #[derive(Clone, Debug, Default)]
 pub struct Constraints {
     /// Inputs of running compactions.
     pub busy: HashSet<FileNumber>,
+    /// Where running compactions write. An output may span keys between its inputs, so inputs alone
+    /// do not keep two compactions apart.
+    pub writing: Vec<WriteRange>,
     /// While a value collection runs: the epoch at which it fixed its inputs. Runs of level 0 with
     /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
     /// run will take its place between them.
@@ -78,9 +103,10 @@ pub struct Constraints {
 }
 
 impl Constraints {
-    /// Leaves the inputs of `compaction` alone, which starts to run.
+    /// Leaves alone what `compaction` reads and writes, which starts to run.
     pub fn start(&mut self, compaction: &Compaction) {
         self.busy.extend(compaction.tables().map(|table| table.number()));
+        self.writing.push(WriteRange::of(compaction));
     }
 
     /// Ends what [`Constraints::start`] began.
@@ -88,6 +114,15 @@ impl Constraints {
         for table in compaction.tables() {
             self.busy.remove(&table.number());
         }
+        let range = WriteRange::of(compaction);
+        if let Some(i) = self.writing.iter().position(|other| *other == range) {
+            self.writing.swap_remove(i);
+        }
+    }
+
+    /// Whether a running compaction may write keys from `smallest` through `largest` into `level`.
+    fn is_written(&self, level: u8, smallest: &[u8], largest: &[u8]) -> bool {
+        self.writing.iter().any(|range| range.level == level && range.overlaps(smallest, largest))
     }
 
     fn is_busy(&self, table: &TableHandle) -> bool {

@@ -19,7 +19,7 @@ use crate::entry::EntryIter;
 use crate::merge::MergeIter;
 use crate::table::ReadMode;
 use crate::table_format::TableOptions;
-use crate::testing::{Dropped, Item, World, forwards, position, sort};
+use crate::testing::{Dropped, Item, World, forwards, sort};
 use crate::version::Version;
 use crate::visible::VisibleIter;
 
@@ -48,6 +48,7 @@ struct History {
     snapshots: Vec<u64>,
     constraints: Constraints,
     collection: Option<Collection>,
+    collections: u64,
     jobs: Vec<CompactionJob>,
     reported: HashSet<Report>,
     options: CompactionOptions,
@@ -65,6 +66,7 @@ impl History {
             snapshots: Vec::new(),
             constraints: Constraints::default(),
             collection: None,
+            collections: 0,
             jobs: Vec::new(),
             reported: HashSet::new(),
             options: CompactionOptions {
@@ -94,12 +96,12 @@ impl History {
         }
         sort(&mut items);
         self.epoch += 1;
-        self.install(self.epoch, 0, &items);
+        self.install(self.epoch, &items);
     }
 
-    fn install(&mut self, epoch: u64, order: u32, items: &[Item]) {
+    fn install(&mut self, epoch: u64, items: &[Item]) {
         let mut edit = VersionEdit::default();
-        edit.add_run(position(epoch, order), [self.world.table(items)]);
+        edit.add_run(self.version.next_position(epoch), [self.world.table(items)]);
         self.version = self.version.apply(&edit).unwrap();
     }
 
@@ -125,6 +127,7 @@ impl History {
         if self.collection.is_some() || self.epoch == 0 {
             return;
         }
+        self.collections += 1;
         let mut run = Vec::new();
         for n in (0..KEYS).filter(|n| (seed >> (n % 16)) & 1 == 1) {
             let name = key(n);
@@ -137,8 +140,13 @@ impl History {
                 // A tombstone that hid nothing may be gone already.
                 let present = found.iter().any(|version| version.seq == item.seq);
                 assert!(present || item.kind == EntryKind::Delete);
-                if present && item.kind == EntryKind::Pointer && (seed + item.seq) % 3 > 0 {
-                    run.push(Item::pointer(&name, item.seq, item.seq + 1_000_000 * self.epoch));
+                if present
+                    && item.kind == EntryKind::Pointer
+                    && !(seed + item.seq).is_multiple_of(3)
+                {
+                    // No two collections write the same record.
+                    let offset = item.seq + 1_000_000 * self.collections;
+                    run.push(Item::pointer(&name, item.seq, offset));
                 } else if present {
                     run.push(item.repeated());
                 }
@@ -153,13 +161,10 @@ impl History {
 
     fn end_collection(&mut self) {
         let Some(Collection { epoch, run }) = self.collection.take() else { return };
-        let used =
-            |order| self.version.runs().iter().any(|run| run.position == position(epoch, order));
-        let order = (1..).find(|order| !used(*order)).unwrap();
         for item in run.iter().filter(|item| !item.repeat) {
             self.model.insert((item.key.clone(), item.seq), item.clone());
         }
-        self.install(epoch, order, &run);
+        self.install(epoch, &run);
         self.constraints.hold_above = None;
     }
 
@@ -176,11 +181,17 @@ impl History {
         assert!(count == 0 || count == compaction.inputs.len(), "no merge joins both sides");
     }
 
-    fn begin_compaction(&mut self, full: bool) -> bool {
-        let picked = match full {
-            false => pick(&self.version, &self.options, &self.constraints),
-            true => pick_full(&self.version, &self.constraints, None, None),
-        };
+    fn pick(&self) -> Option<Compaction> {
+        pick(&self.version, &self.options, &self.constraints)
+    }
+
+    fn pick_full(&self, lower: Option<u64>, upper: Option<u64>) -> Option<Compaction> {
+        let bytes = |n: u64| key(n).into_bytes();
+        let (lower, upper) = (lower.map(bytes), upper.map(bytes));
+        pick_full(&self.version, &self.constraints, lower.as_deref(), upper.as_deref())
+    }
+
+    fn begin_compaction(&mut self, picked: Option<Compaction>) -> bool {
         let Some(compaction) = picked else { return false };
         self.check_pick(&compaction);
         self.constraints.start(&compaction);
@@ -219,7 +230,13 @@ impl History {
     fn step(&mut self, op: u8, seed: u64) {
         match op % 12 {
             0..=4 => self.flush(seed),
-            5 | 6 => drop(self.begin_compaction(false)),
+            6 if seed.is_multiple_of(4) => {
+                let bound = |part: u64| (!part.is_multiple_of(4)).then_some(part / 4);
+                let _ = self.begin_compaction(self.pick_full(bound(seed / 4), bound(seed / 400)));
+            }
+            5 | 6 => {
+                let _ = self.begin_compaction(self.pick());
+            }
             7 => self.end_compaction(seed),
             8 => self.snapshots.push(self.last_seq),
             9 if !self.snapshots.is_empty() => {
@@ -265,11 +282,11 @@ impl History {
             self.end_compaction(0);
         }
         self.snapshots.clear();
-        while self.begin_compaction(false) {
+        while self.begin_compaction(self.pick()) {
             self.end_compaction(0);
             self.check();
         }
-        if self.begin_compaction(true) {
+        if self.begin_compaction(self.pick_full(None, None)) {
             self.end_compaction(0);
         }
         self.check();
@@ -277,7 +294,7 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn compaction_keeps_exactly_what_somebody_sees(

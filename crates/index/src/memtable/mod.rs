@@ -1,8 +1,8 @@
 //! The MemTable: a hash table that is sorted only when somebody scans or flushes it.
 //!
-//! A skip list pays for order on every insert, a dozen cache misses each; most entries are looked up
-//! by key or never before the flush sorts them all (design, section 8). Here an insert is one bucket
-//! and one append:
+//! A skip list pays for order on every insert, a dozen cache misses each; most entries are looked
+//! up by key or never before the flush sorts them all (design, section 8). Here an insert is one
+//! bucket and one append:
 //!
 //! * every entry is a node in an arena, in two lists: the chain of its hash bucket, and the list of
 //!   all nodes, newest first;

@@ -162,8 +162,8 @@ fn shared_prefix(nodes: &[NodeRef]) -> usize {
     prefix.len()
 }
 
-/// Eight bytes of `key` from `skip` on, as a number that orders as they do; missing bytes count as 0,
-/// which leaves a tie for the full comparison.
+/// Eight bytes of `key` from `skip` on, as a number that orders as they do; missing bytes count as
+/// 0, which leaves a tie for the full comparison.
 fn key_word(key: &[u8], skip: usize) -> u64 {
     let rest = &key[skip..];
     let mut word = [0; 8];

@@ -1,3 +1,5 @@
+//! Merges beside sorted lists.
+
 use proptest::prelude::{any, proptest};
 
 use super::MergeIter;

@@ -1,3 +1,5 @@
+//! Tables beside lists of entries, and tables with damaged bytes.
+
 use std::sync::Arc;
 
 use proptest::prelude::{Just, ProptestConfig, any, prop_oneof, proptest};

@@ -7,7 +7,7 @@ use cleavedb_base::{Error, Result, SeqNo};
 
 use super::{ReadMode, Table, TableIter};
 use crate::entry::Entry;
-use crate::table_format::{BlockHandle, TableMeta};
+use crate::table_format::TableMeta;
 
 /// What the entries of a table add up to.
 struct Tally {
@@ -33,41 +33,30 @@ impl Tally {
 }
 
 impl Table {
-    /// Reads every block and checks checksums, the order of all entries, that the blocks fill the
-    /// data part of the file, and that index, filter and properties agree with the entries.
+    /// Reads every block and checks checksums, the order of all entries, and that index, filter and
+    /// properties agree with them. That the blocks fill the file was checked when it was opened.
     pub fn verify(self: &Arc<Self>) -> Result<()> {
         let mut tally = Tally {
             meta: TableMeta { size: self.meta.size, ..TableMeta::empty(self.meta.number) },
             last_key: Vec::new(),
             last_seq: 0,
         };
-        let wrong = |what: &str, offset| self.source().fact(Error::corruption(what), offset);
         let mut iter = self.iter(ReadMode::Ahead);
-        let mut end = 0;
-        iter.index.seek_first()?;
-        while iter.index.valid() {
-            let handle = BlockHandle::decode(iter.index.entry().value, self.data_end)?;
-            if handle.offset != end {
-                return Err(wrong("data blocks of a table leave a gap or overlap", end));
-            }
-            end = handle.end();
-            iter.load()?;
-            self.verify_block(&mut iter, &mut tally, handle.offset)
-                .map_err(|e| self.source().fact(e, handle.offset))?;
-            iter.index.next()?;
-        }
-        if end != self.data_end {
-            return Err(wrong("data blocks of a table leave a gap or overlap", end));
+        for at in 0..self.index.len() {
+            iter.enter(at)?;
+            self.verify_block(&mut iter, &mut tally)
+                .map_err(|e| self.source().fact(e, self.index.handle(at).offset))?;
         }
         tally.meta.largest = tally.last_key.into();
         if tally.meta != self.meta {
-            return Err(wrong("properties of a table contradict its entries", end));
+            let error = Error::corruption("properties of a table contradict its entries");
+            return Err(self.source().fact(error, self.index.data_end()));
         }
         Ok(())
     }
 
-    /// Checks the entries of the block at `offset`, which `iter` has loaded.
-    fn verify_block(&self, iter: &mut TableIter, tally: &mut Tally, offset: u64) -> Result<()> {
+    /// Checks the entries of the block that `iter` has entered.
+    fn verify_block(&self, iter: &mut TableIter, tally: &mut Tally) -> Result<()> {
         iter.data.seek_first()?;
         while iter.data.valid() {
             let entry = iter.data.entry();
@@ -76,7 +65,7 @@ impl Table {
                 return Err(Error::corruption("filter of a table denies one of its keys"));
             }
             // The separators are right if they lead every entry to the block that holds it.
-            if self.handle_for(entry.key, entry.seq)?.map(|handle| handle.offset) != Some(offset) {
+            if self.index.find(entry.key, entry.seq) != iter.at {
                 return Err(Error::corruption("index of a table leads past one of its entries"));
             }
             iter.data.next()?;

@@ -1,3 +1,5 @@
+//! The order of places, edits, and the end of tables.
+
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;

@@ -1,3 +1,5 @@
+//! What snapshots see, beside a map of the newest versions.
+
 use std::collections::BTreeMap;
 
 use cleavedb_base::EntryKind;

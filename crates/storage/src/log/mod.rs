@@ -1,8 +1,8 @@
 //! The log: user commits, once, and nothing else.
 //!
-//! One stream of records, cut into files, with its newest part in the window. In log-as-store presets
-//! the files are also the youngest value segments: a separated value stays where its commit put it.
-//! See `docs/format.md`, "Log file".
+//! One stream of records, cut into files, with its newest part in the window. In log-as-store
+//! presets the files are also the youngest value segments: a separated value stays where its commit
+//! put it. See `docs/format.md`, "Log file".
 
 mod frame;
 mod reader;

@@ -1,8 +1,8 @@
 //! Reading a log file back: every record from an offset to the end, and why it ended there.
 //!
 //! The source is the file and, beyond its length, the window: the drain extends the file's length
-//! with what it writes, so what lies beyond was only in the window when the process died. After a power
-//! loss the window may hold anything; checksums, seeded with file and offset, decide.
+//! with what it writes, so what lies beyond was only in the window when the process died. After a
+//! power loss the window may hold anything; checksums, seeded with file and offset, decide.
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
@@ -31,8 +31,9 @@ pub struct LogReader<'a> {
 }
 
 impl<'a> LogReader<'a> {
-    /// A reader at `offset` of a file whose first byte has log position `base`. With `window`, bytes
-    /// beyond the file's length are looked for there. `limit` is the valid length, if it is known.
+    /// A reader at `offset` of a file whose first byte has log position `base`. With `window`,
+    /// bytes beyond the file's length are looked for there. `limit` is the valid length, if it is
+    /// known.
     pub fn new(
         file: &'a dyn File,
         window: Option<&'a Window>,

@@ -1,7 +1,7 @@
 //! The newest bytes of the log, in the window, between two watermarks.
 //!
-//! Log positions grow for the life of the database; a position lies in the window at its value modulo
-//! the window's length. Three watermarks order everything:
+//! Log positions grow for the life of the database; a position lies in the window at its value
+//! modulo the window's length. Three watermarks order everything:
 //!
 //! ```text
 //!        floor                 filled               reserved        floor + window
@@ -97,8 +97,8 @@ impl Ring {
         in_file
     }
 
-    /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone raises
-    /// the floor, so what it reads stays put.
+    /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone
+    /// raises the floor, so what it reads stays put.
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {
         assert!(self.floor() <= at && at + len as u64 <= self.filled());
         // SAFETY: the range lies in [floor, filled), and only the caller raises the floor.

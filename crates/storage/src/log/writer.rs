@@ -2,18 +2,18 @@
 //!
 //! A commit reserves a range of positions under the lock that the [`Appender`] lies behind, stores
 //! its records through a [`Slot`] without any lock, and the range counts as filled once it and all
-//! ranges before it are stored. Filled bytes are drained to the log file in large aligned writes, by
-//! a thread of their own or, when the window is full, by whoever needs room. A sync pads the stream to
-//! the file's alignment, drains to there and syncs; the next record is then preceded by a
+//! ranges before it are stored. Filled bytes are drained to the log file in large aligned writes,
+//! by a thread of their own or, when the window is full, by whoever needs room. A sync pads the
+//! stream to the file's alignment, drains to there and syncs; the next record is then preceded by a
 //! [`Mark`], so that a later reader can tell a gap that was meant from bytes that were lost.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use parking_lot::Mutex;
 
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
@@ -21,8 +21,8 @@ use super::ring::{Ring, Slot};
 use crate::api::{File, write_all_at};
 use crate::name::{FileKind, Name};
 
-/// Most bytes of one write of the drain: large enough for the device's full speed, small enough that
-/// the window never waits long for one write.
+/// Most bytes of one write of the drain: large enough for the device's full speed, small enough
+/// that the window never waits long for one write.
 const DRAIN_LEN: usize = 1 << 20;
 
 /// A log file that was created, named in the manifest, and not written yet.
@@ -75,6 +75,11 @@ impl Appender {
         self.next
     }
 
+    /// Position behind the last record; padding that a sync left behind it does not count.
+    pub fn end(&self) -> u64 {
+        self.gap_from.unwrap_or(self.next)
+    }
+
     /// The file that the next small record goes to, unless it is full.
     pub fn file(&self) -> &Arc<LogFile> {
         &self.file
@@ -111,7 +116,11 @@ pub struct Log {
     fresh: Mutex<Vec<Arc<LogFile>>>,
     drained: AtomicU64,
     synced: AtomicU64,
+    /// End of the last record below `synced`: what lies between is padding, which nobody misses.
+    durable: AtomicU64,
     written: AtomicU64,
+    /// A write or a sync failed: nothing is tried again.
+    failed: AtomicBool,
 }
 
 impl Log {
@@ -137,7 +146,9 @@ impl Log {
             fresh: Mutex::default(),
             drained: AtomicU64::new(base),
             synced: AtomicU64::new(base),
+            durable: AtomicU64::new(position),
             written: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
         };
         let file = log.adopt(spare, base);
         let mut appender = Appender { next: base, file, gap_from: None };
@@ -159,6 +170,11 @@ impl Log {
     /// Every position below is in its file and durable.
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
+    }
+
+    /// Every record that ends here or before is durable: what headers and marks may claim.
+    fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
     }
 
     /// Bytes written to log files since the start.
@@ -192,7 +208,8 @@ impl Log {
 
     /// Ends the current file and continues in `spare`.
     pub fn rotate(&self, appender: &mut Appender, spare: SpareLog) -> Result<Arc<LogFile>> {
-        let end = appender.gap_from.take().unwrap_or(appender.next);
+        let end = appender.end();
+        appender.gap_from = None;
         let base = appender.next.next_multiple_of(BLOCK as u64);
         self.make_room(base + FileHeader::RECORD_LEN as u64)?;
         self.store_zeros(appender.next, base);
@@ -209,7 +226,7 @@ impl Log {
             number: appender.file.number,
             base: appender.file.base,
             previous_end,
-            durable: self.synced(),
+            durable: self.durable(),
         };
         self.store(appender, &header.encode());
     }
@@ -248,7 +265,7 @@ impl Log {
     /// Closes the gap that a sync left, if there is one.
     fn store_mark(&self, appender: &mut Appender) {
         let Some(previous_end) = appender.gap_from.take() else { return };
-        let mark = Mark { previous_end, durable: self.synced() };
+        let mark = Mark { previous_end, durable: self.durable() };
         let bytes = mark.encode(appender.file.identity, appender.next - appender.file.base);
         self.store(appender, &bytes);
     }
@@ -265,8 +282,8 @@ impl Log {
         self.ring.set_filled(position);
     }
 
-    /// Begins a range of any length, to be appended by [`Log::stream`] piece by piece. Every earlier
-    /// range must be filled, and the caller holds the appender until the last piece.
+    /// Begins a range of any length, to be appended by [`Log::stream`] piece by piece. Every
+    /// earlier range must be filled, and the caller holds the appender until the last piece.
     pub fn begin_stream(&self, appender: &mut Appender, len: u64) -> Result<Reserved> {
         self.make_room(appender.next + Self::overhead())?;
         self.store_mark(appender);
@@ -305,10 +322,11 @@ impl Log {
         self.ring.filled() - self.drained.load(Ordering::Relaxed) >= DRAIN_LEN as u64
     }
 
-    /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it was
-    /// this caller's turn, `enough` said of the new floor that no more is needed.
+    /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it
+    /// was this caller's turn, `enough` said of the new floor that no more is needed.
     pub fn drain_step(&self, enough: impl Fn(u64) -> bool) -> Result<bool> {
         let mut files = self.undrained.lock();
+        self.check()?;
         if enough(self.ring.floor()) {
             return Ok(false);
         }
@@ -322,6 +340,7 @@ impl Log {
             let piece = self.ring.piece(drained, len);
             self.unsynced_push(&file);
             write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
+                self.failed.store(true, Ordering::Release);
                 Error::io("append to the log", e)
                     .with("file", file.name())
                     .with("offset", drained - file.base)
@@ -340,8 +359,17 @@ impl Log {
         Ok(limit > drained || complete)
     }
 
-    /// How far `file` may be written: to the end of its last block if it has ended (zeros follow the
-    /// end), else to a block boundary, or to what the disk can do at least if a sync padded to there.
+    fn check(&self) -> Result<()> {
+        if self.failed.load(Ordering::Acquire) {
+            let message = "an earlier write of the log failed; reopen the database to write again";
+            return Err(Error::new(ErrorKind::Poisoned, message));
+        }
+        Ok(())
+    }
+
+    /// How far `file` may be written: to the end of its last block if it has ended (zeros follow
+    /// the end), else to a block boundary, or to what the disk can do at least if a sync padded to
+    /// there.
     fn drain_limit(&self, file: &LogFile, drained: u64, filled: u64) -> u64 {
         let block = BLOCK as u64;
         match file.end() {
@@ -383,17 +411,20 @@ impl Log {
         Ok(end)
     }
 
-    /// Makes everything below `position` durable; it must be drainable (see [`Log::pad`]). One
-    /// caller at a time: the files taken here must be synced before anybody else counts them so.
-    pub fn sync_to(&self, position: u64) -> Result<()> {
+    /// Makes everything below `position` durable, where the last record ends at `records_end`; it
+    /// must be drainable (see [`Log::pad`]). One caller at a time: the files taken here must be
+    /// synced before anybody else counts them so.
+    pub fn sync_to(&self, position: u64, records_end: u64) -> Result<()> {
         self.drain_to(position)?;
         let files: Vec<Arc<LogFile>> = self.unsynced.lock().drain(..).collect();
         for file in files {
-            file.file
-                .sync()
-                .map_err(|e| Error::sync_failed("the log", e).with("file", file.name()))?;
+            file.file.sync().map_err(|e| {
+                self.failed.store(true, Ordering::Release);
+                Error::sync_failed("the log", e).with("file", file.name())
+            })?;
         }
         self.synced.fetch_max(position, Ordering::AcqRel);
+        self.durable.fetch_max(records_end, Ordering::AcqRel);
         Ok(())
     }
 }

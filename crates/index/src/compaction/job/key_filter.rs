@@ -1,8 +1,8 @@
 //! KeyFilter: which entries of each key a compaction keeps.
 //!
-//! Versions that somebody can see stay ([`Retention`]). A tombstone that stays waits until a version
-//! below it stays too, or until the key ends: with nothing below it, here or in older places, it
-//! hides nothing and goes.
+//! Versions that somebody can see stay ([`Retention`]). A tombstone that stays waits until a
+//! version below it stays too, or until the key ends: with nothing below it, here or in older
+//! places, it hides nothing and goes.
 //!
 //! An operation that stands in several places counts once, as its youngest entry. An older entry of
 //! it is never reported. If the youngest is a repeat and an older one, of the same value, is not,
@@ -33,7 +33,7 @@ pub(super) struct KeyFilter<'a> {
     key: Vec<u8>,
     /// Sequence number of the key's last operation; none before its first.
     last: Option<SeqNo>,
-    /// Kept tombstones below which nothing was kept yet, newest first, and whether they are repeats.
+    /// Kept tombstones with nothing kept below them yet, newest first; whether they are repeats.
     tombstones: Vec<(SeqNo, bool)>,
     held: Held,
     duplicates: u64,

@@ -1,3 +1,5 @@
+//! What a compaction keeps, drops and reports, entry by entry.
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

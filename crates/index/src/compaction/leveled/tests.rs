@@ -1,3 +1,5 @@
+//! What the policy picks from pictures of tables that are never opened.
+
 use cleavedb_base::FileNumber;
 
 use super::{pick, pick_full};
@@ -130,6 +132,23 @@ fn disjoint_parts_of_level_0_compact_at_the_same_time() {
 }
 
 #[test]
+fn what_spans_a_gap_does_not_meet_what_moves_into_it() {
+    let mut picture = Picture::new();
+    let mover = picture.run(4, ("g", "g"), 70 * MIB);
+    let mut constraints = Constraints::default();
+    let first = picture.pick(&constraints).unwrap();
+    assert_eq!((numbers(&first), first.level, first.moves), (vec![mover], 1, true));
+    constraints.start(&first);
+    // Older runs on both sides of it were merged meanwhile; the result spans it.
+    let spans = picture.run(3, ("a", "m"), 70 * MIB);
+    assert!(picture.pick(&constraints).is_none(), "both would hold the key g in level 1");
+    assert!(pick_full(&picture.version, &constraints, None, None).is_none());
+    constraints.end(&first);
+    constraints.busy.insert(FileNumber(mover));
+    assert_eq!(numbers(&picture.pick(&constraints).unwrap()), [spans], "it was the range alone");
+}
+
+#[test]
 fn runs_above_a_collection_neither_leave_nor_join_older_ones() {
     let mut picture = Picture::new();
     for epoch in 1..=6 {
@@ -178,6 +197,18 @@ fn a_table_without_overlap_moves_unless_its_tombstones_could_go() {
     assert!(!picture.pick(&Constraints::default()).unwrap().moves, "nothing lies below: rewrite");
     picture.deep(3, ("b", "b"), MIB);
     assert!(picture.pick(&Constraints::default()).unwrap().moves, "they still hide something");
+}
+
+#[test]
+fn tombstones_go_down_to_what_they_hide_and_no_further() {
+    let mut picture = Picture::new();
+    let mut meta = picture.meta(("a", "c"), MIB);
+    meta.tombstones = 1;
+    let young = picture.deep_meta(1, meta);
+    assert!(picture.pick(&Constraints::default()).is_none(), "they hide nothing");
+    let old = picture.deep(2, ("b", "b"), MIB);
+    let compaction = picture.pick(&Constraints::default()).unwrap();
+    assert_eq!((numbers(&compaction), compaction.level), (vec![young, old], 2));
 }
 
 #[test]

@@ -1,0 +1,100 @@
+//! After a crash at any recorded operation, in any legal state of the disk, the oracle holds.
+//!
+//! Each test is a shard: a preset, a kind of log window, workloads from consecutive seeds, until it
+//! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
+//! failure prints the one command that repeats its workload.
+
+use cleavedb::{Preset, Separation};
+use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Setup};
+
+/// Distinct states that each of the four large shards visits.
+const STATES: u64 = 150_000;
+
+/// Operations of one workload.
+const OPS: usize = 40;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Visits workloads until enough distinct states were seen.
+fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
+    let start = std::time::Instant::now();
+    let states = number("CLEAVEDB_STATES").unwrap_or(states);
+    let profile = plan.profile.clone();
+    let only = number("CLEAVEDB_SEED");
+    let mut seed = only.unwrap_or(0);
+    let mut explorer = Explorer::new(Plan { seed, ..plan });
+    loop {
+        explorer.reseed(seed);
+        let ops = Generator::new(seed, profile.clone()).take(OPS);
+        let outcome = Recording::first(setup, &ops).and_then(|r| explorer.explore(&r));
+        if let Err(failure) = outcome {
+            panic!(
+                "{failure}\nto repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test crash {test}"
+            );
+        }
+        seed += 1;
+        if only.is_some() || explorer.totals.distinct() >= states {
+            break;
+        }
+    }
+    println!("{test}: {} seeds, {:?}, {:?}", seed, explorer.totals, start.elapsed());
+}
+
+#[test]
+fn lsm_survives_every_crash() {
+    let setup = Setup::tiny(Preset::Lsm, true);
+    visit("lsm_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn lsm_without_a_lasting_window_survives_every_crash() {
+    let setup = Setup::tiny(Preset::Lsm, false);
+    visit("lsm_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn wisckey_survives_every_crash() {
+    let setup = Setup::tiny(Preset::WiscKey, true);
+    visit("wisckey_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn wisckey_without_a_lasting_window_survives_every_crash() {
+    let setup = Setup::tiny(Preset::WiscKey, false);
+    let test = "wisckey_without_a_lasting_window_survives_every_crash";
+    visit(test, &setup, Plan::default(), STATES);
+}
+
+/// Writes that only memory promised may go, but what stays is a prefix (invariant 10).
+#[test]
+fn buffered_writes_survive_as_a_prefix() {
+    for (preset, window_survives) in [(Preset::Lsm, false), (Preset::WiscKey, true)] {
+        let setup = Setup::tiny(preset, window_survives);
+        let profile = Profile { buffered: 60, synced: 5, kills: false, ..Profile::crash() };
+        let plan = Plan { profile, ..Plan::default() };
+        visit("buffered_writes_survive_as_a_prefix", &setup, plan, STATES / 10);
+    }
+}
+
+/// "Options changed between a crash and the replay: the record's kind decides" (design, section 6).
+#[test]
+fn a_replay_under_other_options_obeys_the_records() {
+    let setup = Setup::tiny(Preset::WiscKey, true);
+    let mut other = setup.clone();
+    other.options.separation = Separation::AtLeast(1000);
+    other.options.memtable_bytes = 256 << 10;
+    other.options.log_file_bytes = 64 << 10;
+    let plan = Plan { recover_with: Some(other), depth: 1, ..Plan::default() };
+    visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 10);
+}
+
+/// Keys so long that one edit of the manifest fills several sectors, and many tables.
+#[test]
+fn long_keys_make_long_edits() {
+    let setup = Setup::tiny(Preset::WiscKey, true);
+    let profile = Profile { odd_keys: true, keys: 4, ..Profile::crash() };
+    let plan = Plan { profile, images_max: 24, ..Plan::default() };
+    visit("long_keys_make_long_edits", &setup, plan, STATES / 10);
+}

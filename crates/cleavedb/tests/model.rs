@@ -1,0 +1,107 @@
+//! Any sequence of operations, with snapshots and reopening, answers as an ordered map does.
+//!
+//! The same operations run under many options (presets, windows, sizes, compression), which must
+//! all answer alike. A failure prints the one command that repeats it; `CLEAVEDB_SEED` runs one
+//! seed, `CLEAVEDB_SEEDS` another number of them.
+
+use std::sync::Arc;
+
+use cleavedb::Background;
+use cleavedb_storage::{Disk, Sim, Storage};
+use cleavedb_testkit::{Generator, Op, Profile, Session, Setup, State};
+
+/// Seeds, each run under every setup.
+const SEEDS: u64 = 700;
+
+/// Operations of one sequence.
+const OPS: usize = 150;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    match number("CLEAVEDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(count),
+    }
+}
+
+/// Runs `ops` and returns the hash of all answers.
+fn run(storage: Arc<dyn Storage>, setup: &Setup, ops: &[Op]) -> Result<u64, String> {
+    let mut session = Session::open(storage, setup, State::default())?;
+    for (i, op) in ops.iter().enumerate() {
+        session.run(op).map_err(|failure| format!("operation {i}: {failure}"))?;
+    }
+    session.compare_all()?;
+    session.verify()?;
+    session.leave(true)?;
+    Ok(session.answers())
+}
+
+fn check(test: &str, seed: u64, setup: &Setup, result: Result<u64, String>) -> u64 {
+    result.unwrap_or_else(|failure| {
+        panic!(
+            "{setup}: {failure}\n\
+             to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test model {test}"
+        )
+    })
+}
+
+fn on_simulated_disks(test: &str, part: u64) {
+    let setups = Setup::all();
+    for seed in seeds(SEEDS).filter(|seed| number("CLEAVEDB_SEED").is_some() || seed % 2 == part) {
+        let ops = Generator::new(seed, Profile::model()).take(OPS);
+        let mut answers = Vec::new();
+        for setup in &setups {
+            let sim = Sim::new();
+            sim.stop_recording();
+            sim.set_window_survives(setup.window_survives);
+            answers.push(check(test, seed, setup, run(Arc::new(sim), setup, &ops)));
+        }
+        assert!(answers.iter().all(|a| *a == answers[0]), "seed {seed}: setups answer differently");
+    }
+}
+
+#[test]
+fn even_seeds_on_simulated_disks() {
+    on_simulated_disks("even_seeds_on_simulated_disks", 0);
+}
+
+#[test]
+fn odd_seeds_on_simulated_disks() {
+    on_simulated_disks("odd_seeds_on_simulated_disks", 1);
+}
+
+/// Values longer than a log file, a quarter of the window, and the threshold of separation.
+#[test]
+fn values_of_every_size() {
+    for seed in seeds(SEEDS / 10) {
+        let lens = vec![0, 63, 64, 65, 999, 1000, 1001, 16_000, 16_500, 33_000, 70_000, 140_000];
+        let profile = Profile { value_lens: lens, keys: 12, ..Profile::model() };
+        let ops = Generator::new(seed, profile).take(80);
+        for setup in &Setup::all() {
+            let sim = Sim::new();
+            sim.stop_recording();
+            sim.set_window_survives(setup.window_survives);
+            check("values_of_every_size", seed, setup, run(Arc::new(sim), setup, &ops));
+        }
+    }
+}
+
+/// Threads do the background work, on a real disk; a process that shares the disk cannot be killed
+/// in a test of its own, so there are no kills here.
+#[test]
+fn with_threads_on_a_real_disk() {
+    for seed in seeds(SEEDS / 50) {
+        let profile = Profile { kills: false, ..Profile::model() };
+        let ops = Generator::new(seed, profile).take(OPS);
+        for mut setup in Setup::all() {
+            setup.options.background = Background::Threads(2);
+            setup.options.fetch_threads = 2;
+            let dir = tempfile::tempdir().unwrap();
+            let disk = Disk::open(dir.path(), true).unwrap();
+            check("with_threads_on_a_real_disk", seed, &setup, run(Arc::new(disk), &setup, &ops));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Failures that were found, understood and reduced: each test says what went wrong.
+
+use cleavedb::{Durability, Preset};
+use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
+
+fn put(key: &[u8], len: usize, durability: Durability) -> Op {
+    Op::Write(vec![Write::put(key, vec![7; len])], durability)
+}
+
+/// Runs `ops` and all crashes during them.
+fn survives(setup: &Setup, ops: &[Op]) {
+    let plan = Plan { thorough_one_in: 4, depth: 1, images_max: 40, ..Plan::default() };
+    let outcome = Recording::first(setup, ops).and_then(|r| Explorer::new(plan).explore(&r));
+    if let Err(failure) = outcome {
+        panic!("{setup}: {failure}");
+    }
+}
+
+fn survives_everywhere(ops: &[Op]) {
+    for preset in Preset::ALL {
+        for window_survives in [true, false] {
+            survives(&Setup::tiny(preset, window_survives), ops);
+        }
+    }
+}
+
+/// A flush that followed a sync put the replay head behind the padding of the sync. If the log file
+/// ended there, the next one continued in front of the head, was taken for a stranger and was
+/// dropped with everything in it.
+#[test]
+fn a_log_file_that_ends_in_padding_is_continued_by_the_next() {
+    survives_everywhere(&[
+        put(b"a", 100, Durability::Os),
+        Op::Sync,
+        Op::Flush,
+        put(b"b", 40_000, Durability::Os),
+        put(b"c", 10, Durability::Os),
+        Op::Kill,
+        put(b"d", 10, Durability::Os),
+        Op::Kill,
+    ]);
+}
+
+/// Headers and marks claimed the padding behind the last synced record to be durable, so a log that
+/// was torn right there, by a legal crash, was refused as damaged.
+#[test]
+fn padding_is_not_a_record_that_was_lost() {
+    survives_everywhere(&[
+        put(b"a", 100, Durability::Sync),
+        put(b"b", 40_000, Durability::Os),
+        put(b"c", 40_000, Durability::Os),
+        put(b"d", 10, Durability::Os),
+    ]);
+}
+
+/// A replay that filled several MemTables sealed them all at the end of the log: the flush of the
+/// first moved the replay head past the others, and the next crash lost them (invariant 5).
+#[test]
+fn the_flush_of_one_replayed_memtable_leaves_the_others_in_the_log() {
+    for preset in Preset::ALL {
+        let mut setup = Setup::tiny(preset, true);
+        setup.options.memtables_max = 16;
+        setup.options.memtable_log_bytes = 1 << 20;
+        let mut ops: Vec<Op> = Vec::new();
+        for i in 0..1500u32 {
+            let key = [&i.to_be_bytes()[..], &[b'k'; 200]].concat();
+            ops.push(put(&key, 100, Durability::Os));
+        }
+        ops.extend([Op::Kill, Op::Step(1), Op::Kill, Op::Step(2), Op::Kill, Op::Verify]);
+        Recording::first(&setup, &ops).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
+    }
+}
+
+/// After an open, the run of new pointers that a collection writes was numbered from 1 again, and met
+/// an older one at the same place of level 0.
+#[test]
+fn write_back_runs_of_one_epoch_keep_their_order_over_an_open() {
+    let setup = Setup::tiny(Preset::WiscKey, true);
+    let mut ops = vec![put(b"a", 1000, Durability::Os), put(b"b", 1000, Durability::Os)];
+    ops.extend([put(b"c", 40_000, Durability::Os), put(b"d", 10, Durability::Os), Op::Flush]);
+    for _ in 0..3 {
+        ops.extend([Op::Collect, Op::Verify, Op::Kill, Op::Verify]);
+    }
+    survives(&setup, &ops);
+}
+
+/// An edit of the manifest stands there twice. A crash that kept the second copy's header only was
+/// taken for damage to a synced edit, and the open was refused.
+#[test]
+fn the_header_of_a_torn_edit_is_not_a_later_edit() {
+    let key = |byte: u8| vec![byte; 900];
+    let ops: Vec<Op> = (b'a'..b'g')
+        .flat_map(|byte| [put(&key(byte), 100, Durability::Os), Op::Flush])
+        .chain([Op::Collect])
+        .collect();
+    survives(&Setup::tiny(Preset::Lsm, true), &ops);
+    survives(&Setup::tiny(Preset::WiscKey, true), &ops);
+}

@@ -1,0 +1,248 @@
+//! What may be typed: types only; what they mean stands in the commands.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use cleavedb::{Durability, Preset};
+use cleavedb_bench::cli::BenchArgs;
+
+const EXAMPLES: &str = "\
+Examples:
+  cleave put greeting 'hello, world'         store a value
+  cleave get greeting                        print it, byte for byte
+  cleave put photo - < photo.jpg             take the value from standard input
+  cleave scan --prefix gr --json             list keys and values as JSON lines
+  cleave --hex get 00ff                      a key that is no text
+  cleave --db site.db import --dir public    store a directory tree: key = path, value = content
+  cleave --db site.db export --dir copy      write it back
+  cleave --db site.db stats                  what the database holds, and what that costs
+  cleave tour src                            all of it on a copy of a real tree, with figures
+  cleave bench --scale quick                 measure
+
+Exit codes:
+  0    done; also when the reader of the output closes the pipe
+  1    get: there is no such key
+  2    the command line cannot be meant
+  3    damage: check found problems, or data on disk is not what was written
+  4    anything else: no database, in use elsewhere, another preset, disk full, part left out
+  130  stopped by Ctrl-C; the database was closed in good order";
+
+/// An embedded key-value store that keeps values out of the tree, from the command line.
+#[derive(Debug, Parser)]
+#[command(name = "cleave", version, after_help = EXAMPLES, max_term_width = 100)]
+pub struct Arguments {
+    /// Arguments of every command.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Arguments of every command.
+#[derive(Args, Clone, Debug)]
+pub struct Global {
+    /// Directory of the database
+    #[arg(
+        long,
+        global = true,
+        env = "CLEAVE_DB",
+        default_value = "cleave.db",
+        value_name = "PATH"
+    )]
+    pub db: PathBuf,
+    /// Design of the database: of a new one, wisckey if not given; of an existing one, checked
+    #[arg(long, global = true, value_parser = preset_parser(), value_name = "NAME")]
+    pub preset: Option<Preset>,
+    /// Print JSON: one object, or one a line; errors and notes too, on standard error
+    #[arg(long = "json", id = "json_output", global = true)]
+    pub json: bool,
+    /// Keys and values are given and printed in hex
+    #[arg(long, global = true)]
+    pub hex: bool,
+    /// No progress bars and no notes
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+/// The names of the presets.
+fn preset_parser() -> impl TypedValueParser<Value = Preset> {
+    PossibleValuesParser::new(Preset::ALL.map(Preset::name)).map(|name| {
+        Preset::from_name(&name).expect("only the names of presets are possible values")
+    })
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print the value of a key
+    ///
+    /// Standard output gets the value and nothing else; on a terminal a line end is added.
+    Get {
+        /// The key
+        key: OsString,
+    },
+    /// Store a value under a key
+    Put {
+        /// The key
+        key: OsString,
+        /// The value; `-`, or nothing, to read it from standard input
+        value: Option<OsString>,
+        /// What the write must survive before the command ends
+        #[arg(long, value_enum, default_value = "sync")]
+        durability: DurabilityName,
+    },
+    /// Remove a key, whether it is there or not
+    Del {
+        /// The key
+        key: OsString,
+    },
+    /// List keys and values in key order
+    ///
+    /// One line each, key and value separated by a tab; bytes that are not printable text are
+    /// written as C would: \t \n \r \\ \x00.
+    Scan(ScanArgs),
+    /// Store the contents of a directory tree or a file
+    ///
+    /// A key that is already there gets the new value. Writes are durable once the command ends;
+    /// what came before an error in the input stays stored. Symbolic links, devices and empty
+    /// directories are not stored.
+    Import {
+        /// From where
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Write all keys and values to a directory tree or a file
+    ///
+    /// What import stored comes back byte for byte. A directory must be new or empty; keys that no
+    /// file in it can have (empty parts, `.` and `..`, NUL, a file that would also be a directory)
+    /// are refused and counted, and the exit code is 4 then.
+    Export {
+        /// To where
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Show what the database holds: levels, value files, live and dead bytes, amplification
+    Stats,
+    /// Read everything and check it: checksums, order, that every pointer leads to its record
+    Check,
+    /// Give back the space of dead values, now
+    ///
+    /// The engine does so by itself when dead values exceed its space goal; this does not wait.
+    Collect,
+    /// Merge all tables of the index into one level, now
+    Compact,
+    /// Measure: YCSB load and A to F, the update phases of the HashKV paper, and more
+    ///
+    /// Works on data of its own, in a directory that is deleted at the end unless --keep is given.
+    /// The database of --db is not touched. `--list` names the workloads.
+    #[command(mut_arg("json", |arg| arg.long("results")))]
+    Bench(BenchCommand),
+    /// Show the whole store at work on a copy of a real directory tree
+    ///
+    /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,
+    /// collects garbage, checks everything, and prints what happened and what it cost. The tree is
+    /// only read. The database of --db is not touched.
+    Tour(TourArgs),
+}
+
+/// What to list.
+#[derive(Args, Debug)]
+pub struct ScanArgs {
+    /// First key, itself included
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// Last key, itself not included
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// Only keys that begin with these bytes
+    #[arg(long, value_name = "BYTES")]
+    pub prefix: Option<OsString>,
+    /// From the last key to the first
+    #[arg(long)]
+    pub reverse: bool,
+    /// At most this many
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Keys without values; values are not even read
+    #[arg(long)]
+    pub keys_only: bool,
+    /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and its like
+    #[arg(long, conflicts_with_all = ["json_output", "hex"])]
+    pub raw0: bool,
+}
+
+/// Where keys and values come from or go to.
+#[derive(Args, Clone, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Place {
+    /// A directory tree: the key is the path below PATH, with /, the value the content
+    #[arg(long, value_name = "PATH")]
+    pub dir: Option<PathBuf>,
+    /// JSON lines {"key": "..", "value": ".."}, `-` for a pipe; {"base64": ".."} if not text
+    #[arg(long, value_name = "FILE")]
+    pub jsonl: Option<PathBuf>,
+    /// CSV with the header key,value, `-` for a pipe
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+}
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct BenchCommand {
+    /// What a write survives before it is acknowledged
+    #[arg(long, value_enum, default_value = "os")]
+    pub durability: DurabilityName,
+    /// The workloads.
+    #[command(flatten)]
+    pub bench: BenchArgs,
+}
+
+/// What to show the store on.
+#[derive(Args, Debug)]
+pub struct TourArgs {
+    /// The directory tree
+    #[arg(default_value = ".")]
+    pub dir: PathBuf,
+    /// How often every file is updated
+    #[arg(long, default_value_t = 3, value_name = "N")]
+    pub rounds: u32,
+    /// Leave the database in this new directory, to look at it with the other commands
+    #[arg(long, value_name = "PATH")]
+    pub keep: Option<PathBuf>,
+}
+
+/// Names of [`Durability`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DurabilityName {
+    /// In memory: nothing
+    Buffered,
+    /// Handed to the operating system: the death of the process
+    Os,
+    /// Synced: power loss
+    Sync,
+}
+
+impl From<DurabilityName> for Durability {
+    fn from(name: DurabilityName) -> Self {
+        match name {
+            DurabilityName::Buffered => Self::Buffered,
+            DurabilityName::Os => Self::Os,
+            DurabilityName::Sync => Self::Sync,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Arguments::command().debug_assert();
+    }
+}

@@ -1,0 +1,74 @@
+//! `bench`: the workloads on CleaveDB.
+
+use cleavedb::Preset;
+use cleavedb_bench::cli::{self, BenchArgs, Report};
+use cleavedb_bench::observer::{Observer, Silent};
+use cleavedb_bench::progress::Bar;
+use cleavedb_bench::result::Line;
+use cleavedb_bench::scratch::Scratch;
+use cleavedb_bench::system::MemoryLimit;
+use cleavedb_bench::workload::select;
+use cleavedb_bench::{Opener, Session};
+
+use crate::args::{BenchCommand, Global};
+use crate::console::Console;
+use crate::engine::CleaveOpener;
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupt;
+
+pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Result<Exit> {
+    let preset = global.preset.unwrap_or(Preset::WiscKey);
+    let opener = CleaveOpener::new(preset, args.durability.into());
+    let bench = &args.bench;
+    if bench.list || bench.self_check {
+        cli::run(bench, &opener)?;
+        return Ok(Exit::Done);
+    }
+    interrupt::watch()?;
+    let report = if console.json() {
+        as_json(bench, &opener, console)
+    } else {
+        cli::run(bench, &opener).map_err(Failure::from)
+    };
+    // A run that the arguments did not allow never had a directory.
+    let begun = !matches!(&report, Err(failure) if failure.exit() == Exit::Usage);
+    if report.is_err() && begun && !bench.keep {
+        Scratch::claim(&bench.dir)?.delete()?;
+    }
+    match report {
+        Err(_) if interrupt::interrupted() => Err(Failure::Interrupted),
+        Ok(report) if report.passed() => Ok(Exit::Done),
+        Ok(_) => Ok(Exit::Damaged),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Runs the workloads and prints each result, and the check at the end, as a line of JSON.
+fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<Report> {
+    let (config, workloads) = (args.config()?, select(&args.workload)?);
+    let scratch = Scratch::claim(&args.dir)?;
+    let limit = args.memory_limit.map(MemoryLimit::set).transpose();
+    let limit = limit.unwrap_or_else(|warning| {
+        console.note(&warning);
+        None
+    });
+    let bar = (!console.quiet()).then(Bar::new);
+    let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
+    let mut session = Session::new(opener, &scratch, config, limit.as_ref(), observer)?;
+    let mut phases = Vec::new();
+    for workload in &workloads {
+        let result = session.run(workload)?;
+        console.json_line(&Line::Phase(Box::new(result.clone())))?;
+        console.flush()?;
+        phases.push(result);
+    }
+    let verification = if args.no_verify { None } else { Some(session.verify()?) };
+    if let Some(found) = verification.clone() {
+        console.json_line(&Line::Verification { engine: opener.name().to_owned(), found })?;
+    }
+    session.close()?;
+    if !args.keep {
+        scratch.delete()?;
+    }
+    Ok(Report { phases, verification })
+}

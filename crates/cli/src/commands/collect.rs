@@ -1,0 +1,71 @@
+//! `collect`: the space of dead values comes back.
+
+use std::fmt;
+
+use cleavedb::{Preset, Separation};
+use cleavedb_bench::units;
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::space::{Space, compare};
+use crate::store;
+use crate::watch;
+
+#[derive(Serialize)]
+struct Collected {
+    collections: u64,
+    read: u64,
+    written: u64,
+    seconds: f64,
+    before: Space,
+    after: Space,
+}
+
+impl fmt::Display for Collected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "collected {} files in {:.2} s: {} read, {} of survivors and pointers written",
+            units::thousands(self.collections as f64),
+            self.seconds,
+            units::bytes(self.read),
+            units::bytes(self.written),
+        )?;
+        f.write_str(&compare(&self.before, &self.after))
+    }
+}
+
+pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    let db = store::open_existing(global)?;
+    if db.options().separation == Separation::Never {
+        let preset: Preset = db.options().preset;
+        console.note(&format!("the preset {preset} keeps values in tables: use `compact`"));
+    }
+    let before = Space::of(&db, &global.db);
+    let progress = Progress::new(console, "collect", None);
+    let describe = |db: &cleavedb::Db| {
+        let metrics = db.metrics();
+        let done = units::thousands(metrics.collections as f64);
+        format!("{done} of up to {} files", before.value_files)
+    };
+    watch::run(&db, &progress, describe, |db| db.collect())?;
+    let seconds = progress.elapsed().as_secs_f64();
+    drop(progress);
+    let metrics = db.metrics();
+    let after = Space::of(&db, &global.db);
+    db.close()?;
+    console.outcome(&Collected {
+        collections: metrics.collections,
+        read: metrics.collection_read,
+        written: metrics.collection_written,
+        seconds,
+        before,
+        after,
+    })?;
+    Ok(Exit::Done)
+}

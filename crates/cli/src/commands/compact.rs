@@ -1,0 +1,66 @@
+//! `compact`: all tables become one sorted level.
+
+use std::fmt;
+
+use cleavedb_bench::units;
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::space::{Space, compare};
+use crate::store;
+use crate::watch;
+
+#[derive(Serialize)]
+struct Compacted {
+    compactions: u64,
+    read: u64,
+    written: u64,
+    seconds: f64,
+    before: Space,
+    after: Space,
+}
+
+impl fmt::Display for Compacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "compacted in {:.2} s, {} steps: {} read, {} written",
+            self.seconds,
+            units::thousands(self.compactions as f64),
+            units::bytes(self.read),
+            units::bytes(self.written),
+        )?;
+        f.write_str(&compare(&self.before, &self.after))
+    }
+}
+
+pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    let db = store::open_existing(global)?;
+    let before = Space::of(&db, &global.db);
+    let progress = Progress::new(console, "compact", None);
+    let describe = |db: &cleavedb::Db| {
+        let metrics = db.metrics();
+        let (read, written) = (metrics.compaction_read, metrics.compaction_written);
+        format!("{} read, {} written", units::bytes(read), units::bytes(written))
+    };
+    watch::run(&db, &progress, describe, |db| db.compact())?;
+    let seconds = progress.elapsed().as_secs_f64();
+    drop(progress);
+    let metrics = db.metrics();
+    let after = Space::of(&db, &global.db);
+    db.close()?;
+    console.outcome(&Compacted {
+        compactions: metrics.compactions + metrics.compaction_moves,
+        read: metrics.compaction_read,
+        written: metrics.compaction_written,
+        seconds,
+        before,
+        after,
+    })?;
+    Ok(Exit::Done)
+}

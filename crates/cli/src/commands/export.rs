@@ -1,0 +1,89 @@
+//! `export`: the database into a directory tree or a file.
+
+use std::fmt;
+
+use cleavedb::Db;
+use cleavedb_bench::units;
+use serde::Serialize;
+
+use crate::args::{Global, Place};
+use crate::console::Console;
+use crate::encoding::escape;
+use crate::failure::{Exit, Result};
+use crate::formats::{self, Sink};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::store;
+
+/// Most refused keys that are named; the rest is only counted.
+const NOTES_MAX: u64 = 20;
+
+#[derive(Default, Serialize)]
+struct Exported {
+    items: u64,
+    bytes: u64,
+    seconds: f64,
+    refused: u64,
+}
+
+impl fmt::Display for Exported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = (self.bytes as f64 / self.seconds.max(1e-3)) as u64;
+        write!(
+            f,
+            "exported {} items, {}, in {:.2} s ({}/s)",
+            units::thousands(self.items as f64),
+            units::bytes(self.bytes),
+            self.seconds,
+            units::bytes(rate),
+        )?;
+        if self.refused > 0 {
+            let refused = units::thousands(self.refused as f64);
+            write!(f, "\nNOT EXPORTED: {refused} keys that cannot be files of the directory")?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(place: &Place, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    let db = store::open_existing(global)?;
+    let outcome = formats::sink(place).and_then(|mut sink| {
+        let progress = Progress::new(console, "export", None);
+        save(&db, sink.as_mut(), &progress, console)
+    });
+    db.close()?;
+    let outcome = outcome?;
+    if formats::is_stream(formats::path(place)) {
+        // Standard output is the export itself.
+        console.note(&outcome.to_string());
+    } else {
+        console.outcome(&outcome)?;
+    }
+    Ok(if outcome.refused > 0 { Exit::Failed } else { Exit::Done })
+}
+
+fn save(db: &Db, sink: &mut dyn Sink, progress: &Progress, console: &Console) -> Result<Exported> {
+    let mut outcome = Exported::default();
+    for item in db.range(None, None) {
+        interrupt::check()?;
+        let item = item?;
+        match sink.put(&item.key, &item.value)? {
+            None => {
+                outcome.items += 1;
+                outcome.bytes += (item.key.len() + item.value.len()) as u64;
+            }
+            Some(reason) => {
+                outcome.refused += 1;
+                if outcome.refused <= NOTES_MAX {
+                    let note = format!("refused key {}: {reason}", escape(&item.key));
+                    progress.aside(|| console.note(&note));
+                }
+            }
+        }
+        progress.moved(outcome.items, outcome.bytes);
+    }
+    sink.finish()?;
+    outcome.seconds = progress.elapsed().as_secs_f64();
+    Ok(outcome)
+}

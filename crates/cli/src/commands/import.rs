@@ -1,0 +1,130 @@
+//! `import`: a directory tree or a file into the database.
+
+use std::fmt;
+use std::fs;
+
+use cleavedb::{Db, ErrorKind};
+use cleavedb_bench::units;
+use serde::Serialize;
+
+use crate::args::{Global, Place};
+use crate::console::Console;
+use crate::failure::{Exit, Failure, Result};
+use crate::formats::{self, Input, Source};
+use crate::interrupt;
+use crate::loader::Loader;
+use crate::progress::Progress;
+use crate::store;
+
+/// Most notes of one kind; the rest is only counted.
+const NOTES_MAX: u64 = 20;
+
+#[derive(Default, Serialize)]
+struct Imported {
+    items: u64,
+    bytes: u64,
+    seconds: f64,
+    skipped: u64,
+    failed: u64,
+    written: u64,
+    write_amplification: f64,
+}
+
+impl fmt::Display for Imported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = (self.bytes as f64 / self.seconds.max(1e-3)) as u64;
+        write!(
+            f,
+            "imported {} items, {}, in {:.2} s ({}/s); {} written to disk, {:.2} per byte",
+            units::thousands(self.items as f64),
+            units::bytes(self.bytes),
+            self.seconds,
+            units::bytes(rate),
+            units::bytes(self.written),
+            self.write_amplification,
+        )?;
+        if self.skipped > 0 {
+            write!(f, "\nskipped: {}", units::thousands(self.skipped as f64))?;
+        }
+        if self.failed > 0 {
+            write!(f, "\nNOT IMPORTED: {}", units::thousands(self.failed as f64))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn run(place: &Place, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    // The source first: a mistyped name must not leave an empty database behind.
+    let mut source = formats::source(place, &global.db)?;
+    let db = store::open_or_create(global)?;
+    let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
+    let total = total.and_then(|file| fs::metadata(file).ok()).filter(fs::Metadata::is_file);
+    let progress = Progress::new(console, "import", total.map(|metadata| metadata.len()));
+    let outcome = load(source.as_mut(), place, &db, &progress, console);
+    drop(progress);
+    db.close()?;
+    let outcome = outcome?;
+    console.outcome(&outcome)?;
+    Ok(if outcome.failed > 0 { Exit::Failed } else { Exit::Done })
+}
+
+/// Stores what the source yields. What came before an error, or before Ctrl-C, stays stored.
+fn load(
+    source: &mut dyn Source,
+    place: &Place,
+    db: &Db,
+    progress: &Progress,
+    console: &Console,
+) -> Result<Imported> {
+    let mut outcome = Imported::default();
+    let mut loader = Loader::new(db);
+    let read = read_all(source, &mut loader, &mut outcome, progress, console);
+    loader.finish()?;
+    read.map_err(|failure| match failure {
+        Failure::Engine(error) if error.kind() == ErrorKind::InvalidArgument => {
+            let message = format!("{}: {}", source.place(), error.message());
+            Failure::Input { path: formats::path(place).to_owned(), message }
+        }
+        other => other,
+    })?;
+    // What the close would write belongs to the figures.
+    db.flush()?;
+    let metrics = db.metrics();
+    (outcome.items, outcome.bytes) = (loader.items, loader.bytes);
+    outcome.seconds = progress.elapsed().as_secs_f64();
+    (outcome.written, outcome.write_amplification) =
+        (metrics.written(), metrics.write_amplification());
+    Ok(outcome)
+}
+
+fn read_all(
+    source: &mut dyn Source,
+    loader: &mut Loader<'_>,
+    outcome: &mut Imported,
+    progress: &Progress,
+    console: &Console,
+) -> Result<()> {
+    let note = |count: u64, what: &str| {
+        if count <= NOTES_MAX {
+            progress.aside(|| console.note(what));
+        }
+    };
+    while let Some(input) = source.next()? {
+        match input {
+            Input::Pair(key, value) => loader.put(&key, &value)?,
+            Input::Skipped(what) => {
+                outcome.skipped += 1;
+                note(outcome.skipped, &what);
+            }
+            Input::Failed(what) => {
+                outcome.failed += 1;
+                note(outcome.failed, &what);
+            }
+        }
+        progress.at(source.position());
+        progress.moved(loader.items, loader.bytes);
+        interrupt::check()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! What the commands mean, one file each.
+
+mod get;
+mod put;
+mod del;
+mod scan;
+mod import;
+mod export;
+mod stats;
+mod check;
+mod collect;
+mod compact;
+mod bench;
+mod tour;
+
+use crate::args::{Command, Global};
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+
+/// Does what was asked for.
+pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
+    match command {
+        Command::Get { key } => get::run(&key, global, console),
+        Command::Put { key, value, durability } => {
+            put::run(&key, value.as_deref(), durability.into(), global, console)
+        }
+        Command::Del { key } => del::run(&key, global, console),
+        Command::Scan(args) => scan::run(&args, global, console),
+        Command::Import { place } => import::run(&place, global, console),
+        Command::Export { place } => export::run(&place, global, console),
+        Command::Stats => stats::run(global, console),
+        Command::Check => check::run(global, console),
+        Command::Collect => collect::run(global, console),
+        Command::Compact => compact::run(global, console),
+        Command::Bench(args) => bench::run(&args, global, console),
+        Command::Tour(args) => tour::run(&args, global, console),
+    }
+}

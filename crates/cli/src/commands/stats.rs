@@ -1,0 +1,245 @@
+//! `stats`: what the database holds and what that costs, each figure with its meaning.
+
+use std::fmt;
+
+use cleavedb::{Db, LevelMetrics, Metrics, Options, ValueFileMetrics};
+use cleavedb_bench::units;
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+use crate::space::Space;
+use crate::store;
+
+/// Most value files that are listed as text.
+const FILES_MAX: usize = 24;
+
+#[derive(Serialize)]
+struct Stats {
+    path: String,
+    preset: &'static str,
+    /// What the open had to do.
+    replayed_operations: u64,
+    bytes_cut: u64,
+    levels: Vec<Level>,
+    value_files: Vec<ValueFile>,
+    space: Space,
+    dead_bytes: u64,
+    /// Space amplification above which the store collects, and dead bytes that never matter.
+    space_goal: f64,
+    space_floor: u64,
+    /// Sorted runs that a look-up may meet.
+    runs: usize,
+    filter_bits: usize,
+    separates: bool,
+    user_bytes: u64,
+    written_bytes: u64,
+    write_amplification: Option<f64>,
+    memtable_memory: u64,
+    cache_memory: u64,
+    snapshots: usize,
+    background_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Level {
+    level: usize,
+    tables: usize,
+    runs: usize,
+    bytes: u64,
+    entries: u64,
+    tombstones: u64,
+}
+
+impl From<LevelMetrics> for Level {
+    fn from(from: LevelMetrics) -> Self {
+        let LevelMetrics { level, tables, runs, bytes, entries, tombstones } = from;
+        Self { level, tables, runs, bytes, entries, tombstones }
+    }
+}
+
+#[derive(Serialize)]
+struct ValueFile {
+    name: String,
+    /// Unknown as long as it is written.
+    bytes: Option<u64>,
+    live: u64,
+}
+
+impl From<ValueFileMetrics> for ValueFile {
+    fn from(from: ValueFileMetrics) -> Self {
+        let ValueFileMetrics { name, bytes, live } = from;
+        Self { name, bytes, live }
+    }
+}
+
+impl Stats {
+    fn new(db: &Db, global: &Global) -> Self {
+        let space = Space::of(db, &global.db);
+        let (metrics, opened) = (db.metrics(), db.recovery_report());
+        let write_amplification = (metrics.user_bytes > 0).then(|| metrics.write_amplification());
+        let written_bytes = metrics.written();
+        let Options { preset, separation, space_amplification, space_floor, filter_bits, .. } =
+            *db.options();
+        let Metrics { levels, value_files, user_bytes, memtable_memory, cache_memory, .. } =
+            metrics;
+        Self {
+            path: global.db.display().to_string(),
+            preset: preset.name(),
+            replayed_operations: opened.operations,
+            bytes_cut: opened.bytes_cut,
+            runs: levels.iter().map(|level| level.runs).sum(),
+            levels: levels.into_iter().map(Level::from).collect(),
+            value_files: value_files.into_iter().map(ValueFile::from).collect(),
+            dead_bytes: space.value_bytes.saturating_sub(space.live_bytes),
+            space,
+            space_goal: space_amplification,
+            space_floor,
+            filter_bits,
+            separates: separation != cleavedb::Separation::Never,
+            user_bytes,
+            written_bytes,
+            write_amplification,
+            memtable_memory,
+            cache_memory,
+            snapshots: metrics.snapshots,
+            background_error: metrics.background_error,
+        }
+    }
+
+    fn index(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nindex: sorted tables of keys, with pointers to values or the values")?;
+        if self.levels.is_empty() {
+            return writeln!(f, "  no tables yet");
+        }
+        let titles = ["level", "tables", "runs", "size", "entries", "deletes"];
+        writeln!(
+            f,
+            "  {:>5} {:>8} {:>6} {:>12} {:>14} {:>12}",
+            titles[0], titles[1], titles[2], titles[3], titles[4], titles[5]
+        )?;
+        for level in &self.levels {
+            writeln!(
+                f,
+                "  {:>5} {:>8} {:>6} {:>12} {:>14} {:>12}",
+                level.level,
+                level.tables,
+                level.runs,
+                units::bytes(level.bytes),
+                units::thousands(level.entries as f64),
+                units::thousands(level.tombstones as f64),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let title = if self.separates {
+            "value files: the log, and segments with what collection moved"
+        } else {
+            "log files: what was written; the tables hold it once it is flushed"
+        };
+        writeln!(f, "\n{title}")?;
+        for file in self.value_files.iter().take(FILES_MAX) {
+            let live = units::bytes(file.live);
+            match file.bytes {
+                Some(bytes) => {
+                    let share = 100.0 * file.live as f64 / bytes.max(1) as f64;
+                    let bytes = units::bytes(bytes);
+                    writeln!(f, "  {:16} {bytes:>12} {live:>12} live {share:>4.0}%", file.name)?;
+                }
+                None => writeln!(f, "  {:16} {:>12}", file.name, "in use")?,
+            }
+        }
+        let more = self.value_files.len().saturating_sub(FILES_MAX);
+        if more > 0 {
+            writeln!(f, "  and {} more; --json lists all", units::thousands(more as f64))?;
+        }
+        if !self.separates {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "  {} live, {} dead, of which {} are an estimate: no compaction has met them yet",
+            units::bytes(self.space.live_bytes),
+            units::bytes(self.dead_bytes),
+            units::bytes(self.space.hidden_bytes),
+        )
+    }
+
+    fn amplification(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\namplification: what is paid for a byte of data")?;
+        writeln!(
+            f,
+            "  space {:>6.2}  bytes of value files and tables for each live one",
+            self.space.space_amplification,
+        )?;
+        if self.separates {
+            let floor = units::bytes(self.space_floor);
+            let goal = self.space_goal;
+            writeln!(
+                f,
+                "                collected by itself above {goal:.2}, if {floor} are dead"
+            )?;
+        }
+        writeln!(f, "  read  {:>6}  sorted runs that a look-up may meet", self.runs)?;
+        let bits = self.filter_bits;
+        let value = if self.separates { ", then one read of the value" } else { "" };
+        writeln!(
+            f,
+            "                filters of {bits} bits a key skip nearly all that lack the key{value}"
+        )?;
+        match self.write_amplification {
+            Some(ratio) => writeln!(
+                f,
+                "  write {ratio:>6.2}  bytes written for each byte of keys and values, since the open"
+            ),
+            None => writeln!(
+                f,
+                "  write      -  counted since the open; import, bench and tour print theirs"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: preset {}", self.path, self.preset)?;
+        writeln!(
+            f,
+            "on disk {}, with what is reserved for the log; in memory {} for new writes, {} of cache",
+            units::bytes(self.space.disk_bytes),
+            units::bytes(self.memtable_memory),
+            units::bytes(self.cache_memory),
+        )?;
+        if self.replayed_operations > 0 || self.bytes_cut > 0 {
+            writeln!(
+                f,
+                "not closed in good order last time: {} operations replayed, {} behind the last \
+                 whole write cut",
+                units::thousands(self.replayed_operations as f64),
+                units::bytes(self.bytes_cut),
+            )?;
+        }
+        self.index(f)?;
+        self.values(f)?;
+        self.amplification(f)?;
+        match &self.background_error {
+            Some(error) => write!(f, "\nPROBLEM in the background: {error}"),
+            None => Ok(()),
+        }
+    }
+}
+
+pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
+    let db = store::open_existing(global)?;
+    let stats = Stats::new(&db, global);
+    db.close()?;
+    if console.json() {
+        console.json_line(&stats)?;
+    } else {
+        console.write(stats.to_string().as_bytes())?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,135 @@
+//! Standard output and standard error: results on the one, errors and notes on the other, each as
+//! text or as JSON.
+
+use std::cell::RefCell;
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
+
+use clap::error::ErrorKind;
+use serde::Serialize;
+use serde_json::json;
+
+use crate::args::Global;
+use crate::encoding::{JsonBytes, escape, to_hex};
+use crate::failure::{Exit, Failure, Result};
+
+/// Where results, notes and errors go, and in which form.
+pub struct Console {
+    out: RefCell<BufWriter<Stdout>>,
+    json: bool,
+    hex: bool,
+    quiet: bool,
+}
+
+impl Console {
+    /// In the form that the arguments ask for.
+    pub fn new(global: &Global) -> Self {
+        let out = RefCell::new(BufWriter::with_capacity(1 << 16, io::stdout()));
+        Self { out, json: global.json, hex: global.hex, quiet: global.quiet }
+    }
+
+    /// Whether results are JSON.
+    pub fn json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether keys and values are hex.
+    pub fn hex(&self) -> bool {
+        self.hex
+    }
+
+    /// Whether progress and notes are unwanted.
+    pub fn quiet(&self) -> bool {
+        self.quiet
+    }
+
+    /// Whether somebody reads along as the output is written.
+    pub fn on_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// Raw bytes to standard output.
+    pub fn write(&self, bytes: &[u8]) -> Result<()> {
+        self.out.borrow_mut().write_all(bytes).map_err(Failure::output)
+    }
+
+    /// A line of text to standard output.
+    pub fn line(&self, line: impl Display) -> Result<()> {
+        writeln!(self.out.borrow_mut(), "{line}").map_err(Failure::output)
+    }
+
+    /// A line of JSON to standard output.
+    pub fn json_line(&self, value: &impl Serialize) -> Result<()> {
+        let mut out = self.out.borrow_mut();
+        serde_json::to_writer(&mut *out, value).map_err(|e| Failure::output(e.into()))?;
+        out.write_all(b"\n").map_err(Failure::output)
+    }
+
+    /// The outcome of a command: as JSON, or as the text that it makes of itself.
+    pub fn outcome<T: Serialize + Display>(&self, outcome: &T) -> Result<()> {
+        if self.json { self.json_line(outcome) } else { self.line(outcome) }
+    }
+
+    /// Bytes as they are shown in a line of text.
+    pub fn shown(&self, bytes: &[u8]) -> String {
+        if self.hex { to_hex(bytes) } else { escape(bytes) }
+    }
+
+    /// Bytes as they are shown in JSON.
+    pub fn json_bytes<'a>(&self, bytes: &'a [u8]) -> JsonBytes<'a> {
+        JsonBytes { bytes, hex: self.hex }
+    }
+
+    /// Hands what is buffered to the system.
+    pub fn flush(&self) -> Result<()> {
+        self.out.borrow_mut().flush().map_err(Failure::output)
+    }
+
+    /// Something worth knowing that is no error.
+    pub fn note(&self, note: &str) {
+        if self.quiet {
+            return;
+        }
+        say(&if self.json { json!({ "note": note }).to_string() } else { format!("note: {note}") });
+    }
+
+    /// The error that ended the command. A reader that went away is told nothing.
+    pub fn fail(&self, failure: &Failure) {
+        // What was written before the error is still a result.
+        let _ = self.flush();
+        if !matches!(failure, Failure::PipeClosed) {
+            say_error(self.json, failure.kind(), failure.exit(), &failure.to_string());
+        }
+    }
+}
+
+/// Shows help, or what is wrong with the command line.
+pub fn refuse(error: &clap::Error) -> Exit {
+    if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
+        // Nobody to show it to is no reason to fail.
+        let _ = error.print();
+        return Exit::Done;
+    }
+    if std::env::args_os().any(|argument| argument == "--json") {
+        let text = error.render().to_string();
+        let text = text.trim().trim_start_matches("error: ");
+        say_error(true, "usage", Exit::Usage, text);
+    } else {
+        let _ = error.print();
+    }
+    Exit::Usage
+}
+
+fn say_error(json: bool, kind: &str, exit: Exit, message: &str) {
+    if json {
+        let error = json!({ "kind": kind, "message": message, "exit": exit.code() });
+        say(&json!({ "error": error }).to_string());
+    } else {
+        say(&format!("cleave: {message}"));
+    }
+}
+
+/// A line to standard error; if that is closed, nobody listens.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}

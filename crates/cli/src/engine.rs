@@ -1,0 +1,160 @@
+//! CleaveDB as the benchmark sees it.
+
+use std::path::Path;
+
+use cleavedb::{Db, Durability, Options, Preset, Separation};
+use cleavedb_bench::engine::VisitPair;
+use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
+
+use crate::interrupt;
+
+/// Opens databases of one preset with one durability.
+pub struct CleaveOpener {
+    name: String,
+    preset: Preset,
+    durability: Durability,
+}
+
+impl CleaveOpener {
+    /// Databases of `preset`, whose writes wait for `durability`.
+    pub fn new(preset: Preset, durability: Durability) -> Self {
+        Self { name: format!("cleave-{preset}"), preset, durability }
+    }
+}
+
+impl Opener for CleaveOpener {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
+        let options = Options { durability: self.durability, ..Options::preset(self.preset) };
+        let name = self.name.clone();
+        let db = Db::open(directory, options).map_err(|e| BenchError::engine(&name, "open", e))?;
+        Ok(Box::new(Cleave { name, db }))
+    }
+}
+
+/// An open database.
+struct Cleave {
+    name: String,
+    db: Db,
+}
+
+impl Cleave {
+    /// Names the operation that failed. Ctrl-C makes every operation fail, which ends the run.
+    fn done<T>(&self, action: &'static str, result: cleavedb::Result<T>) -> Result<T> {
+        if interrupt::interrupted() {
+            return Err(BenchError::engine(&self.name, action, "interrupted"));
+        }
+        result.map_err(|error| BenchError::engine(&self.name, action, error))
+    }
+}
+
+impl Engine for Cleave {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.done("put", self.db.put(key, value))
+    }
+
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.done("get", self.db.get(key))?;
+        value.as_deref().map(visit);
+        Ok(value.is_some())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.done("delete", self.db.delete(key))
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
+        let mut visited = 0;
+        for item in self.db.range(Some(from), None).take(limit) {
+            let item = self.done("scan", item)?;
+            visit(&item.key, &item.value);
+            visited += 1;
+        }
+        Ok(visited)
+    }
+
+    fn settle(&self) -> Result<()> {
+        let settled = self.db.flush().and_then(|()| self.db.settle());
+        self.done("settle", settled)
+    }
+
+    fn describe(&self) -> Vec<(String, String)> {
+        let options = self.db.options();
+        let size = |size: usize| units::bytes(size as u64);
+        let separation = match options.separation {
+            Separation::Never => "never".to_owned(),
+            Separation::AtLeast(len) => format!("values of at least {len} B"),
+        };
+        [
+            ("preset", options.preset.to_string()),
+            ("durability", format!("{:?}", options.durability).to_lowercase()),
+            ("separation", separation),
+            (
+                "memtables",
+                format!("{} and {} full", size(options.memtable_bytes), options.memtables_max),
+            ),
+            ("log window", size(options.window_bytes)),
+            ("log file", units::bytes(options.log_file_bytes)),
+            ("cache", size(options.cache_bytes)),
+            ("table block", size(options.block_bytes)),
+            ("table", units::bytes(options.table_bytes)),
+            ("compression", format!("{:?}", options.compression).to_lowercase()),
+            ("filter", format!("{} bits a key", options.filter_bits)),
+            ("level 0", units::bytes(options.level0_bytes)),
+            ("level 1", units::bytes(options.level1_bytes)),
+            ("space goal", format!("{} x live", options.space_amplification)),
+            ("fetch threads", options.fetch_threads.to_string()),
+            ("background", format!("{:?}", options.background)),
+            ("settled", "memtables flushed, no job due".to_owned()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn counters(&self) -> Vec<(String, f64)> {
+        let metrics = self.db.metrics();
+        let named = [
+            ("user_bytes", metrics.user_bytes),
+            ("log_written", metrics.log_written),
+            ("flush_written", metrics.flush_written),
+            ("compaction_written", metrics.compaction_written),
+            ("compaction_read", metrics.compaction_read),
+            ("collection_written", metrics.collection_written),
+            ("collection_read", metrics.collection_read),
+            ("manifest_written", metrics.manifest_written),
+            ("flushes", metrics.flushes),
+            ("compactions", metrics.compactions),
+            ("compaction_moves", metrics.compaction_moves),
+            ("collections", metrics.collections),
+            ("value_bytes", metrics.value_bytes),
+            ("live_bytes", metrics.live_bytes),
+            ("index_bytes", metrics.index_bytes),
+            ("memtable_memory", metrics.memtable_memory),
+            ("cache_memory", metrics.cache_memory),
+            ("cache_hits", metrics.cache_hits),
+            ("cache_misses", metrics.cache_misses),
+        ];
+        let stalls = metrics.stalls.iter().flat_map(|stall| {
+            let cause = stall.cause.name();
+            let seconds = stall.time.as_secs_f64();
+            [
+                (format!("stalls_{cause}"), stall.count as f64),
+                (format!("stalled_seconds_{cause}"), seconds),
+            ]
+        });
+        let named = named.map(|(name, value)| (name.to_owned(), value as f64));
+        named.into_iter().chain(stalls).collect()
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        let Self { name, db } = *self;
+        db.close().map_err(|error| BenchError::engine(&name, "close", error))
+    }
+}

@@ -1,0 +1,209 @@
+//! A directory tree: the key of a file is its path below the root, with `/`, as bytes; the value is
+//! its content.
+//!
+//! Reading skips what has no content of its own. Writing happens in a directory that was empty, and
+//! a key becomes a path only if each of its parts is the name of something below it: so no key can
+//! reach outside, not even through a link.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use cleavedb::VALUE_LEN_MAX;
+use walkdir::{DirEntry, WalkDir};
+
+use super::{Input, Sink, Source};
+use crate::failure::{Failure, Result};
+
+/// Reads a tree, in order of names.
+pub struct TreeSource {
+    root: PathBuf,
+    walk: walkdir::IntoIter,
+    /// The directory that is no part of the tree: the database, which may not be there yet.
+    except: PathBuf,
+    place: PathBuf,
+    position: u64,
+}
+
+impl TreeSource {
+    /// Reads the tree at `root` but for the directory `except`.
+    pub fn new(root: &Path, except: &Path) -> Result<Self> {
+        let found = fs::metadata(root).map_err(Failure::file("open", root))?;
+        if !found.is_dir() {
+            let error = io::Error::from(ErrorKind::NotADirectory);
+            return Err(Failure::file("open", root)(error));
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            walk: WalkDir::new(root).sort_by_file_name().into_iter(),
+            except: except.to_owned(),
+            place: root.to_owned(),
+            position: 0,
+        })
+    }
+
+    fn is_except(&self, entry: &DirEntry) -> bool {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let except = fs::metadata(&self.except).ok().map(identity);
+        except.is_some() && entry.metadata().ok().map(identity) == except
+    }
+
+    /// The content of a file; `Err` says why there is none.
+    fn content(&self, path: &Path) -> std::result::Result<Vec<u8>, String> {
+        let failed = |error: io::Error| format!("{}: {error}", path.display());
+        let file = File::open(path).map_err(failed)?;
+        let len = file.metadata().map_err(failed)?.len();
+        if len > VALUE_LEN_MAX as u64 {
+            return Err(format!(
+                "{}: {len} bytes, more than the {VALUE_LEN_MAX} of a value",
+                path.display()
+            ));
+        }
+        let mut content = Vec::with_capacity(len as usize);
+        // A file that grows while it is read must not grow without bound.
+        file.take(VALUE_LEN_MAX as u64).read_to_end(&mut content).map_err(failed)?;
+        Ok(content)
+    }
+}
+
+impl Source for TreeSource {
+    fn next(&mut self) -> Result<Option<Input>> {
+        loop {
+            let entry = match self.walk.next() {
+                None => return Ok(None),
+                Some(Ok(entry)) => entry,
+                Some(Err(error)) => return Ok(Some(Input::Failed(error.to_string()))),
+            };
+            let path = entry.path();
+            let kind = entry.file_type();
+            if kind.is_dir() {
+                if !self.is_except(&entry) {
+                    continue;
+                }
+                self.walk.skip_current_dir();
+                let note = format!("{}: the database itself, not stored", path.display());
+                return Ok(Some(Input::Skipped(note)));
+            }
+            if !kind.is_file() {
+                let what = if kind.is_symlink() { "a symbolic link" } else { "a special file" };
+                let note = format!("{}: {what}, not stored", path.display());
+                return Ok(Some(Input::Skipped(note)));
+            }
+            let below = path.strip_prefix(&self.root).unwrap_or(path);
+            let input = match self.content(path) {
+                Ok(content) => Input::Pair(below.as_os_str().as_bytes().to_vec(), content),
+                Err(reason) => Input::Failed(reason),
+            };
+            if let Input::Pair(_, content) = &input {
+                self.position += content.len() as u64;
+            }
+            self.place = path.to_owned();
+            return Ok(Some(input));
+        }
+    }
+
+    fn place(&self) -> String {
+        self.place.display().to_string()
+    }
+
+    fn position(&self) -> u64 {
+        self.position
+    }
+}
+
+/// Files in the tree at `root` and bytes in them, as far as it can be read.
+pub fn measure(root: &Path) -> Result<(u64, u64)> {
+    fs::read_dir(root).map_err(Failure::file("list", root))?;
+    let entries = WalkDir::new(root).into_iter().flatten();
+    let files = entries.filter(|entry| entry.file_type().is_file());
+    let sizes = files.map(|file| file.metadata().map_or(0, |metadata| metadata.len()));
+    Ok(sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size)))
+}
+
+/// Writes a tree.
+pub struct TreeSink {
+    root: PathBuf,
+    /// The directory of the last file, which need not be made again.
+    parent: PathBuf,
+}
+
+impl TreeSink {
+    /// Writes below `root`, which must be new or empty.
+    pub fn create(root: &Path) -> Result<Self> {
+        fs::create_dir_all(root).map_err(Failure::file("create", root))?;
+        let mut entries = fs::read_dir(root).map_err(Failure::file("list", root))?;
+        if entries.next().is_some() {
+            let message = "there are files in it; export to a new or empty directory".to_owned();
+            return Err(Failure::Input { path: root.to_owned(), message });
+        }
+        Ok(Self { root: root.to_owned(), parent: root.to_owned() })
+    }
+
+    fn make_parent(&mut self, path: &Path) -> io::Result<()> {
+        let parent = path.parent().unwrap_or(&self.root);
+        if parent != self.parent {
+            fs::create_dir_all(parent)?;
+            self.parent = parent.to_owned();
+        }
+        Ok(())
+    }
+}
+
+impl Sink for TreeSink {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>> {
+        if let Some(reason) = unfit(key) {
+            return Ok(Some(reason.to_owned()));
+        }
+        let path = self.root.join(OsStr::from_bytes(key));
+        let written = self.make_parent(&path).and_then(|()| {
+            OpenOptions::new().write(true).create_new(true).open(&path)?.write_all(value)
+        });
+        match written {
+            Ok(()) => Ok(None),
+            Err(error) => match error.kind() {
+                ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
+                    Ok(Some("it, or a part of it, is another key's file".to_owned()))
+                }
+                ErrorKind::InvalidFilename => Ok(Some("too long for a file name".to_owned())),
+                _ => Err(Failure::file("write", &path)(error)),
+            },
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Why `key` is not the path of a file below a directory, if so.
+fn unfit(key: &[u8]) -> Option<&'static str> {
+    if key.starts_with(b"/") {
+        return Some("an absolute path");
+    }
+    if key.contains(&0) {
+        return Some("a NUL in a path");
+    }
+    key.split(|byte| *byte == b'/').find_map(|part| match part {
+        b"" => Some("an empty part in a path"),
+        b"." | b".." => Some("a `.` or `..` in a path"),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfit;
+
+    #[test]
+    fn only_paths_below_the_root_are_fit() {
+        for fit in [&b"a"[..], b"a/b", b"..a/b..", b"...", b"\xff/\x01", b"a\\b", b"-rf"] {
+            assert_eq!(unfit(fit), None, "{fit:?}");
+        }
+        for bad in [&b""[..], b"/a", b"a//b", b"a/", b"..", b"a/../b", b"./a", b"a/.", b"a\0b"] {
+            assert!(unfit(bad).is_some(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Ctrl-C during long work: the first stops it between two operations, the second at once.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::failure::{Exit, Failure, Result};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on Ctrl-C is for us to act on. Short commands do without: the store is safe whenever
+/// its process dies.
+pub fn watch() -> Result<()> {
+    ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(Exit::Interrupted.code()));
+        }
+        let _ = writeln!(io::stderr(), "\nstopping; once more to stop at once");
+    })
+    .map_err(|error| Failure::Usage(format!("Ctrl-C cannot be watched: {error}")))
+}
+
+/// Whether Ctrl-C was pressed.
+pub fn interrupted() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}
+
+/// Fails if Ctrl-C was pressed: to be called between operations.
+pub fn check() -> Result<()> {
+    if interrupted() { Err(Failure::Interrupted) } else { Ok(()) }
+}

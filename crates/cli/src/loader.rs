@@ -1,0 +1,62 @@
+//! Many writes: in batches, so that each costs little, and durable once, at the end.
+
+use cleavedb::{Db, Durability, WriteBatch};
+
+use crate::failure::Result;
+
+/// A batch is written once it has this many bytes or operations.
+const BATCH_BYTES: u64 = 1 << 20;
+const BATCH_OPS: usize = 1000;
+
+/// Writes to a database in batches.
+pub struct Loader<'a> {
+    db: &'a Db,
+    batch: WriteBatch,
+    batch_bytes: u64,
+    /// Keys so far.
+    pub items: u64,
+    /// Bytes of keys and values so far.
+    pub bytes: u64,
+}
+
+impl<'a> Loader<'a> {
+    /// Writes to `db`.
+    pub fn new(db: &'a Db) -> Self {
+        Self { db, batch: WriteBatch::new(), batch_bytes: 0, items: 0, bytes: 0 }
+    }
+
+    /// Stores `value` under `key`, with the rest of its batch.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> cleavedb::Result<()> {
+        self.batch.put(key, value)?;
+        self.count(key.len() + value.len())
+    }
+
+    /// Removes `key`, with the rest of its batch.
+    pub fn delete(&mut self, key: &[u8]) -> cleavedb::Result<()> {
+        self.batch.delete(key)?;
+        self.count(key.len())
+    }
+
+    fn count(&mut self, bytes: usize) -> cleavedb::Result<()> {
+        self.items += 1;
+        self.bytes += bytes as u64;
+        self.batch_bytes += bytes as u64;
+        if self.batch_bytes >= BATCH_BYTES || self.batch.len() >= BATCH_OPS {
+            self.write()?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> cleavedb::Result<()> {
+        self.db.write(&self.batch, Durability::Os)?;
+        self.batch.clear();
+        self.batch_bytes = 0;
+        Ok(())
+    }
+
+    /// Writes the last batch and makes all of them durable.
+    pub fn finish(&mut self) -> Result<()> {
+        self.write()?;
+        Ok(self.db.sync()?)
+    }
+}

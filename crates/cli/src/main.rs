@@ -1,0 +1,44 @@
+//! `cleave`: the command line of CleaveDB.
+//!
+//! [`args`] is what may be typed, [`commands`] what it means. Everything between is about bytes:
+//! how they are shown, read from and written to files, and counted. The modules, bottom first; a
+//! module uses only those before it.
+
+#![forbid(unsafe_code)]
+
+mod failure;
+mod encoding;
+mod args;
+mod console;
+mod interrupt;
+mod progress;
+mod store;
+mod watch;
+mod space;
+mod formats;
+mod loader;
+mod engine;
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Arguments;
+use crate::console::Console;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return console::refuse(&error).into(),
+    };
+    let console = Console::new(&arguments.global);
+    let done = commands::run(arguments.command, &arguments.global, &console);
+    match done.and_then(|exit| console.flush().map(|()| exit)) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            console.fail(&failure);
+            failure.exit().into()
+        }
+    }
+}

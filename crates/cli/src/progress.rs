@@ -1,0 +1,79 @@
+//! How far long work has come, on standard error if that is a terminal.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use cleavedb_bench::units;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::console::Console;
+
+const TICK: Duration = Duration::from_millis(120);
+
+/// A bar, or a line that counts where the end is not known.
+pub struct Progress {
+    bar: ProgressBar,
+    begin: Instant,
+    /// When the message was last made; it costs more than a small operation.
+    said: Cell<Instant>,
+}
+
+impl Progress {
+    /// Counts towards `total` bytes, if that is known.
+    pub fn new(console: &Console, what: &str, total: Option<u64>) -> Self {
+        let bar = if console.quiet() { ProgressBar::hidden() } else { ProgressBar::no_length() };
+        let template = match total {
+            Some(total) => {
+                bar.set_length(total);
+                "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} ETA {eta}"
+            }
+            None => "{prefix:12} {spinner} {msg} {elapsed}",
+        };
+        bar.set_style(ProgressStyle::with_template(template).expect("templates are constants"));
+        bar.set_prefix(what.to_owned());
+        bar.enable_steady_tick(TICK);
+        let begin = Instant::now();
+        Self { bar, begin, said: Cell::new(begin) }
+    }
+
+    /// So many bytes of the total are done.
+    pub fn at(&self, bytes: u64) {
+        self.bar.set_position(bytes);
+    }
+
+    /// So many items with so many bytes went through.
+    pub fn moved(&self, items: u64, bytes: u64) {
+        if self.said.get().elapsed() < TICK {
+            return;
+        }
+        self.said.set(Instant::now());
+        let rate = bytes as f64 / self.begin.elapsed().as_secs_f64().max(1e-3);
+        self.bar.set_message(format!(
+            "{} items, {}, {}/s",
+            units::thousands(items as f64),
+            units::bytes(bytes),
+            units::bytes(rate as u64)
+        ));
+    }
+
+    /// Whatever there is to say.
+    pub fn say(&self, message: String) {
+        self.bar.set_message(message);
+    }
+
+    /// Does `work`, which prints, with the bar out of its way.
+    pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.bar.suspend(work)
+    }
+
+    /// Since it was begun.
+    pub fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,81 @@
+//! The space that a database takes, in the terms of its design, and how a command changed it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use cleavedb::Db;
+use cleavedb_bench::units;
+use serde::Serialize;
+
+/// Unit of the blocks that the system counts.
+const SECTOR: u64 = 512;
+
+/// What a database holds at one moment; sizes in bytes.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Space {
+    /// Log files and segments.
+    pub value_files: usize,
+    /// Bytes in them.
+    pub value_bytes: u64,
+    /// Bytes of records in them that are alive: an estimate as long as there are hidden ones.
+    pub live_bytes: u64,
+    /// Bytes of records that are estimated to be dead, but that no compaction has met yet.
+    pub hidden_bytes: u64,
+    /// Tables of the index.
+    pub tables: usize,
+    /// Bytes in them.
+    pub index_bytes: u64,
+    /// Bytes of value files and tables for each live byte of both.
+    pub space_amplification: f64,
+    /// Blocks that the files take on disk, space reserved for the log included.
+    pub disk_bytes: u64,
+}
+
+impl Space {
+    /// What `db`, which lies in `path`, holds now.
+    pub fn of(db: &Db, path: &Path) -> Self {
+        let metrics = db.metrics();
+        Self {
+            value_files: metrics.value_files.len(),
+            value_bytes: metrics.value_bytes,
+            live_bytes: metrics.live_bytes.saturating_sub(metrics.hidden_bytes),
+            hidden_bytes: metrics.hidden_bytes,
+            tables: metrics.levels.iter().map(|level| level.tables).sum(),
+            index_bytes: metrics.index_bytes,
+            space_amplification: metrics.space_amplification(),
+            disk_bytes: on_disk(path),
+        }
+    }
+}
+
+/// Bytes of disk blocks that the files in `path` take; files that go meanwhile do not count.
+fn on_disk(path: &Path) -> u64 {
+    let Ok(entries) = fs::read_dir(path) else { return 0 };
+    let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
+    sizes.map(|metadata| metadata.blocks() * SECTOR).sum()
+}
+
+/// Two moments side by side, as lines of text.
+pub fn compare(before: &Space, after: &Space) -> String {
+    let rows = [
+        ("", "before".to_owned(), "after".to_owned()),
+        ("value files", files(before.value_files), files(after.value_files)),
+        ("  bytes", units::bytes(before.value_bytes), units::bytes(after.value_bytes)),
+        ("  live", units::bytes(before.live_bytes), units::bytes(after.live_bytes)),
+        ("tables", files(before.tables), files(after.tables)),
+        ("  bytes", units::bytes(before.index_bytes), units::bytes(after.index_bytes)),
+        ("space amplification", ratio(before), ratio(after)),
+        ("on disk", units::bytes(before.disk_bytes), units::bytes(after.disk_bytes)),
+    ];
+    let lines = rows.map(|(name, then, now)| format!("  {name:20} {then:>12} {now:>12}"));
+    lines.join("\n")
+}
+
+fn files(number: usize) -> String {
+    units::thousands(number as f64)
+}
+
+fn ratio(space: &Space) -> String {
+    format!("{:.2}", space.space_amplification)
+}

@@ -1,0 +1,101 @@
+//! The commands that look after a database: stats, check, collect, compact, and presets.
+
+use serde_json::{Value, json};
+
+use crate::common::Home;
+
+/// A database in which every file but the youngest has values that are dead, and some that live.
+fn churned() -> Home {
+    let home = Home::new();
+    for round in 1..=4 {
+        let value = format!("{round}").repeat(2000);
+        let keys = (0..200).filter(|key| key % round == 0).map(|key| format!("key{key:04}"));
+        let keys: Vec<_> = keys.collect();
+        let pairs: Vec<_> = keys.iter().map(|key| (key.as_str(), value.as_str())).collect();
+        home.fill(&pairs);
+    }
+    home
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value[name].as_f64().unwrap_or_else(|| panic!("{name} in {value}"))
+}
+
+#[test]
+fn stats_explain_themselves() {
+    let home = churned();
+    let text = home.run(&["stats"]).text();
+    for needed in
+        ["preset wisckey", "level", "tables", ".log", "live", "dead", "space", "write", "read"]
+    {
+        assert!(text.contains(needed), "{needed} is not in:\n{text}");
+    }
+    let stats = home.run(&["stats", "--json"]).json().remove(0);
+    assert_eq!(stats["preset"], json!("wisckey"));
+    assert!(number(&stats["space"], "live_bytes") > 200.0 * 2000.0);
+    assert!(number(&stats["space"], "space_amplification") >= 1.0);
+    assert!(stats["levels"].as_array().is_some_and(|levels| !levels.is_empty()));
+}
+
+#[test]
+fn a_whole_database_passes_its_check() {
+    let home = churned();
+    let text = home.run(&["check"]).text();
+    assert!(text.contains("all is well") && text.contains("followed 200 keys"), "{text}");
+    let checked = home.run(&["--json", "check"]).json().remove(0);
+    assert_eq!((&checked["keys"], &checked["problems"]), (&json!(200), &json!([])));
+}
+
+#[test]
+fn collection_gives_space_back_and_loses_nothing() {
+    let home = churned();
+    let before = home.run(&["scan"]).ok();
+    let collected = home.run(&["--json", "collect"]).json().remove(0);
+    assert!(number(&collected, "collections") > 0.0, "{collected}");
+    let (then, now) = (&collected["before"], &collected["after"]);
+    assert!(number(now, "value_bytes") < number(then, "value_bytes") / 1.5, "{collected}");
+    let text = home.run(&["collect"]).text();
+    assert!(text.contains("before") && text.contains("space amplification"), "{text}");
+    assert_eq!(home.run(&["scan"]).ok(), before);
+    home.run(&["check"]).ok();
+}
+
+#[test]
+fn compaction_leaves_one_level_and_loses_nothing() {
+    let home = churned();
+    let before = home.run(&["scan"]).ok();
+    let text = home.run(&["compact"]).text();
+    assert!(text.contains("before") && text.contains("tables"), "{text}");
+    let stats = home.run(&["--json", "stats"]).json().remove(0);
+    assert_eq!(stats["levels"].as_array().map(Vec::len), Some(1), "{stats}");
+    let compacted = home.run(&["--json", "compact"]).json().remove(0);
+    assert!(compacted["after"].is_object());
+    assert_eq!(home.run(&["scan"]).ok(), before);
+    home.run(&["check"]).ok();
+}
+
+#[test]
+fn a_database_keeps_its_preset() {
+    let home = Home::new();
+    home.run(&["--preset", "lsm", "put", "a", "1"]).ok();
+    assert_eq!(home.run(&["get", "a"]).ok(), b"1");
+    home.run(&["put", "b", "2"]).ok();
+    home.run(&["--preset", "lsm", "get", "b"]).ok();
+    let refused = home.run(&["--preset", "wisckey", "get", "a"]);
+    refused.fails(4, "created with preset lsm, it cannot be opened with wisckey");
+    home.run(&["--preset", "wisckey", "put", "a", "1"]).fails(4, "created with preset lsm");
+    assert!(home.run(&["stats"]).text().contains("preset lsm"));
+    let collected = home.run(&["collect"]);
+    assert!(collected.err.contains("use `compact`"), "{}", collected.err);
+    collected.ok();
+    home.run(&["check"]).ok();
+}
+
+#[test]
+fn the_environment_names_the_database() {
+    let home = Home::new();
+    let status = home.command(&["put", "a", "1"]).env("CLEAVE_DB", "named").status().unwrap();
+    assert!(status.success());
+    assert!(home.path("named").is_dir() && !home.path("cleave.db").exists());
+    assert_eq!(home.run(&["--db", "named", "get", "a"]).ok(), b"1");
+}

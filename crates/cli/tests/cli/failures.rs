@@ -1,0 +1,177 @@
+//! What goes wrong: each failure has its words and its exit code, and does no harm.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::common::{Home, Ran};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn reading_creates_no_database() {
+    let home = Home::new();
+    for args in [
+        &["get", "key"][..],
+        &["scan"],
+        &["export", "--dir", "out"],
+        &["stats"],
+        &["check"],
+        &["collect"],
+        &["compact"],
+        &["del", "key"],
+    ] {
+        home.run(args).fails(4, "there is no database in cleave.db");
+        let json = home.run(&[&["--json"], args].concat());
+        let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
+        assert_eq!(error["error"]["kind"], json!("no database"));
+        assert!(!home.path("cleave.db").exists() && !home.path("out").exists());
+    }
+    fs::create_dir(home.path("cleave.db")).unwrap();
+    home.run(&["get", "key"]).fails(4, "there is no database in cleave.db");
+    assert_eq!(fs::read_dir(home.path("cleave.db")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_left_alone() {
+    let home = Home::new();
+    home.file("cleave.db/thesis.tex", b"precious");
+    home.run(&["put", "key", "value"]).fails(4, "not CleaveDB's");
+    home.run(&["get", "key"]).fails(4, "not CleaveDB's");
+    home.file("file", b"");
+    home.run(&["--db", "file", "get", "key"]).fails(4, "path=file");
+    assert_eq!(fs::read(home.path("cleave.db/thesis.tex")).unwrap(), b"precious");
+}
+
+/// An import into a new database that waits for more input. The file is not there before the import
+/// has the database to itself.
+fn import_that_waits(home: &Home) -> (Child, ChildStdin) {
+    let mut command = home.command(&["import", "--jsonl", "-"]);
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"key\":\"first\",\"value\":\"1\"}\n").unwrap();
+    stdin.flush().unwrap();
+    let begin = Instant::now();
+    while !home.path("cleave.db/current").exists() {
+        assert!(begin.elapsed() < PATIENCE, "the database is not there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (child, stdin)
+}
+
+#[test]
+fn a_second_opener_is_told_so() {
+    let home = Home::new();
+    let (child, stdin) = import_that_waits(&home);
+    home.run(&["get", "first"]).fails(4, "another process");
+    home.run(&["put", "key", "other"]).fails(4, "another process");
+    let json = home.run(&["--json", "stats"]);
+    let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
+    assert_eq!(error["error"]["kind"], json!("locked"));
+    drop(stdin);
+    Ran::new(child.wait_with_output().unwrap()).ok();
+    assert_eq!(home.run(&["scan"]).text(), "first\t1\n");
+}
+
+#[test]
+fn ctrl_c_stops_between_operations_and_closes_well() {
+    let home = Home::new();
+    let (child, mut stdin) = import_that_waits(&home);
+    let pid = child.id();
+    let feeder = std::thread::spawn(move || {
+        let line = format!("{{\"key\":\"k\",\"value\":\"{}\"}}\n", "v".repeat(1000));
+        let begin = Instant::now();
+        while stdin.write_all(line.as_bytes()).is_ok() && begin.elapsed() < PATIENCE {}
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = Command::new("sh").args(["-c", &format!("kill -INT {pid}")]).status().unwrap();
+    assert!(sent.success());
+    Ran::new(child.wait_with_output().unwrap()).fails(130, "interrupted");
+    feeder.join().unwrap();
+    assert_eq!(home.run(&["get", "first"]).ok(), b"1");
+    let stats = home.run(&["--json", "stats"]).json().remove(0);
+    assert_eq!(stats["replayed_operations"], json!(0), "it was closed");
+    home.run(&["check"]).ok();
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_command_quietly() {
+    let home = Home::new();
+    let value = "v".repeat(1000);
+    let keys: Vec<_> = (0..2000).map(|key| format!("key{key}")).collect();
+    let pairs: Vec<_> = keys.iter().map(|key| (key.as_str(), value.as_str())).collect();
+    home.fill(&pairs);
+    for args in [
+        &["scan"][..],
+        &["scan", "--json"],
+        &["scan", "--raw0"],
+        &["export", "--jsonl", "-"],
+        &["export", "--csv", "-"],
+    ] {
+        let mut command = home.command(args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(64, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!((child.wait().unwrap().code(), errors.as_str()), (Some(0), ""), "{args:?}");
+    }
+}
+
+/// The files of the database with this ending, oldest first.
+fn files(home: &Home, ending: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.path("cleave.db")).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|found| found == ending));
+    files.sort();
+    files
+}
+
+#[test]
+fn a_damaged_value_is_an_error_and_never_missing() {
+    let home = Home::new();
+    let value = "precious".repeat(100);
+    home.fill(&[("damaged", &value), ("whole", "2")]);
+    let hit = files(&home, "log").into_iter().find_map(|path| {
+        let mut bytes = fs::read(&path).unwrap();
+        let at = bytes.windows(16).position(|window| window == b"preciousprecious")?;
+        bytes[at] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        Some(path)
+    });
+    assert!(hit.is_some(), "no log file holds the value");
+    home.run(&["get", "damaged"]).fails(3, "corruption");
+    assert_eq!(home.run(&["get", "whole"]).ok(), b"2", "the rest is not affected");
+    home.run(&["scan"]).fails(3, "corruption");
+    home.run(&["export", "--dir", "out"]).fails(3, "corruption");
+    let checked = home.run(&["check"]);
+    assert_eq!(checked.code, Some(3));
+    let report = String::from_utf8(checked.out).unwrap();
+    assert!(report.contains("PROBLEM: corruption") && report.contains(".log"), "{report}");
+    let json = home.run(&["--json", "get", "damaged"]);
+    let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
+    assert_eq!(error["error"]["exit"], json!(3));
+}
+
+#[test]
+fn a_damaged_database_says_so() {
+    let home = Home::new();
+    home.fill(&[("key", "value")]);
+    let current = home.path("cleave.db/current");
+    let whole = fs::read(&current).unwrap();
+    let mut bytes = whole.clone();
+    bytes[whole.len() / 2] ^= 0x40;
+    fs::write(&current, bytes).unwrap();
+    home.run(&["get", "key"]).fails(3, "corruption");
+    home.run(&["check"]).fails(3, "corruption");
+    home.run(&["put", "key", "other"]).fails(3, "corruption");
+    fs::remove_file(&current).unwrap();
+    home.run(&["get", "key"]).fails(4, "restore it from a backup");
+    fs::write(&current, whole).unwrap();
+    assert_eq!(home.run(&["get", "key"]).ok(), b"value");
+}

@@ -1,0 +1,8 @@
+//! The binary as its users meet it: every command is run as a process, in a directory of its own.
+
+mod common;
+mod keys;
+mod formats;
+mod care;
+mod failures;
+mod long;

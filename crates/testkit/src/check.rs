@@ -1,0 +1,156 @@
+//! The oracle: what must hold of any disk that a crash left.
+//!
+//! 1. What survives is the state after some prefix of the commit order, at least as long as what
+//!    was acknowledged in a mode that covers the crash, at most as long as what was begun.
+//! 2. Get, scans in both directions and a snapshot agree; the store's own check finds no problem.
+//! 3. The files are those that the manifest names.
+//! 4. A second open changes nothing; further writes, a collection and another open obey the model.
+
+use std::sync::Arc;
+
+use cleavedb::{Db, Durability};
+use cleavedb_storage::sim::Image;
+use cleavedb_storage::{FileKind, Sim, Storage};
+
+use crate::generator::value;
+use crate::op::{Op, Scan, Write};
+use crate::read::{Checked, collect, compare, compare_value, everything};
+use crate::session::{Session, open};
+use crate::setup::Setup;
+use crate::state::State;
+
+/// Fewest and most commits that may have survived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// Acknowledged commits that the crash may not take.
+    pub least: usize,
+    /// Commits that had begun.
+    pub most: usize,
+}
+
+/// Knows the states that are allowed.
+pub struct Oracle<'a> {
+    /// How the store is opened.
+    pub setup: &'a Setup,
+    /// Hash of the state after each number of commits.
+    pub hashes: &'a [u64],
+    /// Every key that was ever written.
+    pub keys: &'a [Vec<u8>],
+}
+
+impl Oracle<'_> {
+    /// Opens `image` and checks points 1 to 3; `thorough` adds point 4. Returns how many commits
+    /// survived, and the state.
+    pub fn check(&self, image: &Image, bounds: Bounds, thorough: bool) -> Checked<(usize, State)> {
+        let sim = Sim::from_image(image.clone());
+        sim.set_window_survives(self.setup.window_survives);
+        if !thorough {
+            sim.stop_recording();
+        }
+        let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+        let db = open(&storage, self.setup).map_err(|e| format!("open failed: {e}"))?;
+        let (survived, state) = self.content(&db, bounds)?;
+        self.agreement(&db, &state)?;
+        let report = db.verify().map_err(|e| format!("verify failed: {e}"))?;
+        if let Some(problem) = report.problems.first() {
+            return Err(format!("verify: {problem}"));
+        }
+        check_files(&db, &sim)?;
+        if thorough {
+            let again = sim.image();
+            std::mem::forget(db);
+            self.second_open(&again, &state)?;
+        }
+        Ok((survived, state))
+    }
+
+    /// Which prefix survived.
+    fn content(&self, db: &Db, bounds: Bounds) -> Checked<(usize, State)> {
+        let state = everything(db)?;
+        let Bounds { least, most } = bounds;
+        let hash = state.hash();
+        let found = (least..=most).rev().find(|n| self.hashes[*n] == hash);
+        if let Some(survived) = found {
+            return Ok((survived, state));
+        }
+        let elsewhere = self.hashes.iter().rposition(|h| *h == hash);
+        Err(match elsewhere {
+            Some(n) if n < least => {
+                format!("acknowledged writes are lost: {n} commits survived of {least}")
+            }
+            Some(n) => format!("{n} commits are there, but only {most} were begun"),
+            None => format!(
+                "the content ({} keys) is the state after no prefix of the commits ({least} to {most})",
+                state.len()
+            ),
+        })
+    }
+
+    /// Every way of reading gives the same.
+    fn agreement(&self, db: &Db, state: &State) -> Checked {
+        let expected = state.range(None, None);
+        let backward = collect(db.range(None, None), Scan::Backward)?;
+        compare("backward scan", &backward, &expected)?;
+        let snapshot = db.snapshot();
+        for key in self.keys {
+            let got = db.get(key).map_err(|e| format!("get failed: {e}"))?;
+            compare_value("get", key, got.as_ref(), state.get(key))?;
+            let got = snapshot.get(key).map_err(|e| format!("get failed: {e}"))?;
+            compare_value("get at a snapshot", key, got.as_ref(), state.get(key))?;
+        }
+        Ok(())
+    }
+
+    /// A second open finds the same; then the store goes on to work.
+    fn second_open(&self, image: &Image, state: &State) -> Checked {
+        let sim = Sim::from_image(image.clone());
+        sim.stop_recording();
+        sim.set_window_survives(self.setup.window_survives);
+        let mut session = Session::open(Arc::new(sim.clone()), self.setup, state.clone())
+            .map_err(|failure| format!("second {failure}"))?;
+        session.compare_all().map_err(|failure| format!("after the second open: {failure}"))?;
+        let further = further_writes(self.keys);
+        for op in &further {
+            session.run(op).map_err(|failure| format!("after recovery: {failure}"))?;
+        }
+        session.leave(true)
+    }
+}
+
+fn further_writes(keys: &[Vec<u8>]) -> Vec<Op> {
+    let mut ops = Vec::new();
+    for (i, key) in keys.iter().take(6).enumerate() {
+        let write = match i % 3 {
+            2 => Write::delete(key),
+            _ => Write::put(key, value(u64::MAX - i as u64, 300 * (i + 1))),
+        };
+        ops.push(Op::Write(vec![write], Durability::Os));
+        if i == 3 {
+            ops.push(Op::Collect);
+        }
+    }
+    ops.extend([Op::Verify, Op::Kill, Op::Verify]);
+    ops
+}
+
+/// The directory holds what the manifest names, and nothing else.
+pub fn check_files(db: &Db, sim: &Sim) -> Checked {
+    let metrics = db.metrics();
+    let files = sim.image().list();
+    let count = |kinds: &[FileKind]| files.iter().filter(|(n, _)| kinds.contains(&n.kind())).count();
+    let tables: usize = metrics.levels.iter().map(|level| level.tables).sum();
+    let found = count(&[FileKind::Table]);
+    if found != tables {
+        return Err(format!("{found} tables are in the directory, {tables} in the index"));
+    }
+    let found = count(&[FileKind::Log, FileKind::Segment]);
+    if found != metrics.value_files.len() {
+        let known = metrics.value_files.len();
+        return Err(format!("{found} value files are in the directory, {known} in the ledger"));
+    }
+    let found = count(&[FileKind::Manifest]);
+    if found != 1 || count(&[FileKind::CurrentNew]) != 0 {
+        return Err(format!("{found} manifests are in the directory"));
+    }
+    Ok(())
+}

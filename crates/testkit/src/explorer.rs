@@ -1,0 +1,217 @@
+//! The crash loop: every point of a recording, every kind of crash, many images of each.
+//!
+//! States are counted once per distinct image. From a share of the recovered states the walk goes
+//! on: the recovery, and a few operations after it, are recorded in turn and crash as well.
+
+use std::collections::HashSet;
+
+use cleavedb_storage::sim::{DirectoryOrder, Image, PowerLoss, Replay, Rng, SECTOR};
+
+use crate::check::{Bounds, Oracle};
+use crate::generator::{Generator, Profile};
+use crate::recording::{Crash, Recording};
+use crate::setup::Setup;
+use crate::state::State;
+
+/// How much of the space of crashes is visited.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Images tried of one power loss.
+    pub images_max: usize,
+    /// Of so many states, one is checked thoroughly.
+    pub thorough_one_in: u64,
+    /// Of so many states, one is recovered on a recording disk and crashes again.
+    pub deeper_one_in: u64,
+    /// Crashes in a row.
+    pub depth: usize,
+    /// Points visited of a recording below the first: about so many.
+    pub deeper_points: usize,
+    /// What is done between a recovery and the next crash.
+    pub profile: Profile,
+    /// Operations between a recovery and the next crash.
+    pub deeper_ops: usize,
+    /// How the store is opened after a crash, if not as before.
+    pub recover_with: Option<Setup>,
+    /// Seed of all choices.
+    pub seed: u64,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            images_max: 10,
+            thorough_one_in: 20,
+            deeper_one_in: 500,
+            depth: 3,
+            deeper_points: 40,
+            profile: Profile::crash(),
+            deeper_ops: 6,
+            recover_with: None,
+            seed: 0,
+        }
+    }
+}
+
+/// What was visited.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Distinct states, by depth: images that were never seen before, in whatever recording.
+    pub states: Vec<u64>,
+    /// Recoveries that were checked: the same image may be met with another promise.
+    pub checked: u64,
+    /// States checked thoroughly.
+    pub thorough: u64,
+    /// Images that were seen before.
+    pub repeated: u64,
+}
+
+impl Totals {
+    /// Distinct states of all depths.
+    pub fn distinct(&self) -> u64 {
+        self.states.iter().sum()
+    }
+}
+
+/// Walks through recordings.
+pub struct Explorer {
+    plan: Plan,
+    rng: Rng,
+    images: HashSet<u64>,
+    /// Images of the present recording with the promises that they were checked against.
+    seen: HashSet<(u64, Bounds)>,
+    /// What was visited so far.
+    pub totals: Totals,
+}
+
+impl Explorer {
+    /// An explorer that has seen nothing.
+    pub fn new(plan: Plan) -> Self {
+        let rng = Rng::new(plan.seed);
+        let (images, seen) = (HashSet::new(), HashSet::new());
+        Self { plan, rng, images, seen, totals: Totals::default() }
+    }
+
+    /// Makes the choices from here on a function of `seed` alone.
+    pub fn reseed(&mut self, seed: u64) {
+        self.plan.seed = seed;
+        self.rng = Rng::new(seed);
+    }
+
+    /// Visits the crashes of a recording; fails with a description of the first that is not
+    /// survived.
+    pub fn explore(&mut self, recording: &Recording) -> Result<(), String> {
+        self.explore_from(recording, 0)
+    }
+
+    /// As [`Explorer::explore`], from a point of the history on.
+    pub fn explore_from(&mut self, recording: &Recording, point: usize) -> Result<(), String> {
+        self.seen.clear();
+        self.explore_at(recording, point, 1)
+    }
+
+    fn explore_at(
+        &mut self,
+        recording: &Recording,
+        from: usize,
+        depth: usize,
+    ) -> Result<(), String> {
+        let mut replay = recording.sim.replay(SECTOR);
+        let last = replay.last_point();
+        let stride = match depth {
+            1 => 1,
+            _ => (last / self.plan.deeper_points.max(1)).max(1),
+        };
+        let mut point = from + self.rng.index(stride);
+        while point <= last {
+            replay.advance(point);
+            self.kills(recording, &replay, depth)?;
+            for directory in [DirectoryOrder::Prefix, DirectoryOrder::Subset] {
+                self.power_losses(recording, &replay, directory, depth)?;
+            }
+            point += stride;
+        }
+        Ok(())
+    }
+
+    fn kills(&mut self, recording: &Recording, replay: &Replay, depth: usize) -> Result<(), String> {
+        self.visit(recording, replay, &replay.process_kill(), Crash::Kill, depth)?;
+        let within = [1, 8, 24, 512, 4096][self.rng.index(5)];
+        match replay.process_kill_within(within) {
+            Some(image) => self.visit(recording, replay, &image, Crash::Kill, depth),
+            None => Ok(()),
+        }
+    }
+
+    fn power_losses(
+        &mut self,
+        recording: &Recording,
+        replay: &Replay,
+        directory: DirectoryOrder,
+        depth: usize,
+    ) -> Result<(), String> {
+        let options =
+            PowerLoss { directory, states_max: self.plan.images_max, seed: self.plan.seed };
+        for image in replay.power_loss(&options) {
+            self.visit(recording, replay, &image, Crash::Power, depth)?;
+        }
+        Ok(())
+    }
+
+    fn visit(
+        &mut self,
+        recording: &Recording,
+        replay: &Replay,
+        image: &Image,
+        crash: Crash,
+        depth: usize,
+    ) -> Result<(), String> {
+        let bounds = recording.bounds(replay.point(), crash);
+        let hash = image.hash();
+        if !self.seen.insert((hash, bounds)) {
+            self.totals.repeated += 1;
+            return Ok(());
+        }
+        self.totals.states.resize(self.totals.states.len().max(depth), 0);
+        self.totals.states[depth - 1] += u64::from(self.images.insert(hash));
+        self.totals.checked += 1;
+        let thorough = self.rng.below(self.plan.thorough_one_in) == 0;
+        self.totals.thorough += u64::from(thorough);
+        let Recording { setup, hashes, keys, .. } = recording;
+        let setup = self.plan.recover_with.as_ref().unwrap_or(setup);
+        let oracle = Oracle { setup, hashes, keys };
+        let outcome = oracle.check(image, bounds, thorough).and_then(|survived| {
+            let deeper = depth < self.plan.depth && self.rng.below(self.plan.deeper_one_in) == 0;
+            if !deeper {
+                return Ok(());
+            }
+            let later = recording.bounds(replay.point(), Crash::Power);
+            self.deeper(recording, image, survived, [bounds, later], depth)
+        });
+        outcome.map_err(|failure| describe(&failure, replay, crash, bounds, depth))
+    }
+
+    /// Recovers on a recording disk, works a little, and crashes again.
+    fn deeper(
+        &mut self,
+        recording: &Recording,
+        image: &Image,
+        survived: (usize, State),
+        bounds: [Bounds; 2],
+        depth: usize,
+    ) -> Result<(), String> {
+        let seed = self.rng.next_u64() >> 24;
+        let ops = Generator::new(seed, self.plan.profile.clone()).take(self.plan.deeper_ops);
+        let next = recording.next(image.clone(), survived, bounds, &ops)?;
+        self.explore_at(&next, 0, depth + 1)
+    }
+}
+
+fn describe(failure: &str, replay: &Replay, crash: Crash, bounds: Bounds, depth: usize) -> String {
+    let recent: Vec<String> = replay.before().take(6).map(|event| format!("  {event}")).collect();
+    format!(
+        "{failure}\n{crash:?} at operation {} of the disk, depth {depth}, {bounds:?}; before it, \
+         latest first:\n{}",
+        replay.point(),
+        recent.join("\n")
+    )
+}

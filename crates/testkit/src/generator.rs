@@ -1,0 +1,197 @@
+//! Operations from a seed, shaped by a profile.
+//!
+//! Keys come from a small pool, so that versions of one key meet; values carry the number of their
+//! write, so that no two are equal and an old one cannot pass for a new one.
+
+use cleavedb::Durability;
+use cleavedb_storage::sim::Rng;
+
+use crate::op::{Op, Scan, Write};
+
+/// What operations are made of.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Lengths of values, each as likely as the others; a length varies by a sixteenth.
+    pub value_lens: Vec<usize>,
+    /// Keys in the pool.
+    pub keys: usize,
+    /// Whether the pool has long keys and keys of 0xFF bytes.
+    pub odd_keys: bool,
+    /// Whether operations that only read are made.
+    pub reads: bool,
+    /// Chance, in percent, that a write goes to memory only.
+    pub buffered: u64,
+    /// Chance, in percent, that a write is synced.
+    pub synced: u64,
+    /// Whether the process may be killed; only where nothing is written to memory only.
+    pub kills: bool,
+}
+
+impl Profile {
+    /// Few keys, small values and a long one, nothing that only reads: for crashes.
+    pub fn crash() -> Self {
+        Self {
+            value_lens: vec![0, 10, 300, 1500, 3000, 20_000],
+            keys: 8,
+            odd_keys: false,
+            reads: false,
+            buffered: 0,
+            synced: 20,
+            kills: true,
+        }
+    }
+
+    /// All keys and all lengths, with reads: for comparing answers.
+    pub fn model() -> Self {
+        Self {
+            value_lens: vec![0, 1, 60, 300, 1000, 4000, 17_000, 40_000],
+            keys: 24,
+            odd_keys: true,
+            reads: true,
+            buffered: 0,
+            synced: 10,
+            kills: true,
+        }
+    }
+}
+
+/// An endless source of operations.
+pub struct Generator {
+    rng: Rng,
+    profile: Profile,
+    pool: Vec<Vec<u8>>,
+    writes: u64,
+}
+
+impl Generator {
+    /// Operations of `profile` from `seed`.
+    pub fn new(seed: u64, profile: Profile) -> Self {
+        let mut rng = Rng::new(seed);
+        let pool = pool(&mut rng, &profile);
+        Self { rng, profile, pool, writes: seed << 20 }
+    }
+
+    /// The pool of keys.
+    pub fn keys(&self) -> &[Vec<u8>] {
+        &self.pool
+    }
+
+    /// The next `count` operations.
+    pub fn take(&mut self, count: usize) -> Vec<Op> {
+        (0..count).map(|_| self.op()).collect()
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        // The smaller of two: some keys are written more often than others.
+        let at = self.rng.index(self.pool.len()).min(self.rng.index(self.pool.len()));
+        self.pool[at].clone()
+    }
+
+    fn durability(&mut self) -> Durability {
+        let draw = self.rng.below(100);
+        if draw < self.profile.buffered {
+            Durability::Buffered
+        } else if draw < self.profile.buffered + self.profile.synced {
+            Durability::Sync
+        } else {
+            Durability::Os
+        }
+    }
+
+    fn write(&mut self) -> Write {
+        let key = self.key();
+        if self.rng.chance(25) {
+            return Write::delete(&key);
+        }
+        let len = self.profile.value_lens[self.rng.index(self.profile.value_lens.len())];
+        let len = len + self.rng.index(len / 16 + 1);
+        self.writes += 1;
+        Write::put(&key, value(self.writes, len))
+    }
+
+    fn writes(&mut self) -> Op {
+        let count = if self.rng.chance(20) { 2 + self.rng.index(4) } else { 1 };
+        let writes = (0..count).map(|_| self.write()).collect();
+        Op::Write(writes, self.durability())
+    }
+
+    fn scan(&mut self) -> Scan {
+        match self.rng.below(3) {
+            0 => Scan::Forward,
+            1 => Scan::Backward,
+            _ => Scan::Both(self.rng.next_u64()),
+        }
+    }
+
+    fn bound(&mut self) -> Option<Vec<u8>> {
+        (!self.rng.chance(30)).then(|| self.key())
+    }
+
+    fn read(&mut self) -> Op {
+        match self.rng.below(10) {
+            0..4 => Op::Get(self.key()),
+            4 => Op::MultiGet((0..1 + self.rng.index(5)).map(|_| self.key()).collect()),
+            5..7 => {
+                let (a, b) = (self.bound(), self.bound());
+                Op::Range(a, b, self.scan())
+            }
+            7 => {
+                let key = self.key();
+                let len = self.rng.index(key.len().min(6) + 1);
+                Op::Prefix(key[..len].to_vec(), self.scan())
+            }
+            _ => Op::ReadSnapshot(self.rng.index(8), self.key()),
+        }
+    }
+
+    fn op(&mut self) -> Op {
+        if self.profile.reads && self.rng.chance(30) {
+            return self.read();
+        }
+        match self.rng.below(100) {
+            0..62 => self.writes(),
+            62..78 => Op::Step(1 + self.rng.index(2)),
+            78..82 => Op::Flush,
+            82..86 => Op::Collect,
+            86..88 => Op::Compact,
+            88..92 => Op::Snapshot,
+            92..95 => Op::DropSnapshot(self.rng.index(8)),
+            95..97 => Op::Sync,
+            97 if self.profile.kills => Op::Kill,
+            98 if self.profile.reads => Op::Verify,
+            _ => Op::Reopen,
+        }
+    }
+}
+
+/// A value that names its write.
+pub fn value(write: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    let mut rng = Rng::new(write);
+    // Half of it repeats, so that compression has something to find.
+    let (noise, rest) = bytes.split_at_mut(len.div_ceil(2));
+    rng.fill(noise);
+    rest.fill(write as u8);
+    bytes
+}
+
+fn pool(rng: &mut Rng, profile: &Profile) -> Vec<Vec<u8>> {
+    let mut pool: Vec<Vec<u8>> = (0..profile.keys)
+        .map(|i| match i % 3 {
+            0 => format!("key{i:04}").into_bytes(),
+            1 => format!("k{}", i / 3).into_bytes(),
+            _ => format!("key{i:04}/a longer tail of the key").into_bytes(),
+        })
+        .collect();
+    if profile.odd_keys {
+        pool.push(vec![0xff]);
+        pool.push(vec![0xff; 7]);
+        pool.push(vec![0]);
+        pool.push(b"key0003\0".to_vec());
+        pool.push([b"key0003".as_slice(), &[0xff; 3]].concat());
+        pool.push([b"long".as_slice(), &[b'x'; 700]].concat());
+        pool.push(vec![b'y'; 3000]);
+    }
+    rng.shuffle(&mut pool);
+    pool
+}

@@ -1,0 +1,29 @@
+//! What the engine is tested with: a model, operations, a session that compares, a crash loop.
+//!
+//! Everything is a function of a seed. [`Session`] runs operations against the engine and the
+//! [`State`] that a sorted map holds; [`Recording`] runs them on a simulated disk and remembers
+//! what was acknowledged when; [`Explorer`] rebuilds the disks that a crash may leave and asks the
+//! oracle in [`check`]. Modules are listed bottom first; a module uses only those above it.
+
+#![forbid(unsafe_code)]
+
+pub mod state;
+pub mod op;
+pub mod generator;
+pub mod setup;
+pub mod process;
+pub mod read;
+pub mod session;
+pub mod check;
+pub mod recording;
+pub mod explorer;
+
+pub use check::{Bounds, Oracle};
+pub use explorer::{Explorer, Plan, Totals};
+pub use generator::{Generator, Profile};
+pub use op::{Op, Scan, Write};
+pub use process::Process;
+pub use recording::Recording;
+pub use session::Session;
+pub use setup::Setup;
+pub use state::State;

@@ -1,0 +1,96 @@
+//! Operations: everything that a user can ask of the engine, as data.
+//!
+//! An operation prints in one line, so a failing run can be read from top to bottom. Snapshots are
+//! named by their age among those that are held, modulo their number, so every list of operations
+//! means something, also with parts cut out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use cleavedb::Durability;
+
+/// A put, or, without a value, a delete.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Write {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The value of a put.
+    pub value: Option<Arc<[u8]>>,
+}
+
+impl Write {
+    /// A put.
+    pub fn put(key: &[u8], value: Vec<u8>) -> Self {
+        Self { key: key.to_vec(), value: Some(value.into()) }
+    }
+
+    /// A delete.
+    pub fn delete(key: &[u8]) -> Self {
+        Self { key: key.to_vec(), value: None }
+    }
+}
+
+impl fmt::Debug for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            Some(value) => write!(f, "{}={}B", short(&self.key), value.len()),
+            None => write!(f, "-{}", short(&self.key)),
+        }
+    }
+}
+
+/// A key, printed without filling the page.
+pub fn short(key: &[u8]) -> String {
+    match key.len() {
+        0..=24 => key.escape_ascii().to_string(),
+        len => format!("{}..{len}B", key[..12].escape_ascii()),
+    }
+}
+
+/// In which order a range is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// Front to back.
+    Forward,
+    /// Back to front.
+    Backward,
+    /// Steps from both ends, as the bits say, until they meet.
+    Both(u64),
+}
+
+/// Something that a user asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// A batch; of one write, a plain put or delete.
+    Write(Vec<Write>, Durability),
+    /// Reads one key.
+    Get(Vec<u8>),
+    /// Reads several keys as of one moment.
+    MultiGet(Vec<Vec<u8>>),
+    /// Reads a range with an inclusive start and an exclusive end.
+    Range(Option<Vec<u8>>, Option<Vec<u8>>, Scan),
+    /// Reads all keys with a prefix.
+    Prefix(Vec<u8>, Scan),
+    /// Takes a snapshot.
+    Snapshot,
+    /// Reads everything and one key at a snapshot.
+    ReadSnapshot(usize, Vec<u8>),
+    /// Drops a snapshot.
+    DropSnapshot(usize),
+    /// Writes memory to tables.
+    Flush,
+    /// Runs so many background jobs.
+    Step(usize),
+    /// Merges all tables.
+    Compact,
+    /// Collects all value files.
+    Collect,
+    /// Makes everything durable.
+    Sync,
+    /// Checks the store's own integrity.
+    Verify,
+    /// Closes, and opens again.
+    Reopen,
+    /// Kills the process, and opens again.
+    Kill,
+}

@@ -1,0 +1,161 @@
+//! A workload on a simulated disk, with what was acknowledged when.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cleavedb::Durability;
+use cleavedb_storage::Sim;
+use cleavedb_storage::sim::Image;
+
+use crate::check::Bounds;
+use crate::op::Op;
+use crate::read::Checked;
+use crate::session::Session;
+use crate::setup::Setup;
+use crate::state::State;
+
+/// How a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// The process dies; what it wrote survives.
+    Kill,
+    /// The power fails; only what was synced is sure to survive.
+    Power,
+}
+
+/// From this point of the history on, so many commits must survive such a crash.
+#[derive(Clone, Copy, Debug)]
+struct Promise {
+    at: usize,
+    commits: usize,
+    durability: Durability,
+}
+
+/// What was before a recording began.
+#[derive(Default)]
+struct Past {
+    hashes: Vec<u64>,
+    /// Commits that a kill, and a power loss, must leave.
+    least: [usize; 2],
+    keys: BTreeSet<Vec<u8>>,
+}
+
+/// A workload that ran, the disk that it ran on, and what it was promised.
+pub struct Recording {
+    /// How the store was opened.
+    pub setup: Setup,
+    /// The disk.
+    pub sim: Sim,
+    /// Hash of the state after each number of commits, from 0 on.
+    pub hashes: Vec<u64>,
+    /// Every key that is in the first state or was written.
+    pub keys: Vec<Vec<u8>>,
+    /// For each commit, how many operations the disk had seen when it began.
+    begun: Vec<usize>,
+    /// How many operations the disk had seen after each operation of the workload.
+    after: Vec<usize>,
+    promises: Vec<Promise>,
+}
+
+impl Recording {
+    /// Runs `ops` on an empty disk.
+    pub fn first(setup: &Setup, ops: &[Op]) -> Checked<Self> {
+        let past = Past { hashes: vec![State::default().hash()], ..Past::default() };
+        Self::run(setup, Image::default(), State::default(), past, ops)
+    }
+
+    /// Runs `ops` on the disk `image` that a crash of this recording left, and which `survived`
+    /// commits, with the content `state`, survived. Until the open has made them durable, another
+    /// crash may take what the first crash could have taken.
+    pub fn next(
+        &self,
+        image: Image,
+        (survived, state): (usize, State),
+        bounds: [Bounds; 2],
+        ops: &[Op],
+    ) -> Checked<Self> {
+        let past = Past {
+            hashes: self.hashes[..=survived].to_vec(),
+            least: bounds.map(|bounds| bounds.least),
+            keys: self.keys.iter().cloned().collect(),
+        };
+        Self::run(&self.setup, image, state, past, ops)
+    }
+
+    fn run(
+        setup: &Setup,
+        image: Image,
+        state: State,
+        past: Past,
+        ops: &[Op],
+    ) -> Checked<Self> {
+        let sim = Sim::from_image(image);
+        sim.set_window_survives(setup.window_survives);
+        let Past { hashes, least, mut keys } = past;
+        let [kill, power] = least;
+        let mut recording = Self {
+            setup: setup.clone(),
+            sim: sim.clone(),
+            keys: Vec::new(),
+            begun: vec![0; hashes.len() - 1],
+            after: Vec::new(),
+            hashes,
+            promises: vec![
+                Promise { at: 0, commits: kill, durability: Durability::Os },
+                Promise { at: 0, commits: power, durability: Durability::Sync },
+            ],
+        };
+        let mut session = Session::open(Arc::new(sim), setup, state)?;
+        // An open makes durable what it found.
+        recording.promise(Durability::Sync);
+        for op in ops {
+            if let Op::Write(writes, _) = op {
+                keys.extend(writes.iter().map(|write| write.key.clone()));
+                recording.begun.push(recording.sim.history_len());
+            }
+            session.run(op)?;
+            recording.ran(op, &session);
+            recording.after.push(recording.sim.history_len());
+        }
+        session.leave(false)?;
+        recording.keys = keys.into_iter().collect();
+        Ok(recording)
+    }
+
+    fn promise(&mut self, durability: Durability) {
+        let (at, commits) = (self.sim.history_len(), self.hashes.len() - 1);
+        self.promises.push(Promise { at, commits, durability });
+    }
+
+    fn ran(&mut self, op: &Op, session: &Session) {
+        match op {
+            Op::Write(_, durability) => {
+                self.hashes.push(session.model().hash());
+                self.promise(*durability);
+            }
+            Op::Flush | Op::Compact | Op::Collect | Op::Sync | Op::Reopen | Op::Kill => {
+                self.promise(Durability::Sync);
+            }
+            _ => {}
+        }
+    }
+
+    /// The point of the history behind operation `op` of the workload.
+    pub fn after(&self, op: usize) -> usize {
+        self.after[op]
+    }
+
+    /// What may have survived a crash at `point`.
+    pub fn bounds(&self, point: usize, crash: Crash) -> Bounds {
+        let covers = |promise: &&Promise| {
+            promise.at <= point
+                && match crash {
+                    Crash::Kill => promise.durability >= Durability::Os,
+                    Crash::Power => promise.durability == Durability::Sync,
+                }
+        };
+        let least = self.promises.iter().filter(covers).map(|promise| promise.commits).max();
+        let most = self.begun.partition_point(|begun| *begun <= point);
+        Bounds { least: least.unwrap_or(0), most }
+    }
+}

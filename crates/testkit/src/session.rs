@@ -1,0 +1,217 @@
+//! A session: the engine and the model side by side, every answer compared.
+
+use std::sync::Arc;
+
+use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
+use cleavedb_base::checksum::hash64;
+use cleavedb_storage::Storage;
+
+use crate::op::{Op, Scan, Write, short};
+use crate::process::Process;
+use crate::read::{Checked, collect, compare, compare_value, everything};
+use crate::setup::Setup;
+use crate::state::State;
+
+/// Most background jobs that one operation may run: more is a loop that does not end.
+const STEPS_MAX: usize = 10_000;
+
+/// The id of every database in tests.
+pub const DATABASE_ID: u64 = 0xc1ea_7e0d;
+
+/// An engine under test, and what it should hold.
+pub struct Session {
+    storage: Arc<dyn Storage>,
+    setup: Setup,
+    db: Option<Db>,
+    model: State,
+    snapshots: Vec<(Snapshot, State)>,
+    /// Hash of all answers so far: equal for equal operations, whatever the options.
+    answers: u64,
+}
+
+/// Opens an engine.
+pub fn open(storage: &Arc<dyn Storage>, setup: &Setup) -> Result<Db, Error> {
+    let process = Arc::new(Process(storage.clone()));
+    Db::open_in(process, setup.options.clone(), DATABASE_ID)
+}
+
+/// Commits a batch; one write goes the short way.
+pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
+    if let [write] = writes {
+        return match &write.value {
+            Some(value) => db.put_with(&write.key, value, durability),
+            None => db.delete_with(&write.key, durability),
+        };
+    }
+    let mut batch = WriteBatch::new();
+    for write in writes {
+        match &write.value {
+            Some(value) => batch.put(&write.key, value)?,
+            None => batch.delete(&write.key)?,
+        };
+    }
+    db.write(&batch, durability)
+}
+
+impl Session {
+    /// Opens the store in `storage`, which holds `model`.
+    pub fn open(storage: Arc<dyn Storage>, setup: &Setup, model: State) -> Checked<Self> {
+        let db = open(&storage, setup).map_err(|e| format!("open failed: {e}"))?;
+        let setup = setup.clone();
+        Ok(Self { storage, setup, db: Some(db), model, snapshots: Vec::new(), answers: 0 })
+    }
+
+    /// The engine.
+    ///
+    /// # Panics
+    /// After a reopening that failed.
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("the last open succeeded")
+    }
+
+    /// What it should hold.
+    pub fn model(&self) -> &State {
+        &self.model
+    }
+
+    /// Hash of all answers.
+    pub fn answers(&self) -> u64 {
+        self.answers
+    }
+
+    /// Runs one operation and compares its answer.
+    pub fn run(&mut self, op: &Op) -> Checked {
+        self.run_inner(op).map_err(|failure| format!("{op:?}: {failure}"))
+    }
+
+    fn run_inner(&mut self, op: &Op) -> Checked {
+        let failed = |e: Error| e.to_string();
+        match op {
+            Op::Write(writes, durability) => {
+                commit(self.db(), writes, *durability).map_err(failed)?;
+                self.model.apply(writes);
+                Ok(())
+            }
+            Op::Snapshot => {
+                self.snapshots.push((self.db().snapshot(), self.model.clone()));
+                Ok(())
+            }
+            Op::DropSnapshot(at) => {
+                if !self.snapshots.is_empty() {
+                    self.snapshots.remove(at % self.snapshots.len());
+                }
+                Ok(())
+            }
+            Op::Flush => self.db().flush().map_err(failed),
+            Op::Step(count) => {
+                for _ in 0..*count {
+                    self.db().step().map_err(failed)?;
+                }
+                Ok(())
+            }
+            Op::Compact => self.db().compact().map_err(failed),
+            Op::Collect => self.db().collect().map_err(failed),
+            Op::Sync => self.db().sync().map_err(failed),
+            Op::Verify => self.verify(),
+            Op::Reopen => self.reopen(true),
+            Op::Kill => self.reopen(false),
+            read => self.read(read),
+        }
+    }
+
+    fn read(&mut self, op: &Op) -> Checked {
+        match op {
+            Op::Get(key) => {
+                let got = self.db().get(key).map_err(|e| e.to_string())?;
+                compare_value("get", key, got.as_ref(), self.model.get(key))
+            }
+            Op::MultiGet(keys) => {
+                for (key, got) in keys.iter().zip(self.db().multi_get(keys)) {
+                    let got = got.map_err(|e| e.to_string())?;
+                    compare_value("multi_get", key, got.as_ref(), self.model.get(key))?;
+                }
+                Ok(())
+            }
+            Op::Range(from, to, scan) => {
+                let (from, to) = (from.as_deref(), to.as_deref());
+                let got = collect(self.db().range(from, to), *scan)?;
+                self.answered(&got);
+                compare("range", &got, &self.model.range(from, to))
+            }
+            Op::Prefix(prefix, scan) => {
+                let got = collect(self.db().prefix(prefix), *scan)?;
+                self.answered(&got);
+                let with_prefix = self.model.iter().filter(|(key, _)| key.starts_with(prefix));
+                compare("prefix", &got, &with_prefix.collect::<Vec<_>>())
+            }
+            Op::ReadSnapshot(at, key) if !self.snapshots.is_empty() => {
+                let (snapshot, frozen) = &self.snapshots[at % self.snapshots.len()];
+                let got = snapshot.get(key).map_err(|e| e.to_string())?;
+                compare_value("get at a snapshot", key, got.as_ref(), frozen.get(key))?;
+                let got = collect(snapshot.range(None, None), Scan::Both(*at as u64 * 0x1357))?;
+                compare("range at a snapshot", &got, &frozen.range(None, None))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn answered(&mut self, items: &[cleavedb::Item]) {
+        for item in items {
+            self.answers = hash64(&item.key, hash64(&item.value, self.answers));
+        }
+    }
+
+    /// The store's own check, and the number of keys that it found.
+    pub fn verify(&self) -> Checked {
+        let report = self.db().verify().map_err(|e| e.to_string())?;
+        if let Some(problem) = report.problems.first() {
+            return Err(format!("verify found {} problems: {problem}", report.problems.len()));
+        }
+        if report.keys as usize != self.model.len() {
+            return Err(format!("verify found {} keys of {}", report.keys, self.model.len()));
+        }
+        Ok(())
+    }
+
+    /// Closes (or kills) and opens; then everything must be as it was.
+    fn reopen(&mut self, clean: bool) -> Checked {
+        self.leave(clean)?;
+        self.db = Some(open(&self.storage, &self.setup).map_err(|e| format!("open failed: {e}"))?);
+        self.compare_all()
+    }
+
+    /// Ends the process, in order or by a kill.
+    pub fn leave(&mut self, clean: bool) -> Checked {
+        let snapshots = std::mem::take(&mut self.snapshots);
+        let Some(db) = self.db.take() else { return Ok(()) };
+        if clean {
+            drop(snapshots);
+            return db.close().map_err(|e| format!("close failed: {e}"));
+        }
+        // What a killed process held is never released; a drop would close in order.
+        std::mem::forget((db, snapshots));
+        Ok(())
+    }
+
+    /// Compares the whole content, in one direction.
+    pub fn compare_all(&self) -> Checked {
+        let got = everything(self.db())?;
+        if got == self.model {
+            return Ok(());
+        }
+        let lost = self.model.iter().find(|(key, value)| got.get(key) != Some(value));
+        let extra = got.iter().find(|(key, _)| self.model.get(key).is_none());
+        let key = lost.or(extra).map_or_else(String::new, |(key, _)| short(key));
+        Err(format!("the content differs from the model at {key}"))
+    }
+
+    /// Runs background jobs until none is due.
+    pub fn settle(&self) -> Checked {
+        for _ in 0..STEPS_MAX {
+            if !self.db().step().map_err(|e| e.to_string())? {
+                return Ok(());
+            }
+        }
+        Err(format!("{STEPS_MAX} background jobs ran and there is still one due"))
+    }
+}

@@ -1,0 +1,89 @@
+//! How the engine is run in a test: options, and what the disk under it can do.
+
+use std::fmt;
+
+use cleavedb::{Background, Compression, Durability, Options, Preset, Separation};
+
+/// Options, and whether the log window outlives the process.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Name, for messages.
+    pub name: String,
+    /// Options of the engine.
+    pub options: Options,
+    /// Whether bytes in the window survive the death of the process.
+    pub window_survives: bool,
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// The smallest sizes that options allow, so that few writes make every job run.
+pub fn tiny(preset: Preset) -> Options {
+    Options {
+        memtable_bytes: 64 << 10,
+        memtable_log_bytes: 32 << 10,
+        memtables_max: 2,
+        log_file_bytes: 32 << 10,
+        segment_bytes: 32 << 10,
+        window_bytes: 64 << 10,
+        cache_bytes: 64 << 10,
+        block_bytes: 512,
+        table_bytes: 4 << 10,
+        level0_bytes: 8 << 10,
+        level1_bytes: 16 << 10,
+        space_floor: 128 << 10,
+        fetch_threads: 0,
+        durability: Durability::Os,
+        background: Background::Manual,
+        ..Options::preset(preset)
+    }
+}
+
+impl Setup {
+    /// Tiny sizes.
+    pub fn tiny(preset: Preset, window_survives: bool) -> Self {
+        let window = if window_survives { "" } else { " without a lasting window" };
+        Self { name: format!("{preset}{window}"), options: tiny(preset), window_survives }
+    }
+
+    /// Every setup that must answer like every other: presets, windows, sizes, compression.
+    pub fn all() -> Vec<Self> {
+        let mut all = Vec::new();
+        for preset in Preset::ALL {
+            for window_survives in [true, false] {
+                let base = Self::tiny(preset, window_survives);
+                let changes: [(&str, fn(&mut Options)); 3] = [
+                    ("tiny", |_| {}),
+                    ("small tables, lz4", |o| {
+                        (o.block_bytes, o.compression) = (256, Compression::Lz4);
+                        (o.level0_bytes, o.level1_bytes) = (4 << 10, 4 << 10);
+                        o.memtables_max = 1;
+                    }),
+                    ("long logs, zstd, eager collection", |o| {
+                        (o.log_file_bytes, o.memtable_log_bytes) = (128 << 10, 96 << 10);
+                        (o.window_bytes, o.memtables_max) = (256 << 10, 3);
+                        (o.compression, o.filter_bits) = (Compression::Zstd, 0);
+                        (o.space_amplification, o.space_floor) = (1.05, 256 << 10);
+                    }),
+                ];
+                for (name, change) in changes {
+                    let mut setup = base.clone();
+                    setup.name = format!("{base}, {name}");
+                    change(&mut setup.options);
+                    all.push(setup);
+                }
+            }
+        }
+        for len in [64, 1000] {
+            let mut setup = Self::tiny(Preset::WiscKey, true);
+            setup.name = format!("wisckey, values of {len} bytes separated");
+            setup.options.separation = Separation::AtLeast(len);
+            all.push(setup);
+        }
+        all
+    }
+}

@@ -93,7 +93,7 @@ fn check_values(
 
 /// Reads records up to `len`, the end of the last one.
 fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<()> {
-    while reader.next()?.is_some() {
+    while reader.next_record()?.is_some() {
         *records += 1;
     }
     if reader.offset() == len {

@@ -1,7 +1,7 @@
 //! The engine: the three parts (commit path, index, values) and what they share.
 //!
-//! Locks, in the order in which they may be taken: append, jobs, manifest, snapshots. Readers take
-//! none: they load the current [`ReadState`].
+//! Locks, in the order in which they may be taken: append, spare log, jobs, manifest, snapshots.
+//! Readers take none: they load the current [`ReadState`].
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use parking_lot::Mutex;
 
 use bytes::Bytes;
 
-use crate::background::Jobs;
 use crate::commit::Commit;
+use crate::jobs::Jobs;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::Counters;
 use crate::options::Options;

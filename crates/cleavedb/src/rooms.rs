@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
-use crate::background::JobKind;
 use crate::commit::{Append, Rooms};
 use crate::engine::Engine;
+use crate::jobs::JobKind;
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::state::{MemSlot, ReadState};
@@ -86,7 +86,7 @@ impl Engine {
             self.swap_state(|state| ReadState {
                 memtables: state.memtables.clone(),
                 version: state.version.clone(),
-                segments: Arc::new(state.segments.with(&[segment.clone()], &[])),
+                segments: Arc::new(state.segments.with(std::slice::from_ref(&segment), &[])),
             });
         }
         self.jobs.log_files.lock().push((number, file));

@@ -42,10 +42,8 @@ fn every_sequence(preset: Preset, window_survives: bool) {
     let setup = Setup::tiny(preset, window_survives);
     let plan = Plan { images_max: 6, thorough_one_in: 50, depth: 1, ..Plan::default() };
     let mut explorer = Explorer::new(plan);
-    let base = [
-        Op::Write(KEYS.map(|key| Write::put(key, value(9))).to_vec(), Durability::Os),
-        Op::Flush,
-    ];
+    let base =
+        [Op::Write(KEYS.map(|key| Write::put(key, value(9))).to_vec(), Durability::Os), Op::Flush];
     for number in 0..CHOICES.pow(LEN as u32) {
         let choices = (0..LEN).map(|i| number / CHOICES.pow(i as u32) % CHOICES);
         let sequence: Vec<Op> = choices.enumerate().map(|(n, choice)| op(choice, n)).collect();

@@ -153,7 +153,7 @@ fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -
     let identity = segment.identity();
     let mut reader = LogReader::new(&**segment.file(), None, identity, *base, 0, Some(*len))?;
     reader.header().map_err(fail)?;
-    while let Some((offset, record)) = reader.next().map_err(fail)? {
+    while let Some((offset, record)) = reader.next_record().map_err(fail)? {
         if record.header.kind != RecordKind::Separated {
             continue;
         }
@@ -161,7 +161,7 @@ fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -
             ValuePointer { file: segment.number(), offset, len: record.header.record_len() as u32 };
         let key = TreeKey::new(record.header.keyspace, record.key).as_bytes().to_vec();
         found.push(Found { key, seq: record.header.seq, pointer });
-        if found.len() % 4096 == 0 {
+        if found.len().is_multiple_of(4096) {
             check_cancelled(cancelled)?;
         }
     }
@@ -184,7 +184,7 @@ fn join(
     let mut visible = Vec::new();
     let mut pointer = Vec::with_capacity(ValuePointer::ENCODED_LEN_MAX);
     for (i, records) in found.chunk_by(|a, b| a.key == b.key).enumerate() {
-        if i % 4096 == 0 {
+        if i.is_multiple_of(4096) {
             check_cancelled(cancelled)?;
         }
         visible.clear();
@@ -238,7 +238,7 @@ impl Mover<'_> {
         let mut moved = HashMap::with_capacity(survivors.len());
         let mut bytes = Vec::new();
         for (i, old) in survivors.iter().enumerate() {
-            if i % 1024 == 0 {
+            if i.is_multiple_of(1024) {
                 check_cancelled(cancelled)?;
             }
             let new = self.copy(*old, &mut bytes)?;

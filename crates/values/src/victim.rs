@@ -33,12 +33,19 @@ impl SpaceGoal {
 /// The paper's order (WiscKey, 3.3.2): from the tail of the log. Files are numbered in the order in
 /// which they were begun and survivors get files of their own, so the lowest number is the tail.
 ///
-/// `upto` is the first log file that replay would still need; logs from there on are no victims.
-pub fn oldest_first(ledger: &Ledger, upto: FileNumber) -> Option<FileNumber> {
+/// `upto` is the first log file that replay would still need; logs from there on are no victims,
+/// nor are files that are not `sound`.
+pub fn oldest_first(
+    ledger: &Ledger,
+    upto: FileNumber,
+    sound: impl Fn(FileNumber) -> bool,
+) -> Option<FileNumber> {
     let collectable = |kind, number| kind == FileKind::Segment || number < upto;
     ledger
         .iter()
-        .find(|(number, facts)| facts.len.is_some() && collectable(facts.kind, *number))
+        .find(|(number, facts)| {
+            facts.len.is_some() && collectable(facts.kind, *number) && sound(*number)
+        })
         .map(|(number, _)| number)
 }
 
@@ -66,10 +73,10 @@ mod tests {
         for number in [2, 5, 7] {
             ledger.apply(&LedgerEdit::Add(FileNumber(number), FileKind::Log)).unwrap();
         }
-        assert_eq!(oldest_first(&ledger, FileNumber(9)), None, "nothing is sealed");
+        assert_eq!(oldest_first(&ledger, FileNumber(9), |_| true), None, "nothing is sealed");
         ledger.apply(&LedgerEdit::Seal(FileNumber(5), 0, 10)).unwrap();
-        assert_eq!(oldest_first(&ledger, FileNumber(9)), Some(FileNumber(5)));
-        assert_eq!(oldest_first(&ledger, FileNumber(5)), None, "replay needs it");
+        assert_eq!(oldest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(5)));
+        assert_eq!(oldest_first(&ledger, FileNumber(5), |_| true), None, "replay needs it");
         assert_eq!(dead_files(&ledger, FileNumber(9)), [FileNumber(5)]);
     }
 

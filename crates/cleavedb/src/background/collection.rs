@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{Error, FileNumber, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{Entry, MemHit, Retention};
 use cleavedb_storage::{Access, File, FileKind, Name};
 use cleavedb_values::collect::{
@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 
 use super::flush::RunWriter;
 use crate::engine::Engine;
+use crate::jobs::JobState;
 use crate::manifest::{Edit, LiveFiles};
 use crate::state::ReadState;
 
@@ -100,16 +101,23 @@ impl Engine {
 
     /// The file to collect, if one should be: space is beyond the goal, or somebody asked for all
     /// files up to a number.
-    fn choose_victim(&self, live: &LiveFiles, forced: Option<FileNumber>) -> Option<FileNumber> {
-        let victim = oldest_first(&live.ledger, live.head_file())?;
+    fn choose_victim(&self, live: &LiveFiles, jobs: &JobState) -> Option<FileNumber> {
+        let sound = |number| !jobs.damaged.contains(&number);
+        let victim = oldest_first(&live.ledger, live.head_file(), sound)?;
         let over = live.ledger.sealed() > self.space_goal().begin(live.estimated_live());
-        (over || forced.is_some_and(|upto| victim <= upto)).then_some(victim)
+        (over || jobs.forced.is_some_and(|upto| victim <= upto)).then_some(victim)
     }
 
     pub(super) fn run_collection(&self) -> Result<bool> {
         let Some(fixed) = self.prepare_collection()? else { return Ok(false) };
         let result = self.collect_one(&fixed);
-        self.jobs.finish(&result, |state| state.constraints.hold_above = None);
+        self.jobs.set_victim(FileNumber(0));
+        let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
+        self.jobs.finish(&result, |state| {
+            state.constraints.hold_above = None;
+            // A file with a damaged record is not collected again: it would block all others.
+            state.damaged.extend(damaged.then_some(fixed.victim.0));
+        });
         if result.is_ok() {
             self.update_pressure();
         }
@@ -123,7 +131,7 @@ impl Engine {
         }
         let manifest = self.manifest.lock();
         let live = manifest.live();
-        let Some(victim) = self.choose_victim(live, jobs.forced) else {
+        let Some(victim) = self.choose_victim(live, &jobs) else {
             jobs.forced = None;
             return Ok(None);
         };
@@ -131,6 +139,7 @@ impl Engine {
         let Some(facts) = live.ledger.get(victim).cloned() else { return Ok(None) };
         let (snapshots, read_point) = self.snapshots.fix(|| self.commit.visible());
         jobs.constraints.hold_above = Some(live.epoch);
+        self.jobs.set_victim(victim);
         let epoch = live.epoch;
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
@@ -163,16 +172,15 @@ impl Engine {
             writer.finish()?;
             Ok(collected)
         });
-        let installed = done.and_then(|collected| {
-            self.sync_dir()?;
-            self.commit.sync()?;
-            self.install_collection(fixed, &collected, &writer)
-        });
-        installed.map_err(|e| {
+        let collected = done.map_err(|e| {
             self.discard(FileKind::Segment, &segments.numbers.lock());
             self.discard(FileKind::Table, &writer.numbers);
             self.failed_write(e)
-        })
+        })?;
+        // From here on nothing is discarded: a failed sync or edit may have reached the disk.
+        self.sync_dir()?;
+        self.commit.sync()?;
+        self.install_collection(fixed, &collected, &writer)
     }
 
     fn install_collection(

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{FileNumber, Result, ValuePointer};
@@ -86,6 +85,16 @@ impl Engine {
                 &options.0,
                 &options.1,
             );
+            let held = |epoch| {
+                compaction
+                    .inputs
+                    .iter()
+                    .any(|input| input.position.is_some_and(|position| position.epoch > epoch))
+            };
+            let job = match jobs.constraints.hold_above {
+                Some(epoch) if held(epoch) => job.below_which_a_run_may_enter(),
+                _ => job,
+            };
             (job, compaction)
         };
         let mut deaths = Deaths::default();
@@ -147,11 +156,5 @@ impl Engine {
             self.counters.compaction_written.add(stats.output_bytes);
         }
         Ok(())
-    }
-}
-
-impl super::Jobs {
-    fn closing_flag(&self) -> &AtomicBool {
-        &self.closing
     }
 }

@@ -18,7 +18,7 @@ use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::options::Separation;
 use crate::state::{MemSlot, ReadState, Sealed};
 
-use super::JobKind;
+use crate::jobs::JobKind;
 
 /// Tables written from sorted entries, cut at the table length.
 pub(crate) struct RunWriter<'a> {
@@ -175,9 +175,10 @@ impl Engine {
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let epoch = live.epoch + 1;
-        let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
-            (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
-        });
+        let (owned, entries) =
+            live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
+                (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
+            });
         let hidden = hidden::after_flush(live.hidden, born.overwritten, owned, entries);
         let mut edit = Edit { epoch: Some(epoch), hidden: Some(hidden), ..Edit::default() };
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
@@ -219,7 +220,8 @@ impl Engine {
     /// records is in tables, so it is durable.
     pub(super) fn drop_dead_files(&self, manifest: &mut crate::manifest::Manifest) -> Result<()> {
         let live = manifest.live();
-        let dead = victim::dead_files(&live.ledger, live.head_file());
+        let mut dead = victim::dead_files(&live.ledger, live.head_file());
+        dead.retain(|number| *number != self.jobs.victim());
         if dead.is_empty() {
             return Ok(());
         }

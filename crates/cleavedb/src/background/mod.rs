@@ -10,125 +10,20 @@ mod flush;
 mod collection;
 mod threads;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_index::compaction::Constraints;
-use cleavedb_storage::log::LogFile;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use cleavedb_base::{Error, ErrorKind, Result};
 
 pub(crate) use threads::Threads;
 
 use crate::engine::Engine;
+use crate::jobs::JobKind;
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::throttle::Pressure;
 
 /// How long a job that failed for want of space waits before it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// Kinds of jobs, in the order in which they are picked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum JobKind {
-    /// Write the oldest full MemTable to level 0.
-    Flush,
-    /// Create the next log file ahead.
-    Spare,
-    /// Merge or move tables.
-    Compact,
-    /// Collect value files.
-    Collect,
-    /// Remove files that nobody can reach.
-    Reap,
-}
-
-impl JobKind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Reap];
-}
-
-/// What is under way.
-#[derive(Default)]
-pub(crate) struct JobState {
-    flushing: bool,
-    sparing: bool,
-    /// Tables that compactions read, and the epoch at which a running collection fixed its inputs:
-    /// its run of new pointers will enter level 0 there, so younger runs must stay above.
-    constraints: Constraints,
-    compactions: usize,
-    /// Collect although the space goal is met: how many files are still to go.
-    forced: Option<FileNumber>,
-    /// Counts finished jobs; whoever waits for progress watches it.
-    finished: u64,
-    last_error: Option<Error>,
-}
-
-/// The jobs of one database.
-#[derive(Default)]
-pub(crate) struct Jobs {
-    state: Mutex<JobState>,
-    /// Somebody should look for work.
-    work: Condvar,
-    /// Some job has finished.
-    progress: Condvar,
-    closing: AtomicBool,
-    seq_limit: AtomicU64,
-    /// Log files begun since the open, until a flush has passed them.
-    pub(crate) log_files: Mutex<Vec<(FileNumber, Arc<LogFile>)>>,
-}
-
-impl Jobs {
-    pub(crate) fn closing(&self) -> bool {
-        self.closing.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn seq_limit(&self) -> SeqNo {
-        self.seq_limit.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_seq_limit(&self, limit: SeqNo) {
-        self.seq_limit.store(limit, Ordering::Relaxed);
-    }
-
-    /// Wakes the threads that could run a job of this kind.
-    pub(crate) fn kick(&self, _kind: JobKind) {
-        drop(self.state.lock());
-        self.work.notify_all();
-    }
-
-    /// Tells everybody to stop: running jobs give up, waiting writers fail.
-    pub(crate) fn close(&self) {
-        self.closing.store(true, Ordering::Release);
-        drop(self.state.lock());
-        self.work.notify_all();
-        self.progress.notify_all();
-    }
-
-    pub(crate) fn last_error(&self) -> Option<Error> {
-        self.state.lock().last_error.clone()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, JobState> {
-        self.state.lock()
-    }
-
-    /// A job has finished: `change` takes it off the list of what is under way.
-    fn finish(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
-        let mut state = self.state.lock();
-        change(&mut state);
-        state.finished += 1;
-        match result {
-            Ok(()) => state.last_error = None,
-            Err(e) if e.kind() == ErrorKind::Closed => {}
-            Err(e) => state.last_error = Some(e.clone()),
-        }
-        drop(state);
-        self.work.notify_all();
-        self.progress.notify_all();
-    }
-}
 
 impl Engine {
     /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran.
@@ -192,7 +87,8 @@ impl Engine {
         while !done() {
             self.check_open()?;
             // What will not get better by waiting is the writer's to know.
-            let hopeless = |e: &Error| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
+            let hopeless =
+                |e: &Error| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
             if let Some(error) = state.last_error.clone().filter(hopeless) {
                 return Err(error);
             }

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use cleavedb_base::{Error, Result};
 
-use super::{JobKind, RETRY_AFTER};
+use super::RETRY_AFTER;
 use crate::engine::Engine;
+use crate::jobs::JobKind;
 use crate::options::Background;
 
 /// How long the drain sleeps when there is not enough to write: a tenth of the time in which the

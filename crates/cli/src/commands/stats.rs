@@ -193,7 +193,7 @@ impl Stats {
         match self.write_amplification {
             Some(ratio) => writeln!(
                 f,
-                "  write {ratio:>6.2}  bytes written for each byte of keys and values, since the open"
+                "  write {ratio:>6.2}  bytes written for each of keys and values, since the open"
             ),
             None => writeln!(
                 f,
@@ -208,7 +208,7 @@ impl fmt::Display for Stats {
         writeln!(f, "{}: preset {}", self.path, self.preset)?;
         writeln!(
             f,
-            "on disk {}, with what is reserved for the log; in memory {} for new writes, {} of cache",
+            "on disk {} with room for the log; in memory {} for new writes, {} of cache",
             units::bytes(self.space.disk_bytes),
             units::bytes(self.memtable_memory),
             units::bytes(self.cache_memory),

@@ -70,6 +70,9 @@ pub struct CompactionJob {
     options: CompactionOptions,
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
+    /// A run may yet enter below the inputs, with keys that nobody can know: see
+    /// [`CompactionJob::below_which_a_run_may_enter`].
+    older_may_come: bool,
     grandparents: Vec<Arc<TableHandle>>,
     created: Vec<FileNumber>,
     outputs: Vec<TableMeta>,
@@ -97,6 +100,7 @@ impl CompactionJob {
         };
         Self {
             older: older_places(version, &compaction),
+            older_may_come: false,
             store: Arc::clone(version.store()),
             compaction,
             snapshots,
@@ -107,6 +111,15 @@ impl CompactionJob {
             outputs: Vec::new(),
             stats: CompactionStats::default(),
         }
+    }
+
+    /// The same job for inputs that wait above a collection: its run of new pointers will enter
+    /// below them and may hold, for a snapshot that is gone by then, versions that these inputs'
+    /// tombstones hide. So no tombstone is dropped.
+    #[must_use]
+    pub fn below_which_a_run_may_enter(mut self) -> Self {
+        self.older_may_come = true;
+        self
     }
 
     /// What the job merges.
@@ -135,7 +148,7 @@ impl CompactionJob {
             factory,
             &self.table_options,
             &self.options,
-            Places::new(&self.older),
+            Places::new(&self.older, self.older_may_come),
             &self.grandparents,
             &mut self.created,
         );

@@ -127,7 +127,7 @@ impl<'a> LogReader<'a> {
 
     /// The next record and its offset; `None` where the log ends, torn or not. Marks are checked
     /// and skipped.
-    pub fn next(&mut self) -> Result<Option<(u64, Record<'_>)>> {
+    pub fn next_record(&mut self) -> Result<Option<(u64, Record<'_>)>> {
         let (offset, header) = loop {
             let Some((offset, header)) = self.find_next()? else { return Ok(None) };
             self.offset = offset + header.record_len() as u64;
@@ -164,10 +164,9 @@ impl<'a> LogReader<'a> {
         Ok(Some((header, mark)))
     }
 
-    /// Whether something behind the end of the readable part proves that bytes at or above it were
-    /// durable once: then the end is damage, not a torn write.
-    pub fn proof_of_loss(&mut self) -> Result<Option<u64>> {
-        let stopped = self.base + self.offset;
+    /// Whether a mark behind what was read says that log positions above `stopped` were durable:
+    /// then what is missing there is damage, not a torn write. Returns the mark's offset.
+    pub fn proof_of_loss(&mut self, stopped: u64) -> Result<Option<u64>> {
         let mut offset = (self.offset + 1).next_multiple_of(MARK_ALIGNMENT);
         while offset + Mark::RECORD_LEN as u64 <= self.extent {
             if let Some((_, mark)) = self.mark_at(offset)?

@@ -135,7 +135,10 @@ impl Log {
     ) -> (Self, Appender) {
         let base = position.next_multiple_of(BLOCK as u64);
         let alignment = spare.file.alignment() as u64;
-        assert!(BLOCK as u64 % alignment == 0, "blocks are multiples of the disk's alignment");
+        assert!(
+            (BLOCK as u64).is_multiple_of(alignment),
+            "blocks are multiples of the disk's alignment"
+        );
         let log = Self {
             ring: Arc::new(Ring::new(window, base)),
             database_id,
@@ -338,7 +341,6 @@ impl Log {
         if limit > drained {
             let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
             let piece = self.ring.piece(drained, len);
-            self.unsynced_push(&file);
             write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
                 self.failed.store(true, Ordering::Release);
                 Error::io("append to the log", e)
@@ -346,6 +348,9 @@ impl Log {
                     .with("offset", drained - file.base)
             })?;
             self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            // Between the write and the mark: a sync that sees the mark must find the file listed, and
+            // one that took the list before the write must not have taken this entry of it.
+            self.unsynced_push(&file);
             let drained = drained + piece.len() as u64;
             self.drained.store(drained, Ordering::Release);
             self.ring.raise_floor(drained);

@@ -14,15 +14,20 @@ use crate::table_handle::TableHandle;
 /// Older places, each sorted; asked about ascending keys.
 pub(super) struct Places<'a> {
     places: Vec<&'a [Arc<TableHandle>]>,
+    /// Any key may yet come to lie in an older place.
+    unknown: bool,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(places: &'a [Vec<Arc<TableHandle>>]) -> Self {
-        Self { places: places.iter().map(|tables| &tables[..]).collect() }
+    pub(super) fn new(places: &'a [Vec<Arc<TableHandle>>], unknown: bool) -> Self {
+        Self { places: places.iter().map(|tables| &tables[..]).collect(), unknown }
     }
 
     /// Whether one of the places may hold `key`, which is not before any key asked about earlier.
     fn may_hold(&mut self, key: &[u8]) -> bool {
+        if self.unknown {
+            return true;
+        }
         self.places.iter_mut().any(|tables| {
             while let Some((first, rest)) = tables.split_first()
                 && &*first.meta().largest < key

@@ -1,0 +1,130 @@
+//! What background work is under way, and how threads hear of each other's progress.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_index::compaction::Constraints;
+use cleavedb_storage::log::LogFile;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+/// Kinds of jobs, in the order in which they are picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum JobKind {
+    /// Write the oldest full MemTable to level 0.
+    Flush,
+    /// Create the next log file ahead.
+    Spare,
+    /// Merge or move tables.
+    Compact,
+    /// Collect value files.
+    Collect,
+    /// Remove files that nobody can reach.
+    Reap,
+}
+
+impl JobKind {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Reap];
+}
+
+/// What is under way.
+#[derive(Default)]
+pub(crate) struct JobState {
+    pub(crate) flushing: bool,
+    pub(crate) sparing: bool,
+    /// Tables that compactions read, and the epoch at which a running collection fixed its inputs:
+    /// its run of new pointers will enter level 0 there, so younger runs must stay above.
+    pub(crate) constraints: Constraints,
+    pub(crate) compactions: usize,
+    /// Files in which a collection met a damaged record.
+    pub(crate) damaged: BTreeSet<FileNumber>,
+    /// Collect although the space goal is met: how many files are still to go.
+    pub(crate) forced: Option<FileNumber>,
+    /// Counts finished jobs; whoever waits for progress watches it.
+    finished: u64,
+    pub(crate) last_error: Option<Error>,
+}
+
+/// The jobs of one database.
+#[derive(Default)]
+pub(crate) struct Jobs {
+    state: Mutex<JobState>,
+    /// Somebody should look for work.
+    pub(crate) work: Condvar,
+    /// Some job has finished.
+    pub(crate) progress: Condvar,
+    closing: AtomicBool,
+    /// Number of the file that a running collection reads, which nobody else may drop; 0 for none.
+    /// Changed under the manifest's lock.
+    victim: AtomicU64,
+    seq_limit: AtomicU64,
+    /// Log files begun since the open, until a flush has passed them.
+    pub(crate) log_files: Mutex<Vec<(FileNumber, Arc<LogFile>)>>,
+}
+
+impl Jobs {
+    /// Set once the database is closing: long jobs look at it now and then.
+    pub(crate) fn closing_flag(&self) -> &AtomicBool {
+        &self.closing
+    }
+
+    pub(crate) fn closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn victim(&self) -> FileNumber {
+        FileNumber(self.victim.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_victim(&self, victim: FileNumber) {
+        self.victim.store(victim.0, Ordering::Release);
+    }
+
+    pub(crate) fn seq_limit(&self) -> SeqNo {
+        self.seq_limit.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_seq_limit(&self, limit: SeqNo) {
+        self.seq_limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Wakes the threads that could run a job of this kind.
+    pub(crate) fn kick(&self, _kind: JobKind) {
+        drop(self.state.lock());
+        self.work.notify_all();
+    }
+
+    /// Tells everybody to stop: running jobs give up, waiting writers fail.
+    pub(crate) fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        drop(self.state.lock());
+        self.work.notify_all();
+        self.progress.notify_all();
+    }
+
+    pub(crate) fn last_error(&self) -> Option<Error> {
+        self.state.lock().last_error.clone()
+    }
+
+    /// What is under way.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, JobState> {
+        self.state.lock()
+    }
+
+    /// A job has finished: `change` takes it off the list of what is under way.
+    pub(crate) fn finish(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        state.finished += 1;
+        match result {
+            Ok(()) => state.last_error = None,
+            Err(e) if e.kind() == ErrorKind::Closed => {}
+            Err(e) => state.last_error = Some(e.clone()),
+        }
+        drop(state);
+        self.work.notify_all();
+        self.progress.notify_all();
+    }
+}

@@ -1,0 +1,311 @@
+//! Replay: from the head of the log to its end, and what the end means.
+//!
+//! The log is a chain: every file's header says where the one before it ended. Replay stops at the
+//! first gap, so what survives is a prefix of the commit order. A gap is a torn write unless
+//! something behind it proves that what is missing had been durable; then it is damage, and the
+//! database is not opened (invariant 8).
+
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{Error, FileNumber, Result, SeqNo, TreeKey};
+use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::log::{FileHeader, LogReader};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage, Window};
+use cleavedb_values::{FileFacts, LedgerEdit};
+
+use crate::commit::{Place, insert_record};
+use crate::manifest::LiveFiles;
+use crate::options::Options;
+use crate::state::MemSlot;
+
+/// What an open found out, for the user.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Operations that were replayed from the log.
+    pub operations: u64,
+    /// Bytes behind the last whole batch that were given up: writes that were never acknowledged as
+    /// durable, or bit rot in the very last one, which looks the same.
+    pub bytes_cut: u64,
+    /// Files of unfinished jobs that were removed.
+    pub orphans_removed: u64,
+}
+
+/// Replays the log.
+pub(crate) struct Replay<'a> {
+    storage: &'a dyn Storage,
+    options: &'a Options,
+    database_id: u64,
+    live: &'a LiveFiles,
+    window: &'a Window,
+    /// What was replayed, in one MemTable: it is flushed by one edit, with the step of the replay
+    /// head, so no record is ever flushed twice. It holds no more than the MemTables that the crash
+    /// took.
+    slot: Option<MemSlot>,
+    edits: Vec<LedgerEdit>,
+    /// Log position behind the last valid record so far.
+    position: u64,
+    max_seq: SeqNo,
+    report: RecoveryReport,
+}
+
+/// What replay found.
+pub(crate) struct Replayed {
+    /// The operations, sealed.
+    pub(crate) memtable: Option<Arc<MemSlot>>,
+    /// What becomes of the log files.
+    pub(crate) edits: Vec<LedgerEdit>,
+    /// Where the log ends.
+    pub(crate) position: u64,
+    pub(crate) next_seq: SeqNo,
+    pub(crate) report: RecoveryReport,
+}
+
+/// How one log file ended.
+enum End {
+    /// As it should, at this log position; the next file continues there.
+    Whole(u64),
+    /// It holds nothing, and goes; the next file continues where the one before it ended.
+    Empty,
+    /// It does not continue the log: the one before it was torn, and nothing from here on counts.
+    Torn,
+}
+
+/// A log file as replay opens it.
+struct LogFile {
+    number: FileNumber,
+    identity: FileIdentity,
+    file: Arc<dyn File>,
+    len: u64,
+    /// Its final length, if an earlier open or a flush has recorded it.
+    sealed: Option<u64>,
+}
+
+impl<'a> Replay<'a> {
+    pub(crate) fn new(
+        storage: &'a dyn Storage,
+        options: &'a Options,
+        database_id: u64,
+        live: &'a LiveFiles,
+        window: &'a Window,
+    ) -> Self {
+        Self {
+            storage,
+            options,
+            database_id,
+            live,
+            window,
+            slot: None,
+            edits: Vec::new(),
+            position: live.head.map_or(0, |head| head.position),
+            max_seq: 0,
+            report: RecoveryReport::default(),
+        }
+    }
+
+    /// Replays every log file from the head on.
+    pub(crate) fn run(&mut self) -> Result<()> {
+        let live = self.live;
+        let head = live.head_file();
+        let logs = live
+            .ledger
+            .iter()
+            .filter(|(number, facts)| facts.kind == FileKind::Log && *number >= head);
+        let mut torn = false;
+        for (number, facts) in logs {
+            let log = self.open(number, facts)?;
+            let end = if torn { End::Torn } else { self.replay_file(&log, facts)? };
+            match end {
+                End::Whole(position) => self.position = position,
+                End::Empty => self.edits.push(LedgerEdit::Remove(number)),
+                End::Torn => {
+                    torn = true;
+                    self.give_up(&log)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&self, number: FileNumber, facts: &FileFacts) -> Result<LogFile> {
+        let name = Name::numbered(FileKind::Log, number);
+        let failed = |e| Error::io("open a log file", e).with("file", name);
+        let file = self.storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
+        let len = file.len().map_err(failed)?;
+        let identity = FileIdentity::new(self.database_id, number);
+        Ok(LogFile { number, identity, file, len, sealed: facts.len })
+    }
+
+    fn fail(&self, error: Error, log: &LogFile) -> Error {
+        error.with("file", Name::numbered(FileKind::Log, log.number))
+    }
+
+    fn reader<'r>(
+        &self,
+        log: &'r LogFile,
+        window: Option<&'r Window>,
+        base: u64,
+        offset: u64,
+    ) -> Result<LogReader<'r>> {
+        LogReader::new(&*log.file, window, log.identity, base, offset, log.sealed)
+    }
+
+    /// A file behind a tear: dropped, unless it proves that what was torn had been durable.
+    fn give_up(&mut self, log: &LogFile) -> Result<()> {
+        let mut reader = self.reader(log, None, 0, 0)?;
+        let header = reader.header().map_err(|e| self.fail(e, log))?;
+        let claimed = header.is_some_and(|header| header.durable > self.position);
+        if claimed || reader.proof_of_loss(self.position)?.is_some() {
+            return Err(self.fail(lost(self.position), log));
+        }
+        self.report.bytes_cut += log.len;
+        self.edits.push(LedgerEdit::Remove(log.number));
+        Ok(())
+    }
+
+    fn replay_file(&mut self, log: &LogFile, facts: &FileFacts) -> Result<End> {
+        let head = self.live.head.filter(|head| head.file == log.number);
+        if let Some(head) = head {
+            return self.replay_from(log, head.base, head.position - head.base);
+        }
+        let Some(header) = self.find_header(log)? else {
+            if log.sealed.is_some() {
+                return Err(self.fail(lost(facts.base), log));
+            }
+            // A file that was created ahead has no byte; anything else was begun, and torn.
+            return Ok(if log.len == 0 { End::Empty } else { End::Torn });
+        };
+        // Only a file that continues where the last one ended is part of the log. Of a sealed file
+        // the manifest says so.
+        if log.sealed.is_none() && header.previous_end != self.position {
+            return Ok(End::Torn);
+        }
+        self.replay_from(log, header.base, FileHeader::RECORD_LEN as u64)
+    }
+
+    /// The header of a file, which may be in the window only.
+    fn find_header(&self, log: &LogFile) -> Result<Option<FileHeader>> {
+        let found = self.reader(log, None, 0, 0)?.header().map_err(|e| self.fail(e, log))?;
+        if found.is_some() || log.len > 0 || log.sealed.is_some() {
+            return Ok(found);
+        }
+        // The file is empty, and the window holds it from its first byte; it begins at the next
+        // block behind what was read so far.
+        let base = self.position.next_multiple_of(BLOCK as u64);
+        let found = self.reader(log, Some(self.window), base, 0)?.header();
+        Ok(found.map_err(|e| self.fail(e, log))?.filter(|header| header.base == base))
+    }
+
+    /// Replays a file from offset `start` on.
+    fn replay_from(&mut self, log: &LogFile, base: u64, start: u64) -> Result<End> {
+        let window = log.sealed.is_none().then_some(self.window);
+        let mut reader = self.reader(log, window, base, start)?;
+        let before = self.report.operations;
+        let end = self.replay_records(&mut reader, log, start)?;
+        if log.sealed.is_some_and(|len| len != end) {
+            return Err(self.fail(lost(base + end), log));
+        }
+        if log.sealed.is_some() {
+            return Ok(End::Whole(base + end));
+        }
+        if let Some(at) = reader.proof_of_loss(base + end)? {
+            return Err(self.fail(lost(base + end), log).with("proof", at));
+        }
+        let readable = end.next_multiple_of(BLOCK as u64);
+        self.report.bytes_cut += log.len.saturating_sub(readable);
+        let from_the_start = start <= FileHeader::RECORD_LEN as u64;
+        if from_the_start && self.report.operations == before {
+            return Ok(End::Empty);
+        }
+        self.keep_window_tail(&mut reader, log.number, end)?;
+        self.edits.push(LedgerEdit::Seal(log.number, base, end));
+        Ok(End::Whole(base + end))
+    }
+
+    /// Replays records; returns the offset behind the last whole batch.
+    fn replay_records(
+        &mut self,
+        reader: &mut LogReader<'_>,
+        log: &LogFile,
+        start: u64,
+    ) -> Result<u64> {
+        let mut end = start;
+        let mut batch = Vec::new();
+        while let Some((offset, record)) = reader.next_record().map_err(|e| self.fail(e, log))? {
+            let header = record.header;
+            if header.kind.is_operation() {
+                batch.push((offset, header, record.key.to_vec(), record.value.to_vec()));
+            }
+            if header.kind.is_operation() && header.more {
+                continue;
+            }
+            end = reader.offset();
+            self.report.operations += batch.len() as u64;
+            for (offset, header, key, value) in batch.drain(..) {
+                let tree_key = TreeKey::new(header.keyspace, &key);
+                let entry = (tree_key.as_bytes(), hash64(tree_key.as_bytes(), 0));
+                let place = Place { file: log.number, offset };
+                self.max_seq = self.max_seq.max(header.seq);
+                insert_record(self.slot(), entry, header.seq, &header, &value, place);
+            }
+        }
+        Ok(end)
+    }
+
+    /// The slot that replayed operations go to.
+    fn slot(&mut self) -> &MemSlot {
+        let (memory, start) = (self.options.memtable_bytes, self.position);
+        self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
+    }
+
+    /// Appends to the log file what only the window holds of it, and makes it durable.
+    fn keep_window_tail(
+        &self,
+        reader: &mut LogReader<'_>,
+        number: FileNumber,
+        end: u64,
+    ) -> Result<()> {
+        let file_len = reader.file_len();
+        let name = Name::numbered(FileKind::Log, number);
+        let writer = self
+            .storage
+            .open(&name, Mode::ReadWrite, Access::Random)
+            .map_err(|e| Error::io("open a log file", e).with("file", name))?;
+        if end > file_len {
+            let tail = reader.read(file_len, (end - file_len) as usize)?;
+            write_all_at(&*writer, &tail, file_len)
+                .map_err(|e| Error::io("complete a log file", e).with("file", name))?;
+        }
+        // The space reserved ahead goes back: nothing is appended to this file any more.
+        let len = end.max(file_len);
+        writer.truncate(len).map_err(|e| Error::io("cut a log file", e).with("file", name))?;
+        // What was read may be in the page cache only: the new manifest vouches for it.
+        writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
+    }
+
+    /// Ends the replay.
+    pub(crate) fn finish(self) -> Replayed {
+        // The new log begins at the next block: there the replayed MemTable ends.
+        let end = self.position.next_multiple_of(BLOCK as u64);
+        let last_seq = self.max_seq;
+        if let Some(slot) = &self.slot {
+            slot.seal(end, last_seq);
+        }
+        Replayed {
+            memtable: self.slot.map(Arc::new),
+            edits: self.edits,
+            position: self.position,
+            next_seq: self.live.seq_limit.max(last_seq + 1),
+            report: self.report,
+        }
+    }
+}
+
+fn lost(position: u64) -> Error {
+    Error::corruption(
+        "the log is damaged where it had been durable; restore the database from a backup",
+    )
+    .with("log_position", position)
+}

@@ -79,7 +79,7 @@ impl Inner {
         let flushed = self.engine.poison.check().and_then(|()| self.engine.flush_all());
         self.engine.jobs.close();
         self.threads.lock().join();
-        self.engine.run_one(&[JobKind::Reap]).and(flushed)
+        self.engine.run_one(&[JobKind::Reap]).and(flushed).and_then(|()| self.engine.give_back())
     }
 }
 

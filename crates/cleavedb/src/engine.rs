@@ -146,6 +146,16 @@ impl Engine {
         Ok(Arc::new(Segment::new(name, identity, file, young, self.reaper.clone())))
     }
 
+    /// Gives back the disk space that was reserved ahead, once nothing will be appended any more.
+    pub(crate) fn give_back(&self) -> Result<()> {
+        self.poison.check()?;
+        if let Some(spare) = &*self.spare_log.lock() {
+            let cut = spare.file.truncate(0);
+            cut.map_err(|e| Error::io("cut the log", e).with("file", spare.number))?;
+        }
+        self.commit.log.give_back(&self.commit.append().appender)
+    }
+
     /// Fails if nothing may be written any more.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.jobs.closing() {

@@ -47,6 +47,8 @@ pub(crate) struct Replay<'a> {
     edits: Vec<LedgerEdit>,
     /// Log position behind the last valid record so far.
     position: u64,
+    /// Where the next file may begin: behind `position` if an empty file, which goes, lies between.
+    reached: u64,
     max_seq: SeqNo,
     report: RecoveryReport,
 }
@@ -67,8 +69,9 @@ pub(crate) struct Replayed {
 enum End {
     /// As it should, at this log position; the next file continues there.
     Whole(u64),
-    /// It holds nothing, and goes; the next file continues where the one before it ended.
-    Empty,
+    /// It holds nothing up to this log position, and goes. The next file continues here, or where
+    /// the one before this ended.
+    Empty(u64),
     /// It does not continue the log: the one before it was torn, and nothing from here on counts.
     Torn,
 }
@@ -100,6 +103,7 @@ impl<'a> Replay<'a> {
             slot: None,
             edits: Vec::new(),
             position: live.head.map_or(0, |head| head.position),
+            reached: live.head.map_or(0, |head| head.position),
             max_seq: 0,
             report: RecoveryReport::default(),
         }
@@ -118,8 +122,14 @@ impl<'a> Replay<'a> {
             let log = self.open(number, facts)?;
             let end = if torn { End::Torn } else { self.replay_file(&log, facts)? };
             match end {
-                End::Whole(position) => self.position = position,
-                End::Empty => self.edits.push(LedgerEdit::Remove(number)),
+                End::Whole(position) => {
+                    self.position = position;
+                    self.reached = position;
+                }
+                End::Empty(reached) => {
+                    self.reached = reached;
+                    self.edits.push(LedgerEdit::Remove(number));
+                }
                 End::Torn => {
                     torn = true;
                     self.give_up(&log)?;
@@ -156,8 +166,8 @@ impl<'a> Replay<'a> {
     fn give_up(&mut self, log: &LogFile) -> Result<()> {
         let mut reader = self.reader(log, None, 0, 0)?;
         let header = reader.header().map_err(|e| self.fail(e, log))?;
-        let claimed = header.is_some_and(|header| header.durable > self.position);
-        if claimed || reader.proof_of_loss(self.position)?.is_some() {
+        let claimed = header.is_some_and(|header| header.durable > self.reached);
+        if claimed || reader.proof_of_loss(self.reached)?.is_some() {
             return Err(self.fail(lost(self.position), log));
         }
         self.report.bytes_cut += log.len;
@@ -175,11 +185,12 @@ impl<'a> Replay<'a> {
                 return Err(self.fail(lost(facts.base), log));
             }
             // A file that was created ahead has no byte; anything else was begun, and torn.
-            return Ok(if log.len == 0 { End::Empty } else { End::Torn });
+            return Ok(if log.len == 0 { End::Empty(self.reached) } else { End::Torn });
         };
         // Only a file that continues where the last one ended is part of the log. Of a sealed file
         // the manifest says so.
-        if log.sealed.is_none() && header.previous_end != self.position {
+        let joins = [self.position, self.reached].contains(&header.previous_end);
+        if log.sealed.is_none() && !joins {
             return Ok(End::Torn);
         }
         self.replay_from(log, header.base, FileHeader::RECORD_LEN as u64)
@@ -188,12 +199,12 @@ impl<'a> Replay<'a> {
     /// The header of a file, which may be in the window only.
     fn find_header(&self, log: &LogFile) -> Result<Option<FileHeader>> {
         let found = self.reader(log, None, 0, 0)?.header().map_err(|e| self.fail(e, log))?;
-        if found.is_some() || log.len > 0 || log.sealed.is_some() {
+        if found.is_some() || log.sealed.is_some() {
             return Ok(found);
         }
-        // The file is empty, and the window holds it from its first byte; it begins at the next
-        // block behind what was read so far.
-        let base = self.position.next_multiple_of(BLOCK as u64);
+        // The process died before, or while, the file's first bytes were written: the window holds
+        // them all. The file begins at the next block behind what was read so far.
+        let base = self.reached.next_multiple_of(BLOCK as u64);
         let found = self.reader(log, Some(self.window), base, 0)?.header();
         Ok(found.map_err(|e| self.fail(e, log))?.filter(|header| header.base == base))
     }
@@ -217,7 +228,7 @@ impl<'a> Replay<'a> {
         self.report.bytes_cut += log.len.saturating_sub(readable);
         let from_the_start = start <= FileHeader::RECORD_LEN as u64;
         if from_the_start && self.report.operations == before {
-            return Ok(End::Empty);
+            return Ok(End::Empty(base + end));
         }
         self.keep_window_tail(&mut reader, log.number, end)?;
         self.edits.push(LedgerEdit::Seal(log.number, base, end));

@@ -56,9 +56,10 @@ pub trait Storage: Send + Sync + 'static {
     fn lock(&self) -> io::Result<Lock>;
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;
-    /// Opens the log window, `len` bytes long (a multiple of the page size), creating it if it is
-    /// missing or has another length. A storage that cannot map files returns a heap window, which
-    /// does not survive the process ([`Window::survives`]).
+    /// Opens the log window, creating it with `len` bytes (a multiple of the page size) if it is
+    /// missing. One that exists keeps its length, since it may hold the end of the log; the caller
+    /// asks for it. A storage that cannot map files returns a heap window, which does not survive
+    /// the process ([`Window::survives`]).
     fn open_window(&self, name: &Name, len: usize) -> io::Result<Window>;
 }
 

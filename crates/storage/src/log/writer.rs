@@ -197,6 +197,13 @@ impl Log {
         file
     }
 
+    /// Gives back the disk space that was reserved for the file in use beyond what it holds, at close.
+    pub fn give_back(&self, appender: &Appender) -> Result<()> {
+        let file = &appender.file;
+        let cut = file.file.len().and_then(|len| file.file.truncate(len));
+        cut.map_err(|e| Error::io("cut the log", e).with("file", file.name()))
+    }
+
     /// Whether a range of `len` bytes needs a new file first.
     pub fn needs_file(&self, appender: &Appender, len: u64) -> bool {
         let used = appender.next - appender.file.base;

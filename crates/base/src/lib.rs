@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod limits;
+pub mod planted;
 pub mod error;
 pub mod codec;
 pub mod checksum;

@@ -7,6 +7,7 @@ use cleavedb_base::{EntryKind, Error, FileNumber, Result, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogReader;
+use cleavedb_values::Ledger;
 
 use crate::engine::Engine;
 
@@ -44,13 +45,17 @@ impl CheckReport {
 pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible());
-    let state = engine.state.load_full();
+    // Under the manifest's lock picture and ledger belong together.
+    let (state, ledger) = {
+        let manifest = engine.manifest.lock();
+        (engine.state.load_full(), manifest.live().ledger.clone())
+    };
     for (_, table) in state.version.tables() {
         report.tables += 1;
         let verified = table.table().and_then(|table| table.verify());
         report.note(verified);
     }
-    check_values(engine, &state, &mut report)?;
+    check_values(&state, &ledger, &mut report)?;
     check_pointers(&state, held.seq, &mut report);
     check_directory(engine, &mut report)?;
     Ok(report)
@@ -58,11 +63,10 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
 
 /// Every sealed value file, front to back.
 fn check_values(
-    engine: &Engine,
     state: &crate::state::ReadState,
+    ledger: &Ledger,
     report: &mut CheckReport,
 ) -> Result<()> {
-    let ledger = engine.manifest.lock().live().ledger.clone();
     for segment in state.segments.iter() {
         let Some(facts) = ledger.get(segment.number()) else { continue };
         let Some(len) = facts.len else { continue };
@@ -80,7 +84,7 @@ fn check_values(
     report.note(walked);
     for (number, facts) in ledger.iter() {
         let counted = owned.get(&number).copied().unwrap_or_default();
-        if counted != facts.live && ledger_is_current(engine, &ledger) {
+        if counted != facts.live {
             let what = "the ledger's live bytes differ from what the index owns";
             report.note(Err(Error::corruption(what)
                 .with("file", number)
@@ -101,11 +105,6 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
     }
     let what = "a value file has a damaged record";
     Err(Error::corruption(what).with("offset", reader.offset()))
-}
-
-/// Whether no job has changed the ledger since it was copied.
-fn ledger_is_current(engine: &Engine, ledger: &cleavedb_values::Ledger) -> bool {
-    engine.manifest.lock().live().ledger == *ledger
 }
 
 fn count_owned(merged: &mut MergeIter, owned: &mut BTreeMap<FileNumber, u64>) -> Result<()> {
@@ -148,8 +147,10 @@ fn check_pointers(state: &crate::state::ReadState, seq: u64, report: &mut CheckR
 
 /// The manifest names no file that is missing.
 fn check_directory(engine: &Engine, report: &mut CheckReport) -> Result<()> {
+    // The lock keeps jobs from naming new files, or dropping old ones, behind the listing.
+    let manifest = engine.manifest.lock();
+    let live = manifest.live();
     let files = engine.storage.list().map_err(|e| Error::io("list the directory", e))?;
-    let live = engine.manifest.lock().live().clone();
     let there =
         |kind, number| files.iter().any(|(name, _)| name.kind() == kind && name.number() == number);
     let missing = |kind, number| {

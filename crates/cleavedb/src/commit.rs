@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved};
@@ -210,6 +211,9 @@ impl Commit {
 
     #[inline]
     fn make_durable(&self, durability: Durability, end: u64) -> Result<()> {
+        if planted(Bug::AckBeforeSync) {
+            return Ok(());
+        }
         match durability {
             Durability::Buffered => Ok(()),
             // What is in a window that survives the process is as safe as a write to the kernel.

@@ -23,7 +23,7 @@ use crate::metrics::{Counters, Metrics};
 use crate::options::{Background, Durability, Options, Preset, Separation};
 use crate::poison::Poison;
 use crate::range::{Bounds, Range};
-use crate::recovery::{Recovered, recover, stored_preset};
+use crate::recovery::{Recovered, check_creatable, recover, stored_preset};
 use crate::replay::RecoveryReport;
 use crate::snapshot::{HeldSnapshot, SnapshotList};
 use crate::state::{MemSlot, ReadState};
@@ -106,6 +106,8 @@ impl Db {
     /// bring their own storage.
     pub fn open_in(storage: Arc<dyn Storage>, options: Options, new_id: u64) -> Result<Self> {
         options.validate()?;
+        // Before the lock, whose file would be left in a directory that is not ours.
+        check_creatable(&*storage, &options)?;
         let lock = storage.lock().map_err(|e| match e.kind() {
             std::io::ErrorKind::WouldBlock => Error::new(
                 ErrorKind::Locked,
@@ -116,6 +118,9 @@ impl Db {
         let recovered = recover(&storage, &options, || new_id)?;
         let (engine, report) = build(storage, options, recovered, lock)?;
         let engine = Arc::new(engine);
+        // The edit that drops them may have been next when the last process died.
+        engine.drop_dead_files(&mut engine.manifest.lock())?;
+        engine.run_one(&[JobKind::Reap])?;
         engine.update_pressure();
         let threads = Mutex::new(Threads::start(&engine)?);
         Ok(Self { inner: Arc::new(Inner { engine, threads, report }) })

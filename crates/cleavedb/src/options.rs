@@ -110,7 +110,8 @@ pub struct Options {
     /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of
     /// the drain, small enough to be locked in memory.
     pub window_bytes: usize,
-    /// Memory for table blocks, filters and block indexes, in bytes. Default: 256 MiB.
+    /// Memory for table blocks, filters and block indexes, in bytes. Default: 64 MiB: a block that is
+    /// not here is often in the page cache, and memory that holds a block twice holds another never.
     pub cache_bytes: usize,
     /// Uncompressed length of a table block, in bytes. Default: 4096, a page of the device.
     pub block_bytes: usize,
@@ -157,7 +158,7 @@ impl Options {
             log_file_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             window_bytes: 16 << 20,
-            cache_bytes: 256 << 20,
+            cache_bytes: 64 << 20,
             block_bytes: 4096,
             filter_bits: 10,
             compression: Compression::None,

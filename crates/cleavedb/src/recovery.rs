@@ -8,9 +8,11 @@
 
 use std::sync::Arc;
 
+use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
-use cleavedb_storage::{FileKind, Name, Reaper, Storage, Window};
+use cleavedb_storage::log::LogReader;
+use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Storage, Window};
 
 use crate::manifest::{Current, LiveFiles, Manifest};
 use crate::options::{Options, Preset};
@@ -49,9 +51,7 @@ pub(crate) fn recover(
         );
         return Err(Error::new(ErrorKind::PresetMismatch, message));
     }
-    if current.is_none() {
-        check_empty(&**storage, options)?;
-    }
+    check_creatable(&**storage, options)?;
     let database_id = current.as_ref().map_or_else(new_id, |current| current.database_id);
     let cache = Arc::new(BlockCache::new(options.cache_bytes as u64));
     let reaper = Arc::new(Reaper::default());
@@ -66,6 +66,9 @@ pub(crate) fn recover(
     let mut replay = Replay::new(&**storage, options, database_id, &live, &window);
     replay.run()?;
     let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish();
+    if let Some(current) = &current {
+        check_whole(&**storage, current, &live, position)?;
+    }
     let next_file = highest_number(&**storage)?.max(live.next_file);
     let mut live = live;
     live.seq_limit = next_seq + SEQS_RESERVED;
@@ -85,6 +88,14 @@ pub(crate) fn recover(
     })
 }
 
+/// Fails if there is no database in `storage` and none may be created there.
+pub(crate) fn check_creatable(storage: &dyn Storage, options: &Options) -> Result<()> {
+    match Current::read(storage)? {
+        Some(_) => Ok(()),
+        None => check_empty(storage, options),
+    }
+}
+
 /// A new database is created in an empty directory only. What a creation that did not finish leaves
 /// (never a table, a segment or a log) counts as empty.
 fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
@@ -102,6 +113,33 @@ fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
     if !options.create_if_missing {
         let message = "there is no database in the directory, and none may be created";
         return Err(Error::new(ErrorKind::NotADatabase, message));
+    }
+    Ok(())
+}
+
+/// Fails if the manifest lost its last edits: a log file is named by an edit before it is written,
+/// so one that was begun since the manifest was, lies behind the end of the log, and has no name
+/// there, proves that edits are gone. What they name must not be removed as orphans.
+fn check_whole(
+    storage: &dyn Storage,
+    current: &Current,
+    live: &LiveFiles,
+    position: u64,
+) -> Result<()> {
+    for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
+        let number = name.number();
+        let unnamed = name.kind() == FileKind::Log && live.ledger.get(number).is_none();
+        if !unnamed || number < current.manifest {
+            continue;
+        }
+        let failed = |e| Error::io("open a log file", e).with("file", name);
+        let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
+        let identity = FileIdentity::new(current.database_id, number);
+        let header = LogReader::new(&*file, None, identity, 0, 0, None)?.header()?;
+        if header.is_some_and(|header| header.base >= position) {
+            let what = "the manifest lost its last edits; restore the database from a backup";
+            return Err(Error::corruption(what).with("unnamed", name));
+        }
     }
     Ok(())
 }

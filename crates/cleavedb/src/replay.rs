@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::record::FileIdentity;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::{FileIdentity, RecordKind};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, TreeKey};
 use cleavedb_storage::api::write_all_at;
 use cleavedb_storage::log::{FileHeader, LogReader};
@@ -190,7 +191,7 @@ impl<'a> Replay<'a> {
         // Only a file that continues where the last one ended is part of the log. Of a sealed file
         // the manifest says so.
         let joins = [self.position, self.reached].contains(&header.previous_end);
-        if log.sealed.is_none() && !joins {
+        if log.sealed.is_none() && !joins && !planted(Bug::ReplayPastGap) {
             return Ok(End::Torn);
         }
         self.replay_from(log, header.base, FileHeader::RECORD_LEN as u64)
@@ -224,8 +225,7 @@ impl<'a> Replay<'a> {
         if let Some(at) = reader.proof_of_loss(base + end)? {
             return Err(self.fail(lost(base + end), log).with("proof", at));
         }
-        let readable = end.next_multiple_of(BLOCK as u64);
-        self.report.bytes_cut += log.len.saturating_sub(readable);
+        self.report.bytes_cut += reader.rest()?;
         let from_the_start = start <= FileHeader::RECORD_LEN as u64;
         if from_the_start && self.report.operations == before {
             return Ok(End::Empty(base + end));
@@ -249,12 +249,18 @@ impl<'a> Replay<'a> {
             if header.kind.is_operation() {
                 batch.push((offset, header, record.key.to_vec(), record.value.to_vec()));
             }
-            if header.kind.is_operation() && header.more {
+            if header.kind.is_operation() && header.more && !planted(Bug::HalfBatch) {
                 continue;
             }
             end = reader.offset();
             self.report.operations += batch.len() as u64;
-            for (offset, header, key, value) in batch.drain(..) {
+            for (offset, mut header, key, value) in batch.drain(..) {
+                if planted(Bug::OptionsDecideReplay)
+                    && header.kind == RecordKind::Inline
+                    && self.options.separation.separates(value.len())
+                {
+                    header.kind = RecordKind::Separated;
+                }
                 let tree_key = TreeKey::new(header.keyspace, &key);
                 let entry = (tree_key.as_bytes(), hash64(tree_key.as_bytes(), 0));
                 let place = Place { file: log.number, offset };
@@ -284,7 +290,7 @@ impl<'a> Replay<'a> {
             .storage
             .open(&name, Mode::ReadWrite, Access::Random)
             .map_err(|e| Error::io("open a log file", e).with("file", name))?;
-        if end > file_len {
+        if end > file_len && !planted(Bug::WindowTailForgotten) {
             let tail = reader.read(file_len, (end - file_len) as usize)?;
             write_all_at(&*writer, &tail, file_len)
                 .map_err(|e| Error::io("complete a log file", e).with("file", name))?;
@@ -308,7 +314,10 @@ impl<'a> Replay<'a> {
             memtable: self.slot.map(Arc::new),
             edits: self.edits,
             position: self.position,
-            next_seq: self.live.seq_limit.max(last_seq + 1),
+            next_seq: match planted(Bug::SeqRestarts) {
+                true => last_seq + 1,
+                false => self.live.seq_limit.max(last_seq + 1),
+            },
             report: self.report,
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::SeqNo;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_values::SegmentSet;
 
@@ -63,6 +64,9 @@ impl ReadState {
     /// The MemTable that is flushed next: the oldest, if it is full (memtables become durable
     /// strictly oldest first).
     pub(crate) fn oldest_sealed(&self) -> Option<(Arc<MemSlot>, Sealed)> {
+        if planted(Bug::NewestMemTableFirst) {
+            return self.memtables.iter().find_map(|slot| Some((slot.clone(), slot.sealed()?)));
+        }
         let slot = self.memtables.last()?;
         Some((slot.clone(), slot.sealed()?))
     }

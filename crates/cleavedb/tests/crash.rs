@@ -8,7 +8,7 @@ use cleavedb::{Preset, Separation};
 use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Setup};
 
 /// Distinct states that each of the four large shards visits.
-const STATES: u64 = 150_000;
+const STATES: u64 = 240_000;
 
 /// Operations of one workload.
 const OPS: usize = 40;
@@ -31,7 +31,8 @@ fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
         let outcome = Recording::first(setup, &ops).and_then(|r| explorer.explore(&r));
         if let Err(failure) = outcome {
             panic!(
-                "{failure}\nto repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test crash {test}"
+                "{failure}\n\
+                 to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test crash {test}"
             );
         }
         seed += 1;
@@ -74,7 +75,7 @@ fn buffered_writes_survive_as_a_prefix() {
         let setup = Setup::tiny(preset, window_survives);
         let profile = Profile { buffered: 60, synced: 5, kills: false, ..Profile::crash() };
         let plan = Plan { profile, ..Plan::default() };
-        visit("buffered_writes_survive_as_a_prefix", &setup, plan, STATES / 10);
+        visit("buffered_writes_survive_as_a_prefix", &setup, plan, STATES / 16);
     }
 }
 
@@ -87,7 +88,7 @@ fn a_replay_under_other_options_obeys_the_records() {
     other.options.memtable_bytes = 256 << 10;
     other.options.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: Some(other), depth: 1, ..Plan::default() };
-    visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 10);
+    visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);
 }
 
 /// Keys so long that one edit of the manifest fills several sectors, and many tables.
@@ -96,5 +97,5 @@ fn long_keys_make_long_edits() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let profile = Profile { odd_keys: true, keys: 4, ..Profile::crash() };
     let plan = Plan { profile, images_max: 24, ..Plan::default() };
-    visit("long_keys_make_long_edits", &setup, plan, STATES / 10);
+    visit("long_keys_make_long_edits", &setup, plan, STATES / 16);
 }

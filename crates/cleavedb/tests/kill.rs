@@ -49,7 +49,7 @@ fn value(thread: u64, round: u64) -> Option<Vec<u8>> {
 
 /// Whether a round writes both keys in one batch.
 fn is_batch(round: u64) -> bool {
-    round % KEYS % 4 == 0
+    (round % KEYS).is_multiple_of(4)
 }
 
 fn write(db: &Db, thread: u64, round: u64) -> cleavedb::Result<()> {

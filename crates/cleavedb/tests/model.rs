@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use cleavedb::Background;
-use cleavedb_storage::{Disk, Sim, Storage};
+use cleavedb_storage::{Disk, Sim};
 use cleavedb_testkit::{Generator, Op, Profile, Session, Setup, State};
 
 /// Seeds, each run under every setup.
@@ -28,8 +28,8 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 }
 
 /// Runs `ops` and returns the hash of all answers.
-fn run(storage: Arc<dyn Storage>, setup: &Setup, ops: &[Op]) -> Result<u64, String> {
-    let mut session = Session::open(storage, setup, State::default())?;
+fn run(session: Result<Session, String>, ops: &[Op]) -> Result<u64, String> {
+    let mut session = session?;
     for (i, op) in ops.iter().enumerate() {
         session.run(op).map_err(|failure| format!("operation {i}: {failure}"))?;
     }
@@ -57,7 +57,8 @@ fn on_simulated_disks(test: &str, part: u64) {
             let sim = Sim::new();
             sim.stop_recording();
             sim.set_window_survives(setup.window_survives);
-            answers.push(check(test, seed, setup, run(Arc::new(sim), setup, &ops)));
+            let session = Session::on(&sim, setup, State::default());
+            answers.push(check(test, seed, setup, run(session, &ops)));
         }
         assert!(answers.iter().all(|a| *a == answers[0]), "seed {seed}: setups answer differently");
     }
@@ -84,7 +85,8 @@ fn values_of_every_size() {
             let sim = Sim::new();
             sim.stop_recording();
             sim.set_window_survives(setup.window_survives);
-            check("values_of_every_size", seed, setup, run(Arc::new(sim), setup, &ops));
+            let session = Session::on(&sim, setup, State::default());
+            check("values_of_every_size", seed, setup, run(session, &ops));
         }
     }
 }
@@ -101,7 +103,8 @@ fn with_threads_on_a_real_disk() {
             setup.options.fetch_threads = 2;
             let dir = tempfile::tempdir().unwrap();
             let disk = Disk::open(dir.path(), true).unwrap();
-            check("with_threads_on_a_real_disk", seed, &setup, run(Arc::new(disk), &setup, &ops));
+            let session = Session::open(Arc::new(disk), &setup, State::default());
+            check("with_threads_on_a_real_disk", seed, &setup, run(session, &ops));
         }
     }
 }

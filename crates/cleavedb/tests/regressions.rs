@@ -71,8 +71,8 @@ fn the_flush_of_one_replayed_memtable_leaves_the_others_in_the_log() {
     }
 }
 
-/// After an open, the run of new pointers that a collection writes was numbered from 1 again, and met
-/// an older one at the same place of level 0.
+/// After an open, the run of new pointers that a collection writes was numbered from 1 again, and
+/// met an older one at the same place of level 0.
 #[test]
 fn write_back_runs_of_one_epoch_keep_their_order_over_an_open() {
     let setup = Setup::tiny(Preset::WiscKey, true);
@@ -95,4 +95,44 @@ fn the_header_of_a_torn_edit_is_not_a_later_edit() {
         .collect();
     survives(&Setup::tiny(Preset::Lsm, true), &ops);
     survives(&Setup::tiny(Preset::WiscKey, true), &ops);
+}
+
+/// A crash between the edit of a flush and the one that drops dead files left a log file below the
+/// replay head. Under `Lsm`, which opens no log for reading, every later collection failed on it.
+#[test]
+fn dead_files_that_a_crash_left_go_at_the_open() {
+    let ops = [
+        put(b"a", 40_000, Durability::Os),
+        put(b"b", 10, Durability::Os),
+        Op::Flush,
+        put(b"c", 10, Durability::Os),
+    ];
+    let plan = Plan { thorough_one_in: 1, depth: 1, images_max: 4, ..Plan::default() };
+    for preset in Preset::ALL {
+        let outcome = Recording::first(&Setup::tiny(preset, false), &ops)
+            .and_then(|recording| Explorer::new(plan.clone()).explore(&recording));
+        outcome.unwrap_or_else(|failure| panic!("{preset}: {failure}"));
+    }
+}
+
+/// A manifest that was cut within its first edit was taken for that of an empty store, whose open
+/// then removed every file as an orphan.
+#[test]
+fn a_manifest_without_an_edit_is_damage() {
+    use cleavedb_storage::{FileKind, Sim};
+    use cleavedb_testkit::{Session, State, session};
+    let setup = Setup::tiny(Preset::Lsm, true);
+    let sim = Sim::new();
+    let mut running = Session::on(&sim, &setup, State::default()).unwrap();
+    running.run(&put(b"a", 100, Durability::Os)).unwrap();
+    running.leave(true).unwrap();
+    let mut image = sim.image();
+    let files = image.list();
+    let (manifest, _) = files.iter().find(|(name, _)| name.kind() == FileKind::Manifest).unwrap();
+    image.truncate(manifest, 20);
+    let damaged = Sim::from_image(image);
+    let before = damaged.image().list().len();
+    let error = session::open(std::sync::Arc::new(damaged.clone()), &setup).err().unwrap();
+    assert_eq!(error.kind(), cleavedb::ErrorKind::Corruption);
+    assert_eq!(damaged.image().list().len(), before, "a refused open removes nothing");
 }

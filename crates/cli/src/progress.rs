@@ -23,13 +23,14 @@ impl Progress {
     pub fn new(console: &Console, what: &str, total: Option<u64>) -> Self {
         let bar = if console.quiet() { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let template = match total {
-            Some(total) => {
-                bar.set_length(total);
-                "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} ETA {eta}"
-            }
+            Some(_) => "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} ETA {eta}",
             None => "{prefix:12} {spinner} {msg} {elapsed}",
         };
+        // Whatever changes a bar draws it: the style has to come first.
         bar.set_style(ProgressStyle::with_template(template).expect("templates are constants"));
+        if let Some(total) = total {
+            bar.set_length(total);
+        }
         bar.set_prefix(what.to_owned());
         bar.enable_steady_tick(TICK);
         let begin = Instant::now();

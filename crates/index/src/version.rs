@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 
 use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
@@ -257,6 +258,10 @@ impl Version {
             version.runs.push(Arc::new(Run { position, set: TableSet::new(tables)? }));
         }
         version.runs.sort_by_key(|run| std::cmp::Reverse(run.position));
+        if planted(Bug::Level0BySeq) {
+            let newest = |run: &Run| run.set.tables().iter().map(|t| t.meta().max_seq).max();
+            version.runs.sort_by_key(|run| std::cmp::Reverse(newest(run)));
+        }
         Ok(version)
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use cleavedb::{Db, Durability};
 use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Sim};
 
 use crate::generator::value;
 use crate::op::{Op, Scan, Write};
@@ -47,8 +47,8 @@ impl Oracle<'_> {
         if !thorough {
             sim.stop_recording();
         }
-        let storage: Arc<dyn Storage> = Arc::new(sim.clone());
-        let db = open(&storage, self.setup).map_err(|e| format!("open failed: {e}"))?;
+        let db =
+            open(Arc::new(sim.clone()), self.setup).map_err(|e| format!("open failed: {e}"))?;
         let (survived, state) = self.content(&db, bounds)?;
         self.agreement(&db, &state)?;
         let report = db.verify().map_err(|e| format!("verify failed: {e}"))?;
@@ -57,9 +57,7 @@ impl Oracle<'_> {
         }
         check_files(&db, &sim)?;
         if thorough {
-            let again = sim.image();
-            std::mem::forget(db);
-            self.second_open(&again, &state)?;
+            self.second_open(&sim.image(), &state)?;
         }
         Ok((survived, state))
     }
@@ -80,7 +78,7 @@ impl Oracle<'_> {
             }
             Some(n) => format!("{n} commits are there, but only {most} were begun"),
             None => format!(
-                "the content ({} keys) is the state after no prefix of the commits ({least} to {most})",
+                "the content ({} keys) is the state after no prefix of {least} to {most} commits",
                 state.len()
             ),
         })
@@ -106,7 +104,7 @@ impl Oracle<'_> {
         let sim = Sim::from_image(image.clone());
         sim.stop_recording();
         sim.set_window_survives(self.setup.window_survives);
-        let mut session = Session::open(Arc::new(sim.clone()), self.setup, state.clone())
+        let mut session = Session::on(&sim, self.setup, state.clone())
             .map_err(|failure| format!("second {failure}"))?;
         session.compare_all().map_err(|failure| format!("after the second open: {failure}"))?;
         let further = further_writes(self.keys);
@@ -137,7 +135,8 @@ fn further_writes(keys: &[Vec<u8>]) -> Vec<Op> {
 pub fn check_files(db: &Db, sim: &Sim) -> Checked {
     let metrics = db.metrics();
     let files = sim.image().list();
-    let count = |kinds: &[FileKind]| files.iter().filter(|(n, _)| kinds.contains(&n.kind())).count();
+    let count =
+        |kinds: &[FileKind]| files.iter().filter(|(n, _)| kinds.contains(&n.kind())).count();
     let tables: usize = metrics.levels.iter().map(|level| level.tables).sum();
     let found = count(&[FileKind::Table]);
     if found != tables {

@@ -133,7 +133,12 @@ impl Explorer {
         Ok(())
     }
 
-    fn kills(&mut self, recording: &Recording, replay: &Replay, depth: usize) -> Result<(), String> {
+    fn kills(
+        &mut self,
+        recording: &Recording,
+        replay: &Replay,
+        depth: usize,
+    ) -> Result<(), String> {
         self.visit(recording, replay, &replay.process_kill(), Crash::Kill, depth)?;
         let within = [1, 8, 24, 512, 4096][self.rng.index(5)];
         match replay.process_kill_within(within) {

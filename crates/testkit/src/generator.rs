@@ -23,6 +23,8 @@ pub struct Profile {
     pub buffered: u64,
     /// Chance, in percent, that a write is synced.
     pub synced: u64,
+    /// Whether collections, compactions and flushes are asked for; else they come by themselves.
+    pub collects: bool,
     /// Whether the process may be killed; only where nothing is written to memory only.
     pub kills: bool,
 }
@@ -37,6 +39,7 @@ impl Profile {
             reads: false,
             buffered: 0,
             synced: 20,
+            collects: true,
             kills: true,
         }
     }
@@ -50,6 +53,7 @@ impl Profile {
             reads: true,
             buffered: 0,
             synced: 10,
+            collects: true,
             kills: true,
         }
     }
@@ -151,6 +155,7 @@ impl Generator {
         match self.rng.below(100) {
             0..62 => self.writes(),
             62..78 => Op::Step(1 + self.rng.index(2)),
+            78..88 if !self.profile.collects => Op::Step(1),
             78..82 => Op::Flush,
             82..86 => Op::Collect,
             86..88 => Op::Compact,

@@ -7,11 +7,10 @@
 
 #![forbid(unsafe_code)]
 
-pub mod state;
 pub mod op;
+pub mod state;
 pub mod generator;
 pub mod setup;
-pub mod process;
 pub mod read;
 pub mod session;
 pub mod check;
@@ -22,7 +21,6 @@ pub use check::{Bounds, Oracle};
 pub use explorer::{Explorer, Plan, Totals};
 pub use generator::{Generator, Profile};
 pub use op::{Op, Scan, Write};
-pub use process::Process;
 pub use recording::Recording;
 pub use session::Session;
 pub use setup::Setup;

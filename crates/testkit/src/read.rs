@@ -57,11 +57,17 @@ pub fn compare(what: &str, got: &[Item], expected: &[(&[u8], &[u8])]) -> Checked
 }
 
 /// Compares one value.
-pub fn compare_value(what: &str, key: &[u8], got: Option<&Bytes>, expected: Option<&[u8]>) -> Checked {
+pub fn compare_value(
+    what: &str,
+    key: &[u8],
+    got: Option<&Bytes>,
+    expected: Option<&[u8]>,
+) -> Checked {
     if got.map(|value| &value[..]) == expected {
         return Ok(());
     }
-    let len = |value: Option<&[u8]>| value.map_or("nothing".into(), |v| format!("{} bytes", v.len()));
+    let len =
+        |value: Option<&[u8]>| value.map_or("nothing".into(), |v| format!("{} bytes", v.len()));
     let (got, expected) = (len(got.map(|value| &value[..])), len(expected));
     Err(format!("{what} of {} gave {got}, expected {expected}", short(key)))
 }

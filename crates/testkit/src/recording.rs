@@ -1,7 +1,6 @@
 //! A workload on a simulated disk, with what was acknowledged when.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use cleavedb::Durability;
 use cleavedb_storage::Sim;
@@ -82,13 +81,7 @@ impl Recording {
         Self::run(&self.setup, image, state, past, ops)
     }
 
-    fn run(
-        setup: &Setup,
-        image: Image,
-        state: State,
-        past: Past,
-        ops: &[Op],
-    ) -> Checked<Self> {
+    fn run(setup: &Setup, image: Image, state: State, past: Past, ops: &[Op]) -> Checked<Self> {
         let sim = Sim::from_image(image);
         sim.set_window_survives(setup.window_survives);
         let Past { hashes, least, mut keys } = past;
@@ -105,7 +98,7 @@ impl Recording {
                 Promise { at: 0, commits: power, durability: Durability::Sync },
             ],
         };
-        let mut session = Session::open(Arc::new(sim), setup, state)?;
+        let mut session = Session::on(&sim, setup, state)?;
         // An open makes durable what it found.
         recording.promise(Durability::Sync);
         for op in ops {

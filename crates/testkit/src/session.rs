@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::checksum::hash64;
-use cleavedb_storage::Storage;
+use cleavedb_storage::{Sim, Storage};
 
 use crate::op::{Op, Scan, Write, short};
-use crate::process::Process;
 use crate::read::{Checked, collect, compare, compare_value, everything};
 use crate::setup::Setup;
 use crate::state::State;
@@ -21,6 +20,8 @@ pub const DATABASE_ID: u64 = 0xc1ea_7e0d;
 /// An engine under test, and what it should hold.
 pub struct Session {
     storage: Arc<dyn Storage>,
+    /// The disk, if it is a simulated one: then the process can be killed.
+    sim: Option<Sim>,
     setup: Setup,
     db: Option<Db>,
     model: State,
@@ -30,9 +31,8 @@ pub struct Session {
 }
 
 /// Opens an engine.
-pub fn open(storage: &Arc<dyn Storage>, setup: &Setup) -> Result<Db, Error> {
-    let process = Arc::new(Process(storage.clone()));
-    Db::open_in(process, setup.options.clone(), DATABASE_ID)
+pub fn open(storage: Arc<dyn Storage>, setup: &Setup) -> Result<Db, Error> {
+    Db::open_in(storage, setup.options.clone(), DATABASE_ID)
 }
 
 /// Commits a batch; one write goes the short way.
@@ -56,9 +56,15 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
 impl Session {
     /// Opens the store in `storage`, which holds `model`.
     pub fn open(storage: Arc<dyn Storage>, setup: &Setup, model: State) -> Checked<Self> {
-        let db = open(&storage, setup).map_err(|e| format!("open failed: {e}"))?;
-        let setup = setup.clone();
-        Ok(Self { storage, setup, db: Some(db), model, snapshots: Vec::new(), answers: 0 })
+        let db = open(storage.clone(), setup).map_err(|e| format!("open failed: {e}"))?;
+        let (setup, snapshots) = (setup.clone(), Vec::new());
+        Ok(Self { storage, sim: None, setup, db: Some(db), model, snapshots, answers: 0 })
+    }
+
+    /// Opens the store on the disk `sim`, which holds `model`.
+    pub fn on(sim: &Sim, setup: &Setup, model: State) -> Checked<Self> {
+        let session = Self::open(Arc::new(sim.clone()), setup, model)?;
+        Ok(Self { sim: Some(sim.clone()), ..session })
     }
 
     /// The engine.
@@ -176,20 +182,24 @@ impl Session {
     /// Closes (or kills) and opens; then everything must be as it was.
     fn reopen(&mut self, clean: bool) -> Checked {
         self.leave(clean)?;
-        self.db = Some(open(&self.storage, &self.setup).map_err(|e| format!("open failed: {e}"))?);
+        let opened = open(self.storage.clone(), &self.setup);
+        self.db = Some(opened.map_err(|e| format!("open failed: {e}"))?);
         self.compare_all()
     }
 
     /// Ends the process, in order or by a kill.
     pub fn leave(&mut self, clean: bool) -> Checked {
-        let snapshots = std::mem::take(&mut self.snapshots);
+        self.snapshots.clear();
         let Some(db) = self.db.take() else { return Ok(()) };
         if clean {
-            drop(snapshots);
             return db.close().map_err(|e| format!("close failed: {e}"));
         }
-        // What a killed process held is never released; a drop would close in order.
-        std::mem::forget((db, snapshots));
+        let sim = self.sim.as_ref().ok_or("only a process on a simulated disk can be killed")?;
+        // What is dropped now belongs to a dead process: it changes nothing.
+        let sim = sim.kill();
+        drop(db);
+        self.storage = Arc::new(sim.clone());
+        self.sim = Some(sim);
         Ok(())
     }
 

@@ -43,6 +43,9 @@ pub fn tiny(preset: Preset) -> Options {
     }
 }
 
+/// A name, and what is changed under it.
+type Change = (&'static str, fn(&mut Options));
+
 impl Setup {
     /// Tiny sizes.
     pub fn tiny(preset: Preset, window_survives: bool) -> Self {
@@ -56,7 +59,7 @@ impl Setup {
         for preset in Preset::ALL {
             for window_survives in [true, false] {
                 let base = Self::tiny(preset, window_survives);
-                let changes: [(&str, fn(&mut Options)); 3] = [
+                let changes: [Change; 3] = [
                     ("tiny", |_| {}),
                     ("small tables, lz4", |o| {
                         (o.block_bytes, o.compression) = (256, Compression::Lz4);

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_storage::log::LogReader;
@@ -204,12 +205,14 @@ fn join(
         }
         survivors.extend(living.iter().flatten().map(|record| record.pointer));
         for (version, living) in visible.drain(..).zip(living) {
-            if version.in_table {
+            let forgotten = planted(Bug::RunWithoutTombstones) && version.kind == EntryKind::Delete
+                || planted(Bug::RunWithoutRepeats) && living.is_none();
+            if version.in_table && !forgotten {
                 run.push(RunEntry {
                     key: records[0].key.clone(),
                     seq: version.seq,
                     kind: version.kind,
-                    repeat: living.is_none(),
+                    repeat: living.is_none() && !planted(Bug::RunOwnsRepeats),
                     value: version.value,
                 });
             }

@@ -10,8 +10,9 @@
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_index::{Entry, MemHit, Retention};
+use cleavedb_index::{Entry, MemHit, Retention, RunPosition};
 use cleavedb_storage::{Access, File, FileKind, Name};
 use cleavedb_values::collect::{
     Collected, Liveness, RunEntry, SegmentFactory, Victim, Visible, collect,
@@ -137,7 +138,10 @@ impl Engine {
         };
         self.check_open()?;
         let Some(facts) = live.ledger.get(victim).cloned() else { return Ok(None) };
-        let (snapshots, read_point) = self.snapshots.fix(|| self.commit.visible());
+        let (mut snapshots, read_point) = self.snapshots.fix(|| self.commit.visible());
+        if planted(Bug::CollectionWithoutSnapshots) {
+            snapshots.clear();
+        }
         jobs.constraints.hold_above = Some(live.epoch);
         self.jobs.set_victim(victim);
         let epoch = live.epoch;
@@ -179,7 +183,9 @@ impl Engine {
         })?;
         // From here on nothing is discarded: a failed sync or edit may have reached the disk.
         self.sync_dir()?;
-        self.commit.sync()?;
+        if !planted(Bug::CollectionWithoutLogSync) {
+            self.commit.sync()?;
+        }
         self.install_collection(fixed, &collected, &writer)
     }
 
@@ -202,11 +208,17 @@ impl Engine {
         }
         edit.ledger.push(LedgerEdit::Remove(*victim));
         let mut manifest = self.manifest.lock();
-        let position = manifest.live().version.next_position(fixed.epoch);
+        let mut position = manifest.live().version.next_position(fixed.epoch);
+        if planted(Bug::RunAboveNextFlush) {
+            position = RunPosition { epoch: position.epoch + 1, order: position.order + 1 };
+        }
         edit.index.add_run(position, writer.tables.iter().cloned());
         let live = manifest.live();
         let all = live.ledger.live();
         edit.hidden = Some(hidden::after_collection(live.hidden, facts.live, survived, all));
+        if planted(Bug::UnlinkBeforeEdit) {
+            self.discard(facts.kind, &[*victim]);
+        }
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         self.swap_state(|state| ReadState {

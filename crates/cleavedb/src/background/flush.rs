@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, FileKind};
@@ -200,7 +201,10 @@ impl Engine {
     }
 
     /// Moves the replay head to `position`: log files that end below are sealed in the ledger.
-    fn advance_head(&self, live: &LiveFiles, position: u64, edit: &mut Edit) {
+    fn advance_head(&self, live: &LiveFiles, mut position: u64, edit: &mut Edit) {
+        if planted(Bug::HeadTooFar) {
+            position = self.commit.log.ring().filled();
+        }
         let mut files = self.jobs.log_files.lock();
         // The last file begun at or below the position holds it.
         let holder = files.iter().rposition(|(_, file)| file.base <= position);
@@ -218,7 +222,7 @@ impl Engine {
 
     /// Drops value files in which nothing lives and which replay does not need. What killed their
     /// records is in tables, so it is durable.
-    pub(super) fn drop_dead_files(&self, manifest: &mut crate::manifest::Manifest) -> Result<()> {
+    pub(crate) fn drop_dead_files(&self, manifest: &mut crate::manifest::Manifest) -> Result<()> {
         let live = manifest.live();
         let mut dead = victim::dead_files(&live.ledger, live.head_file());
         dead.retain(|number| *number != self.jobs.victim());

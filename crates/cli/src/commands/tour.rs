@@ -127,7 +127,10 @@ impl fmt::Display for Summary {
                 let files = units::thousands(self.files as f64);
                 write!(f, "\nevery one of {files} files came back byte for byte, each time")
             }
-            differences => write!(f, "\nFAILED: {differences} differences, see above"),
+            differences => {
+                let problems = self.problems.len();
+                write!(f, "\nFAILED: {differences} differences and {problems} problems, see above")
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //! power loss the window may hold anything; checksums, seeded with file and offset, decide.
 
 use cleavedb_base::limits::BLOCK;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, Result};
 
@@ -116,7 +117,8 @@ impl<'a> LogReader<'a> {
             return Ok(None);
         }
         let (key, value) = self.body(offset, &header);
-        Ok(header.covers(key, value).then_some(header))
+        let whole = header.covers(key, value) || planted(Bug::TornRecordReplayed);
+        Ok(whole.then_some(header))
     }
 
     /// Key and value of a record whose bytes are in the buffer.
@@ -143,6 +145,9 @@ impl<'a> LogReader<'a> {
     fn find_next(&mut self) -> Result<Option<(u64, Header)>> {
         if let Some(header) = self.valid_at(self.offset)? {
             return Ok(Some((self.offset, header)));
+        }
+        if planted(Bug::MarkIgnored) {
+            return Ok(None);
         }
         let mut offset = self.offset.next_multiple_of(MARK_ALIGNMENT);
         while offset <= self.offset.next_multiple_of(BLOCK as u64) {
@@ -177,6 +182,22 @@ impl<'a> LogReader<'a> {
             offset += MARK_ALIGNMENT;
         }
         Ok(None)
+    }
+
+    /// Bytes of the file behind what was read, up to the last one that is not zero: what a torn end
+    /// gives up.
+    pub fn rest(&mut self) -> Result<u64> {
+        let mut rest = 0;
+        let mut offset = self.offset;
+        while offset < self.file_len {
+            let len = CHUNK_LEN.min((self.file_len - offset) as usize);
+            self.fill(offset, len)?;
+            if let Some(last) = self.bytes(offset, len).iter().rposition(|byte| *byte != 0) {
+                rest = offset + last as u64 + 1 - self.offset;
+            }
+            offset += len as u64;
+        }
+        Ok(rest)
     }
 
     /// Reads and checks the file's header record, leaving the reader behind it; `None` if there is

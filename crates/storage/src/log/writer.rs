@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cleavedb_base::limits::BLOCK;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use parking_lot::Mutex;
@@ -77,6 +78,9 @@ impl Appender {
 
     /// Position behind the last record; padding that a sync left behind it does not count.
     pub fn end(&self) -> u64 {
+        if planted(Bug::HeadBehindPadding) {
+            return self.next;
+        }
         self.gap_from.unwrap_or(self.next)
     }
 
@@ -177,6 +181,9 @@ impl Log {
 
     /// Every record that ends here or before is durable: what headers and marks may claim.
     fn durable(&self) -> u64 {
+        if planted(Bug::PaddingClaimed) {
+            return self.synced();
+        }
         self.durable.load(Ordering::Acquire)
     }
 
@@ -197,7 +204,8 @@ impl Log {
         file
     }
 
-    /// Gives back the disk space that was reserved for the file in use beyond what it holds, at close.
+    /// Gives back the disk space that was reserved for the file in use beyond what it holds, at
+    /// close.
     pub fn give_back(&self, appender: &Appender) -> Result<()> {
         let file = &appender.file;
         let cut = file.file.len().and_then(|len| file.file.truncate(len));
@@ -355,8 +363,8 @@ impl Log {
                     .with("offset", drained - file.base)
             })?;
             self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
-            // Between the write and the mark: a sync that sees the mark must find the file listed, and
-            // one that took the list before the write must not have taken this entry of it.
+            // Between the write and the mark: a sync that sees the mark must find the file listed,
+            // and one that took the list before the write must not have taken this entry of it.
             self.unsynced_push(&file);
             let drained = drained + piece.len() as u64;
             self.drained.store(drained, Ordering::Release);
@@ -430,7 +438,11 @@ impl Log {
         self.drain_to(position)?;
         let files: Vec<Arc<LogFile>> = self.unsynced.lock().drain(..).collect();
         for file in files {
-            file.file.sync().map_err(|e| {
+            let mut synced = file.file.sync();
+            if planted(Bug::SyncRetried) && synced.is_err() {
+                synced = file.file.sync();
+            }
+            synced.map_err(|e| {
                 self.failed.store(true, Ordering::Release);
                 Error::sync_failed("the log", e).with("file", file.name())
             })?;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use super::event::FileId;
@@ -12,6 +12,7 @@ use crate::api::File;
 
 pub(super) struct SimFile {
     state: Arc<Mutex<State>>,
+    process: u64,
     file: FileId,
     writable: bool,
     alignment: usize,
@@ -21,11 +22,12 @@ impl SimFile {
     /// A handle of `file`, which the caller has counted as open.
     pub(super) fn new(
         state: Arc<Mutex<State>>,
+        process: u64,
         file: FileId,
         writable: bool,
         alignment: usize,
     ) -> Self {
-        Self { state, file, writable, alignment }
+        Self { state, process, file, writable, alignment }
     }
 
     /// Refuses what a device would refuse of direct access.
@@ -45,6 +47,12 @@ impl SimFile {
         Err(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
 
+    /// The directory, unless the process of this handle is dead.
+    fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.process == self.process { Ok(state) } else { Err(Errno::IO.into()) }
+    }
+
     fn check_writable(&self, refusal: Errno) -> io::Result<()> {
         if self.writable { Ok(()) } else { Err(refusal.into()) }
     }
@@ -60,11 +68,11 @@ impl File for SimFile {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.check_writable(Errno::BADF)?;
         self.check_alignment(buf, offset)?;
-        self.state.lock().write(self.file, offset, buf, self.alignment)
+        self.alive()?.write(self.file, offset, buf, self.alignment)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.state.lock().sync(self.file);
+        self.alive()?.sync(self.file);
         Ok(())
     }
 
@@ -73,12 +81,12 @@ impl File for SimFile {
             return Ok(());
         }
         self.check_writable(Errno::BADF)?;
-        self.state.lock().allocate(self.file, len)
+        self.alive()?.allocate(self.file, len)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.check_writable(Errno::INVAL)?;
-        self.state.lock().truncate(self.file, len)
+        self.alive()?.truncate(self.file, len)
     }
 
     fn len(&self) -> io::Result<u64> {

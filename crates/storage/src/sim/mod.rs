@@ -28,7 +28,7 @@ use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 pub use choices::DirectoryOrder;
@@ -49,6 +49,8 @@ use state::State;
 #[derive(Clone)]
 pub struct Sim {
     state: Arc<Mutex<State>>,
+    /// The process that this handle, and every file opened through it, belongs to.
+    process: u64,
 }
 
 impl Default for Sim {
@@ -65,7 +67,23 @@ impl Sim {
 
     /// A directory that holds `image`, all of it durable, as after a reboot.
     pub fn from_image(image: Image) -> Self {
-        Self { state: Arc::new(Mutex::new(State::new(image))) }
+        Self { state: Arc::new(Mutex::new(State::new(image))), process: 0 }
+    }
+
+    /// Kills the process that uses the directory and returns a handle for the next one. What was
+    /// opened before changes nothing any more, however long it lives, and holds no lock.
+    #[must_use]
+    pub fn kill(&self) -> Self {
+        let mut state = self.state.lock();
+        state.process += 1;
+        state.locked = false;
+        Self { state: self.state.clone(), process: state.process }
+    }
+
+    /// The directory, unless the process of this handle is dead.
+    fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        if state.process == self.process { Ok(state) } else { Err(Errno::IO.into()) }
     }
 
     /// What every file holds now, durable or not.
@@ -153,54 +171,60 @@ impl Sim {
 
 impl Storage for Sim {
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
-        let mut state = self.state.lock();
+        let mut state = self.alive()?;
         let file = match mode {
             Mode::Read | Mode::ReadWrite => state.find(name)?,
             Mode::CreateNew => state.create(name)?,
         };
         let alignment = if access == Access::Direct { state.direct_alignment } else { 1 };
         state.open(file);
-        Ok(Arc::new(SimFile::new(self.state.clone(), file, mode != Mode::Read, alignment)))
+        Ok(Arc::new(SimFile::new(
+            self.state.clone(),
+            self.process,
+            file,
+            mode != Mode::Read,
+            alignment,
+        )))
     }
 
     fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
-        self.state.lock().rename(from, to)
+        self.alive()?.rename(from, to)
     }
 
     fn remove(&self, name: &Name) -> io::Result<()> {
-        self.state.lock().remove(name)
+        self.alive()?.remove(name)
     }
 
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {
-        let state = self.state.lock();
+        let state = self.alive()?;
         let len = |file: &FileId| state.inode(*file).content.len() as u64;
         Ok(state.names.iter().map(|(name, file)| (*name, len(file))).collect())
     }
 
     fn foreign(&self) -> io::Result<Vec<String>> {
-        Ok(self.state.lock().foreign.clone())
+        Ok(self.alive()?.foreign.clone())
     }
 
     fn sync_dir(&self) -> io::Result<()> {
-        self.state.lock().sync_dir();
+        self.alive()?.sync_dir();
         Ok(())
     }
 
     fn lock(&self) -> io::Result<Lock> {
-        let mut state = self.state.lock();
+        let mut state = self.alive()?;
         Self::find_or_create(&mut state, &Name::fixed(FileKind::Lock))?;
         if std::mem::replace(&mut state.locked, true) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Held(self.state.clone())))
+        Ok(Box::new(Held { state: self.state.clone(), process: self.process }))
     }
 
     fn free_space(&self) -> io::Result<u64> {
-        Ok(self.state.lock().free_space())
+        Ok(self.alive()?.free_space())
     }
 
     fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        let mut state = self.state.lock();
+        let mut state = self.alive()?;
         let file = Self::find_or_create(&mut state, name)?;
         let found = state.inode(file).content.len();
         if found == 0 || !found.is_multiple_of(BLOCK) {
@@ -212,31 +236,42 @@ impl Storage for Sim {
         let memory = Heap::new(&state.inode(file).content.to_vec());
         let survives = state.window_survives;
         state.open(file);
-        let ear = Ear { state: self.state.clone(), file, survives };
+        let ear = Ear { state: self.state.clone(), process: self.process, file, survives };
         Ok(Window::new(Box::new(memory), survives, Some(Arc::new(ear))))
     }
 }
 
 /// The lock of a simulated directory.
-struct Held(Arc<Mutex<State>>);
+struct Held {
+    state: Arc<Mutex<State>>,
+    process: u64,
+}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.lock().locked = false;
+        let mut state = self.state.lock();
+        if state.process == self.process {
+            state.locked = false;
+        }
     }
 }
 
 /// Carries stores into a window to its file, as a shared mapping does.
 struct Ear {
     state: Arc<Mutex<State>>,
+    process: u64,
     file: FileId,
     survives: bool,
 }
 
 impl WindowObserver for Ear {
     fn stored(&self, position: usize, bytes: &[u8]) {
-        if self.survives && !bytes.is_empty() {
-            self.state.lock().put(self.file, position, bytes);
+        if !self.survives || bytes.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        if state.process == self.process {
+            state.put(self.file, position, bytes);
         }
     }
 }

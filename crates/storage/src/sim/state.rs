@@ -39,6 +39,8 @@ pub(super) struct State {
     next_file: u64,
     pub(super) foreign: Vec<String>,
     pub(super) locked: bool,
+    /// The process that is alive: what belongs to an earlier one changes nothing.
+    pub(super) process: u64,
     pub(super) capacity: u64,
     pub(super) write_once: bool,
     pub(super) window_survives: bool,
@@ -58,6 +60,7 @@ impl State {
             next_file: 0,
             foreign: Vec::new(),
             locked: false,
+            process: 0,
             capacity: u64::MAX,
             write_once: true,
             window_survives: true,

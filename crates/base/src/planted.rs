@@ -1,0 +1,86 @@
+//! Mistakes that a test build can make on purpose: a test that cannot fail proves nothing.
+//!
+//! Each hazard of the design is one [`Bug`]. The code asks [`planted`] where it would go wrong;
+//! that is a constant `false`, and costs nothing, unless the feature `planted-bugs` is on. A test
+//! then plants one bug for its own thread and must see a failure.
+
+/// A mistake that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Bug {
+    /// The run of new pointers that a collection writes lies above the next flush.
+    RunAboveNextFlush,
+    /// That run leaves out tombstones.
+    RunWithoutTombstones,
+    /// That run leaves out the versions that it does not move.
+    RunWithoutRepeats,
+    /// That run claims to own the records that it only repeats.
+    RunOwnsRepeats,
+    /// A compaction drops tombstones though older places may hold their keys.
+    TombstoneDroppedEarly,
+    /// The newest full MemTable is flushed first.
+    NewestMemTableFirst,
+    /// A flush moves the replay head to the end of the log.
+    HeadTooFar,
+    /// A MemTable ends behind the padding of a sync.
+    HeadBehindPadding,
+    /// Level 0 is ordered by greatest sequence number.
+    Level0BySeq,
+    /// A victim goes although the log that killed its records was not synced.
+    CollectionWithoutLogSync,
+    /// A collection forgets the live snapshots.
+    CollectionWithoutSnapshots,
+    /// Recovery does not copy to the log file what only the window holds of it.
+    WindowTailForgotten,
+    /// Replay does not ask whether a log file continues the one before it.
+    ReplayPastGap,
+    /// Replay takes part of a batch.
+    HalfBatch,
+    /// Replay believes a record whose payload does not match its checksum.
+    TornRecordReplayed,
+    /// A reader takes the gap that a sync leaves for the end of the log.
+    MarkIgnored,
+    /// Marks and headers claim that padding was a record.
+    PaddingClaimed,
+    /// Replay decides by the options of the day how a value is kept.
+    OptionsDecideReplay,
+    /// Sequence numbers begin again after an open.
+    SeqRestarts,
+    /// Checksums do not tie a record to its file and offset.
+    ChecksumWithoutPlace,
+    /// Checksums do not cover the key.
+    ChecksumWithoutKey,
+    /// A damaged value reads as an absent key.
+    CorruptIsAbsent,
+    /// Directory entries are not synced before an edit names the files.
+    NoDirectorySync,
+    /// A victim's file goes before the edit that drops it.
+    UnlinkBeforeEdit,
+    /// A write is acknowledged before its sync.
+    AckBeforeSync,
+    /// A failed sync is tried again, and the second answer is believed.
+    SyncRetried,
+}
+
+/// Whether `bug` is planted: always false in a build for users.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub const fn planted(_bug: Bug) -> bool {
+    false
+}
+
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants `bug`, or none, for this thread.
+#[cfg(feature = "planted-bugs")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Whether `bug` is planted for this thread.
+#[cfg(feature = "planted-bugs")]
+pub fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}

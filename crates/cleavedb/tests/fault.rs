@@ -1,0 +1,318 @@
+//! Every storage call of a recorded workload fails in turn: the answer is right or an error.
+//!
+//! A run fails one call, once or from there on, in one of the ways that a disk fails. Reads must be
+//! right or fail, writes must be there or fail; nothing may panic or go on for ever. Then the
+//! process dies, or the power fails, the disk is whole again, and the oracle looks for what was
+//! acknowledged.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use cleavedb::{Db, Durability, ErrorKind, Preset};
+use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage::sim::{PowerLoss, SECTOR};
+use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_testkit::session::{commit, open};
+use cleavedb_testkit::{Bounds, Generator, Op, Oracle, Profile, Setup, State, Write};
+
+/// Images checked of the power loss after a run.
+const POWER_IMAGES: usize = 6;
+
+/// Operations of the workload.
+const OPS: usize = 30;
+
+fn workload(seed: u64) -> Vec<Op> {
+    let profile = Profile { kills: false, reads: true, synced: 30, ..Profile::crash() };
+    let mut ops = Generator::new(seed, profile).take(OPS);
+    ops.retain(|op| !matches!(op, Op::Reopen | Op::Verify));
+    ops.extend([Op::Flush, Op::Collect, Op::Sync]);
+    ops
+}
+
+/// The engine over a disk that fails, and what it said.
+struct Run {
+    db: Db,
+    model: State,
+    /// Hash of the state after each commit that may survive.
+    hashes: Vec<u64>,
+    /// Commits that a kill, and a power loss, must leave.
+    least: [usize; 2],
+    keys: Vec<Vec<u8>>,
+    /// A write failed and nobody can say whether it will survive: no more writes are tried.
+    uncertain: bool,
+}
+
+impl Run {
+    fn promise(&mut self, durability: Durability) {
+        // A write that failed was promised to nobody.
+        let commits = self.hashes.len() - 1 - usize::from(self.uncertain);
+        if durability >= Durability::Os {
+            self.least[0] = commits;
+        }
+        if durability == Durability::Sync {
+            self.least[1] = commits;
+        }
+    }
+
+    fn write(&mut self, writes: &[Write], durability: Durability) {
+        if self.uncertain {
+            return;
+        }
+        let mut after = self.model.clone();
+        after.apply(writes);
+        match commit(&self.db, writes, durability) {
+            Ok(()) => {
+                self.model = after;
+                self.hashes.push(self.model.hash());
+                self.promise(durability);
+            }
+            // Refused before anything was written: it does not show, neither now nor later.
+            Err(e) if e.kind() == ErrorKind::Poisoned || self.is_absent(writes, &after) => {}
+            Err(_) => {
+                self.uncertain = true;
+                self.hashes.push(after.hash());
+            }
+        }
+    }
+
+    /// Whether a failed write is certain not to be there: it changed a key, which can be read, and
+    /// reads as before.
+    fn is_absent(&self, writes: &[Write], after: &State) -> bool {
+        let changed = |write: &&Write| after.get(&write.key) != self.model.get(&write.key);
+        writes.iter().find(changed).is_some_and(|write| {
+            let found = self.db.get(&write.key);
+            found.is_ok_and(|found| found.as_deref() == self.model.get(&write.key))
+        })
+    }
+
+    /// A read is right, or it fails; while a write is uncertain, it may show.
+    fn read(&self, key: &[u8]) {
+        if let Ok(found) = self.db.get(key) {
+            let expected = self.model.get(key);
+            assert!(
+                self.uncertain || found.as_deref() == expected,
+                "a read under faults gave a wrong answer for {}",
+                key.escape_ascii()
+            );
+        }
+    }
+
+    fn op(&mut self, op: &Op) {
+        let barrier = match op {
+            Op::Write(writes, durability) => return self.write(writes, *durability),
+            Op::Get(key) => return self.read(key),
+            Op::Flush => self.db.flush(),
+            Op::Compact => self.db.compact(),
+            Op::Collect => self.db.collect(),
+            Op::Sync => self.db.sync(),
+            Op::Step(_) => {
+                // A job that fails says so to nobody in particular.
+                let _ = self.db.step();
+                return;
+            }
+            _ => return,
+        };
+        if barrier.is_ok() {
+            self.promise(Durability::Sync);
+        }
+    }
+}
+
+fn keys_of(ops: &[Op]) -> Vec<Vec<u8>> {
+    let mut keys: Vec<Vec<u8>> = ops
+        .iter()
+        .filter_map(|op| match op {
+            Op::Write(writes, _) => Some(writes.iter().map(|write| write.key.clone())),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// Runs `ops` with what `plan` fails; then checks what survives. Returns the number of calls.
+fn run(setup: &Setup, ops: &[Op], plan: impl Fn(&Faulty)) -> u64 {
+    let sim = Sim::new();
+    sim.set_window_survives(setup.window_survives);
+    let faulty = Arc::new(Faulty::over(&sim));
+    plan(&faulty);
+    let storage: Arc<dyn Storage> = faulty.clone();
+    let keys = keys_of(ops);
+    let empty = State::default();
+    let mut ended = (vec![empty.hash()], [0, 0]);
+    if let Ok(db) = open(storage, setup) {
+        let hashes = vec![empty.hash()];
+        let mut run = Run { db, model: empty, hashes, least: [0; 2], keys, uncertain: false };
+        ops.iter().for_each(|op| run.op(op));
+        run.keys.iter().for_each(|key| run.read(key));
+        ended = (run.hashes, run.least);
+        // The process dies: what its handles do from now on changes nothing.
+        let _ = sim.kill();
+    }
+    let calls = faulty.calls();
+    check(setup, &sim, &keys_of(ops), &ended.0, ended.1);
+    calls
+}
+
+fn check(setup: &Setup, sim: &Sim, keys: &[Vec<u8>], hashes: &[u64], least: [usize; 2]) {
+    let oracle = Oracle { setup, hashes, keys };
+    let most = hashes.len() - 1;
+    let killed = Bounds { least: least[0], most };
+    let outcome = oracle.check(&sim.image(), killed, false);
+    outcome.unwrap_or_else(|failure| panic!("after a kill: {failure}"));
+    let mut replay = sim.replay(SECTOR);
+    replay.advance(replay.last_point());
+    let options = PowerLoss { states_max: POWER_IMAGES, ..PowerLoss::default() };
+    for image in replay.power_loss(&options) {
+        let outcome = oracle.check(&image, Bounds { least: least[1], most }, false);
+        outcome.unwrap_or_else(|failure| panic!("after a power loss: {failure}"));
+    }
+}
+
+fn every_call_fails(setup: &Setup, seed: u64) {
+    let start = std::time::Instant::now();
+    let ops = workload(seed);
+    let calls = run(setup, &ops, |_| {});
+    let mut runs = 0;
+    for call in 0..calls {
+        for fault in Fault::ALL {
+            for sticky in [false, true] {
+                let outcome = catch_unwind(AssertUnwindSafe(|| {
+                    run(setup, &ops, |faulty| match sticky {
+                        true => faulty.fail_from(call, fault),
+                        false => faulty.fail_call(call, fault),
+                    })
+                }));
+                assert!(
+                    outcome.is_ok(),
+                    "{setup}, seed {seed}: call {call} fails with {fault:?}, sticky {sticky}"
+                );
+                runs += 1;
+            }
+        }
+    }
+    println!("{setup}: {calls} calls, {runs} runs, {:?}", start.elapsed());
+}
+
+/// Workloads whose calls are failed, for each setup.
+const SEEDS: std::ops::Range<u64> = 0..4;
+
+#[test]
+fn every_call_of_lsm() {
+    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::Lsm, true), seed));
+}
+
+#[test]
+fn every_call_of_wisckey() {
+    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, true), seed));
+}
+
+#[test]
+fn every_call_of_wisckey_without_a_lasting_window() {
+    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, false), seed));
+}
+
+/// A store of some keys over a disk that can be made to fail.
+fn store(setup: &Setup) -> (Arc<Faulty>, Sim, Db) {
+    let sim = Sim::new();
+    sim.set_window_survives(setup.window_survives);
+    let faulty = Arc::new(Faulty::over(&sim));
+    let storage: Arc<dyn Storage> = faulty.clone();
+    let db = open(storage, setup).unwrap();
+    for i in 0..60u8 {
+        db.put_with(&[b'k', i], &vec![i; 1500], Durability::Os).unwrap();
+    }
+    (faulty, sim, db)
+}
+
+/// "A failed sync poisons the database: reads go on, writes fail with the cause, nothing is
+/// retried, nothing is deleted" (invariant 9).
+#[test]
+fn a_failed_sync_poisons_writes_and_leaves_reads() {
+    for preset in Preset::ALL {
+        for fault in [Fault::Io, Fault::NoSpace] {
+            let (faulty, _, db) = store(&Setup::tiny(preset, true));
+            faulty.fail_next(Rule::both(Call::Sync, FileKind::Log), fault);
+            assert!(db.put_with(b"new", b"value", Durability::Sync).is_err());
+            faulty.heal();
+            let before = faulty.calls();
+            let error = db.put_with(b"more", b"value", Durability::Os).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
+            assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::Poisoned);
+            assert!(db.flush().is_err() && db.collect().is_err());
+            assert_eq!(db.get(&[b'k', 7]).unwrap().unwrap(), vec![7; 1500]);
+            let changed = faulty.trace().into_iter().filter(|call| call.number >= before);
+            let changing = [Call::WriteAt, Call::Sync, Call::Remove, Call::Rename, Call::SyncDir];
+            assert_eq!(changed.filter(|call| changing.contains(&call.op)).count(), 0);
+        }
+    }
+}
+
+/// "Space is full; writing resumes without reopening once there is room again."
+#[test]
+fn a_full_disk_refuses_writes_until_there_is_room() {
+    for preset in Preset::ALL {
+        for (op, kind) in [
+            (Call::Allocate, FileKind::Log),
+            (Call::Open, FileKind::Table),
+            (Call::WriteAt, FileKind::Table),
+        ] {
+            let (faulty, sim, db) = store(&Setup::tiny(preset, true));
+            faulty.fail_matching(Rule::both(op, kind), Fault::NoSpace);
+            let mut refused = 0;
+            for i in 0..200u8 {
+                match db.put_with(&[b'n', i], &vec![i; 1500], Durability::Os) {
+                    Ok(()) => assert_eq!(db.get(&[b'n', i]).unwrap().unwrap(), vec![i; 1500]),
+                    Err(e) => {
+                        assert_eq!(e.kind(), ErrorKind::NoSpace, "{op:?} of {kind:?}: {e}");
+                        assert_eq!(db.get(&[b'n', i]).unwrap(), None, "a refused write shows");
+                        refused += 1;
+                    }
+                }
+            }
+            assert!(refused > 0, "{preset}: {op:?} of {kind:?} never stopped a writer");
+            faulty.heal();
+            db.put_with(b"again", b"value", Durability::Sync).unwrap();
+            db.flush().unwrap();
+            assert!(db.verify().unwrap().problems.is_empty());
+            let next = sim.kill();
+            drop(db);
+            let db = open(Arc::new(next), &Setup::tiny(preset, true)).unwrap();
+            assert_eq!(db.get(b"again").unwrap().unwrap(), "value");
+            assert_eq!(db.get(&[b'k', 7]).unwrap().unwrap(), vec![7; 1500]);
+        }
+    }
+}
+
+/// A read that the device refuses is an error, never an absent key, and a scan does not skip it.
+#[test]
+fn a_failed_read_is_an_error_and_not_an_absence() {
+    for preset in Preset::ALL {
+        let setup = Setup::tiny(preset, true);
+        let (faulty, _, db) = store(&setup);
+        db.compact().unwrap();
+        for kind in [FileKind::Table, FileKind::Log, FileKind::Segment] {
+            for op in [Call::ReadAt, Call::ReadCached] {
+                faulty.fail_matching(Rule::both(op, kind), Fault::Io);
+            }
+            let mut failed = 0;
+            for i in 0..60u8 {
+                match db.get(&[b'k', i]) {
+                    Ok(value) => assert_eq!(value.unwrap(), vec![i; 1500]),
+                    Err(e) => {
+                        assert_eq!(e.kind(), ErrorKind::Io);
+                        failed += 1;
+                    }
+                }
+            }
+            let items: Vec<_> = db.range(None, None).collect();
+            let whole = items.len() == 60 && items.iter().all(Result::is_ok);
+            assert!(whole || items.last().is_some_and(Result::is_err), "a scan hid a failure");
+            assert!(failed == 0 || !whole || preset == Preset::Lsm);
+            faulty.heal();
+        }
+        assert!(db.range(None, None).all(|item| item.is_ok()));
+    }
+}

@@ -1,0 +1,211 @@
+//! Every planted bug is caught by the checks that the other tests run; without a bug they pass.
+//!
+//! A test plants one bug for its thread and runs a short form of the crash, model, fault and damage
+//! tests until one of them fails. Run with `--features planted-bugs`; a build for users has none of
+//! this.
+
+#![cfg(feature = "planted-bugs")]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use cleavedb::{Durability, Preset, Separation};
+use cleavedb_base::planted::{Bug, plant};
+use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
+use cleavedb_storage::{FileKind, Sim};
+use cleavedb_testkit::session::open;
+use cleavedb_testkit::{Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State};
+
+/// Seeds that a check may use before the bug counts as missed.
+const SEEDS: u64 = 60;
+
+/// A check from a seed: the failure that it finds.
+type Check = fn(u64) -> Result<(), String>;
+
+/// Runs `check` with a bug planted, until it fails or the seeds are used up; then without.
+fn caught(bug: Bug, check: Check) {
+    let found = (0..SEEDS).find_map(|seed| {
+        plant(Some(bug));
+        // A panic counts: the engine noticed by itself.
+        let outcome = catch_unwind(AssertUnwindSafe(|| check(seed)));
+        plant(None);
+        let failure = match outcome {
+            Ok(Ok(())) => return None,
+            Ok(Err(failure)) => failure,
+            Err(_) => "a panic".into(),
+        };
+        Some((seed, failure))
+    });
+    let (seed, failure) = found.unwrap_or_else(|| panic!("nothing notices {bug:?}"));
+    println!("{bug:?} is caught by seed {seed}: {}", failure.lines().next().unwrap_or_default());
+    check(seed).unwrap_or_else(|failure| panic!("without {bug:?}: {failure}"));
+}
+
+fn crash_of(setup: &Setup, plan: Plan, seed: u64) -> Result<(), String> {
+    let ops = Generator::new(seed, plan.profile.clone()).take(30);
+    let recording = Recording::first(setup, &ops)?;
+    Explorer::new(Plan { seed, ..plan }).explore(&recording)
+}
+
+/// Crashes of a small workload, on both presets, as in `crash.rs`.
+fn crash(seed: u64) -> Result<(), String> {
+    let plan = Plan { images_max: 8, deeper_one_in: 300, depth: 2, ..Plan::default() };
+    let setup = Setup::tiny(Preset::ALL[seed as usize % 2], !seed.is_multiple_of(3));
+    crash_of(&setup, plan, seed)
+}
+
+/// Crashes of a store that collects by itself, while newer versions are in memory.
+fn crash_while_collecting(seed: u64) -> Result<(), String> {
+    let mut setup = Setup::tiny(Preset::WiscKey, true);
+    setup.options.space_floor = 48 << 10;
+    setup.options.space_amplification = 1.05;
+    let profile = Profile {
+        value_lens: vec![1500, 3000],
+        synced: 5,
+        kills: false,
+        collects: false,
+        ..Profile::crash()
+    };
+    let ops = Generator::new(seed, profile.clone()).take(120);
+    let recording = Recording::first(&setup, &ops)?;
+    let plan = Plan { seed, images_max: 4, depth: 1, profile, ..Plan::default() };
+    Explorer::new(plan).explore(&recording)
+}
+
+/// Crashes after which the store is opened with other options.
+fn crash_with_other_options(seed: u64) -> Result<(), String> {
+    let other = Setup::tiny(Preset::WiscKey, true);
+    let mut setup = other.clone();
+    setup.options.separation = Separation::AtLeast(1000);
+    let plan = Plan { recover_with: Some(other), depth: 1, thorough_one_in: 4, ..Plan::default() };
+    crash_of(&setup, plan, seed)
+}
+
+/// A sequence of operations against the map, as in `model.rs`.
+fn model(seed: u64) -> Result<(), String> {
+    let ops = Generator::new(seed, Profile::model()).take(150);
+    for setup in &Setup::all() {
+        let sim = Sim::new();
+        sim.stop_recording();
+        sim.set_window_survives(setup.window_survives);
+        let mut session = Session::on(&sim, setup, State::default())?;
+        ops.iter().try_for_each(|op| session.run(op))?;
+        session.compare_all()?;
+        session.verify()?;
+        session.leave(true)?;
+    }
+    Ok(())
+}
+
+/// A sync of the log fails once, then the power, as in `fault.rs`.
+fn failed_sync(seed: u64) -> Result<(), String> {
+    let setup = Setup::tiny(Preset::ALL[seed as usize % 2], true);
+    let sim = Sim::new();
+    let faulty = Arc::new(Faulty::over(&sim));
+    let db = open(faulty.clone(), &setup).map_err(|e| e.to_string())?;
+    faulty.fail_next(Rule::both(Call::Sync, FileKind::Log), Fault::Io);
+    let acknowledged = db.put_with(b"key", &[7; 3000], Durability::Sync).is_ok();
+    let mut replay = sim.replay(SECTOR);
+    replay.advance(replay.last_point());
+    let options = PowerLoss { directory: DirectoryOrder::Subset, states_max: 64, seed };
+    for image in replay.power_loss(&options) {
+        let db = open(Arc::new(Sim::from_image(image)), &setup).map_err(|e| e.to_string())?;
+        let found = db.get(b"key").map_err(|e| e.to_string())?;
+        if acknowledged && found.is_none() {
+            return Err("an acknowledged write is lost".into());
+        }
+    }
+    Ok(())
+}
+
+/// A closed store, some of its bytes damaged or its files exchanged, as in `corruption.rs`.
+fn damage(seed: u64) -> Result<(), String> {
+    let setup = Setup::tiny(Preset::WiscKey, true);
+    let sim = Sim::new();
+    let mut session = Session::on(&sim, &setup, State::default())?;
+    let profile = Profile { kills: false, keys: 30, ..Profile::crash() };
+    Generator::new(seed, profile).take(60).iter().try_for_each(|op| session.run(op))?;
+    // An unclean end: the log holds what nothing else does.
+    session.run(&Op::Sync)?;
+    let state = session.model().clone();
+    session.leave(false)?;
+    let image = sim.image();
+    let files: Vec<_> = image.list().into_iter().filter(|f| f.0.kind() == FileKind::Log).collect();
+    let read = |image: cleavedb_storage::sim::Image| {
+        let Ok(db) = open(Arc::new(Sim::from_image(image)), &setup) else { return Ok(()) };
+        if db.recovery_report().bytes_cut > 0 {
+            return Ok(());
+        }
+        for item in db.range(None, None).flatten() {
+            if state.get(&item.key) != Some(&item.value[..]) {
+                return Err("a scan gave a wrong value".to_owned());
+            }
+        }
+        for (key, value) in state.iter() {
+            if db.get(key).is_ok_and(|found| found.as_deref() != Some(value)) {
+                return Err("a get gave a wrong value".to_owned());
+            }
+        }
+        Ok(())
+    };
+    for (name, len) in &files {
+        for offset in (seed % 7..*len).step_by(7) {
+            let mut damaged = image.clone();
+            damaged.flip_bit(name, offset * 8 + offset % 8);
+            read(damaged).map_err(|e| format!("{e}: byte {offset} of {name} ({len})"))?;
+        }
+    }
+    // A clean end: all that lives is behind pointers.
+    let sim = Sim::from_image(image);
+    Session::on(&sim, &setup, state.clone())?.leave(true)?;
+    let image = sim.image();
+    let files = image.list().into_iter().map(|(name, _)| name);
+    let files: Vec<_> = files.filter(|name| name.kind() == FileKind::Log).collect();
+    for (i, name) in files.iter().enumerate() {
+        for other in &files[..i] {
+            let mut damaged = image.clone();
+            damaged.swap(name, other);
+            read(damaged).map_err(|e| format!("{e}: {name} and {other} exchanged"))?;
+        }
+    }
+    Ok(())
+}
+
+macro_rules! caught {
+    ($($test:ident: $bug:ident by $check:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            caught(Bug::$bug, $check);
+        })*
+    };
+}
+
+caught! {
+    a_run_above_the_next_flush: RunAboveNextFlush by model;
+    a_run_without_tombstones: RunWithoutTombstones by model;
+    a_run_without_repeats: RunWithoutRepeats by model;
+    a_run_that_owns_what_it_repeats: RunOwnsRepeats by model;
+    a_tombstone_dropped_early: TombstoneDroppedEarly by model;
+    the_newest_memtable_first: NewestMemTableFirst by crash;
+    a_replay_head_too_far: HeadTooFar by crash;
+    a_replay_head_behind_padding: HeadBehindPadding by crash;
+    level_0_by_sequence_number: Level0BySeq by model;
+    a_collection_without_a_sync_of_the_log: CollectionWithoutLogSync by crash_while_collecting;
+    a_collection_without_snapshots: CollectionWithoutSnapshots by model;
+    a_window_tail_that_is_forgotten: WindowTailForgotten by crash;
+    a_replay_past_a_gap: ReplayPastGap by crash;
+    half_a_batch: HalfBatch by crash;
+    a_torn_record_that_is_replayed: TornRecordReplayed by crash;
+    a_mark_that_is_ignored: MarkIgnored by crash;
+    padding_that_is_claimed: PaddingClaimed by crash;
+    options_that_decide_a_replay: OptionsDecideReplay by crash_with_other_options;
+    sequence_numbers_that_restart: SeqRestarts by model;
+    a_checksum_without_place: ChecksumWithoutPlace by damage;
+    a_checksum_without_key: ChecksumWithoutKey by damage;
+    a_corrupt_value_that_is_absent: CorruptIsAbsent by damage;
+    no_sync_of_the_directory: NoDirectorySync by crash;
+    a_file_that_goes_before_the_edit: UnlinkBeforeEdit by crash;
+    an_acknowledgement_before_the_sync: AckBeforeSync by crash;
+    a_sync_that_is_retried: SyncRetried by failed_sync;
+}

@@ -103,7 +103,14 @@ impl Error {
     /// can be tried again, after a failed sync nobody knows what the disk holds.
     #[cold]
     pub fn sync_failed(what: impl fmt::Display, cause: io::Error) -> Self {
-        let mut error = Self::new(ErrorKind::Io, format!("failed to sync {what}"));
+        Self::lasting(format!("sync {what}"), cause)
+    }
+
+    /// A failed call after which nothing may be tried again, whatever the cause: never
+    /// [`ErrorKind::NoSpace`]. `doing` completes the sentence "failed to ...".
+    #[cold]
+    pub fn lasting(doing: impl fmt::Display, cause: io::Error) -> Self {
+        let mut error = Self::new(ErrorKind::Io, format!("failed to {doing}"));
         error.0.source = Some(Arc::new(cause));
         error
     }

@@ -142,7 +142,14 @@ impl<'a> Replay<'a> {
 
     fn open(&self, number: FileNumber, facts: &FileFacts) -> Result<LogFile> {
         let name = Name::numbered(FileKind::Log, number);
-        let failed = |e| Error::io("open a log file", e).with("file", name);
+        let failed = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                let what =
+                    "a log file that the manifest names is missing; restore it from a backup";
+                Error::corruption(what).with("file", name)
+            }
+            _ => Error::io("open a log file", e).with("file", name),
+        };
         let file = self.storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
         let len = file.len().map_err(failed)?;
         let identity = FileIdentity::new(self.database_id, number);

@@ -1,7 +1,7 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
 //! A small store with files of every kind is closed, then damaged: a bit of every byte is flipped,
-//! every byte inverted, files are cut at every length and exchanged. Of each damaged store every
+//! files are cut (long ones at every eleventh length) and exchanged. Of each damaged store every
 //! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file has no
 //! content, and the window has no meaning after a clean close. Bit rot in the very last batch of an
 //! unclean end looks like a torn write; the open says how many bytes it gave up.

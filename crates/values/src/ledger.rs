@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::FileKind;
+use cleavedb_storage::log::FileHeader;
 
 /// Facts about one log file or segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,9 +176,11 @@ impl Ledger {
         self.files.values().map(|facts| facts.live).sum()
     }
 
-    /// Bytes of all sealed files.
+    /// Bytes of all sealed files, without the headers that every file has: a collection cannot win
+    /// them back, and a goal that counted them might never be reached.
     pub fn sealed(&self) -> u64 {
-        self.files.values().filter_map(|facts| facts.len).sum()
+        let lengths = self.files.values().filter_map(|facts| facts.len);
+        lengths.map(|len| len.saturating_sub(FileHeader::RECORD_LEN as u64)).sum()
     }
 }
 

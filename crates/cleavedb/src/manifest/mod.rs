@@ -65,9 +65,7 @@ impl LiveFiles {
         self.next_file = edit.next_file.unwrap_or(self.next_file);
         self.seq_limit = edit.seq_limit.unwrap_or(self.seq_limit);
         self.epoch = edit.epoch.unwrap_or(self.epoch);
-        // What lies in the deepest level hides nothing: each table above hides as much as it owns.
-        let above = owned_above_deepest(&self.version);
-        self.hidden = edit.hidden.unwrap_or(self.hidden).min(above);
+        self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
         Ok(())
     }
 
@@ -94,11 +92,20 @@ impl LiveFiles {
     }
 }
 
-/// Bytes of records that tables above the deepest level own.
-fn owned_above_deepest(version: &Version) -> u64 {
+/// Most bytes of records that can be hidden: each entry above the deepest level, a tombstone too,
+/// may hide one record of average length.
+fn hidden_max(version: &Version) -> u64 {
     let deepest = version.tables().map(|(level, _)| level).max().unwrap_or_default();
-    let above = version.tables().filter(|(level, _)| *level < deepest || deepest == 0);
-    above.map(|(_, table)| table.meta().pointer_bytes).sum()
+    let (mut owned, mut values, mut above) = (0, 0, 0);
+    for (level, table) in version.tables() {
+        let meta = table.meta();
+        owned += meta.pointer_bytes;
+        values += meta.entries - meta.tombstones;
+        if level < deepest || deepest == 0 {
+            above += meta.entries;
+        }
+    }
+    above.saturating_mul(owned) / values.max(1)
 }
 
 /// The manifest, open for edits.

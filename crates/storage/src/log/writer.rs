@@ -358,7 +358,7 @@ impl Log {
             let piece = self.ring.piece(drained, len);
             write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
                 self.failed.store(true, Ordering::Release);
-                Error::io("append to the log", e)
+                Error::lasting("append to the log", e)
                     .with("file", file.name())
                     .with("offset", drained - file.base)
             })?;

@@ -110,8 +110,8 @@ pub struct Options {
     /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of
     /// the drain, small enough to be locked in memory.
     pub window_bytes: usize,
-    /// Memory for table blocks, filters and block indexes, in bytes. Default: 64 MiB: a block that is
-    /// not here is often in the page cache, and memory that holds a block twice holds another never.
+    /// Memory for table blocks, filters and block indexes, in bytes. Default: 64 MiB: a block that
+    /// is not here is often in the page cache, and what is held twice is held at others' expense.
     pub cache_bytes: usize,
     /// Uncompressed length of a table block, in bytes. Default: 4096, a page of the device.
     pub block_bytes: usize,

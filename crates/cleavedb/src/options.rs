@@ -122,8 +122,9 @@ pub struct Options {
     pub compression: Compression,
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 256 MiB for `Lsm`, 64
-    /// MiB where the index holds pointers only.
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 128 MiB for `Lsm`, two
+    /// MemTables, since every scan reads a block of each run; 64 MiB where the index holds
+    /// pointers only.
     pub level0_bytes: u64,
     /// Bytes of level 1; each further level holds ten times more. Default: 256 MiB.
     pub level1_bytes: u64,
@@ -163,7 +164,7 @@ impl Options {
             filter_bits: 10,
             compression: Compression::None,
             table_bytes: 32 << 20,
-            level0_bytes: 256 << 20,
+            level0_bytes: 128 << 20,
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
             space_floor: 64 << 20,

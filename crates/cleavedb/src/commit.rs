@@ -14,7 +14,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
-use cleavedb_storage::log::{Appender, Log, Reserved};
+use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::batch::Op;
@@ -137,12 +137,13 @@ impl Commit {
         let (first_seq, ticket, reserved, memtable);
         if len <= self.log.reserve_max() as u64 {
             self.publisher.admit(append.next_ticket);
-            reserved =
+            let slot;
+            (reserved, slot) =
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
             memtable = append.memtable.clone();
             drop(append);
-            self.store(ops, first_seq, &reserved);
+            store(slot, ops, first_seq, &reserved);
             insert(&memtable, ops, first_seq, &reserved);
             self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
         } else {
@@ -176,20 +177,6 @@ impl Commit {
 
     fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {
         self.publisher.complete(ticket, last_seq, filled, |end| self.log.set_filled(end));
-    }
-
-    /// Stores the records of `ops` in their reserved range.
-    #[inline]
-    fn store(&self, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &Reserved) {
-        let mut slot = self.log.slot(reserved);
-        let mut offset = reserved.offset;
-        for (i, op) in ops.iter().enumerate() {
-            slot.push(&head(op, ops, i, first_seq, reserved.identity, offset));
-            slot.push(op.key);
-            slot.push(op.value);
-            offset += op.len();
-        }
-        debug_assert!(slot.is_full());
     }
 
     /// Appends a batch that is longer than what may be reserved at once, under the append lock.
@@ -260,6 +247,19 @@ impl Commit {
         }
         self.log.drain_step(|_| false).map_err(|e| self.poison.set(e))
     }
+}
+
+/// Stores the records of `ops` in their reserved range.
+#[inline]
+fn store(mut slot: Slot<'_>, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &Reserved) {
+    let mut offset = reserved.offset;
+    for (i, op) in ops.iter().enumerate() {
+        slot.push(&head(op, ops, i, first_seq, reserved.identity, offset));
+        slot.push(op.key);
+        slot.push(op.value);
+        offset += op.len();
+    }
+    debug_assert!(slot.is_full());
 }
 
 /// The encoded header of operation `i`, which lies at `offset`.

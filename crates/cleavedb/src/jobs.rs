@@ -40,10 +40,8 @@ pub(crate) struct JobState {
     pub(crate) compactions: usize,
     /// Files in which a collection met a damaged record.
     pub(crate) damaged: BTreeSet<FileNumber>,
-    /// Collect although the space goal is met: how many files are still to go.
+    /// Collect files up to this number although the space goal is met.
     pub(crate) forced: Option<FileNumber>,
-    /// Counts finished jobs; whoever waits for progress watches it.
-    finished: u64,
     pub(crate) last_error: Option<Error>,
 }
 
@@ -90,8 +88,8 @@ impl Jobs {
         self.seq_limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Wakes the threads that could run a job of this kind.
-    pub(crate) fn kick(&self, _kind: JobKind) {
+    /// Wakes the threads to look for work.
+    pub(crate) fn kick(&self) {
         drop(self.state.lock());
         self.work.notify_all();
     }
@@ -117,7 +115,6 @@ impl Jobs {
     pub(crate) fn finish(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
         let mut state = self.state.lock();
         change(&mut state);
-        state.finished += 1;
         match result {
             Ok(()) => state.last_error = None,
             Err(e) if e.kind() == ErrorKind::Closed => {}

@@ -51,7 +51,9 @@ pub(crate) fn recover(
         );
         return Err(Error::new(ErrorKind::PresetMismatch, message));
     }
-    check_creatable(&**storage, options)?;
+    if current.is_none() {
+        check_empty(&**storage, options)?;
+    }
     let database_id = current.as_ref().map_or_else(new_id, |current| current.database_id);
     let cache = Arc::new(BlockCache::new(options.cache_bytes as u64));
     let reaper = Arc::new(Reaper::default());

@@ -10,7 +10,6 @@ use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
 use crate::commit::{Append, Rooms};
 use crate::engine::Engine;
-use crate::jobs::JobKind;
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::state::{MemSlot, ReadState};
@@ -39,7 +38,7 @@ impl Rooms for Engine {
 
     fn wait_for_room(&self) -> Result<()> {
         let start = Instant::now();
-        self.jobs.kick(JobKind::Flush);
+        self.jobs.kick();
         self.wait_or_work(|| self.state.load().waiting() < self.options.memtables_max)?;
         self.counters.stalled(StallCause::Flush, start.elapsed());
         Ok(())
@@ -64,7 +63,7 @@ impl Engine {
         let slot = Arc::new(MemSlot::new(self.options.memtable_bytes, position));
         append.memtable = slot.clone();
         self.swap_state(|state| state.with_memtable(slot.clone()));
-        self.jobs.kick(JobKind::Flush);
+        self.jobs.kick();
     }
 
     fn rotate_log(&self, append: &mut Append) -> Result<()> {
@@ -90,7 +89,7 @@ impl Engine {
             });
         }
         self.jobs.log_files.lock().push((number, file));
-        self.jobs.kick(JobKind::Spare);
+        self.jobs.kick();
         Ok(())
     }
 

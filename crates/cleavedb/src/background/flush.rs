@@ -19,8 +19,6 @@ use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::options::Separation;
 use crate::state::{MemSlot, ReadState, Sealed};
 
-use crate::jobs::JobKind;
-
 /// Tables written from sorted entries, cut at the table length.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
@@ -109,7 +107,7 @@ impl Engine {
         self.jobs.finish(&result, |state| state.flushing = false);
         if result.is_ok() {
             self.update_pressure();
-            self.jobs.kick(JobKind::Compact);
+            self.jobs.kick();
         }
         result.map(|()| true)
     }

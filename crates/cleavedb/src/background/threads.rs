@@ -23,6 +23,9 @@ const DRAIN_NAP: Duration = Duration::from_micros(500);
 const IDLE_NAPS: u32 = 200;
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
+/// How long a thread without work sleeps if nobody wakes it: readers that let go of files do not.
+const IDLE_LOOK: Duration = Duration::from_millis(100);
+
 /// Threads of an open database, to be joined at close.
 #[derive(Default)]
 pub(crate) struct Threads {
@@ -101,19 +104,19 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
     while !engine.jobs.closing() {
         match engine.run_one(kinds) {
             Ok(true) => {}
-            Ok(false) => engine.wait_for_work(kinds, None),
-            Err(_) => engine.wait_for_work(kinds, Some(RETRY_AFTER)),
+            Ok(false) => engine.wait_for_work(IDLE_LOOK),
+            Err(_) => engine.wait_for_work(RETRY_AFTER),
         }
     }
 }
 
 impl Engine {
-    /// Sleeps until somebody asks for work; after a failure at least for `pause`.
-    fn wait_for_work(&self, _kinds: &[JobKind], pause: Option<Duration>) {
+    /// Sleeps until somebody asks for work, for `pause` at most.
+    fn wait_for_work(&self, pause: Duration) {
         let mut state = self.jobs.lock();
         if self.jobs.closing() {
             return;
         }
-        self.jobs.work.wait_for(&mut state, pause.unwrap_or(Duration::from_millis(100)));
+        self.jobs.work.wait_for(&mut state, pause);
     }
 }

@@ -91,17 +91,15 @@ impl Appender {
 }
 
 /// A reserved range: where its first byte lies.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Reserved {
-    /// First log position of the range that the caller stores.
-    pub start: u64,
-    /// Position behind it.
+    /// Log position behind the range.
     pub end: u64,
     /// File that holds the range.
     pub file: FileNumber,
     /// Identity of that file.
     pub identity: FileIdentity,
-    /// Offset of `start` in that file.
+    /// Offset of the range in that file.
     pub offset: u64,
 }
 
@@ -263,21 +261,24 @@ impl Log {
         unsafe { Slot::new(&self.ring, from, to) }.push(&[0; BLOCK][..(to - from) as usize]);
     }
 
-    /// Reserves `len` bytes in one file. The caller made sure by [`Log::needs_file`] that they fit.
-    pub fn reserve(&self, appender: &mut Appender, len: u64) -> Result<Reserved> {
+    /// Reserves `len` bytes in one file, and the one slot to store them through. The caller made
+    /// sure by [`Log::needs_file`] that they fit.
+    pub fn reserve(&self, appender: &mut Appender, len: u64) -> Result<(Reserved, Slot<'_>)> {
         assert!(len <= self.reserve_max() as u64, "longer ranges are streamed");
         self.make_room(appender.next + Self::overhead() + len)?;
         self.store_mark(appender);
         let file = &appender.file;
         let start = appender.next;
         appender.next += len;
-        Ok(Reserved {
-            start,
+        let reserved = Reserved {
             end: appender.next,
             file: file.number,
             identity: file.identity,
             offset: start - file.base,
-        })
+        };
+        // SAFETY: the appender hands out each range once, above `filled`, with room made for it.
+        let slot = unsafe { Slot::new(&self.ring, start, reserved.end) };
+        Ok((reserved, slot))
     }
 
     /// Closes the gap that a sync left, if there is one.
@@ -286,13 +287,6 @@ impl Log {
         let mark = Mark { previous_end, durable: self.durable() };
         let bytes = mark.encode(appender.file.identity, appender.next - appender.file.base);
         self.store(appender, &bytes);
-    }
-
-    /// The slot of a reserved range.
-    pub fn slot(&self, reserved: &Reserved) -> Slot<'_> {
-        // SAFETY: `reserve` hands out each range once, above `filled`, with room made for it; a
-        // second slot of the same `Reserved` would store the same owner's bytes.
-        unsafe { Slot::new(&self.ring, reserved.start, reserved.end) }
     }
 
     /// Declares every position below `position` stored. Positions only grow.
@@ -307,7 +301,6 @@ impl Log {
         self.store_mark(appender);
         let file = &appender.file;
         Ok(Reserved {
-            start: appender.next,
             end: appender.next + len,
             file: file.number,
             identity: file.identity,

@@ -160,3 +160,25 @@ fn a_cancelled_job_says_so_and_lists_its_files() {
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert!(job.created().is_empty());
 }
+
+/// The run of a collection enters below runs that wait above it and may hold, for a snapshot that is
+/// gone by then, what their tombstones hide: dropped now, they would let it come back.
+#[test]
+fn a_tombstone_above_a_running_collection_stays() {
+    let world = World::new();
+    let list = vec![Item::delete("a", 20), Item::inline("b", 21, "")];
+    let version = runs(&world, std::slice::from_ref(&list));
+    let kept = |below_which_a_run_may_enter: bool| {
+        let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
+        let all = Compaction { moves: false, ..all };
+        let options = (CompactionOptions::default(), TableOptions::default());
+        let mut job = CompactionJob::prepare(&version, all, vec![], &options.0, &options.1);
+        if below_which_a_run_may_enter {
+            job = job.below_which_a_run_may_enter();
+        }
+        job.run(&world, &mut Dropped::default(), &AtomicBool::new(false)).unwrap();
+        contents(&version.apply(&job.finish().0).unwrap())
+    };
+    assert_eq!(kept(true), list);
+    assert_eq!(kept(false), [Item::inline("b", 21, "")]);
+}

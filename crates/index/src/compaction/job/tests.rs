@@ -161,8 +161,8 @@ fn a_cancelled_job_says_so_and_lists_its_files() {
     assert!(job.created().is_empty());
 }
 
-/// The run of a collection enters below runs that wait above it and may hold, for a snapshot that is
-/// gone by then, what their tombstones hide: dropped now, they would let it come back.
+/// The run of a collection enters below runs that wait above it and may hold, for a snapshot that
+/// is gone by then, what their tombstones hide: dropped now, they would let it come back.
 #[test]
 fn a_tombstone_above_a_running_collection_stays() {
     let world = World::new();

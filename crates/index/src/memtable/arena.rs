@@ -3,46 +3,20 @@
 //! Allocation is one atomic addition; a lock is taken only to add a chunk. What is counted is what
 //! was taken from the system, so the memory figure of a MemTable is exact.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::pages::{ALIGN, Pages};
+
 /// Bounds of the length of an ordinary chunk, in bytes. A chunk is a sixteenth of the budget: large
 /// enough that the lock is rare, small enough that the unused rest of the last one does not matter.
 const CHUNK_LEN_MIN: usize = 1 << 12;
-const CHUNK_LEN_MAX: usize = 1 << 20;
-
-/// Alignment of everything the arena hands out.
-const ALIGN: usize = 8;
+const CHUNK_LEN_MAX: usize = 4 << 20;
 
 struct Chunk {
-    start: *mut u8,
-    len: usize,
+    memory: Pages,
     used: AtomicUsize,
-}
-
-impl Chunk {
-    fn layout(len: usize) -> Layout {
-        Layout::from_size_align(len, ALIGN).expect("chunk lengths are far below isize::MAX")
-    }
-
-    fn new(len: usize) -> Box<Self> {
-        let layout = Self::layout(len);
-        // SAFETY: `len` is at least `CHUNK_LEN_MIN`, so the layout is not of size zero.
-        let start = unsafe { alloc(layout) };
-        if start.is_null() {
-            handle_alloc_error(layout);
-        }
-        Box::new(Self { start, len, used: AtomicUsize::new(0) })
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        // SAFETY: `start` came from `alloc` with this very layout and is freed once, here.
-        unsafe { dealloc(self.start, Self::layout(self.len)) }
-    }
 }
 
 /// Bump allocator; memory lives until the arena is dropped.
@@ -54,11 +28,6 @@ pub(super) struct Arena {
     chunks: Mutex<Vec<Box<Chunk>>>,
     allocated: AtomicUsize,
 }
-
-// SAFETY: chunks are raw memory that only hands out disjoint ranges; the list is behind a lock.
-unsafe impl Send for Arena {}
-// SAFETY: as above; the bump counter is atomic.
-unsafe impl Sync for Arena {}
 
 impl Arena {
     /// An arena that will hold about `budget` bytes.
@@ -76,7 +45,7 @@ impl Arena {
         self.allocated.load(Ordering::Relaxed)
     }
 
-    /// Hands out `len` bytes, uninitialised, aligned to 8, never handed out before.
+    /// Hands out `len` bytes, aligned to 8, never handed out before.
     pub(super) fn alloc(&self, len: usize) -> *mut u8 {
         let len = len.next_multiple_of(ALIGN);
         loop {
@@ -85,9 +54,9 @@ impl Arena {
                 // SAFETY: a chunk lives as long as the arena, and `current` only ever holds chunks.
                 let chunk = unsafe { &*current };
                 let offset = chunk.used.fetch_add(len, Ordering::Relaxed);
-                if offset + len <= chunk.len {
+                if offset + len <= chunk.memory.len() {
                     // SAFETY: the range lies inside the chunk.
-                    return unsafe { chunk.start.add(offset) };
+                    return unsafe { chunk.memory.start().add(offset) };
                 }
             }
             self.grow(current, len);
@@ -101,8 +70,9 @@ impl Arena {
         if self.current.load(Ordering::Relaxed) != full {
             return;
         }
-        let mut chunk = Chunk::new(self.chunk_len.max(len));
-        self.allocated.fetch_add(chunk.len, Ordering::Relaxed);
+        let memory = Pages::new(self.chunk_len.max(len));
+        let mut chunk = Box::new(Chunk { memory, used: AtomicUsize::new(0) });
+        self.allocated.fetch_add(chunk.memory.len(), Ordering::Relaxed);
         self.current.store(&raw mut *chunk, Ordering::Release);
         chunks.push(chunk);
     }

@@ -14,6 +14,7 @@
 //! Readers take no lock for look-ups. Nodes are written before a release store links them and are
 //! never changed or freed while the table lives.
 
+mod pages;
 mod arena;
 mod sorted;
 
@@ -26,6 +27,7 @@ use parking_lot::Mutex;
 
 use crate::entry::{Entry, EntryIter};
 use arena::Arena;
+use pages::Pages;
 use sorted::{NodeRef, RunIter, SortedRuns};
 
 /// Bytes of memory per hash bucket that the table is laid out for: an entry of a short key and a
@@ -59,7 +61,8 @@ pub struct MemHit<'a> {
 
 /// The youngest entries of the index, in memory.
 pub struct MemTable {
-    buckets: Box<[AtomicPtr<Node>]>,
+    /// Heads of the hash chains, a power of two of them.
+    buckets: Pages,
     newest: AtomicPtr<Node>,
     arena: Arena,
     entries: AtomicUsize,
@@ -72,7 +75,7 @@ impl MemTable {
     pub fn new(budget: usize) -> Self {
         let buckets = (budget / BYTES_PER_BUCKET).next_power_of_two().clamp(64, 1 << 24);
         Self {
-            buckets: (0..buckets).map(|_| AtomicPtr::new(ptr::null_mut())).collect(),
+            buckets: Pages::new(buckets * size_of::<AtomicPtr<Node>>()),
             newest: AtomicPtr::new(ptr::null_mut()),
             arena: Arena::new(budget),
             entries: AtomicUsize::new(0),
@@ -82,8 +85,7 @@ impl MemTable {
 
     /// Memory taken from the system for entries and buckets, in bytes.
     pub fn memory(&self) -> usize {
-        let buckets = self.buckets.len() * size_of::<AtomicPtr<Node>>();
-        buckets + self.arena.allocated()
+        self.buckets.len() + self.arena.allocated()
     }
 
     /// Number of entries.
@@ -98,7 +100,11 @@ impl MemTable {
 
     #[inline]
     fn bucket(&self, hash: u64) -> &AtomicPtr<Node> {
-        &self.buckets[hash as usize & (self.buckets.len() - 1)]
+        let count = self.buckets.len() / size_of::<AtomicPtr<Node>>();
+        let at = hash as usize & (count - 1);
+        // SAFETY: the memory holds `count` links and is aligned for them; zeroed bytes are null
+        // links; every access is atomic.
+        unsafe { &*self.buckets.start().cast::<AtomicPtr<Node>>().add(at) }
     }
 
     /// Inserts one version. `hash` is `hash64(key, 0)`; `value` is the parts of the inline value or

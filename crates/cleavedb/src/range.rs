@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use cleavedb_base::key::split_tree_key;
+use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{EntryKind, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
@@ -21,7 +20,8 @@ const AHEAD_MAX: usize = 128;
 /// Most bytes of values that one refill fetches ahead; one value is always fetched.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 
-/// A key and its value.
+/// A key and its value. Either may share memory with its neighbours (a value with the cached block
+/// that it was read in), so copy what is kept for long out of a scan that keeps little.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The key.
@@ -75,7 +75,7 @@ enum Side {
 
 /// An entry that was found and whose value may still be on its way.
 struct Found {
-    tree_key: Vec<u8>,
+    tree_key: Bytes,
     seq: SeqNo,
     value: FoundValue,
 }
@@ -83,6 +83,15 @@ struct Found {
 enum FoundValue {
     Ready(Result<Bytes>),
     Wanted(ValuePointer),
+}
+
+impl FoundValue {
+    fn wanted(&self) -> Option<ValuePointer> {
+        match self {
+            Self::Ready(_) => None,
+            Self::Wanted(pointer) => Some(*pointer),
+        }
+    }
 }
 
 /// One end of the range: an iterator over entries and what was read ahead of the user.
@@ -105,7 +114,7 @@ pub struct Range {
     keys_only: bool,
     front: Option<End>,
     back: Option<End>,
-    /// Last keys that were yielded, from each side.
+    /// Last tree keys that were yielded, from each side.
     front_key: Option<Vec<u8>>,
     back_key: Option<Vec<u8>>,
     done: bool,
@@ -167,32 +176,37 @@ impl Range {
             Side::Back => self.back.take(),
         };
         let mut end = own.unwrap_or_else(|| self.open_end(side));
-        if end.ready.is_empty() {
-            self.refill(&mut end)?;
-        }
-        let found = end.ready.pop_front();
+        let found = match end.ready.pop_front() {
+            Some(found) if self.crossed(side, &found.tree_key) => None,
+            Some(found) => Some(found),
+            None => self.found(&mut end)?,
+        };
         match side {
             Side::Front => self.front = Some(end),
             Side::Back => self.back = Some(end),
         }
-        let Some(found) = found else { return Ok(None) };
-        if self.crossed(side, &found.tree_key) {
-            return Ok(None);
-        }
-        let value = match found.value {
+        found.map(|found| self.yielded(side, found)).transpose()
+    }
+
+    /// The item of an entry, which becomes the last one from its side.
+    fn yielded(&mut self, side: Side, found: Found) -> Result<Item> {
+        let Found { tree_key: mut key, seq, value } = found;
+        let value = match value {
             FoundValue::Ready(value) => value?,
-            FoundValue::Wanted(pointer) => {
-                self.state.segments.read(pointer, &found.tree_key, found.seq)?
-            }
+            FoundValue::Wanted(pointer) => self.state.segments.read(pointer, &key, seq)?,
         };
-        let (_, key) = split_tree_key(&found.tree_key)
-            .ok_or_else(|| cleavedb_base::Error::corruption("a tree key is too short"))?;
-        let key = Bytes::copy_from_slice(key);
-        match side {
-            Side::Front => self.front_key = Some(found.tree_key),
-            Side::Back => self.back_key = Some(found.tree_key),
+        let last = match side {
+            Side::Front => &mut self.front_key,
+            Side::Back => &mut self.back_key,
+        };
+        let last = last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(&key);
+        if key.len() < KEYSPACE_PREFIX_LEN {
+            return Err(cleavedb_base::Error::corruption("a tree key is too short"));
         }
-        Ok(Some(Item { key, value }))
+        key.advance(KEYSPACE_PREFIX_LEN);
+        Ok(Item { key, value })
     }
 
     /// Whether the other side has yielded this key, or one that it lies beyond.
@@ -203,45 +217,57 @@ impl Range {
         }
     }
 
-    /// Collects the next entries and fetches their values side by side.
-    fn refill(&self, end: &mut End) -> Result<()> {
-        let mut bytes = 0;
-        let mut wants = Vec::new();
+    /// The next entry that was not read ahead. One whose value lies elsewhere brings its
+    /// successors along, whose values are fetched side by side.
+    fn found(&self, end: &mut End) -> Result<Option<Found>> {
+        let Some(first) = self.next_entry(end)? else { return Ok(None) };
+        if !matches!(first.value, FoundValue::Wanted(_)) {
+            return Ok(Some(first));
+        }
+        self.read_ahead(end, first)?;
+        Ok(end.ready.pop_front())
+    }
+
+    /// Moves on by one entry.
+    #[inline]
+    fn next_entry(&self, end: &mut End) -> Result<Option<Found>> {
+        advance(end)?;
+        if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
+            return Ok(None);
+        }
+        let value = match end.iter.kind() {
+            _ if self.keys_only => FoundValue::Ready(Ok(Bytes::new())),
+            EntryKind::Pointer => FoundValue::Wanted(ValuePointer::decode(end.iter.value())?),
+            _ => FoundValue::Ready(Ok(end.iter.keep_value())),
+        };
+        let tree_key = Bytes::copy_from_slice(end.iter.key());
+        Ok(Some(Found { tree_key, seq: end.iter.seq(), value }))
+    }
+
+    /// Collects the entries behind `first` and fetches their values, its own too.
+    fn read_ahead(&self, end: &mut End, first: Found) -> Result<()> {
+        let mut bytes = first.value.wanted().map_or(0, |pointer| u64::from(pointer.len));
+        end.ready.push_back(first);
         while end.ready.len() < end.ahead && bytes < AHEAD_BYTES_MAX {
-            advance(end)?;
-            if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
-                break;
-            }
-            let tree_key = end.iter.key().to_vec();
-            let seq = end.iter.seq();
-            let value = match end.iter.kind() {
-                _ if self.keys_only => FoundValue::Ready(Ok(Bytes::new())),
-                EntryKind::Pointer => {
-                    let pointer = ValuePointer::decode(end.iter.value())?;
-                    bytes += u64::from(pointer.len);
-                    FoundValue::Wanted(pointer)
-                }
-                _ => FoundValue::Ready(Ok(Bytes::copy_from_slice(end.iter.value()))),
-            };
-            end.ready.push_back(Found { tree_key, seq, value });
+            let Some(found) = self.next_entry(end)? else { break };
+            bytes += found.value.wanted().map_or(0, |pointer| u64::from(pointer.len));
+            end.ready.push_back(found);
         }
         // A first step reads one value, for those who take one; a second shows that more will
         // follow.
         end.ahead = (end.ahead * 2).clamp(AHEAD_MIN, AHEAD_MAX);
-        for found in end.ready.iter().skip(usize::from(end.ready.len() == 1)) {
-            if let FoundValue::Wanted(pointer) = found.value {
-                wants.push(Want { pointer, tree_key: found.tree_key.clone(), seq: found.seq });
-            }
+        if end.ready.len() < 2 {
+            return Ok(());
         }
-        let mut fetched = self.engine.fetch.fetch(&self.state.segments, wants).into_iter();
-        if end.ready.len() > 1 {
-            for found in &mut end.ready {
-                if matches!(found.value, FoundValue::Wanted(_))
-                    && let Some(value) = fetched.next()
-                {
-                    found.value = FoundValue::Ready(value);
-                }
-            }
+        let want = |found: &Found| {
+            let pointer = found.value.wanted()?;
+            Some(Want { pointer, tree_key: found.tree_key.clone(), seq: found.seq })
+        };
+        let wants = end.ready.iter().filter_map(want).collect();
+        let fetched = self.engine.fetch.fetch(&self.state.segments, wants);
+        let waiting = end.ready.iter_mut().filter(|found| found.value.wanted().is_some());
+        for (found, value) in waiting.zip(fetched) {
+            found.value = FoundValue::Ready(value);
         }
         Ok(())
     }

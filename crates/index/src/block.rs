@@ -327,6 +327,13 @@ impl BlockIter {
         }
     }
 
+    /// The value of the entry it stands on, as a slice that keeps the block.
+    #[inline]
+    pub fn keep_value(&self) -> Bytes {
+        debug_assert!(self.valid);
+        self.block.bytes.slice(self.current.value.clone())
+    }
+
     /// Steps on to the entry at offset `at`, which follows the current key.
     #[inline]
     fn step_to(&mut self, at: usize) -> Result<()> {

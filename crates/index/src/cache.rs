@@ -128,6 +128,11 @@ impl BlockCache {
         found
     }
 
+    /// Whether the block at `offset` of table `file` is there; not counted as a look-up.
+    pub(crate) fn holds(&self, file: FileNumber, offset: u64) -> bool {
+        self.blocks.contains_key(&(file, offset))
+    }
+
     /// Keeps the block at `offset` of table `file`, which must own its memory alone.
     pub(crate) fn insert(&self, file: FileNumber, offset: u64, block: Block) {
         self.blocks.insert((file, offset), block);

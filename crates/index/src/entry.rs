@@ -50,6 +50,16 @@ pub trait EntryIter: Send {
     fn valid(&self) -> bool;
     /// The entry it stands on; panics if not [`EntryIter::valid`].
     fn entry(&self) -> Entry<'_>;
+    /// The entry it stands on, if it stands on one: one call where sources are compared.
+    #[inline]
+    fn peek(&self) -> Option<Entry<'_>> {
+        self.valid().then(|| self.entry())
+    }
+    /// The value of the entry it stands on, to keep: a slice of what holds it where that is a
+    /// cached block, else a copy.
+    fn keep_value(&self) -> Bytes {
+        Bytes::copy_from_slice(self.entry().value)
+    }
     /// Moves to the first entry.
     fn seek_first(&mut self) -> Result<()>;
     /// Moves to the last entry.
@@ -57,6 +67,9 @@ pub trait EntryIter: Send {
     /// Moves to the first entry at or after (`key`, `seq`) in index order. `SEQ_MAX` is the first
     /// place of a key.
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
+    /// Says that a `seek` or `seek_before` to this place comes next, so that what several sources
+    /// have to read for it is fetched side by side. Costs speed only if it does not come.
+    fn expect_seek(&mut self, _key: &[u8], _seq: SeqNo) {}
     /// Moves to the last entry before (`key`, `seq`) in index order.
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
     /// Moves one entry on; panics if not valid.

@@ -9,6 +9,7 @@
 
 use std::cmp::Ordering;
 
+use bytes::Bytes;
 use cleavedb_base::{Error, Result, SeqNo};
 
 use crate::entry::{Entry, EntryIter};
@@ -50,11 +51,8 @@ impl MergeIter {
     /// Whether source `a` comes before source `b` in the direction of the walk.
     #[inline]
     fn beats(&self, a: usize, b: usize) -> bool {
-        let (x, y) = (&self.sources[a], &self.sources[b]);
-        if !x.valid() || !y.valid() {
-            return x.valid();
-        }
-        let (x, y) = (x.entry(), y.entry());
+        let Some(x) = self.sources[a].peek() else { return false };
+        let Some(y) = self.sources[b].peek() else { return true };
         match (x.order(y.key, y.seq), self.direction) {
             (Ordering::Less, direction) => direction == Direction::Forward,
             (Ordering::Greater, direction) => direction == Direction::Backward,
@@ -155,6 +153,18 @@ impl EntryIter for MergeIter {
         self.sources[self.winner].entry()
     }
 
+    #[inline]
+    fn peek(&self) -> Option<Entry<'_>> {
+        match self.error {
+            None => self.sources.get(self.winner)?.peek(),
+            Some(_) => None,
+        }
+    }
+
+    fn keep_value(&self) -> Bytes {
+        self.sources[self.winner].keep_value()
+    }
+
     fn seek_first(&mut self) -> Result<()> {
         self.position(Direction::Forward, |_, source| source.seek_first())
     }
@@ -164,10 +174,18 @@ impl EntryIter for MergeIter {
     }
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.expect_seek(key, seq);
         self.position(Direction::Forward, |_, source| source.seek(key, seq))
     }
 
+    fn expect_seek(&mut self, key: &[u8], seq: SeqNo) {
+        if self.sources.len() > 1 {
+            self.sources.iter_mut().for_each(|source| source.expect_seek(key, seq));
+        }
+    }
+
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
+        self.expect_seek(key, seq);
         self.position(Direction::Backward, |_, source| source.seek_before(key, seq))
     }
 

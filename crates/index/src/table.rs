@@ -30,7 +30,7 @@ mod verify;
 const AHEAD_BYTES: usize = 512 << 10;
 
 /// First window of a scan through the cache that turned out to be sequential, in bytes.
-const AHEAD_BYTES_MIN: usize = 16 << 10;
+const AHEAD_BYTES_MIN: usize = 8 << 10;
 
 /// How an iterator gets its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -360,6 +360,14 @@ impl EntryIter for TableIter {
         self.data.entry()
     }
 
+    fn keep_value(&self) -> Bytes {
+        match self.reader.mode {
+            ReadMode::Cached => self.data.keep_value(),
+            // A slice would keep the whole window.
+            ReadMode::Ahead => Bytes::copy_from_slice(self.entry().value),
+        }
+    }
+
     fn seek_first(&mut self) -> Result<()> {
         self.run(|iter| iter.first_of(0))
     }
@@ -370,6 +378,18 @@ impl EntryIter for TableIter {
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.run(|iter| iter.seek_inner(key, seq))
+    }
+
+    fn expect_seek(&mut self, key: &[u8], seq: SeqNo) {
+        let Table { index, cache, file, meta, .. } = &*self.table;
+        let at = index.find(key, seq);
+        if at == index.len() || self.reader.mode == ReadMode::Ahead {
+            return;
+        }
+        let handle = index.handle(at);
+        if !cache.holds(meta.number, handle.offset) {
+            file.will_need(handle.offset, handle.stored_len());
+        }
     }
 
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {

@@ -3,8 +3,10 @@
 //!
 //! Invariant: tables ascend, and each ends before the next begins, so at most one may hold a key.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cleavedb_base::{Error, Result, SeqNo};
 
 use crate::entry::{Entry, EntryIter};
@@ -14,7 +16,7 @@ use crate::table_handle::TableHandle;
 /// Sorted tables without common keys.
 #[derive(Clone, Default)]
 pub struct TableSet {
-    tables: Vec<Arc<TableHandle>>,
+    tables: Arc<[Arc<TableHandle>]>,
     bytes: u64,
 }
 
@@ -29,7 +31,7 @@ impl TableSet {
             }
         }
         let bytes = tables.iter().map(|table| table.meta().size).sum();
-        Ok(Self { tables, bytes })
+        Ok(Self { tables: tables.into(), bytes })
     }
 
     /// The tables, in key order.
@@ -65,21 +67,40 @@ impl TableSet {
 
     /// The tables that may hold keys from `lower` (inclusive) to `upper` (exclusive).
     pub fn within(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> &[Arc<TableHandle>] {
+        &self.tables[self.indexes_within(lower, upper)]
+    }
+
+    fn indexes_within(&self, lower: Option<&[u8]>, upper: Option<&[u8]>) -> Range<usize> {
         let start = lower
             .map_or(0, |lower| self.tables.partition_point(|table| &*table.meta().largest < lower));
         let rest = &self.tables[start..];
-        let end = upper.map_or(rest.len(), |upper| {
+        let len = upper.map_or(rest.len(), |upper| {
             rest.partition_point(|table| &*table.meta().smallest < upper)
         });
-        &rest[..end]
+        start..start + len
+    }
+
+    /// An iterator over the tables that may hold keys from `lower` (inclusive) to `upper`
+    /// (exclusive); none if there are no such tables.
+    pub fn iter_within(
+        &self,
+        lower: Option<&[u8]>,
+        upper: Option<&[u8]>,
+        mode: ReadMode,
+    ) -> Option<TableSetIter> {
+        let within = self.indexes_within(lower, upper);
+        let tables = Arc::clone(&self.tables);
+        (!within.is_empty()).then(|| TableSetIter { within, ..TableSetIter::new(tables, mode) })
     }
 }
 
 /// Walks sorted tables without common keys as one source, opening each when it is reached.
 pub struct TableSetIter {
-    tables: Vec<Arc<TableHandle>>,
+    all: Arc<[Arc<TableHandle>]>,
+    /// Which of them it walks.
+    within: Range<usize>,
     mode: ReadMode,
-    /// Index of the table that `current` walks.
+    /// Index of the table that `current` walks, among those.
     at: usize,
     current: Option<TableIter>,
     error: Option<Error>,
@@ -87,15 +108,21 @@ pub struct TableSetIter {
 
 impl TableSetIter {
     /// An iterator over `tables`, which are those of a [`TableSet`] or a part of it.
-    pub fn new(tables: Vec<Arc<TableHandle>>, mode: ReadMode) -> Self {
-        Self { tables, mode, at: 0, current: None, error: None }
+    pub fn new(tables: impl Into<Arc<[Arc<TableHandle>]>>, mode: ReadMode) -> Self {
+        let all = tables.into();
+        Self { within: 0..all.len(), all, mode, at: 0, current: None, error: None }
+    }
+
+    #[inline]
+    fn tables(&self) -> &[Arc<TableHandle>] {
+        &self.all[self.within.clone()]
     }
 
     /// Enters table `at`; none if there is no such table.
     fn enter(&mut self, at: usize) -> Result<Option<&mut TableIter>> {
         if self.current.is_none() || self.at != at {
             self.current = None;
-            let Some(handle) = self.tables.get(at) else { return Ok(None) };
+            let Some(handle) = self.tables().get(at) else { return Ok(None) };
             self.current = Some(handle.table()?.iter(self.mode));
             self.at = at;
         }
@@ -151,6 +178,15 @@ impl EntryIter for TableSetIter {
         self.current.as_ref().expect("the iterator stands on an entry").entry()
     }
 
+    #[inline]
+    fn peek(&self) -> Option<Entry<'_>> {
+        self.current.as_ref()?.peek()
+    }
+
+    fn keep_value(&self) -> Bytes {
+        self.current.as_ref().expect("the iterator stands on an entry").keep_value()
+    }
+
     fn seek_first(&mut self) -> Result<()> {
         self.run(|set| match set.enter(0)? {
             Some(iter) => iter.seek_first(),
@@ -159,7 +195,7 @@ impl EntryIter for TableSetIter {
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.run(|set| match set.enter(set.tables.len().wrapping_sub(1))? {
+        self.run(|set| match set.enter(set.tables().len().wrapping_sub(1))? {
             Some(iter) => iter.seek_last(),
             None => Ok(()),
         })
@@ -167,16 +203,24 @@ impl EntryIter for TableSetIter {
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.run(|set| {
-            let at = set.tables.partition_point(|table| &*table.meta().largest < key);
+            let at = set.tables().partition_point(|table| &*table.meta().largest < key);
             let Some(iter) = set.enter(at)? else { return Ok(()) };
             iter.seek(key, seq)?;
             set.settle_forward()
         })
     }
 
+    fn expect_seek(&mut self, key: &[u8], seq: SeqNo) {
+        let at = self.tables().partition_point(|table| &*table.meta().largest < key);
+        // An error comes again when the table is entered for the seek.
+        if let Ok(Some(iter)) = self.enter(at) {
+            iter.expect_seek(key, seq);
+        }
+    }
+
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.run(|set| {
-            let behind = set.tables.partition_point(|table| &*table.meta().smallest <= key);
+            let behind = set.tables().partition_point(|table| &*table.meta().smallest <= key);
             let Some(iter) = set.enter(behind.wrapping_sub(1))? else { return Ok(()) };
             iter.seek_before(key, seq)?;
             set.settle_backward()

@@ -18,7 +18,7 @@ use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
 use crate::entry::{EntryIter, Found};
 use crate::table::ReadMode;
 use crate::table_handle::{TableHandle, TableStore};
-use crate::table_set::{TableSet, TableSetIter};
+use crate::table_set::TableSet;
 
 /// Levels below level 0.
 const DEEP_LEVELS: usize = LEVEL_MAX as usize;
@@ -174,13 +174,8 @@ impl Version {
         upper: Option<&[u8]>,
         mode: ReadMode,
     ) -> Vec<Box<dyn EntryIter>> {
-        let parts = self.places(epoch).map(|place| place.within(lower, upper));
-        parts
-            .filter(|tables| !tables.is_empty())
-            .map(|tables| -> Box<dyn EntryIter> {
-                Box::new(TableSetIter::new(tables.to_vec(), mode))
-            })
-            .collect()
+        let parts = self.places(epoch).filter_map(|place| place.iter_within(lower, upper, mode));
+        parts.map(|iter| Box::new(iter) as _).collect()
     }
 
     /// The version after `edit`. Fails if the edit removes a table that is not there, adds one that

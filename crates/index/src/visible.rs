@@ -5,6 +5,7 @@
 //! the key. Backwards versions come oldest first, so the walk keeps the newest so far and has
 //! already left the key when it stops.
 
+use bytes::Bytes;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Result, SeqNo};
 
@@ -92,6 +93,15 @@ impl VisibleIter {
         }
     }
 
+    /// The value, to keep; see [`EntryIter::keep_value`].
+    #[inline]
+    pub fn keep_value(&self) -> Bytes {
+        match self.state {
+            State::Forward => self.merged.keep_value(),
+            State::Invalid | State::Backward => Bytes::copy_from_slice(&self.value),
+        }
+    }
+
     /// Moves to the first key.
     pub fn seek_first(&mut self) -> Result<()> {
         self.state = State::Invalid;
@@ -158,7 +168,7 @@ impl VisibleIter {
     /// Whether the merge stands on a version of the key.
     #[inline]
     fn on_key(&self) -> bool {
-        self.merged.valid() && self.merged.entry().key == self.key
+        self.merged.peek().is_some_and(|entry| entry.key == self.key)
     }
 
     #[inline]
@@ -186,8 +196,7 @@ impl VisibleIter {
 
     /// Finds the first visible key at or behind the merge's entry.
     fn find_forward(&mut self) -> Result<()> {
-        while self.merged.valid() {
-            let entry = self.merged.entry();
+        while let Some(entry) = self.merged.peek() {
             if self.upper.as_deref().is_some_and(|upper| upper <= entry.key) {
                 break;
             }
@@ -196,7 +205,8 @@ impl VisibleIter {
                 continue;
             }
             (self.seq, self.kind) = (entry.seq, entry.kind);
-            self.take_key();
+            self.key.clear();
+            self.key.extend_from_slice(entry.key);
             if self.kind != EntryKind::Delete {
                 self.state = State::Forward;
                 break;

@@ -86,6 +86,9 @@ pub trait File: Send + Sync {
     fn read_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.read_at(buf, offset)
     }
+    /// Says that these bytes will be read soon, so that several places can be fetched side by side.
+    /// Returns at once; advice that cannot be taken costs speed only.
+    fn will_need(&self, _offset: u64, _len: usize) {}
 }
 
 /// Fills `buf` from `offset`; fails with `UnexpectedEof` if the file ends before.

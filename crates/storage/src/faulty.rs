@@ -383,6 +383,10 @@ impl File for FaultyFile {
         let len = self.shortened(buf.len(), fault);
         self.inner.read_cached(&mut buf[..len], offset)
     }
+
+    fn will_need(&self, offset: u64, len: usize) {
+        self.inner.will_need(offset, len);
+    }
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct Want {
     /// Where its record lies.
     pub pointer: ValuePointer,
     /// Tree key of the entry.
-    pub tree_key: Vec<u8>,
+    pub tree_key: Bytes,
     /// Sequence number of the entry.
     pub seq: SeqNo,
 }

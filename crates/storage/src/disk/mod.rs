@@ -10,6 +10,7 @@ pub(crate) mod window;
 
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io::{self, IoSliceMut};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -230,6 +231,17 @@ impl File for DiskFile {
         match rustix::io::preadv2(&self.file, bufs, offset, ReadWriteFlags::NOWAIT) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.read_at(buf, offset),
             other => Ok(other?),
+        }
+    }
+
+    fn will_need(&self, offset: u64, len: usize) {
+        if self.alignment == 1 {
+            let _ = rustix::fs::fadvise(
+                &self.file,
+                offset,
+                NonZeroU64::new(len as u64),
+                Advice::WillNeed,
+            );
         }
     }
 }

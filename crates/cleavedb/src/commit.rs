@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 
+use arc_swap::Guard;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
@@ -21,7 +22,10 @@ use crate::batch::Op;
 use crate::options::{Durability, Separation};
 use crate::poison::Poison;
 use crate::publish::Publisher;
-use crate::state::MemSlot;
+use crate::state::{MemSlot, ReadState};
+
+/// Most operations of a batch whose places in the MemTable are asked for ahead.
+const PREFETCHED_MAX: usize = 8;
 
 /// An operation ready to be committed: everything that needs no lock is done.
 pub(crate) struct Prepared<'a> {
@@ -83,6 +87,8 @@ pub(crate) trait Rooms {
     /// bytes; may put new ones in place. `false`: the caller must wait without the lock and try
     /// again.
     fn make_room(&self, append: &mut Append, ops: u64, len: u64) -> Result<bool>;
+    /// The picture that readers see now. Its youngest MemTable takes the commits.
+    fn picture(&self) -> Guard<Arc<ReadState>>;
     /// Waits until there may be room.
     fn wait_for_room(&self) -> Result<()>;
 }
@@ -134,17 +140,22 @@ impl Commit {
     ) -> Result<SeqNo> {
         let len: u64 = ops.iter().map(Prepared::len).sum();
         let mut append = self.lock_with_room(ops.len() as u64, len, rooms)?;
-        let (first_seq, ticket, reserved, memtable);
+        let (first_seq, ticket, reserved);
         if len <= self.log.reserve_max() as u64 {
             self.publisher.admit(append.next_ticket);
             let slot;
             (reserved, slot) =
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
-            memtable = append.memtable.clone();
+            // A guard on the picture, whose youngest MemTable is the one of the append lock: a
+            // count of its own would be written by every writer.
+            let picture = rooms.picture();
             drop(append);
+            let memtable = picture.youngest();
+            // The bucket's memory comes while the record is copied into the log.
+            ops.iter().take(PREFETCHED_MAX).for_each(|op| memtable.table.prefetch(op.hash));
             store(slot, ops, first_seq, &reserved);
-            insert(&memtable, ops, first_seq, &reserved);
+            insert(memtable, ops, first_seq, &reserved);
             self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
         } else {
             reserved = self.stream(&mut append, ops, len).map_err(|e| self.poison.set(e))?;
@@ -310,9 +321,9 @@ pub(crate) fn insert_record(
         RecordKind::Separated => {
             let len = header.record_len() as u32;
             let pointer = ValuePointer { file: place.file, offset: place.offset, len };
-            let mut encoded = Vec::with_capacity(ValuePointer::ENCODED_LEN_MAX);
-            pointer.encode(&mut encoded);
-            table.insert(tree_key, hash, seq, EntryKind::Pointer, &encoded);
+            let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+            let encoded_len = pointer.encode(&mut encoded);
+            table.insert(tree_key, hash, seq, EntryKind::Pointer, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(tree_key, hash, seq, EntryKind::Inline, value),
         _ => table.insert(tree_key, hash, seq, EntryKind::Delete, &[]),

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use arc_swap::Guard;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
 use crate::commit::{Append, Rooms};
@@ -34,6 +35,11 @@ impl Rooms for Engine {
         }
         self.reserve_seqs(append.last_seq() + ops)?;
         Ok(true)
+    }
+
+    #[inline]
+    fn picture(&self) -> Guard<Arc<ReadState>> {
+        self.state.load()
     }
 
     fn wait_for_room(&self) -> Result<()> {

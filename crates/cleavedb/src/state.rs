@@ -56,6 +56,12 @@ impl ReadState {
         Self { memtables, version: self.version.clone(), segments: self.segments.clone() }
     }
 
+    /// The MemTable that takes the commits.
+    #[inline]
+    pub(crate) fn youngest(&self) -> &MemSlot {
+        &self.memtables[0]
+    }
+
     /// Full MemTables that wait for their flush.
     pub(crate) fn waiting(&self) -> usize {
         self.memtables.iter().filter(|slot| slot.sealed().is_some()).count()

@@ -72,14 +72,13 @@ fn flush(
 ) -> Result<VersionEdit> {
     let (number, file, identity) = factory.create()?;
     let mut builder = TableBuilder::new(file, identity, number, options)?;
-    let (mut value, inline) = (Vec::new(), [b'v'; 100]);
+    let (mut value, inline) = ([0; ValuePointer::ENCODED_LEN_MAX], [b'v'; 100]);
     for i in 0..KEYS_PER_RUN {
         let n = i * RUNS + run;
-        value.clear();
         let pointer = ValuePointer { file: FileNumber(123_456), offset: n * 1100, len: 1100 };
-        pointer.encode(&mut value);
+        let len = pointer.encode(&mut value);
         let (kind, value) = match pointers {
-            true => (EntryKind::Pointer, &value[..]),
+            true => (EntryKind::Pointer, &value[..len]),
             false => (EntryKind::Inline, &inline[..]),
         };
         let seq = run * KEYS_PER_RUN + hash64(&i.to_le_bytes(), 0) % KEYS_PER_RUN;

@@ -47,8 +47,10 @@ impl Item {
     }
 
     pub fn pointer(key: &str, seq: SeqNo, offset: u64) -> Self {
-        let mut value = Vec::new();
-        ValuePointer { file: FileNumber(9), offset, len: 100 }.encode(&mut value);
+        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+        let pointer = ValuePointer { file: FileNumber(9), offset, len: 100 };
+        let len = pointer.encode(&mut encoded);
+        let value = encoded[..len].to_vec();
         Self { kind: EntryKind::Pointer, value, ..Self::inline(key, seq, "") }
     }
 

@@ -132,10 +132,12 @@ pub fn collect(
         live: 0,
     }
     .run(&survivors, cancelled)?;
+    let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
     for entry in collected.run.iter_mut().filter(|e| e.kind == EntryKind::Pointer && !e.repeat) {
         let old = ValuePointer::decode(&entry.value)?;
+        let len = moved[&old].encode(&mut encoded);
         entry.value.clear();
-        moved[&old].encode(&mut entry.value);
+        entry.value.extend_from_slice(&encoded[..len]);
     }
     Ok(collected)
 }
@@ -183,7 +185,7 @@ fn join(
 ) -> Result<Vec<ValuePointer>> {
     let mut survivors = Vec::new();
     let mut visible = Vec::new();
-    let mut pointer = Vec::with_capacity(ValuePointer::ENCODED_LEN_MAX);
+    let mut pointer = [0; ValuePointer::ENCODED_LEN_MAX];
     for (i, records) in found.chunk_by(|a, b| a.key == b.key).enumerate() {
         if i.is_multiple_of(4096) {
             check_cancelled(cancelled)?;
@@ -192,11 +194,10 @@ fn join(
         index.visible(&records[0].key, &mut visible)?;
         let mut lives = |version: &Visible| {
             records.iter().find(|record| {
-                pointer.clear();
-                record.pointer.encode(&mut pointer);
+                let len = record.pointer.encode(&mut pointer);
                 version.kind == EntryKind::Pointer
                     && record.seq == version.seq
-                    && pointer == version.value
+                    && pointer[..len] == version.value
             })
         };
         let living: Vec<Option<&Found>> = visible.iter().map(&mut lives).collect();

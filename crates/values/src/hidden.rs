@@ -6,6 +6,16 @@
 //! and adds so many records to this estimate; whatever exposes garbage takes from it. It is an
 //! estimate and is published as one (invariant 11); it only decides when to collect, never what.
 
+/// Keys of a flush that are looked for in the filters, at least, if there are so many: enough to
+/// know their share within a percent.
+const ASKED_MIN: usize = 8192;
+
+/// Of how many keys one is looked for in a flush of `keys`, and stands for that many. A look-up is
+/// a cache miss or more in each place, which is a tenth of a flush if all keys are asked about.
+pub fn one_in(keys: usize) -> u64 {
+    (keys / ASKED_MIN).max(1) as u64
+}
+
 /// Estimated bytes of hidden garbage after a flush that found `overwritten` of its keys in tables
 /// whose pointers own `owned` bytes in `pointers` entries.
 pub fn after_flush(hidden: u64, overwritten: u64, owned: u64, pointers: u64) -> u64 {
@@ -29,6 +39,11 @@ pub fn after_collection(hidden: u64, counted: u64, survived: u64, live: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_flushes_ask_about_every_key() {
+        assert_eq!([0, 1, 16_383, 16_384, 819_200].map(one_in), [1, 1, 1, 2, 100]);
+    }
 
     #[test]
     fn updates_add_and_what_exposes_them_takes_away() {

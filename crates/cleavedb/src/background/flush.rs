@@ -143,13 +143,19 @@ impl Engine {
         let version = self.state.load().version.clone();
         let separates = self.options.separation != Separation::Never;
         let mut retention = Retention::new(snapshots);
+        let one_in = hidden::one_in(slot.table.capacity());
+        let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
         slot.table.for_each_sorted(|entry| {
             if last_key != Some(entry.key) {
                 retention.begin_key();
                 last_key = Some(entry.key);
-                if separates && version.may_contain(entry.key, hash64(entry.key, 0))? {
-                    born.overwritten += 1;
+                keys += 1;
+                if separates
+                    && keys.is_multiple_of(one_in)
+                    && version.may_contain(entry.key, hash64(entry.key, 0))?
+                {
+                    born.overwritten += one_in;
                 }
             }
             if !retention.keep(entry.seq) {

@@ -20,7 +20,7 @@ mod sorted;
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use cleavedb_base::{EntryKind, SeqNo};
 use parking_lot::Mutex;
@@ -33,6 +33,10 @@ use sorted::{NodeRef, RunIter, SortedRuns};
 /// Bytes of memory per hash bucket that the table is laid out for: an entry of a short key and a
 /// pointer takes about this much, so chains stay about one node long.
 const BYTES_PER_BUCKET: usize = 128;
+
+/// How many entries ahead of a flush memory is asked for the next one. Sorted entries lie anywhere
+/// in the arena: without this, waiting for them is a third of a flush's time.
+const PREFETCH_AHEAD: usize = 16;
 
 /// Fixed part of an entry in the arena; key and value bytes follow it.
 pub(in crate::memtable) struct Node {
@@ -48,6 +52,19 @@ pub(in crate::memtable) struct Node {
 
 const NODE_LEN: usize = size_of::<Node>();
 
+/// Asks for the cache line at `at` ahead of its use.
+#[inline]
+fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint; it reads nothing and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemHit<'a> {
@@ -59,13 +76,20 @@ pub struct MemHit<'a> {
     pub value: &'a [u8],
 }
 
+/// What every insert writes, on a cache line of its own: on the line of what inserts only read it
+/// would cost writers on several processors another miss each.
+#[repr(align(64))]
+struct Tail {
+    /// The node linked last.
+    newest: AtomicPtr<Node>,
+}
+
 /// The youngest entries of the index, in memory.
 pub struct MemTable {
     /// Heads of the hash chains, a power of two of them.
     buckets: Pages,
-    newest: AtomicPtr<Node>,
     arena: Arena,
-    entries: AtomicUsize,
+    tail: Tail,
     sorted: Mutex<SortedRuns>,
 }
 
@@ -76,9 +100,8 @@ impl MemTable {
         let buckets = (budget / BYTES_PER_BUCKET).next_power_of_two().clamp(64, 1 << 24);
         Self {
             buckets: Pages::new(buckets * size_of::<AtomicPtr<Node>>()),
-            newest: AtomicPtr::new(ptr::null_mut()),
             arena: Arena::new(budget),
-            entries: AtomicUsize::new(0),
+            tail: Tail { newest: AtomicPtr::new(ptr::null_mut()) },
             sorted: Mutex::new(SortedRuns::default()),
         }
     }
@@ -88,14 +111,15 @@ impl MemTable {
         self.buckets.len() + self.arena.allocated()
     }
 
-    /// Number of entries.
-    pub fn len(&self) -> usize {
-        self.entries.load(Ordering::Relaxed)
-    }
-
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.tail.newest.load(Ordering::Acquire).is_null()
+    }
+
+    /// About how many entries it has room for at the memory that it takes. They are not counted:
+    /// a counter is a cache line that writers on several processors take from one another.
+    pub fn capacity(&self) -> usize {
+        self.memory() / BYTES_PER_BUCKET
     }
 
     #[inline]
@@ -107,9 +131,18 @@ impl MemTable {
         unsafe { &*self.buckets.start().cast::<AtomicPtr<Node>>().add(at) }
     }
 
+    /// Asks for the memory that an insert or a look-up of this hash begins with, ahead of it.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        prefetch::<AtomicPtr<Node>>(self.bucket(hash));
+    }
+
     /// Inserts one version. `hash` is `hash64(key, 0)`; `value` is the parts of the inline value or
     /// encoded pointer. Several threads may insert at once; (`key`, `seq`) pairs are unique.
     pub fn insert(&self, key: &[u8], hash: u64, seq: SeqNo, kind: EntryKind, value: &[u8]) {
+        let bucket = self.bucket(hash);
+        // Its sequence number is wanted below; it comes while the node is written.
+        prefetch(bucket.load(Ordering::Relaxed));
         let node = self.arena.alloc(NODE_LEN + key.len() + value.len()).cast::<Node>();
         // SAFETY: the arena hands out fresh memory of this length, aligned to 8, that nobody else
         // sees before it is linked below.
@@ -127,16 +160,15 @@ impl MemTable {
             ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
         }
         self.link_newest(node);
-        self.link_chain(self.bucket(hash), node);
-        self.entries.fetch_add(1, Ordering::Relaxed);
+        self.link_chain(bucket, node);
     }
 
     fn link_newest(&self, node: *mut Node) {
-        let mut head = self.newest.load(Ordering::Relaxed);
+        let mut head = self.tail.newest.load(Ordering::Relaxed);
         loop {
             // SAFETY: `node` is initialised and not shared yet through this list.
             unsafe { (*node).older.store(head, Ordering::Relaxed) };
-            match self.newest.compare_exchange_weak(
+            match self.tail.newest.compare_exchange_weak(
                 head,
                 node,
                 Ordering::Release,
@@ -207,7 +239,7 @@ impl MemTable {
     /// Iterators over disjoint sets of entries that together hold every entry inserted before this
     /// call.
     pub fn iters(self: &Arc<Self>) -> Vec<Box<dyn EntryIter>> {
-        let runs = self.sorted.lock().refresh(self.newest.load(Ordering::Acquire));
+        let runs = self.sorted.lock().refresh(self.tail.newest.load(Ordering::Acquire));
         runs.into_iter().map(|run| Box::new(RunIter::new(self.clone(), run)) as _).collect()
     }
 
@@ -216,8 +248,13 @@ impl MemTable {
         &'a self,
         mut visit: impl FnMut(Entry<'a>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let run = self.sorted.lock().refresh_to_one(self.newest.load(Ordering::Acquire));
-        run.iter().try_for_each(|node| visit(node.entry()))
+        let run = self.sorted.lock().refresh_to_one(self.tail.newest.load(Ordering::Acquire));
+        run.iter().enumerate().try_for_each(|(i, node)| {
+            if let Some(later) = run.get(i + PREFETCH_AHEAD) {
+                later.prefetch();
+            }
+            visit(node.entry())
+        })
     }
 }
 

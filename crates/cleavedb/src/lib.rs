@@ -35,6 +35,7 @@ mod engine;
 mod background;
 mod rooms;
 mod write;
+mod read;
 mod range;
 mod stats;
 mod check;

@@ -133,8 +133,6 @@ pub struct Options {
     pub space_amplification: f64,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
     pub space_floor: u64,
-    /// Threads that read values ahead of a scan. Default: 32, as in WiscKey, section 3.5.
-    pub fetch_threads: usize,
     /// Who does background work. Default: two threads beside drain and flush.
     pub background: Background,
 }
@@ -168,7 +166,6 @@ impl Options {
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
             space_floor: 64 << 20,
-            fetch_threads: 32,
             background: Background::Threads(2),
         };
         match preset {
@@ -207,7 +204,6 @@ impl Options {
                 self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
                 "space_amplification must be at least 1.05: below, collection copies without end",
             ),
-            (self.fetch_threads <= 256, "fetch_threads must be at most 256"),
             (
                 self.background != Background::Threads(0),
                 "background threads must be at least 1; use Background::Manual for none",

@@ -110,7 +110,6 @@ impl Engine for Cleave {
             ("level 0", units::bytes(options.level0_bytes)),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
-            ("fetch threads", options.fetch_threads.to_string()),
             ("background", format!("{:?}", options.background)),
             ("settled", "memtables flushed, no job due".to_owned()),
         ]

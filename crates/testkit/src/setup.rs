@@ -36,7 +36,6 @@ pub fn tiny(preset: Preset) -> Options {
         level0_bytes: 8 << 10,
         level1_bytes: 16 << 10,
         space_floor: 128 << 10,
-        fetch_threads: 0,
         durability: Durability::Os,
         background: Background::Manual,
         ..Options::preset(preset)

@@ -9,9 +9,7 @@ pub mod ledger;
 pub mod victim;
 pub mod hidden;
 pub mod set;
-pub mod fetch;
 pub mod collect;
 
-pub use fetch::{FetchPool, Want};
 pub use ledger::{FileFacts, Ledger, LedgerEdit};
 pub use set::SegmentSet;

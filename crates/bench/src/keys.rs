@@ -2,7 +2,13 @@
 //!
 //! Numbers are hashed so that records inserted one after another are scattered over the key space
 //! (`insertorder=hashed`, the default of YCSB's `CoreWorkload`), and padded to 20 digits
-//! (`zeropadding=20`), so that key order is the order of the hashes.
+//! (`zeropadding=20`), so that key order is the order of the hashes. Where neighbours matter the
+//! number itself is spelled ([`KeyOrder`]); "hash" means whatever number a key spells. A key from
+//! elsewhere (a trace) has a hash too, which no key of ours spells.
+
+use clap::ValueEnum;
+
+use crate::hash::{fnv_hash, mix};
 
 /// Bytes of every key.
 pub const KEY_LEN: usize = 24;
@@ -12,15 +18,85 @@ pub type Key = [u8; KEY_LEN];
 
 const PREFIX: [u8; 4] = *b"user";
 
-/// YCSB's `Utils.fnvhash64`: FNV-1a over the eight octets of `number`, lowest first, made positive.
-pub fn fnv_hash(number: u64) -> u64 {
-    const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
-    const PRIME: u64 = 1_099_511_628_211;
-    let hash = number
-        .to_le_bytes()
-        .iter()
-        .fold(OFFSET_BASIS, |hash, &octet| (hash ^ u64::from(octet)).wrapping_mul(PRIME));
-    hash.cast_signed().unsigned_abs()
+/// Set in the hash of every key that is not one of ours.
+const FOREIGN: u64 = 1 << 63;
+
+/// Which key a record has, and in which order a load inserts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KeyOrder {
+    /// Keys are hashes of record numbers: a load inserts in random key order
+    #[default]
+    Hashed,
+    /// Keys are record numbers: a load inserts in key order
+    Ordered,
+    /// Keys are record numbers: a load inserts in random key order
+    Shuffled,
+}
+
+impl KeyOrder {
+    /// The name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hashed => "hashed",
+            Self::Ordered => "ordered",
+            Self::Shuffled => "shuffled",
+        }
+    }
+
+    /// What the key of record `number` spells.
+    pub fn hash(self, number: u64) -> u64 {
+        match self {
+            Self::Hashed => fnv_hash(number),
+            Self::Ordered | Self::Shuffled => number,
+        }
+    }
+}
+
+/// A permutation of the numbers below a bound: a Feistel network over the next power of four,
+/// walked until it falls below the bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Shuffle {
+    bound: u64,
+    half_bits: u32,
+    seed: u64,
+}
+
+impl Shuffle {
+    /// Of the numbers below `bound`, which is at least one.
+    pub fn new(bound: u64, seed: u64) -> Self {
+        let bits = u64::BITS - (bound - 1).leading_zeros();
+        Self { bound, half_bits: bits.div_ceil(2).max(1), seed }
+    }
+
+    /// Where `number`, which is below the bound, goes.
+    pub fn of(&self, number: u64) -> u64 {
+        const ROUNDS: u64 = 4;
+        let mask = (1 << self.half_bits) - 1;
+        let mut at = number;
+        loop {
+            let (mut left, mut right) = (at >> self.half_bits, at & mask);
+            for round in 0..ROUNDS {
+                let scrambled = mix(right ^ self.seed.wrapping_add(round << 56));
+                (left, right) = (right, left ^ (scrambled & mask));
+            }
+            at = left << self.half_bits | right;
+            if at < self.bound {
+                return at;
+            }
+        }
+    }
+}
+
+/// FNV-1a over the bytes of a key that is not one of ours, with a mark that ours lack.
+fn foreign_hash(key: &[u8]) -> u64 {
+    mix(key.iter().fold(key.len() as u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
+    })) | FOREIGN
+}
+
+/// A hash of any key: what one of ours spells, a marked one otherwise.
+pub fn hash_of_any(key: &[u8]) -> u64 {
+    hash_of_key(key).unwrap_or_else(|| foreign_hash(key))
 }
 
 /// The key of the record whose number hashes to `hash`.
@@ -38,21 +114,23 @@ pub fn key_of_hash(hash: u64) -> Key {
     key
 }
 
-/// The hash that `key` spells, or `None` if it is not a key of ours.
+/// The hash that `key` spells, or `None` if it is not a key of ours: hashes have 63 bits.
 pub fn hash_of_key(key: &[u8]) -> Option<u64> {
     let digits = key.strip_prefix(&PREFIX)?;
     if key.len() != KEY_LEN {
         return None;
     }
-    digits.iter().try_fold(0u64, |hash, &digit| {
+    let hash = digits.iter().try_fold(0u64, |hash, &digit| {
         let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
         hash.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    })?;
+    (hash & FOREIGN == 0).then_some(hash)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{fnv_hash, hash_of_key, key_of_hash};
+    use super::{FOREIGN, Shuffle, hash_of_any, hash_of_key, key_of_hash};
+    use crate::hash::fnv_hash;
 
     #[test]
     fn keys_are_those_of_ycsb() {
@@ -76,5 +154,24 @@ mod tests {
     fn key_order_is_hash_order() {
         assert!(key_of_hash(9) < key_of_hash(10));
         assert!(key_of_hash(99_999) < key_of_hash(u64::MAX >> 1));
+    }
+
+    #[test]
+    fn a_shuffle_meets_every_number_once_and_no_order() {
+        for bound in [1, 2, 3, 5, 1000, 4096, 4097] {
+            let shuffle = Shuffle::new(bound, 9);
+            let mut shuffled: Vec<_> = (0..bound).map(|number| shuffle.of(number)).collect();
+            let kept = shuffled.iter().enumerate().filter(|(at, to)| *at as u64 == **to).count();
+            assert!(bound < 1000 || kept < 10, "{kept} of {bound} stay");
+            shuffled.sort_unstable();
+            assert!(shuffled.into_iter().eq(0..bound));
+        }
+    }
+
+    #[test]
+    fn foreign_keys_have_hashes_of_their_own() {
+        assert_eq!(hash_of_any(&key_of_hash(5)), 5);
+        let (one, other) = (hash_of_any(b"user5"), hash_of_any(b"user6"));
+        assert!(one != other && one & FOREIGN != 0 && other & FOREIGN != 0);
     }
 }

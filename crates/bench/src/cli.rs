@@ -128,6 +128,9 @@ pub struct BenchArgs {
     /// workload has hot key ranges
     #[arg(long, value_enum, value_name = "ORDER")]
     pub key_order: Option<KeyOrder>,
+    /// Bytes of a load, keys included: as many records as they hold, in place of --records
+    #[arg(long, value_parser = units::parse, conflicts_with = "records", value_name = "BYTES")]
+    pub data: Option<u64>,
     /// Constant of the Zipfian distributions
     #[arg(long, default_value_t = ZIPFIAN_CONSTANT, value_name = "CONSTANT")]
     pub zipfian: f64,
@@ -203,7 +206,8 @@ impl BenchArgs {
             ..Config::new(self.records.unwrap_or(records), value_size)
         };
         config.validate()?;
-        Ok(config)
+        let records = self.data.map(|bytes| (bytes / config.record_bytes()).max(1));
+        Ok(Config { records: records.unwrap_or(config.records), ..config })
     }
 }
 

@@ -6,7 +6,9 @@
 //! thread writes, but for the number of records.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use quanta::Clock;
 
 use crate::config::Config;
 use crate::distribution::Chooser;
@@ -219,17 +221,18 @@ impl<'a> Client<'a> {
         duration: Option<Duration>,
         latencies: &mut Latencies,
     ) -> Result<()> {
-        let begin = Instant::now();
+        let clock = Clock::new();
+        let begin = clock.now();
         let deadline = duration.map(|duration| begin + duration);
         let mut before = begin;
         for count in 1..=operations {
             let Some(task) = self.source.next(&mut self.key)? else { break };
             if let Some(start) = task.start {
                 before = begin + start;
-                wait_until(before);
+                wait_until(&clock, before);
             }
             self.perform(&task)?;
-            let now = Instant::now();
+            let now = clock.now();
             latencies.record(task.operation.action, (now - before).as_nanos() as u64);
             self.done.store(count, Ordering::Relaxed);
             let over = deadline.is_some_and(|deadline| now >= deadline);
@@ -244,6 +247,11 @@ impl<'a> Client<'a> {
     /// Tells the other clients that this one failed.
     pub fn give_up(&self) {
         self.shared.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// Values read so far.
+    pub fn values_read(&self) -> u64 {
+        self.tally.values_read
     }
 
     /// Ends the client: operations drawn in all, and what it found.

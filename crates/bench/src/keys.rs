@@ -101,30 +101,62 @@ pub fn hash_of_any(key: &[u8]) -> u64 {
 
 /// The key of the record whose number hashes to `hash`.
 pub fn key_of_hash(hash: u64) -> Key {
+    const EIGHT_DIGITS: u64 = 100_000_000;
     let mut key = [b'0'; KEY_LEN];
-    key[..PREFIX.len()].copy_from_slice(&PREFIX);
-    let mut rest = hash;
-    // Two digits a step: the harness makes a key for every operation, and divisions dominate it.
-    for pair in key[PREFIX.len()..].rchunks_exact_mut(2) {
-        let digits = (rest % 100) as u8;
-        rest /= 100;
-        pair[0] = b'0' + digits / 10;
-        pair[1] = b'0' + digits % 10;
-    }
+    key[..4].copy_from_slice(&PREFIX);
+    let (upper, lowest) = (hash / EIGHT_DIGITS, hash % EIGHT_DIGITS);
+    let (highest, middle) = (upper / EIGHT_DIGITS, upper % EIGHT_DIGITS);
+    // The highest number has four digits at most: its other four places are the prefix's.
+    key[4..8].copy_from_slice(&eight_digits(highest)[4..]);
+    key[8..16].copy_from_slice(&eight_digits(middle));
+    key[16..].copy_from_slice(&eight_digits(lowest));
     key
+}
+
+/// The decimal digits of `number`, which is below 10^8, all eight at once: the harness makes a key
+/// for every operation, and divisions one after another would dominate it. Each step halves every
+/// lane of the word: one of eight digits, two of four, four of two, eight of one.
+fn eight_digits(number: u64) -> [u8; 8] {
+    const FOURS: u64 = 0x0000_007F_0000_007F;
+    const TWOS: u64 = 0x000F_000F_000F_000F;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let fours = number / 10_000 | (number % 10_000) << 32;
+    // Division by 100 as multiplication by 10486 / 2^20, by 10 as 103 / 2^10: exact in their
+    // ranges.
+    let hundreds = ((fours * 10_486) >> 20) & FOURS;
+    let twos = hundreds | (fours - hundreds * 100) << 16;
+    let tens = ((twos * 103) >> 10) & TWOS;
+    let ones = tens | (twos - tens * 10) << 8;
+    (ones | ZEROS).to_le_bytes()
 }
 
 /// The hash that `key` spells, or `None` if it is not a key of ours: hashes have 63 bits.
 pub fn hash_of_key(key: &[u8]) -> Option<u64> {
-    let digits = key.strip_prefix(&PREFIX)?;
-    if key.len() != KEY_LEN {
+    let key: &Key = key.try_into().ok()?;
+    let [prefixed, middle, lowest] = key.as_chunks::<8>().0 else { return None };
+    let mut highest = [b'0'; 8];
+    highest[4..].copy_from_slice(prefixed[..4].eq(&PREFIX).then_some(&prefixed[4..])?);
+    let highest = number_of(&highest)?.checked_mul(10_000_000_000_000_000)?;
+    let lower = number_of(middle)? * 100_000_000 + number_of(lowest)?;
+    let hash = highest.checked_add(lower)?;
+    (hash & FOREIGN == 0).then_some(hash)
+}
+
+/// The number that eight decimal digits spell, all at once: the reverse of [`eight_digits`].
+fn number_of(digits: &[u8; 8]) -> Option<u64> {
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    const SIXES: u64 = 0x0606_0606_0606_0606;
+    const BYTES: u64 = 0x00FF_00FF_00FF_00FF;
+    const PAIRS: u64 = 0x0000_FFFF_0000_FFFF;
+    let word = u64::from_le_bytes(*digits);
+    if word & HIGH != ZEROS || word.wrapping_add(SIXES) & HIGH != ZEROS {
         return None;
     }
-    let hash = digits.iter().try_fold(0u64, |hash, &digit| {
-        let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
-        hash.checked_mul(10)?.checked_add(u64::from(digit))
-    })?;
-    (hash & FOREIGN == 0).then_some(hash)
+    let ones = word & !HIGH;
+    let twos = (ones & BYTES) * 10 + ((ones >> 8) & BYTES);
+    let fours = (twos & PAIRS) * 100 + ((twos >> 16) & PAIRS);
+    Some((fours & 0xFFFF_FFFF) * 10_000 + (fours >> 32))
 }
 
 #[cfg(test)]
@@ -140,12 +172,28 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_what_formatting_would_give() {
+        let edges = (0..20).flat_map(|power| [10u64.pow(power) - 1, 10u64.pow(power)]);
+        let many = (0..100_000).map(|number| fnv_hash(number) >> (number % 64));
+        for hash in edges.chain(many).chain([u64::MAX]) {
+            assert_eq!(key_of_hash(hash), format!("user{hash:020}").as_bytes(), "{hash}");
+        }
+    }
+
+    #[test]
     fn a_key_gives_its_hash_back() {
         for number in (0..1000).chain([u64::MAX]) {
             let hash = fnv_hash(number);
             assert_eq!(hash_of_key(&key_of_hash(hash)), Some(hash));
         }
-        for alien in [&b"user0628478186066737721x"[..], b"user0", b"", b"u"] {
+        for alien in [
+            &b"user0628478186066737721x"[..],
+            b"user0628478:86066737721/",
+            b"user99999999999999999999",
+            b"uzer06284781860667377211",
+            b"user0",
+            b"",
+        ] {
             assert_eq!(hash_of_key(alien), None);
         }
     }

@@ -105,6 +105,9 @@ pub struct LatencySummary {
     pub p50_us: f64,
     /// 90% took no longer.
     pub p90_us: f64,
+    /// 95% took no longer.
+    #[serde(default)]
+    pub p95_us: f64,
     /// 99% took no longer.
     pub p99_us: f64,
     /// 99.9% took no longer.
@@ -123,6 +126,7 @@ impl LatencySummary {
             mean_us: histogram.mean() / 1000.0,
             p50_us: quantile(0.5),
             p90_us: quantile(0.9),
+            p95_us: quantile(0.95),
             p99_us: quantile(0.99),
             p999_us: quantile(0.999),
             p9999_us: quantile(0.9999),

@@ -7,7 +7,9 @@
 
 use std::f64::consts::TAU;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use quanta::{Clock, Instant};
 
 use crate::units;
 
@@ -78,9 +80,9 @@ impl Pace {
 }
 
 /// Waits until `moment`; returns at once if it has passed.
-pub fn wait_until(moment: Instant) {
+pub fn wait_until(clock: &Clock, moment: Instant) {
     loop {
-        let left = moment.saturating_duration_since(Instant::now());
+        let left = moment.saturating_duration_since(clock.now());
         if left.is_zero() {
             return;
         }
@@ -93,7 +95,9 @@ pub fn wait_until(moment: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
+
+    use quanta::Clock;
 
     use super::{Pace, Rate, wait_until};
 
@@ -133,9 +137,10 @@ mod tests {
 
     #[test]
     fn waiting_ends_at_the_moment_not_before() {
-        let moment = Instant::now() + Duration::from_millis(3);
-        wait_until(moment);
-        assert!(Instant::now() >= moment);
-        wait_until(moment);
+        let clock = Clock::new();
+        let moment = clock.now() + Duration::from_millis(3);
+        wait_until(&clock, moment);
+        assert!(clock.now() >= moment);
+        wait_until(&clock, moment);
     }
 }

@@ -7,6 +7,7 @@
 //! A reader recomputes the value from the version and the length that it finds and compares every
 //! byte: a value that was cut or extended does not even give its version back.
 
+use pulp::Arch;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -25,6 +26,8 @@ const POOL_SEED: u64 = 0x0C1E_A7ED_B000_0001;
 pub struct Values {
     pool: Box<[u64]>,
     sizes: SizeTable,
+    /// The widest vector registers that the processor has.
+    vectors: Arch,
 }
 
 /// Why bytes are not a value of their key.
@@ -48,7 +51,7 @@ impl Values {
     pub fn new(sizes: &ValueSizes) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(POOL_SEED);
         let pool = (0..POOL_WORDS).map(|_| random.next_u64()).collect();
-        Self { pool, sizes: sizes.table() }
+        Self { pool, sizes: sizes.table(), vectors: Arch::new() }
     }
 
     /// How large they are.
@@ -70,9 +73,11 @@ impl Values {
         for (run, bytes) in body.chunks_mut(RUN_WORDS * 8).enumerate() {
             let (seed, pool) = self.run(seed, run);
             let (words, tail) = bytes.as_chunks_mut::<8>();
-            for (word, pooled) in words.iter_mut().zip(pool) {
-                *word = (pooled ^ seed).to_le_bytes();
-            }
+            self.vectors.dispatch(|| {
+                for (word, pooled) in words.iter_mut().zip(pool) {
+                    *word = (pooled ^ seed).to_le_bytes();
+                }
+            });
             tail.copy_from_slice(&tail_word(seed, pool, words.len())[..tail.len()]);
         }
     }
@@ -87,8 +92,10 @@ impl Values {
             let (seed, pool) = self.run(seed, run);
             let (words, tail) = bytes.as_chunks::<8>();
             // Differences are gathered, not branched on, so that the loop runs in vector registers.
-            let difference = words.iter().zip(pool).fold(0, |difference, (word, pooled)| {
-                difference | (u64::from_le_bytes(*word) ^ pooled ^ seed)
+            let difference = self.vectors.dispatch(|| {
+                words.iter().zip(pool).fold(0, |difference, (word, pooled)| {
+                    difference | (u64::from_le_bytes(*word) ^ pooled ^ seed)
+                })
             });
             if difference != 0 || tail != &tail_word(seed, pool, words.len())[..tail.len()] {
                 return Err(Mismatch::Content { len: value.len(), version });
@@ -112,8 +119,10 @@ fn mask(hash: u64, len: usize) -> u64 {
 
 /// The mask of a value's version, and the seed of its words.
 fn seeds(hash: u64, version: u64, len: usize) -> (u64, u64) {
+    // Any odd factor will do: it keeps versions, which differ in few bits, apart.
+    const SPREAD: u64 = 0xD6E8_FEB8_6659_FD93;
     let mask = mask(hash, len);
-    (mask, mix(mask ^ mix(version)))
+    (mask, mix(mask ^ version.wrapping_mul(SPREAD)))
 }
 
 /// The word after the first `whole` ones of a run, for sizes that are no multiple of eight.

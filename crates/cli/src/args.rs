@@ -210,9 +210,10 @@ pub struct BenchCommand {
 }
 
 /// Arguments of a benchmark that say what is asked for, and not how it is measured.
-const DRAWN: [&str; 14] = [
+const DRAWN: [&str; 15] = [
     "workload",
     "scale",
+    "data",
     "records",
     "value_size",
     "value_sizes",

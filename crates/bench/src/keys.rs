@@ -68,11 +68,12 @@ impl Shuffle {
         Self { bound, half_bits: bits.div_ceil(2).max(1), seed }
     }
 
-    /// Where `number`, which is below the bound, goes.
+    /// Where `number` goes. Those beyond the bound begin again: walked from outside, the network
+    /// need not come back.
     pub fn of(&self, number: u64) -> u64 {
         const ROUNDS: u64 = 4;
         let mask = (1 << self.half_bits) - 1;
-        let mut at = number;
+        let mut at = number % self.bound;
         loop {
             let (mut left, mut right) = (at >> self.half_bits, at & mask);
             for round in 0..ROUNDS {
@@ -211,6 +212,7 @@ mod tests {
             let mut shuffled: Vec<_> = (0..bound).map(|number| shuffle.of(number)).collect();
             let kept = shuffled.iter().enumerate().filter(|(at, to)| *at as u64 == **to).count();
             assert!(bound < 1000 || kept < 10, "{kept} of {bound} stay");
+            assert_eq!(shuffle.of(bound), shuffled[0]);
             shuffled.sort_unstable();
             assert!(shuffled.into_iter().eq(0..bound));
         }

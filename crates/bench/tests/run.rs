@@ -324,7 +324,7 @@ fn a_foreign_trace_is_verified_too() {
 fn an_open_loop_charges_a_stall_to_all_that_waited() {
     let run_at = |rate: Option<&str>| {
         let rate = rate.map(|rate| rate.parse().unwrap());
-        let config = Config { operations: Some(400), rate, ..config(1) };
+        let config = Config { operations: Some(400), warm_up: Some(0), rate, ..config(1) };
         let (results, _) = run(Fault::StallsOnce, &config, &["load", "readrandom"]).unwrap();
         results[1].clone()
     };

@@ -121,13 +121,13 @@ fn eight_digits(number: u64) -> [u8; 8] {
     const FOURS: u64 = 0x0000_007F_0000_007F;
     const TWOS: u64 = 0x000F_000F_000F_000F;
     const ZEROS: u64 = 0x3030_3030_3030_3030;
-    let fours = number / 10_000 | (number % 10_000) << 32;
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
     // Division by 100 as multiplication by 10486 / 2^20, by 10 as 103 / 2^10: exact in their
     // ranges.
     let hundreds = ((fours * 10_486) >> 20) & FOURS;
-    let twos = hundreds | (fours - hundreds * 100) << 16;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
     let tens = ((twos * 103) >> 10) & TWOS;
-    let ones = tens | (twos - tens * 10) << 8;
+    let ones = tens | ((twos - tens * 10) << 8);
     (ones | ZEROS).to_le_bytes()
 }
 

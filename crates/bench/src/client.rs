@@ -138,6 +138,7 @@ struct Task {
 
 impl Source<'_> {
     /// The next operation; its key, if it is one of ours, is written to `key`.
+    #[inline]
     fn next(&mut self, key: &mut Key) -> Result<Option<Task>> {
         match self {
             Self::Drawn(stream, order, pace) => {
@@ -249,6 +250,11 @@ impl<'a> Client<'a> {
         self.shared.failed.store(true, Ordering::Relaxed);
     }
 
+    /// Operations drawn so far, warm-up included.
+    pub fn drawn(&self) -> u64 {
+        self.source.drawn()
+    }
+
     /// Values read so far.
     pub fn values_read(&self) -> u64 {
         self.tally.values_read
@@ -259,6 +265,7 @@ impl<'a> Client<'a> {
         (self.source.drawn(), self.tally)
     }
 
+    #[inline]
     fn perform(&mut self, task: &Task) -> Result<()> {
         let Self { shared, value, tally, source, key, .. } = self;
         let Shared { engine, values, .. } = **shared;

@@ -5,6 +5,7 @@
 
 use std::cell::RefCell;
 use std::hint::black_box;
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Shared};
@@ -16,6 +17,7 @@ use crate::keys::{hash_of_any, key_of_hash};
 use crate::latency::Latencies;
 use crate::sizes::ValueSizes;
 use crate::stream::INSERTED;
+use crate::trace::Replay;
 use crate::values::Values;
 use crate::workload::{Action, Workload};
 
@@ -91,7 +93,8 @@ impl Engine for NullEngine {
 pub fn harness_cost(workload: &Workload, config: &Config) -> Result<Duration> {
     let scanned = f64::from(workload.share(Action::Scan)) / 100.0 * workload.scan.typical();
     let operations = (OPERATIONS as f64 / (1.0 + scanned)).max(ROUNDS as f64) as u64;
-    let own = Config { threads: 1, rate: None, duration: None, ..config.clone() };
+    let replay = config.replay.clone().map(|replay| Replay { timed: false, ..replay });
+    let own = Config { threads: 1, rate: None, duration: None, replay, ..config.clone() };
     let values = Values::new(&config.value_sizes);
     let engine = NullEngine::new(&config.value_sizes);
     let inserts = Inserts::new(config.records);
@@ -104,15 +107,16 @@ pub fn harness_cost(workload: &Workload, config: &Config) -> Result<Duration> {
     let record = record_cost(&engine)?;
     let mut least = Duration::MAX;
     for _ in 0..ROUNDS {
-        let (begin, read) = (Instant::now(), client.values_read());
+        let (begin, read, drawn) = (Instant::now(), client.values_read(), client.drawn());
         client.run(operations / ROUNDS, None, &mut latencies)?;
         let whole = begin.elapsed();
         let reads = record.mul_f64((client.values_read() - read) as f64);
-        // The last count of operations is that of this round; a trace may have ended.
-        let done = shared.done().max(1);
-        least = least.min(whole.saturating_sub(reads) / done as u32);
+        // A short trace ends before the rounds do.
+        if let Some(done) = NonZeroU32::new((client.drawn() - drawn) as u32) {
+            least = least.min(whole.saturating_sub(reads) / done.get());
+        }
     }
-    Ok(least)
+    Ok(if least == Duration::MAX { Duration::ZERO } else { least })
 }
 
 /// What this engine takes to make a record.

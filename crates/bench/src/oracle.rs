@@ -133,14 +133,14 @@ impl<'a> Expectations<'a> {
         Ok(expectations)
     }
 
-    /// Makes room for keys that only a trace writes. Where records are compared by number, a key
-    /// that spells a number is left to that.
+    /// Makes room for keys that only a trace writes. Where some records are compared by number, a
+    /// key that spells a number is left to that.
     fn add_traced_keys(&mut self, history: &[Past]) -> Result<()> {
         let Some(replay) = &self.config.replay else { return Ok(()) };
-        let mut hashes = Vec::new();
+        let (mut hashes, numbered) = (Vec::new(), !self.order.is_empty());
         for past in history.iter().filter(|past| past.workload.replays) {
             past.replayed(self.config, replay, |_, hash, _| {
-                let spelled = self.stride > 1 && hash & DELETED == 0;
+                let spelled = numbered && self.stride > 1 && hash & DELETED == 0;
                 if !spelled && hash.is_multiple_of(self.stride) && self.find(hash).is_none() {
                     hashes.push(hash);
                 }

@@ -129,8 +129,10 @@ impl<'a> Session<'a> {
             (_, store) => {
                 store.map_or(Ok(()), |(_, engine)| engine.close())?;
                 self.history.clear();
-                // A partial fill chooses among all records; a load makes them exist one by one.
-                let chosen = if workload.is_load() { 0 } else { self.config.records };
+                // A partial fill chooses among all records; a load makes them exist one by one, and
+                // a trace has keys of its own.
+                let none = workload.is_load() || workload.replays;
+                let chosen = if none { 0 } else { self.config.records };
                 self.inserts = Inserts::new(chosen);
                 self.scratch.emptied(self.opener.name())?
             }

@@ -95,6 +95,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The next operation.
+    #[inline]
     pub fn draw(&mut self) -> Operation {
         let (action, record) = self.target();
         let length = if action == Action::Scan { self.scan_length() } else { 0 };
@@ -106,6 +107,7 @@ impl<'a> Stream<'a> {
         Operation { action, record, version, length, size: None }
     }
 
+    #[inline]
     fn target(&mut self) -> (Action, u64) {
         match self.action() {
             Action::Insert if self.workload.is_load() => {
@@ -139,6 +141,7 @@ impl<'a> Stream<'a> {
         }
     }
 
+    #[inline]
     fn action(&mut self) -> Action {
         // Most workloads have one action: spare them the draw.
         if let [(only, _)] = self.workload.mix {

@@ -385,6 +385,14 @@ pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Workload>> {
     for later in selected.iter_mut().skip(1).filter(|workload| workload.replays) {
         later.begin = Begin::AsLeft;
     }
+    let unfilled = |pair: &[Workload]| pair[0].replays && pair[1].begin != Begin::Empty;
+    if selected.first().is_some_and(|first| first.replays) && selected.windows(2).any(unfilled) {
+        return Err(BenchError::Usage(
+            "a trace does not say which records there are to choose from: put a load before it, \
+             or let it be the last workload"
+                .into(),
+        ));
+    }
     if selected.first().is_some_and(|first| first.begin != Begin::Empty) {
         selected.insert(0, LOAD);
     }
@@ -441,5 +449,8 @@ mod tests {
             assert_eq!(names(&[suite]), *members);
         }
         assert!(select(&["nonsense"]).unwrap_err().to_string().contains("ycsb-a"));
+        assert_eq!(names(&["trace", "ycsb"])[..2], ["trace", "load"]);
+        assert_eq!(names(&["ycsb-c", "trace", "ycsb-c"])[..3], ["load", "ycsb-c", "trace"]);
+        assert!(select(&["trace", "ycsb-c"]).unwrap_err().to_string().contains("a load before"));
     }
 }

@@ -416,3 +416,38 @@ impl Output {
         file.write_all(json.as_bytes()).map_err(BenchError::io("write to", path))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::BenchArgs;
+    use crate::experiments::all;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    #[test]
+    fn every_run_of_every_experiment_can_be_typed() {
+        let mut count = 0;
+        for run in all().flat_map(|experiment| experiment.runs(&[("--threads", "2")])) {
+            let line = ["bench".to_owned()].into_iter().chain(run.arguments);
+            let parsed = Program::try_parse_from(line).map_err(|error| error.to_string());
+            let config = parsed
+                .and_then(|program| program.bench.config().map_err(|error| error.to_string()));
+            assert!(config.is_ok_and(|config| config.threads == 2), "{}", run.label);
+            count += 1;
+        }
+        assert!(count > 150, "{count}");
+    }
+
+    #[test]
+    fn data_says_how_many_records_there_are() {
+        let line = ["bench", "--data", "1MiB", "--value-size", "1000"];
+        let config = Program::try_parse_from(line).unwrap().bench.config().unwrap();
+        assert_eq!(config.records, 1024);
+    }
+}

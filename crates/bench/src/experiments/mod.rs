@@ -92,11 +92,12 @@ impl Experiment {
         skipped: None,
     };
 
-    /// Its runs: one for each value of what is varied; none if it is skipped.
-    pub fn runs(&self) -> Vec<Run> {
+    /// Its runs: one for each value of what is varied; none if it is skipped. `own` replaces or adds
+    /// parameters, so that a smaller machine may have less data: `("--data", "256MiB")`.
+    pub fn runs(&self, own: &[(&str, &str)]) -> Vec<Run> {
         let values = match self.vary {
             _ if self.skipped.is_some() => return Vec::new(),
-            None => return vec![Run { label: String::new(), arguments: self.arguments(&[]) }],
+            None => return vec![Run { label: String::new(), arguments: self.arguments(&[], own) }],
             Some((_, values)) => values,
         };
         (0..values.len())
@@ -105,7 +106,7 @@ impl Experiment {
                 let varied: Vec<_> = sweeps.map(|(name, values)| (name, values[at])).collect();
                 let (name, value) = varied[0];
                 let label = format!("{}={value}", name.trim_start_matches("--"));
-                Run { label, arguments: self.arguments(&varied) }
+                Run { label, arguments: self.arguments(&varied, own) }
             })
             .collect()
     }
@@ -115,20 +116,23 @@ impl Experiment {
         self.shows.is_empty() || self.shows.contains(&workload)
     }
 
-    /// The arguments of the run with `varied` set. Where a parameter is set twice the last counts,
-    /// so that a smaller machine may append its own.
-    fn arguments(&self, varied: &[(&str, &str)]) -> Vec<String> {
+    /// The arguments of the run with `varied` set, and then `own`. An argument cannot be given twice,
+    /// so the last one of a name stands in the place of the first.
+    fn arguments(&self, varied: &[(&str, &str)], own: &[(&str, &str)]) -> Vec<String> {
         let workloads = self.workloads.join(",");
-        let fixed = ["-w", &workloads, "--scale", self.scale, "--memory-limit", MEMORY_LIMIT];
-        let mut arguments: Vec<_> = fixed.map(str::to_owned).into();
-        for (name, value) in self.settings.iter().chain(varied) {
-            if name.starts_with("--") {
-                arguments.extend([(*name).to_owned(), (*value).to_owned()]);
-            } else {
-                arguments.extend(["--option".to_owned(), format!("{name}={value}")]);
+        let mut parameters =
+            vec![("-w", &*workloads), ("--scale", self.scale), ("--memory-limit", MEMORY_LIMIT)];
+        for &(name, value) in self.settings.iter().chain(varied).chain(own) {
+            match parameters.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = value,
+                None => parameters.push((name, value)),
             }
         }
-        arguments
+        let argument = |(name, value): (&str, &str)| match name.starts_with('-') {
+            true => [name.to_owned(), value.to_owned()],
+            false => ["--option".to_owned(), format!("{name}={value}")],
+        };
+        parameters.into_iter().flat_map(argument).collect()
     }
 }
 
@@ -196,7 +200,7 @@ mod tests {
             assert!(!experiment.about.is_empty() && !experiment.paper_says.is_empty());
             assert!(experiment.name.starts_with(experiment.paper), "{}", experiment.name);
             if experiment.skipped.is_some() {
-                assert!(experiment.runs().is_empty());
+                assert!(experiment.runs(&[]).is_empty());
                 continue;
             }
             assert!(!experiment.metrics.is_empty(), "{}", experiment.name);
@@ -213,7 +217,7 @@ mod tests {
     #[test]
     fn a_run_is_a_command_line() {
         let sweep = all().find(|experiment| experiment.name == "hashkv-2").unwrap();
-        let runs = sweep.runs();
+        let runs = sweep.runs(&[]);
         assert_eq!((runs.len(), runs[2].label.as_str()), (9, "reserved-space=30%"));
         let line = runs[2].arguments.join(" ");
         assert_eq!(
@@ -221,8 +225,10 @@ mod tests {
             "-w hashkv --scale hashkv --memory-limit 1GiB --option reserved-space=30%"
         );
         let coupled = all().find(|experiment| experiment.name == "kt-store-range-size").unwrap();
-        let line = coupled.runs()[1].arguments.join(" ");
+        let line = coupled.runs(&[])[1].arguments.join(" ");
         assert!(line.ends_with("--value-size 4KiB --scan-length 10000"), "{line}");
+        let smaller = coupled.runs(&[("--data", "64MiB"), ("--seed", "1")])[1].arguments.join(" ");
+        assert_eq!(smaller, line.replace("2GiB", "64MiB") + " --seed 1");
         assert!(coupled.does_show("scan-100") && !coupled.does_show("load"));
     }
 }

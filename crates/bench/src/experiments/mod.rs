@@ -92,8 +92,8 @@ impl Experiment {
         skipped: None,
     };
 
-    /// Its runs: one for each value of what is varied; none if it is skipped. `own` replaces or adds
-    /// parameters, so that a smaller machine may have less data: `("--data", "256MiB")`.
+    /// Its runs: one for each value of what is varied; none if it is skipped. `own` replaces or
+    /// adds parameters, so that a smaller machine may have less data: `("--data", "256MiB")`.
     pub fn runs(&self, own: &[(&str, &str)]) -> Vec<Run> {
         let values = match self.vary {
             _ if self.skipped.is_some() => return Vec::new(),
@@ -116,8 +116,8 @@ impl Experiment {
         self.shows.is_empty() || self.shows.contains(&workload)
     }
 
-    /// The arguments of the run with `varied` set, and then `own`. An argument cannot be given twice,
-    /// so the last one of a name stands in the place of the first.
+    /// The arguments of the run with `varied` set, and then `own`. An argument cannot be given
+    /// twice, so the last one of a name stands in the place of the first.
     fn arguments(&self, varied: &[(&str, &str)], own: &[(&str, &str)]) -> Vec<String> {
         let workloads = self.workloads.join(",");
         let mut parameters =

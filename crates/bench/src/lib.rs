@@ -5,10 +5,13 @@
 //! command-line arguments ([`cli::BenchArgs`]). The modules, bottom first; a module uses only those
 //! before it:
 //!
-//! - what is asked: [`error`], [`engine`], [`keys`], [`values`], [`distribution`], [`workload`],
-//!   [`config`], [`inserts`], [`stream`]
-//! - what is measured: [`system`], [`latency`], [`result`], [`observer`]
-//! - how it runs: [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`scratch`], [`session`]
+//! - what is asked: [`error`], [`engine`], [`hash`], [`random`],
+//!   [`keys`], [`ranges`], [`distribution`], [`sizes`], [`values`],
+//!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
+//!   [`experiments`]
+//! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
+//! - how it runs: [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
+//!   [`scratch`], [`session`]
 //! - what is shown: [`units`], [`table`], [`progress`], [`cli`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
@@ -17,25 +20,35 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
-pub mod inserts;
-pub mod keys;
 pub mod units;
-pub mod values;
+pub mod hash;
+pub mod random;
+pub mod inserts;
+pub mod ranges;
 pub mod distribution;
 pub mod engine;
+pub mod keys;
+pub mod sizes;
+pub mod values;
 pub mod scratch;
 pub mod system;
 pub mod workload;
-pub mod config;
-pub mod latency;
 pub mod stream;
+pub mod trace;
+pub mod pace;
+pub mod config;
+pub mod transcript;
+pub mod counters;
+pub mod latency;
 pub mod client;
 pub mod result;
+pub mod experiments;
 pub mod meter;
 pub mod null;
 pub mod observer;
 pub mod table;
 pub mod oracle;
+pub mod recording;
 pub mod phase;
 pub mod progress;
 pub mod session;

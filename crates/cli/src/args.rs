@@ -139,7 +139,16 @@ pub enum Command {
     /// Works on data of its own, in a directory that is deleted at the end unless --keep is given.
     /// The database of --db is not touched. `--list` names the workloads.
     #[command(mut_arg("json", |arg| arg.long("results")))]
-    Bench(BenchCommand),
+    Bench(Box<BenchCommand>),
+    /// Record operations of workloads in a file, or show what such a file asks for
+    ///
+    /// `cleave bench --trace FILE` replays one; `cleave bench --record FILE` records what a
+    /// benchmark really asks of the store, with the times at which it does.
+    Trace {
+        /// What to do
+        #[command(subcommand)]
+        action: TraceAction,
+    },
     /// Show the whole store at work on a copy of a real directory tree
     ///
     /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,
@@ -198,6 +207,51 @@ pub struct BenchCommand {
     /// The workloads.
     #[command(flatten)]
     pub bench: BenchArgs,
+}
+
+/// Arguments of a benchmark that say what is asked for, and not how it is measured.
+const DRAWN: [&str; 15] = [
+    "workload",
+    "scale",
+    "data",
+    "records",
+    "value_size",
+    "value_sizes",
+    "key_order",
+    "zipfian",
+    "scan_length",
+    "threads",
+    "operations",
+    "rate",
+    "seed",
+    "out",
+    "help",
+];
+
+/// What to do about traces.
+#[derive(Debug, Subcommand)]
+pub enum TraceAction {
+    /// Write the operations that workloads would ask for; no database is involved
+    ///
+    /// With --rate the operations have times, at which a replay can begin them.
+    #[command(mut_args(|arg| {
+        let drawn = DRAWN.contains(&arg.get_id().as_str());
+        arg.hide(!drawn)
+    }))]
+    #[command(mut_arg("json", |arg| arg.long("results")))]
+    Record {
+        /// The file; what it held is lost
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// The workloads
+        #[command(flatten)]
+        bench: Box<BenchArgs>,
+    },
+    /// Show mix, sizes, and how unequal the keys of a trace are
+    Show {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// What to show the store on.

@@ -6,7 +6,7 @@ use cleavedb_bench::observer::{Observer, Silent};
 use cleavedb_bench::progress::Bar;
 use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
-use cleavedb_bench::system::MemoryLimit;
+use cleavedb_bench::system::{DiskLimits, MemoryLimit};
 use cleavedb_bench::workload::select;
 use cleavedb_bench::{Opener, Session};
 
@@ -46,12 +46,19 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
 /// Runs the workloads and prints each result, and the check at the end, as a line of JSON.
 fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<Report> {
     let (config, workloads) = (args.config()?, select(&args.workload)?);
+    let configured = args.configured(opener)?;
+    let opener = configured.as_deref().unwrap_or(opener);
+    let recording = args.recording(opener)?;
+    let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
     let limit = args.memory_limit.map(MemoryLimit::set).transpose();
     let limit = limit.unwrap_or_else(|warning| {
         console.note(&warning);
         None
     });
+    if args.disk {
+        console.json_line(&Line::Disk(DiskLimits::measure(&args.dir)?))?;
+    }
     let bar = (!console.quiet()).then(Bar::new);
     let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
     let mut session = Session::new(opener, &scratch, config, limit.as_ref(), observer)?;
@@ -67,6 +74,9 @@ fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<R
         console.json_line(&Line::Verification { engine: opener.name().to_owned(), found })?;
     }
     session.close()?;
+    if let Some(recording) = &recording {
+        console.note(&recording.finish()?);
+    }
     if !args.keep {
         scratch.delete()?;
     }

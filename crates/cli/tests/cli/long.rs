@@ -67,3 +67,42 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
     assert!(home.path("bench-data/cleave-wisckey").is_dir() && home.path("r").is_file());
 }
+
+#[test]
+fn bench_takes_options_of_the_engine_and_refuses_others() {
+    let home = Home::new();
+    let load = ["bench", "--records", "500", "-w", "load", "--results", "r", "--disk"];
+    let with = |option| [&load[..], &["--option", option]].concat();
+    home.run(&with("threshold=2KiB")).ok();
+    let results = std::fs::read_to_string(home.path("r")).unwrap();
+    assert!(results.contains("values of at least 2048 B"), "{results}");
+    assert!(results.contains(r#"{"kind":"disk","#), "{results}");
+    assert!(results.contains("latency_buckets") && results.contains("space_budget"));
+    home.run(&with("hot-store=1GiB")).fails(2, "no option hot-store");
+    home.run(&with("threshold=much")).fails(2, "threshold");
+    let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();
+    home.run(&lsm).fails(2, "separates nothing");
+}
+
+#[test]
+fn a_trace_is_recorded_shown_and_replayed() {
+    let home = Home::new();
+    let small = ["-w", "load,ycsb-a", "--records", "1000"];
+    let drawn = [&["trace", "record", "--out", "drawn"][..], &small].concat();
+    assert!(home.run(&drawn).text().contains("1,500 operations"));
+    let text = home.run(&["trace", "show", "drawn"]).text();
+    assert!(text.contains("1,500 operations on 1,000 keys"), "{text}");
+    let asked = [&["bench", "--record", "asked", "--no-verify"][..], &small].concat();
+    home.run(&asked).ok();
+    let summary = home.run(&["--json", "trace", "show", "asked"]).json();
+    assert_eq!(summary[0]["operations"], json!(1500));
+    assert_eq!(summary[0]["value_bytes"]["most"], json!(1024));
+    for trace in ["drawn", "asked"] {
+        let text = home.run(&["bench", "--trace", trace, "--threads", "2"]).text();
+        assert!(text.contains("trace") && text.contains("verified: 1,000 records"), "{text}");
+    }
+    home.run(&["bench", "--trace", "gone"]).fails(4, "gone");
+    home.run(&["bench", "-w", "trace"]).fails(2, "--trace");
+    std::fs::write(home.path("text"), "no trace").unwrap();
+    home.run(&["trace", "show", "text"]).fails(2, "is no trace");
+}

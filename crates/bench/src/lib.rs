@@ -9,7 +9,8 @@
 //!   [`config`], [`inserts`], [`stream`]
 //! - what is measured: [`system`], [`latency`], [`result`], [`observer`]
 //! - how it runs: [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`scratch`], [`session`]
-//! - what is shown: [`units`], [`table`], [`progress`], [`cli`]
+//! - many engines, one after another: [`suite`], [`experiments`], [`record`], [`orchestrate`]
+//! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
 //! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
@@ -39,6 +40,11 @@ pub mod oracle;
 pub mod phase;
 pub mod progress;
 pub mod session;
+pub mod experiments;
+pub mod suite;
+pub mod record;
+pub mod report;
+pub mod orchestrate;
 pub mod cli;
 
 pub use engine::{Engine, Opener};

@@ -119,6 +119,16 @@ pub fn verification(found: &Verification) -> String {
     }
 }
 
+/// A table as text, which is Markdown too; columns from `numbers` on are aligned to the right.
+pub fn text<S: AsRef<str>>(header: &[S], rows: &[Vec<String>], numbers: usize) -> String {
+    let header: Vec<_> = header.iter().map(AsRef::as_ref).collect();
+    let mut table = table(&header);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| cell.replace('|', r"\|")));
+    }
+    align_from(table, numbers)
+}
+
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
@@ -126,8 +136,12 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-fn align(mut table: Table) -> String {
-    for column in table.column_iter_mut().skip(1) {
+fn align(table: Table) -> String {
+    align_from(table, 1)
+}
+
+fn align_from(mut table: Table, numbers: usize) -> String {
+    for column in table.column_iter_mut().skip(numbers) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()

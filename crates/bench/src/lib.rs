@@ -41,11 +41,11 @@ pub mod phase;
 pub mod progress;
 pub mod session;
 pub mod experiments;
+pub mod cli;
 pub mod suite;
 pub mod record;
 pub mod report;
 pub mod orchestrate;
-pub mod cli;
 
 pub use engine::{Engine, Opener};
 pub use error::{BenchError, Result};

@@ -5,6 +5,9 @@
 
 use std::time::Duration;
 
+use clap::{Args, Command};
+
+use crate::cli::BenchArgs;
 use crate::error::{BenchError, Result};
 use crate::experiments::{EXPERIMENTS, Experiment};
 
@@ -225,7 +228,7 @@ fn lists_of(experiment: &Experiment) -> Vec<List> {
     let fixed = ["--scale", experiment.scale, "-w", &workloads].map(str::to_owned);
     let list = |value: Option<(&str, &str)>| {
         let suffix = value.map(|(option, value)| format!(" {option}={value}")).unwrap_or_default();
-        let varied = value.map(|(option, value)| [format!("--{option}"), value.to_owned()]);
+        let varied = value.map(|(option, value)| varied(option, value));
         List {
             name: format!("{}{suffix}", experiment.name),
             about: format!("{}, {}: {}", experiment.paper, experiment.section, experiment.about),
@@ -239,10 +242,87 @@ fn lists_of(experiment: &Experiment) -> Vec<List> {
     }
 }
 
+/// The arguments for a value that is varied: an option of the benchmark, or one of the engine.
+fn varied(option: &str, value: &str) -> [String; 2] {
+    let command = BenchArgs::augment_args(Command::new("bench"));
+    if command.get_arguments().any(|own| own.get_long() == Some(option)) {
+        [format!("--{option}"), value.to_owned()]
+    } else {
+        ["--option".to_owned(), format!("{option}={value}")]
+    }
+}
+
 fn check(names: &[String], of: fn(&Experiment) -> &str, what: &str) -> Result<()> {
     let known = |name: &&String| EXPERIMENTS.iter().any(|experiment| of(experiment) == **name);
     let Some(unknown) = names.iter().find(|name| !known(name)) else { return Ok(()) };
     let mut all: Vec<_> = EXPERIMENTS.iter().map(of).collect();
     all.dedup();
     Err(BenchError::Usage(format!("no {what} is called \"{unknown}\"; known: {}", all.join(", "))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::{EXPERIMENTS, LISTS, SUITES, Suite, varied};
+    use crate::cli::BenchArgs;
+    use crate::workload::select;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    #[test]
+    fn every_list_can_be_run() {
+        let named = SUITES.iter().map(|(name, ..)| Suite::named(name).unwrap());
+        for suite in named.chain([Suite::quick()]) {
+            for list in &suite.lists {
+                let words = ["bench".to_owned()].into_iter().chain(list.arguments.clone());
+                let args = Arguments::try_parse_from(words).unwrap().bench;
+                let workloads = select(&args.workload).unwrap();
+                assert!(args.config().is_ok() && list.timed < workloads.len() as u32);
+            }
+        }
+        let listed = |name| SUITES.iter().any(|(_, _, lists)| lists.contains(&name));
+        assert!(LISTS.iter().all(|list| listed(list.name)), "no list is forgotten");
+    }
+
+    #[test]
+    fn quick_measures_more_data_than_memory_and_fits_its_budget() {
+        let quick = Suite::quick();
+        let words = ["bench".to_owned()].into_iter().chain(quick.lists[0].arguments.clone());
+        let config = Arguments::try_parse_from(words).unwrap().bench.config().unwrap();
+        assert!(config.records * config.record_bytes() > quick.memory_limit * 4 / 3);
+        let (few, many) = (quick.duration(3).unwrap(), quick.duration(10).unwrap());
+        assert!(many < few && many >= Duration::from_secs(1), "{few:?} {many:?}");
+        assert_eq!(Suite::named("full").unwrap().duration(3), None);
+    }
+
+    #[test]
+    fn an_experiment_is_a_list_for_each_value() {
+        let all = Suite::papers(&[], &[]).unwrap();
+        let values = |e: &super::Experiment| e.vary.map_or(1, |(_, values)| values.len());
+        assert_eq!(all.lists.len(), EXPERIMENTS.iter().map(values).sum::<usize>());
+        let one = Suite::papers(&[EXPERIMENTS[0].paper.to_owned()], &[]).unwrap();
+        assert!(one.lists.len() < all.lists.len() && !one.lists.is_empty());
+        assert_eq!(varied("value-size", "1KiB"), ["--value-size", "1KiB"]);
+        assert_eq!(varied("groups", "64"), ["--option", "groups=64"]);
+    }
+
+    #[test]
+    fn names_that_are_not_there_are_refused_with_those_that_are() {
+        let words = |result: crate::Result<Suite>| result.unwrap_err().to_string();
+        assert!(words(Suite::named("nonsense")).contains("full"));
+        let nonsense = ["nonsense".to_owned()];
+        assert!(words(Suite::papers(&nonsense, &[])).contains("hashkv"));
+        assert!(words(Suite::papers(&[], &nonsense)).contains(EXPERIMENTS[0].name));
+        let mut suite = Suite::named("basic").unwrap();
+        assert!(suite.keep(&nonsense).unwrap_err().to_string().contains("basic-1KiB"));
+        suite.keep(&["basic-1KiB".to_owned()]).unwrap();
+        assert_eq!(suite.lists.len(), 1);
+    }
 }

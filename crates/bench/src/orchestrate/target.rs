@@ -107,7 +107,7 @@ pub fn choose(targets: Vec<Target>, names: &[String]) -> Result<Vec<Target>> {
 mod tests {
     use std::path::Path;
 
-    use super::{Target, choose, find_peers};
+    use super::{Target, choose, find_peers, list_peers};
 
     #[test]
     fn engines_are_chosen_by_name_and_order() {
@@ -128,6 +128,17 @@ mod tests {
         let target = Target::peer(Path::new("/x/bench-peers"), "e");
         let words = ["-w", "load", "it's", ""].map(str::to_owned);
         assert_eq!(target.command(&words), r"bench-peers --engine e -w load 'it'\''s' ''");
+    }
+
+    #[test]
+    fn a_program_that_cannot_list_is_quoted() {
+        let words = list_peers(Path::new("cat")).unwrap_err();
+        assert!(words.contains("cat --list-engines: ") && words.contains("option"), "{words}");
+        let absent = list_peers(Path::new("no/such/peers")).unwrap_err();
+        assert!(absent.contains("cannot be run"), "{absent}");
+        // `echo` says its own argument.
+        let names = list_peers(Path::new("echo")).unwrap();
+        assert_eq!(names[0].arguments, ["--engine", "--list-engines"]);
     }
 
     #[test]

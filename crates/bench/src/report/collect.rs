@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
-use crate::report::metric::Metric;
+use crate::report::metric::{Metric, RUNNING};
 use crate::report::stats::Spread;
 use crate::result::{Conditions, Line, PhaseResult};
 use crate::system::machine::Machine;
@@ -140,7 +140,7 @@ pub fn collect(paths: &[PathBuf], baseline: Option<&str>) -> Result<Results> {
         results.take(attempt);
     }
     results.order();
-    results.baseline = results.choose_baseline(baseline);
+    results.baseline = results.choose_baseline(baseline, &mut warnings);
     results.judge(&mut warnings);
     results.warnings = warnings.into_iter().collect();
     Ok(results)
@@ -270,8 +270,8 @@ impl Results {
     fn group(&mut self, list: &str, attempt: &Attempt) -> usize {
         let found = self.groups.iter().position(|group| group.name == list);
         found.unwrap_or_else(|| {
-            let lists = self.headers.iter().rev().flat_map(|header| &header.lists);
-            let known = lists.filter(|known| known.name == list).next();
+            let mut lists = self.headers.iter().rev().flat_map(|header| &header.lists);
+            let known = lists.find(|known| known.name == list);
             self.groups.push(Group {
                 name: list.to_owned(),
                 about: known.map_or(String::new(), |known| known.about.clone()),
@@ -304,10 +304,19 @@ impl Results {
         }
     }
 
-    fn choose_baseline(&self, asked: Option<&str>) -> String {
+    /// The engine that was asked for, or that of the suite, or the first: if it has results.
+    fn choose_baseline(&self, asked: Option<&str>, warnings: &mut BTreeSet<String>) -> String {
         let of_suite = self.headers.last().map(|header| header.baseline.as_str());
-        let first = self.groups.first().and_then(|group| group.engines.first());
-        asked.or(of_suite).or(first.map(String::as_str)).unwrap_or_default().to_owned()
+        let wanted = asked.or(of_suite).unwrap_or_default();
+        let mut engines = self.groups.iter().flat_map(|group| &group.engines);
+        let first = engines.next().cloned().unwrap_or_default();
+        if wanted == first || engines.any(|engine| engine == wanted) {
+            return wanted.to_owned();
+        }
+        if !wanted.is_empty() {
+            warnings.insert(format!("{wanted} has no results: compared with {first} in its place"));
+        }
+        first
     }
 
     /// Warns of what makes rows doubtful.
@@ -338,17 +347,21 @@ impl Results {
             OTHERS_MAX * 100.0
         );
         count(runs().filter(noisy).count(), &words);
-        for (group, row) in rows() {
-            let apart = row.spread(&crate::report::metric::RUNNING).and_then(|s| s.relative());
-            if let Some(apart) = apart.filter(|apart| *apart > SPREAD_MAX) {
-                warnings.insert(format!(
-                    "{}, {}, {}: repetitions lie {:.0}% of their median apart",
-                    group.name,
-                    row.workload,
-                    row.engine,
-                    apart * 100.0
-                ));
-            }
+        let apart = |(group, row): (&Group, &Row)| {
+            let apart = row.spread(&RUNNING)?.relative().filter(|apart| *apart > SPREAD_MAX)?;
+            Some((apart, format!("{}, {}, {}", group.name, row.workload, row.engine)))
+        };
+        let mut far: Vec<_> = rows().filter_map(apart).collect();
+        far.sort_by(|a, b| b.0.total_cmp(&a.0));
+        if let Some((apart, row)) = far.first() {
+            warnings.insert(format!(
+                "{} of {} rows have repetitions more than {:.0}% of their median apart; the \
+                 farthest: {row}, {:.0}%",
+                far.len(),
+                rows().count(),
+                SPREAD_MAX * 100.0,
+                apart * 100.0
+            ));
         }
     }
 }

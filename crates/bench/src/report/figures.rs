@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::report::chart::{Axes, Bars, Paint, Series, Strip, bars, lines};
 use crate::report::collect::{Group, Row};
 use crate::report::metric::{
-    CPU, HARNESS, LIMITED, Metric, READ_DEVICE, RESIDENT, RUNNING, SETTLED, WRITE_DEVICE,
+    CPU, HARNESS, LIMITED, Metric, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED, WRITE_DEVICE,
 };
 use crate::report::tables::{CLASSES, class_amplification};
 use crate::result::{PhaseResult, Sample};
@@ -123,7 +123,7 @@ fn finding(group: &Group, workload: &str, style: &Style<'_>, metric: &Metric) ->
     let rows = || group.of(workload).filter(|row| !row.wrong && value(row).is_some());
     let order = |a: &&Row, b: &&Row| value(a).partial_cmp(&value(b)).unwrap_or(Ordering::Equal);
     let best = if metric.more_is_better { rows().max_by(order)? } else { rows().min_by(order)? };
-    let reached = (metric.show)(value(&best)?);
+    let reached = format!("{}{}", (metric.show)(value(&best)?), metric.unit);
     let (engine, other) = (&best.engine, style.baseline);
     let compared = group
         .ratio(best, other, metric)
@@ -311,9 +311,9 @@ fn latency(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
         points.map(|(at, time)| (at as f64, time)).collect()
     };
     let (svg, _) = plotted(group, workload, style, &axes, &points)?;
-    let title = finding(group, workload, style, &crate::report::metric::P99)?;
+    let title = finding(group, workload, style, &P99)?;
     Some(Figure {
-        title: format!("{title} us at 99%"),
+        title: format!("{title} for 99%"),
         about: "The time within which so many operations were done; lower is better".to_owned(),
         svg,
         command: group.command.clone(),

@@ -64,11 +64,20 @@ fn engines(results: &Results) -> Vec<String> {
     engines
 }
 
+fn colour(number: usize) -> String {
+    format!("var(--c{})", number % COLOURS)
+}
+
+/// Classes begin elsewhere than engines, so that the two are not taken for one another.
+fn class_colour(number: usize) -> String {
+    colour(number + 2)
+}
+
 /// The style sheet's part that depends on the number of engines.
 fn colours(engines: usize) -> String {
     let mut css = String::new();
     let mut add = |of: &str, number: usize| {
-        let colour = format!("var(--c{})", number % COLOURS);
+        let colour = if of == "02" { class_colour(number) } else { colour(number) };
         let drawn = format!("#{of}00{number:02X}");
         writeln!(
             css,
@@ -122,7 +131,7 @@ fn warnings(results: &Results) -> Markup {
 fn conditions(results: &Results) -> Markup {
     html! {
         h2 #conditions { "Conditions and machine" }
-        (table(&tables::machines(results)))
+        @for machine in &results.machines { (table(&tables::machine(machine))) }
         ul {
             @for group in &results.groups {
                 li { b { (group.name) } ": " (group.about) @if !group.about.is_empty() { "; " }
@@ -152,7 +161,7 @@ fn main(results: &Results) -> Markup {
         p.soft { (LEGEND) }
         @for group in &results.groups {
             h3 { (group.name) }
-            (table(&tables::main(group, &results.baseline)))
+            (table(&tables::main(results, group)))
             details { summary { "Every quantity" } (table(&tables::detail(group))) }
         }
         @let papers = papers(results);
@@ -199,7 +208,7 @@ fn key(kind: &Kind, style: &Style<'_>) -> Markup {
             },
             "classes" => ul.key {
                 @for (number, (name, _)) in CLASSES.iter().enumerate() {
-                    li { span.chip style={ "background:var(--c" (number % COLOURS) ")" } {} (name) }
+                    li { span.chip style={ "background:" (class_colour(number)) } {} (name) }
                 }
             },
             _ => {}

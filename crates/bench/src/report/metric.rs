@@ -16,6 +16,8 @@ pub struct Metric {
     pub of: fn(&PhaseResult) -> Option<f64>,
     /// The value as text.
     pub show: fn(f64) -> String,
+    /// What follows the value in a sentence.
+    pub unit: &'static str,
 }
 
 fn ratio(value: f64) -> String {
@@ -37,6 +39,7 @@ pub const RUNNING: Metric = Metric {
     more_is_better: true,
     of: |result| Some(result.per_second()),
     show: thousands,
+    unit: " op/s",
 };
 
 /// Operations a second, background work counted.
@@ -46,6 +49,7 @@ pub const SETTLED: Metric = Metric {
     more_is_better: true,
     of: |result| Some(result.settled_per_second()),
     show: thousands,
+    unit: " op/s",
 };
 
 /// Write amplification at the device.
@@ -55,6 +59,7 @@ pub const WRITE_DEVICE: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::device_write_amplification,
     show: ratio,
+    unit: " bytes a byte",
 };
 
 /// Write amplification of the process.
@@ -64,6 +69,7 @@ pub const WRITE_PROCESS: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::process_write_amplification,
     show: ratio,
+    unit: " bytes a byte",
 };
 
 /// Read amplification at the device.
@@ -76,6 +82,7 @@ pub const READ_DEVICE: Metric = Metric {
         (user > 0).then(|| device.read as f64 / user as f64)
     },
     show: ratio,
+    unit: " bytes a byte",
 };
 
 /// The most space for a live byte.
@@ -85,6 +92,7 @@ pub const SPACE_PEAK: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::peak_space_amplification,
     show: ratio,
+    unit: " bytes a live byte",
 };
 
 /// Space at the end for a live byte.
@@ -94,6 +102,7 @@ pub const SPACE_END: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::space_amplification,
     show: ratio,
+    unit: " bytes a live byte",
 };
 
 /// Median latency.
@@ -103,6 +112,7 @@ pub const P50: Metric = Metric {
     more_is_better: false,
     of: |result| Some(result.latency.p50_us),
     show: short,
+    unit: " us",
 };
 
 /// Latency of the slowest hundredth.
@@ -112,6 +122,7 @@ pub const P99: Metric = Metric {
     more_is_better: false,
     of: |result| Some(result.latency.p99_us),
     show: short,
+    unit: " us",
 };
 
 /// Processor time.
@@ -121,6 +132,7 @@ pub const CPU: Metric = Metric {
     more_is_better: false,
     of: |result| Some(result.cpu_us_per_operation()),
     show: short,
+    unit: " us an operation",
 };
 
 /// Memory of the process.
@@ -130,6 +142,7 @@ pub const RESIDENT: Metric = Metric {
     more_is_better: false,
     of: |result| result.cost.peak_resident.map(|bytes| bytes as f64),
     show: size,
+    unit: "",
 };
 
 /// Memory with the page cache.
@@ -139,6 +152,7 @@ pub const LIMITED: Metric = Metric {
     more_is_better: false,
     of: |result| result.cost.peak_limited.map(|bytes| bytes as f64),
     show: size,
+    unit: "",
 };
 
 /// Cost of the harness.
@@ -148,6 +162,7 @@ pub const HARNESS: Metric = Metric {
     more_is_better: false,
     of: |result| Some(result.harness_share()),
     show: percent,
+    unit: "",
 };
 
 /// Noise.
@@ -157,6 +172,7 @@ pub const OTHERS: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::others_share,
     show: percent,
+    unit: "",
 };
 
 /// Every quantity.

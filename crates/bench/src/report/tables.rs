@@ -11,8 +11,9 @@ use crate::report::metric::{
 };
 use crate::report::stats::Spread;
 use crate::result::PhaseResult;
+use crate::system::machine::Machine;
 use crate::table::text;
-use crate::units::{short, thousands};
+use crate::units::{bytes, short, thousands};
 
 const NONE: &str = "-";
 
@@ -69,8 +70,10 @@ fn apart(spread: Option<Spread>) -> String {
     format!("{:+.0}/{:+.0}%", percent(spread.least), percent(spread.most))
 }
 
-/// The main table: medians, how far repetitions lie apart, and multiples of the baseline.
-pub fn main(group: &Group, baseline: &str) -> Table {
+/// The main table: medians, how far repetitions lie apart, and multiples of the baseline. An engine
+/// that never came to a result has a row that says why.
+pub fn main(results: &Results, group: &Group) -> Table {
+    let baseline = &results.baseline;
     let versus = format!("x {baseline}");
     let header = [
         "workload",
@@ -98,8 +101,18 @@ pub fn main(group: &Group, baseline: &str) -> Table {
             shown(row, &P99),
             shown(row, &WRITE_DEVICE),
             shown(row, &SPACE_PEAK),
-            row.trouble.clone().map(|_| note(row)).unwrap_or_default(),
+            note(row),
         ]);
+    }
+    let mut lost: Vec<&str> = Vec::new();
+    for (task, outcome) in results.failures.iter().filter(|(task, _)| task.list == group.name) {
+        if !group.engines.contains(&task.engine) && !lost.contains(&task.engine.as_str()) {
+            lost.push(&task.engine);
+            let mut cells = vec![NONE.to_owned(); table.header.len() - 1];
+            cells[1].clone_from(&task.engine);
+            cells.push(outcome.ended.words().to_owned());
+            table.rows.push(cells);
+        }
     }
     table
 }
@@ -161,8 +174,8 @@ pub fn failures(results: &Results) -> Table {
 
 /// Bytes of `class` that a run wrote for a byte that the client wrote.
 pub fn class_amplification(run: &PhaseResult, counter: &str) -> Option<f64> {
-    let bytes = run.counters_growth.get(counter)?;
-    (run.user.written > 0).then(|| bytes / run.user.written as f64)
+    let written = run.counters_growth.get(counter)?;
+    (run.user.written > 0).then(|| written / run.user.written as f64)
 }
 
 /// Bytes written by class, as the engine counts them.
@@ -216,21 +229,33 @@ pub fn others(results: &Results) -> Table {
     let mut table = Table::new(["measured", "quantity", "value"], 2);
     let mut seen = BTreeSet::new();
     for (kind, value) in &results.others {
-        let Some(fields) = value.as_object() else { continue };
-        for (name, value) in fields {
-            let shown = match value {
-                Value::Number(number) => number.as_f64().map(short),
-                Value::String(text) => Some(text.clone()),
-                _ => None,
-            };
-            // A child each measures the same disk: the first is shown.
-            let wanted = name != "kind" && seen.insert((kind.clone(), name.clone()));
-            if let Some(shown) = shown.filter(|_| wanted) {
-                table.rows.push(vec![kind.clone(), name.replace('_', " "), shown]);
-            }
+        // A child each measures the same disk: the first is shown.
+        if seen.insert(kind) {
+            flatten(kind, "", value, &mut table.rows);
         }
     }
     table
+}
+
+/// A row for each number and text in `value`, named by the way to it.
+fn flatten(kind: &str, name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+    let below = |part: &str| format!("{name} {}", part.replace('_', " ")).trim().to_owned();
+    let shown = match value {
+        Value::Object(fields) => {
+            let wanted = fields.iter().filter(|(part, _)| *part != "kind" && *part != "task");
+            return wanted.for_each(|(part, value)| flatten(kind, &below(part), value, rows));
+        }
+        Value::Array(items) => {
+            let numbered = items.iter().zip(1..);
+            return numbered
+                .for_each(|(item, at)| flatten(kind, &below(&format!("{at}")), item, rows));
+        }
+        Value::Number(number) => number.as_f64().map(short).unwrap_or_default(),
+        Value::String(text) => text.clone(),
+        Value::Bool(whether) => whether.to_string(),
+        Value::Null => return,
+    };
+    rows.push(vec![kind.to_owned(), name.to_owned(), shown]);
 }
 
 /// The settings of each engine.
@@ -247,17 +272,16 @@ pub fn settings(results: &Results) -> Vec<(String, Table)> {
     found
 }
 
-/// The machines.
-pub fn machines(results: &Results) -> Table {
-    let mut table = Table::new(["processor", "processors", "memory", "kernel", "load before"], 1);
-    for machine in &results.machines {
-        table.rows.push(vec![
-            machine.processor.clone(),
-            machine.processors.to_string(),
-            crate::units::bytes(machine.memory),
-            machine.kernel.clone(),
-            format!("{:.2}", machine.load),
-        ]);
-    }
+/// A machine.
+pub fn machine(machine: &Machine) -> Table {
+    let mut table = Table::new(["machine", ""], 2);
+    let rows = [
+        ("processor", machine.processor.clone()),
+        ("processors", machine.processors.to_string()),
+        ("memory", bytes(machine.memory)),
+        ("kernel", machine.kernel.clone()),
+        ("load before the run", format!("{:.2}", machine.load)),
+    ];
+    table.rows.extend(rows.map(|(name, value)| vec![name.to_owned(), value]));
     table
 }

@@ -9,7 +9,7 @@ pub fn summary(results: &Results) -> String {
     let mut text = String::new();
     for group in &results.groups {
         text += &format!("{}: {}\n", group.name, label(&group.conditions));
-        text += &tables::main(group, &results.baseline).text();
+        text += &tables::main(results, group).text();
         text += "\n\n";
     }
     let papers = papers(results);
@@ -41,7 +41,9 @@ pub fn markdown(results: &Results) -> String {
         results.warnings.iter().for_each(|warning| text += &format!("- {warning}\n"));
         text += "\n";
     }
-    section(&mut text, "Machine", &tables::machines(results));
+    for machine in &results.machines {
+        section(&mut text, "Machine", &tables::machine(machine));
+    }
     text += &format!("## Main tables\n\n{LEGEND}\n\n");
     for group in &results.groups {
         text += &format!("### {}\n\n", group.name);
@@ -49,7 +51,7 @@ pub fn markdown(results: &Results) -> String {
             text += &format!("{}; ", group.about);
         }
         text += &format!("{}.\n\n```text\n{}\n```\n\n", label(&group.conditions), group.command);
-        text += &tables::main(group, &results.baseline).text();
+        text += &tables::main(results, group).text();
         text += "\n\n";
     }
     section(&mut text, "The papers' figures beside ours", &papers(results));

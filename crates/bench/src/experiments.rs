@@ -1,4 +1,5 @@
-//! The experiments of the papers, as a table: what is varied, what is measured, what the paper found.
+//! The experiments of the papers, as a table: what is varied, what is measured, what the paper
+//! found.
 
 /// One experiment.
 #[derive(Clone, Copy, Debug)]

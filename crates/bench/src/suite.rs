@@ -1,7 +1,7 @@
 //! What the whole suite runs: lists of workloads, and suites of lists, as tables.
 //!
-//! A list is what one process runs on one engine. Options of engines are their defaults; a list sets
-//! sizes and conditions only.
+//! A list is what one process runs on one engine. Options of engines are their defaults; a list
+//! sets sizes and conditions only.
 
 use std::time::Duration;
 

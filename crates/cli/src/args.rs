@@ -144,7 +144,7 @@ pub enum Command {
     /// results. Values are verified after every run. Works on data of its own, in a directory that
     /// is deleted at the end; the database of --db is not touched.
     #[command(mut_arg("json", |arg| arg.long("results")))]
-    Bench(BenchCommand),
+    Bench(Box<BenchCommand>),
     /// Show the whole store at work on a copy of a real directory tree
     ///
     /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,

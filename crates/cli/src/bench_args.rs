@@ -35,8 +35,8 @@ Examples:
   cleave --preset lsm bench -w load,ycsb-a       two workloads on one preset
   cleave bench --list                            the workloads
 
-A result is worth what its conditions are: run on an idle machine, as root (to limit memory and to
-drop caches), with --dir on the disk that is to be measured. What was not so is said in the result.";
+A result is worth what its conditions are: run on an idle machine, as root (to limit memory and
+to drop caches), with --dir on the disk that is to be measured. What was not so, the result says.";
 
 /// Commands that run many engines, or none.
 #[derive(Debug, Subcommand)]

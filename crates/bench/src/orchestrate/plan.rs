@@ -38,8 +38,8 @@ impl Pace {
         }
     }
 
-    /// The time that `tasks` will take: each as its engine took before, or as tasks took on average.
-    /// `None` as long as nothing is known.
+    /// The time that `tasks` will take: each as its engine took before, or as tasks took on
+    /// average. `None` as long as nothing is known.
     pub fn estimate(&self, tasks: &[Task]) -> Option<Duration> {
         let mean = |(sum, count): (Duration, u32)| (count > 0).then(|| sum / count);
         let average = mean(self.all)?;

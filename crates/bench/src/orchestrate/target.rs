@@ -79,8 +79,8 @@ pub fn list_peers(program: &Path) -> Result<Vec<Target>, String> {
         .map_err(|error| format!("{shown} cannot be run: {error}"))?;
     if !output.status.success() {
         let words = String::from_utf8_lossy(&output.stderr);
-        let words = words.lines().next().unwrap_or("no words").to_owned();
-        return Err(format!("{shown} --list-engines: {words}"));
+        let words = words.lines().next().unwrap_or_default();
+        return Err(format!("{shown} --list-engines: {}: {words}", output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let names = text.split_whitespace();
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn a_program_that_cannot_list_is_quoted() {
         let words = list_peers(Path::new("cat")).unwrap_err();
-        assert!(words.contains("cat --list-engines: ") && words.contains("option"), "{words}");
+        assert!(words.contains("cat --list-engines: exit") && words.contains("option"), "{words}");
         let absent = list_peers(Path::new("no/such/peers")).unwrap_err();
         assert!(absent.contains("cannot be run"), "{absent}");
         // `echo` says its own argument.

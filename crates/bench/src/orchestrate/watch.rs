@@ -1,5 +1,5 @@
-//! A suite on the terminal while it runs: a row for each workload that is done, and a line that says
-//! what runs now, and how much longer.
+//! A suite on the terminal while it runs: a row for each workload that is done, and a line that
+//! says what runs now, and how much longer.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Charts as SVG, drawn by `plotters`.
 //!
-//! A series is drawn in a colour that no eye sees: the page's style sheet gives it one of its own, for
-//! light and for dark, and its dashes. So one drawing serves both, and a series is told by its mark and
-//! its dashes as well as by its colour.
+//! A series is drawn in a colour that no eye sees: the page's style sheet gives it one of its own,
+//! for light and for dark, and its dashes. So one drawing serves both, and a series is told by its
+//! mark and its dashes as well as by its colour.
 
 use std::error::Error;
 

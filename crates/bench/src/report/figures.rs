@@ -219,19 +219,16 @@ fn by_class(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> 
     Some(Figure { title, about, ..figure })
 }
 
-/// A chart of lines, one for each engine that `points` has some for.
-fn plotted(
+/// A line for each engine that `points` has some for.
+fn series(
     group: &Group,
     workload: &str,
     style: &Style<'_>,
-    axes: &Axes<'_>,
     points: &dyn Fn(&PhaseResult) -> Vec<(f64, f64)>,
-) -> Option<(String, Vec<Series>)> {
+) -> Vec<Series> {
     let line =
         |row: &Row| Series { paint: style.paint(&row.engine), points: points(row.typical()) };
-    let mut series: Vec<_> = group.of(workload).map(line).collect();
-    series.retain(|series| series.points.len() > 1);
-    (!series.is_empty()).then(|| (lines(&series, axes), series))
+    group.of(workload).map(line).filter(|series| !series.points.is_empty()).collect()
 }
 
 const SECONDS: &str = "seconds";
@@ -240,23 +237,37 @@ fn seconds(at: f64) -> String {
     if at >= 10.0 || at == at.trunc() { format!("{at:.0}") } else { format!("{at:.1}") }
 }
 
+/// Space at each sample, and at the end.
+fn space_points(run: &PhaseResult) -> Vec<(f64, f64)> {
+    let sampled = run.samples.iter().map(|sample| (sample.seconds, sample.allocated as f64));
+    let end = (run.speed.settled_seconds, run.space.end.allocated as f64);
+    let later = run.samples.last().is_none_or(|last| last.seconds < end.0);
+    sampled.chain(later.then_some(end).filter(|(_, space)| *space > 0.0)).collect()
+}
+
 fn space(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
+    const GIB: f64 = 1073741824.0;
     let written = group.of(workload).any(|row| row.runs.iter().any(|run| run.user.written > 0));
     let live = group.of(workload).find_map(|row| row.typical().user.live);
-    let size = |value: f64| bytes(value.max(0.0) as u64);
-    let axes = Axes { x: &seconds, y: &size, x_title: SECONDS, logarithmic: false };
-    let points = |run: &PhaseResult| -> Vec<_> {
-        run.samples.iter().map(|sample| (sample.seconds, sample.allocated as f64)).collect()
-    };
-    let (_, mut series) = plotted(group, workload, style, &axes, &points)?;
-    let most = |series: &Series| series.points.iter().map(|p| p.1).fold(0.0, f64::max);
-    let peak = series.iter().map(most).fold(0.0, f64::max);
-    let end = series.iter().flat_map(|series| &series.points).map(|p| p.0).fold(0.0, f64::max);
+    let mut series = series(group, workload, style, &space_points);
+    let points = || series.iter().flat_map(|series| &series.points);
+    let peak = points().map(|point| point.1).fold(0.0, f64::max);
+    let end = points().map(|point| point.0).fold(0.0, f64::max);
     let live_points = live.map(|live| vec![(0.0, live as f64), (end, live as f64)]);
-    let against = live.map_or(String::new(), |live| format!(", {} of them live", bytes(live)));
     series.extend(live_points.map(|points| Series { paint: Paint::Reference, points }));
-    written.then(|| Figure {
-        title: format!("{workload}: at most {} on disk{against}", size(peak)),
+    // In the unit of the axis, so that its labels are round.
+    let (unit, name) = if peak < GIB { (GIB / 1024.0, "MiB") } else { (GIB, "GiB") };
+    for point in series.iter_mut().flat_map(|series| &mut series.points) {
+        point.1 /= unit;
+    }
+    let size = |value: f64| {
+        let digits = if value.fract().abs() < 1e-6 { 0 } else { 1 };
+        format!("{value:.digits$} {name}")
+    };
+    let axes = Axes { x: &seconds, y: &size, x_title: SECONDS, logarithmic: false };
+    let against = live.map_or(String::new(), |live| format!(", {} of them live", bytes(live)));
+    (written && peak > 0.0).then(|| Figure {
+        title: format!("{workload}: at most {} on disk{against}", bytes(peak as u64)),
         about: "Blocks on disk over the seconds of the phase; lower is better".to_owned(),
         svg: lines(&series, &axes),
         command: group.command.clone(),
@@ -281,11 +292,11 @@ fn over_time(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure>
         value => format!("{value:.0}"),
     };
     let axes = Axes { x: &seconds, y: &count, x_title: SECONDS, logarithmic: false };
-    let (svg, _) = plotted(group, workload, style, &axes, &rates)?;
-    Some(Figure {
+    let series = series(group, workload, style, &rates);
+    (!series.is_empty()).then(|| Figure {
         title: format!("{workload}: operations a second over time"),
         about: "Higher is better; zero after the end of the clients is background work".to_owned(),
-        svg,
+        svg: lines(&series, &axes),
         command: group.command.clone(),
     })
 }
@@ -310,12 +321,12 @@ fn latency(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
         let points = times.into_iter().enumerate().filter(|(_, time)| *time > 0.0);
         points.map(|(at, time)| (at as f64, time)).collect()
     };
-    let (svg, _) = plotted(group, workload, style, &axes, &points)?;
+    let series = series(group, workload, style, &points);
     let title = finding(group, workload, style, &P99)?;
-    Some(Figure {
+    (!series.is_empty()).then(|| Figure {
         title: format!("{title} for 99%"),
         about: "The time within which so many operations were done; lower is better".to_owned(),
-        svg,
+        svg: lines(&series, &axes),
         command: group.command.clone(),
     })
 }

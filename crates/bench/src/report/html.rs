@@ -188,7 +188,8 @@ fn section(results: &Results, kind: &Kind, style: &Style<'_>) -> Markup {
                 div.grid { @for figure in &figures { (drawn(figure)) } }
             }
             @if kind.id == "classes" {
-                details { summary { (group.name) ": the numbers" } (table(&tables::classes(group))) }
+                @let numbers = tables::classes(group);
+                details { summary { (group.name) ": the numbers" } (table(&numbers)) }
             }
         }
     }
@@ -232,7 +233,8 @@ fn closing(results: &Results) -> Markup {
     let disk = tables::others(results);
     html! {
         h2 #stalls { "Stalls" }
-        p.soft { "Moments in which a writer waited, as each engine counts them, in the typical run." }
+        p.soft { "Moments in which a writer waited, as each engine counts them, in its typical run: "
+            "that of median throughput." }
         @for group in &results.groups {
             @let stalls = tables::stalls(group);
             @if !stalls.rows.is_empty() { h3 { (group.name) } (table(&stalls)) }
@@ -251,9 +253,12 @@ fn closing(results: &Results) -> Markup {
 }
 
 fn table(table: &Table) -> Markup {
-    let class = |at: usize| if at >= table.numbers { "n" } else { "" };
+    let class = |at: usize| if table.numbers.contains(&at) { "n" } else { "" };
     let row = |at: usize| {
-        let first = at > 0 && table.numbers > 1 && table.rows[at][0] != table.rows[at - 1][0];
+        let first = at > 0
+            && table.numbers.start > 1
+            && !table.numbers.is_empty()
+            && table.rows[at][0] != table.rows[at - 1][0];
         let wrong = table.rows[at].iter().any(|cell| cell == "WRONG VALUES");
         format!("{}{}", if first { "first " } else { "" }, if wrong { "wrong" } else { "" })
     };

@@ -59,7 +59,7 @@ pub const WRITE_DEVICE: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::device_write_amplification,
     show: ratio,
-    unit: " bytes a byte",
+    unit: " written a byte",
 };
 
 /// Write amplification of the process.
@@ -69,7 +69,7 @@ pub const WRITE_PROCESS: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::process_write_amplification,
     show: ratio,
-    unit: " bytes a byte",
+    unit: " written a byte",
 };
 
 /// Read amplification at the device.
@@ -82,7 +82,7 @@ pub const READ_DEVICE: Metric = Metric {
         (user > 0).then(|| device.read as f64 / user as f64)
     },
     show: ratio,
-    unit: " bytes a byte",
+    unit: " read a byte",
 };
 
 /// The most space for a live byte.
@@ -92,7 +92,7 @@ pub const SPACE_PEAK: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::peak_space_amplification,
     show: ratio,
-    unit: " bytes a live byte",
+    unit: " on disk a live byte",
 };
 
 /// Space at the end for a live byte.
@@ -102,7 +102,7 @@ pub const SPACE_END: Metric = Metric {
     more_is_better: false,
     of: PhaseResult::space_amplification,
     show: ratio,
-    unit: " bytes a live byte",
+    unit: " on disk a live byte",
 };
 
 /// Median latency.

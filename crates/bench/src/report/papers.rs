@@ -19,8 +19,7 @@ pub fn papers(results: &Results) -> Table {
         &format!("x {}", results.baseline),
         "the paper",
     ];
-    let header = header.map(str::to_owned).into();
-    let mut table = Table { header, rows: Vec::new(), numbers: 6 };
+    let mut table = Table::new(header, 6..8);
     for experiment in EXPERIMENTS {
         for (group, setting) in results.groups.iter().filter_map(|g| of(experiment, g)) {
             let metric = named(experiment.metric);

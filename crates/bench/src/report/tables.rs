@@ -1,6 +1,7 @@
 //! The tables of a report, made once: as text for a terminal, as Markdown, and for the page.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde_json::Value;
 
@@ -16,6 +17,8 @@ use crate::table::text;
 use crate::units::{bytes, short, thousands};
 
 const NONE: &str = "-";
+/// Of a table that begins with workload and engine, and has numbers only behind them.
+const NUMBERS: Range<usize> = 2..usize::MAX;
 
 /// Classes of written bytes: the name in a report, and the engine's counter.
 pub const CLASSES: &[(&str, &str)] = &[
@@ -37,19 +40,23 @@ pub struct Table {
     pub header: Vec<String>,
     /// The cells.
     pub rows: Vec<Vec<String>>,
-    /// The first column of numbers.
-    pub numbers: usize,
+    /// The columns of numbers; names stand before them, and words behind.
+    pub numbers: Range<usize>,
 }
 
 impl Table {
-    fn new<S: Into<String>>(header: impl IntoIterator<Item = S>, numbers: usize) -> Self {
+    /// Without rows yet.
+    pub fn new<S: Into<String>>(
+        header: impl IntoIterator<Item = S>,
+        numbers: Range<usize>,
+    ) -> Self {
         let header = header.into_iter().map(Into::into).collect();
         Self { header, rows: Vec::new(), numbers }
     }
 
     /// As text; Markdown too.
     pub fn text(&self) -> String {
-        text(&self.header, &self.rows, self.numbers)
+        text(&self.header, &self.rows, self.numbers.clone())
     }
 }
 
@@ -88,7 +95,7 @@ pub fn main(results: &Results, group: &Group) -> Table {
         "S peak",
         "note",
     ];
-    let mut table = Table::new(header, 2);
+    let mut table = Table::new(header, 2..10);
     for row in &group.rows {
         table.rows.push(vec![
             row.workload.clone(),
@@ -138,7 +145,7 @@ pub fn detail(group: &Group) -> Table {
         ("others", OTHERS),
     ];
     let names = SHOWN.iter().map(|(name, _)| *name);
-    let mut table = Table::new(["workload", "engine", "runs"].into_iter().chain(names), 2);
+    let mut table = Table::new(["workload", "engine", "runs"].into_iter().chain(names), NUMBERS);
     for row in &group.rows {
         let mut cells = vec![row.workload.clone(), row.engine.clone(), row.runs.len().to_string()];
         cells.extend(SHOWN.iter().map(|(_, metric)| shown(row, metric)));
@@ -151,15 +158,15 @@ pub fn detail(group: &Group) -> Table {
 pub const LEGEND: &str = "\
 Medians over the repetitions; spread: how far the least and the most lie from the median. settled: \
 the time until no background work is left is counted. W device: bytes written at the device (all \
-its users, the log included) for a byte that the client wrote; W process: the same as the process's \
-own counter has it. R device: bytes read at the device for a byte that the client read. S: blocks \
+its users, the log included) for a byte that the client wrote; W process: the same by the process's \
+own counter. R device: bytes read at the device for a byte that the client read. S: blocks \
 on disk for a byte of live data, the most of all samples and at the end. CPU: user and system time \
 of all threads. RSS, with cache: the most memory, without and with the page cache. harness: the \
 harness' share of the clients' time. others: what other programs used of the processors.";
 
 /// Tasks that did not end well.
 pub fn failures(results: &Results) -> Table {
-    let mut table = Table::new(["list", "engine", "repetition", "ended", "what it said"], 5);
+    let mut table = Table::new(["list", "engine", "repetition", "ended", "what it said"], 2..3);
     for (task, outcome) in &results.failures {
         table.rows.push(vec![
             task.list.clone(),
@@ -181,7 +188,7 @@ pub fn class_amplification(run: &PhaseResult, counter: &str) -> Option<f64> {
 /// Bytes written by class, as the engine counts them.
 pub fn classes(group: &Group) -> Table {
     let names = CLASSES.iter().map(|(name, _)| *name);
-    let mut table = Table::new(["workload", "engine"].into_iter().chain(names), 2);
+    let mut table = Table::new(["workload", "engine"].into_iter().chain(names), NUMBERS);
     for row in &group.rows {
         let of = |counter: &str| {
             Spread::of(row.runs.iter().filter_map(|run| class_amplification(run, counter)))
@@ -200,7 +207,7 @@ pub fn classes(group: &Group) -> Table {
 
 /// Moments in which writers waited, by cause, in the typical run of each row.
 pub fn stalls(group: &Group) -> Table {
-    let mut table = Table::new(["workload", "engine", "cause", "stalls", "seconds"], 3);
+    let mut table = Table::new(["workload", "engine", "cause", "stalls", "seconds"], 3..5);
     for row in &group.rows {
         let growth = &row.typical().counters_growth;
         let names = growth.keys();
@@ -226,7 +233,7 @@ pub fn stalls(group: &Group) -> Table {
 
 /// Limits of the disk, and whatever else was measured beside the workloads.
 pub fn others(results: &Results) -> Table {
-    let mut table = Table::new(["measured", "quantity", "value"], 2);
+    let mut table = Table::new(["measured", "quantity", "value"], 2..3);
     let mut seen = BTreeSet::new();
     for (kind, value) in &results.others {
         // A child each measures the same disk: the first is shown.
@@ -246,7 +253,7 @@ fn flatten(kind: &str, name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
             return wanted.for_each(|(part, value)| flatten(kind, &below(part), value, rows));
         }
         Value::Array(items) => {
-            let numbered = items.iter().zip(1..);
+            let numbered = items.iter().zip(1u32..);
             return numbered
                 .for_each(|(item, at)| flatten(kind, &below(&format!("{at}")), item, rows));
         }
@@ -263,7 +270,7 @@ pub fn settings(results: &Results) -> Vec<(String, Table)> {
     let mut found: Vec<(String, Table)> = Vec::new();
     for run in results.groups.iter().flat_map(|group| &group.rows).map(Row::typical) {
         if !found.iter().any(|(engine, _)| *engine == run.engine) {
-            let mut table = Table::new(["setting", "value"], 2);
+            let mut table = Table::new(["setting", "value"], 2..2);
             let pairs = run.settings.iter();
             table.rows.extend(pairs.map(|(name, value)| vec![name.clone(), value.clone()]));
             found.push((run.engine.clone(), table));
@@ -274,7 +281,7 @@ pub fn settings(results: &Results) -> Vec<(String, Table)> {
 
 /// A machine.
 pub fn machine(machine: &Machine) -> Table {
-    let mut table = Table::new(["machine", ""], 2);
+    let mut table = Table::new(["machine", ""], 2..2);
     let rows = [
         ("processor", machine.processor.clone()),
         ("processors", machine.processors.to_string()),

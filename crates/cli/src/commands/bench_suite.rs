@@ -74,7 +74,7 @@ fn measure(
         dir: args.dir.clone(),
         results: results.clone(),
         resume: args.resume,
-        command: typed(),
+        command: typed(env::args()),
         suite,
         targets,
     };
@@ -175,17 +175,34 @@ fn announce(settings: &Settings, console: &Console) {
     ));
 }
 
-/// The command that was typed, without what only chooses a part of it.
-fn typed() -> String {
+/// The command that was typed, without what only says where things are or which part is chosen: it
+/// is to be read, and repeated, elsewhere.
+fn typed(given: impl Iterator<Item = String>) -> String {
+    const DROPPED: [&str; 6] = ["--list", "--dir", "--results", "--out", "--markdown", "--peers"];
     let mut words = vec!["cleave".to_owned()];
-    let mut given = env::args().skip(1);
+    let mut given = given.skip(1);
     while let Some(word) = given.next() {
-        match word.as_str() {
-            "--list" => drop(given.next()),
-            "--resume" => {}
-            word if word.starts_with("--list=") => {}
+        let name = word.split('=').next().unwrap_or_default();
+        match (DROPPED.contains(&name), name.len() == word.len()) {
+            (true, true) => drop(given.next()),
+            (true, false) => {}
+            _ if word == "--resume" => {}
             _ => words.push(word),
         }
     }
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+
+    #[test]
+    fn a_command_is_repeated_without_its_places() {
+        let line = "/x/cleave bench suite --config ycsb --dir /y --list=a --peers p --resume -q";
+        assert_eq!(
+            typed(line.split(' ').map(str::to_owned)),
+            "cleave bench suite --config ycsb -q"
+        );
+    }
 }

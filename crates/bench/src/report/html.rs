@@ -233,8 +233,8 @@ fn closing(results: &Results) -> Markup {
     let disk = tables::others(results);
     html! {
         h2 #stalls { "Stalls" }
-        p.soft { "Moments in which a writer waited, as each engine counts them, in its typical run: "
-            "that of median throughput." }
+        p.soft { "Moments in which a writer waited, as each engine counts them, in the run of "
+            "median throughput." }
         @for group in &results.groups {
             @let stalls = tables::stalls(group);
             @if !stalls.rows.is_empty() { h3 { (group.name) } (table(&stalls)) }

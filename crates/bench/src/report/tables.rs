@@ -158,11 +158,12 @@ pub fn detail(group: &Group) -> Table {
 pub const LEGEND: &str = "\
 Medians over the repetitions; spread: how far the least and the most lie from the median. settled: \
 the time until no background work is left is counted. W device: bytes written at the device (all \
-its users, the log included) for a byte that the client wrote; W process: the same by the process's \
-own counter. R device: bytes read at the device for a byte that the client read. S: blocks \
-on disk for a byte of live data, the most of all samples and at the end. CPU: user and system time \
-of all threads. RSS, with cache: the most memory, without and with the page cache. harness: the \
-harness' share of the clients' time. others: what other programs used of the processors.";
+its users, the log included) for a byte that the client wrote; W process: the same by the \
+process's own counter. R device: bytes read at the device for a byte that the client read. S: \
+blocks on disk for a byte of live data, the most of all samples and at the end. CPU: user and \
+system time of all threads. RSS, with cache: the most memory, without and with the page cache. \
+harness: the harness' share of the clients' time. others: what other programs used of the \
+processors.";
 
 /// Tasks that did not end well.
 pub fn failures(results: &Results) -> Table {

@@ -5,11 +5,8 @@
 
 use std::time::Duration;
 
-use clap::{Args, Command};
-
-use crate::cli::BenchArgs;
 use crate::error::{BenchError, Result};
-use crate::experiments::{EXPERIMENTS, Experiment};
+use crate::experiments::{Experiment, Run, all};
 
 const MIB: u64 = 1 << 20;
 
@@ -146,16 +143,16 @@ impl Suite {
     /// The experiments of `papers` (all if none are named), or those called `experiments`.
     pub fn papers(papers: &[String], experiments: &[String]) -> Result<Self> {
         let named = |name: &str, names: &[String]| names.iter().any(|other| other == name);
-        let all = papers.is_empty() && experiments.is_empty();
+        let every = papers.is_empty() && experiments.is_empty();
         let chosen = |experiment: &&Experiment| {
-            all || named(experiment.paper, papers) || named(experiment.name, experiments)
+            every || named(experiment.paper, papers) || named(experiment.name, experiments)
         };
         check(papers, |experiment| experiment.paper, "paper")?;
         check(experiments, |experiment| experiment.name, "experiment")?;
         Ok(Self {
             name: "papers",
             about: "the experiments of the papers, scaled to this machine",
-            lists: EXPERIMENTS.iter().filter(chosen).flat_map(lists_of).collect(),
+            lists: all().filter(chosen).flat_map(lists_of).collect(),
             repetitions: 1,
             memory_limit: 1024 * MIB,
             timeout: Duration::from_secs(3600),
@@ -216,48 +213,43 @@ pub fn overview() -> String {
     lines.push("lists (--list):".to_owned());
     lines.extend(LISTS.iter().map(|list| format!("  {:12} {}", list.name, list.about)));
     lines.push("experiments of the papers (papers --experiment):".to_owned());
-    let experiment =
-        |e: &Experiment| format!("  {:22} {}, {}: {}", e.name, e.paper, e.section, e.about);
-    lines.extend(EXPERIMENTS.iter().map(experiment));
+    lines.extend(all().map(|experiment| {
+        let Experiment { name, about, skipped, .. } = experiment;
+        let left_out = skipped.map_or(String::new(), |why| format!(" (left out: {why})"));
+        format!("  {name:24} {about}{left_out}")
+    }));
     lines.join("\n")
 }
 
-/// One list for each value that the experiment varies.
+/// One list for each run of the experiment. The memory limit is the suite's.
 fn lists_of(experiment: &Experiment) -> Vec<List> {
-    let workloads = experiment.workloads.join(",");
-    let fixed = ["--scale", experiment.scale, "-w", &workloads].map(str::to_owned);
-    let list = |value: Option<(&str, &str)>| {
-        let suffix = value.map(|(option, value)| format!(" {option}={value}")).unwrap_or_default();
-        let varied = value.map(|(option, value)| varied(option, value));
+    let list = |run: Run| {
+        let mut arguments = run.arguments;
+        if let Some(limit) = arguments.iter().position(|word| word == "--memory-limit") {
+            arguments.drain(limit..arguments.len().min(limit + 2));
+        }
         List {
-            name: format!("{}{suffix}", experiment.name),
-            about: format!("{}, {}: {}", experiment.paper, experiment.section, experiment.about),
-            arguments: fixed.iter().cloned().chain(varied.into_iter().flatten()).collect(),
+            name: list_name(experiment, &run.label),
+            about: format!("{}: {}", experiment.rows.join("; "), experiment.about),
+            arguments,
             timed: 0,
         }
     };
-    match experiment.vary {
-        None => vec![list(None)],
-        Some((option, values)) => values.iter().map(|value| list(Some((option, value)))).collect(),
-    }
+    experiment.runs().into_iter().map(list).collect()
 }
 
-/// The arguments for a value that is varied: an option of the benchmark, or one of the engine.
-fn varied(option: &str, value: &str) -> [String; 2] {
-    let command = BenchArgs::augment_args(Command::new("bench"));
-    if command.get_arguments().any(|own| own.get_long() == Some(option)) {
-        [format!("--{option}"), value.to_owned()]
-    } else {
-        ["--option".to_owned(), format!("{option}={value}")]
-    }
+/// The name of the list of a run of `experiment`.
+pub fn list_name(experiment: &Experiment, label: &str) -> String {
+    format!("{} {label}", experiment.name).trim_end().to_owned()
 }
 
 fn check(names: &[String], of: fn(&Experiment) -> &str, what: &str) -> Result<()> {
-    let known = |name: &&String| EXPERIMENTS.iter().any(|experiment| of(experiment) == **name);
+    let known = |name: &&String| all().any(|experiment| of(experiment) == **name);
     let Some(unknown) = names.iter().find(|name| !known(name)) else { return Ok(()) };
-    let mut all: Vec<_> = EXPERIMENTS.iter().map(of).collect();
-    all.dedup();
-    Err(BenchError::Usage(format!("no {what} is called \"{unknown}\"; known: {}", all.join(", "))))
+    let mut names: Vec<_> = all().map(of).collect();
+    names.dedup();
+    let names = names.join(", ");
+    Err(BenchError::Usage(format!("no {what} is called \"{unknown}\"; known: {names}")))
 }
 
 #[cfg(test)]
@@ -266,7 +258,7 @@ mod tests {
 
     use clap::Parser;
 
-    use super::{EXPERIMENTS, LISTS, SUITES, Suite, varied};
+    use super::{LISTS, SUITES, Suite, all};
     use crate::cli::BenchArgs;
     use crate::workload::select;
 
@@ -303,14 +295,15 @@ mod tests {
     }
 
     #[test]
-    fn an_experiment_is_a_list_for_each_value() {
-        let all = Suite::papers(&[], &[]).unwrap();
-        let values = |e: &super::Experiment| e.vary.map_or(1, |(_, values)| values.len());
-        assert_eq!(all.lists.len(), EXPERIMENTS.iter().map(values).sum::<usize>());
-        let one = Suite::papers(&[EXPERIMENTS[0].paper.to_owned()], &[]).unwrap();
-        assert!(one.lists.len() < all.lists.len() && !one.lists.is_empty());
-        assert_eq!(varied("value-size", "1KiB"), ["--value-size", "1KiB"]);
-        assert_eq!(varied("groups", "64"), ["--option", "groups=64"]);
+    fn an_experiment_is_a_list_for_each_run_under_the_limit_of_the_suite() {
+        let every = Suite::papers(&[], &[]).unwrap();
+        let runs: usize = all().map(|experiment| experiment.runs().len()).sum();
+        assert_eq!(every.lists.len(), runs);
+        let limited = |list: &super::List| list.arguments.iter().any(|a| a == "--memory-limit");
+        assert!(!every.lists.iter().any(limited));
+        let first = all().next().unwrap();
+        let one = Suite::papers(&[first.paper.to_owned()], &[]).unwrap();
+        assert!(one.lists.len() < every.lists.len() && !one.lists.is_empty());
     }
 
     #[test]
@@ -319,7 +312,7 @@ mod tests {
         assert!(words(Suite::named("nonsense")).contains("full"));
         let nonsense = ["nonsense".to_owned()];
         assert!(words(Suite::papers(&nonsense, &[])).contains("hashkv"));
-        assert!(words(Suite::papers(&[], &nonsense)).contains(EXPERIMENTS[0].name));
+        assert!(words(Suite::papers(&[], &nonsense)).contains(all().next().unwrap().name));
         let mut suite = Suite::named("basic").unwrap();
         assert!(suite.keep(&nonsense).unwrap_err().to_string().contains("basic-1KiB"));
         suite.keep(&["basic-1KiB".to_owned()]).unwrap();

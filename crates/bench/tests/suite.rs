@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cleavedb_bench::PhaseResult;
+use cleavedb_bench::experiments::{Experiment, Metric, all};
 use cleavedb_bench::orchestrate::target::Target;
 use cleavedb_bench::orchestrate::watch::Unwatched;
 use cleavedb_bench::orchestrate::{Finish, Settings, run};
@@ -277,4 +278,19 @@ fn a_single_run_is_reported_too() {
     assert!(results.warnings.iter().any(|warning| warning.contains("one.jsonl:3")));
     let absent = collect(&[home.path("absent")], None).unwrap_err().to_string();
     assert!(absent.contains("absent"), "{absent}");
+}
+
+#[test]
+fn a_paper_s_figure_stands_beside_ours() {
+    let home = Home::new();
+    let shows = |e: &&Experiment| e.does_show("load") && e.metrics.contains(&Metric::Settled);
+    let experiment = all().filter(shows).find(|e| !e.runs().is_empty()).unwrap();
+    let speeds: Vec<_> = experiment.runs().iter().map(|_| 5000).collect();
+    let mut settings = home.settings(vec![home.right("ours", &speeds)], 1);
+    settings.suite.lists = Suite::papers(&[], &[experiment.name.to_owned()]).unwrap().lists;
+    assert_eq!(go(&settings), Finish::default());
+    let text = text::summary(&results(&settings));
+    let rows: Vec<_> = text.lines().filter(|line| line.contains(experiment.paper_says)).collect();
+    assert_eq!(rows.len(), speeds.len(), "{text}");
+    assert!(rows[0].contains("2,500") && rows[0].contains(&experiment.runs()[0].label), "{text}");
 }

@@ -6,7 +6,7 @@ use crate::units::{bytes, short, thousands};
 /// A quantity.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Short name, in tables of experiments and in machine-readable summaries.
+    /// Short name, in machine-readable summaries.
     pub name: &'static str,
     /// What it is, with its unit.
     pub about: &'static str,
@@ -192,8 +192,3 @@ pub const METRICS: &[Metric] = &[
     HARNESS,
     OTHERS,
 ];
-
-/// The quantity called `name`; throughput with background work if there is none.
-pub fn named(name: &str) -> Metric {
-    METRICS.iter().find(|metric| metric.name == name).copied().unwrap_or(SETTLED)
-}

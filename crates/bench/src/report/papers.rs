@@ -1,64 +1,73 @@
 //! The papers' figures beside ours.
 
-use crate::experiments::{EXPERIMENTS, Experiment};
+use crate::experiments::{Experiment, Metric, all};
 use crate::report::collect::{Group, Results, Row};
-use crate::report::metric::{Metric, named};
+use crate::report::stats::Spread;
 use crate::report::tables::Table;
+use crate::suite::list_name;
 use crate::units::short;
 
-/// A row for each experiment, value that it varies, and engine.
+const NONE: &str = "-";
+
+/// A row for each experiment, run, workload, figure and engine.
 pub fn papers(results: &Results) -> Table {
     let header = [
         "experiment",
-        "paper",
         "where",
         "setting",
+        "workload",
+        "figure",
         "engine",
-        "measured",
         "ours",
         &format!("x {}", results.baseline),
         "the paper",
     ];
     let mut table = Table::new(header, 6..8);
-    for experiment in EXPERIMENTS {
-        for (group, setting) in results.groups.iter().filter_map(|g| of(experiment, g)) {
-            let metric = named(experiment.metric);
-            let Some(last) = group.workloads().pop().map(str::to_owned) else { continue };
-            for row in group.of(&last) {
-                let cells = cells(experiment, group, setting, row, &metric, &results.baseline);
-                table.rows.push(cells);
+    for experiment in all() {
+        for run in experiment.runs() {
+            let list = list_name(experiment, &run.label);
+            let Some(group) = results.groups.iter().find(|group| group.name == list) else {
+                continue;
+            };
+            let shown = group.rows.iter().filter(|row| experiment.does_show(&row.workload));
+            for row in shown {
+                let figures = experiment.metrics.iter();
+                table.rows.extend(figures.filter_map(|metric| {
+                    cells(experiment, &run.label, *metric, group, row, &results.baseline)
+                }));
             }
         }
     }
     table
 }
 
-/// The group, with its setting, if it is one of the experiment's.
-fn of<'a>(experiment: &Experiment, group: &'a Group) -> Option<(&'a Group, &'a str)> {
-    let rest = group.name.strip_prefix(experiment.name)?;
-    (rest.is_empty() || rest.starts_with(' ')).then(|| (group, rest.trim_start()))
+fn spread(row: &Row, metric: Metric) -> Option<Spread> {
+    Spread::of(row.runs.iter().filter_map(|run| metric.of(run)))
 }
 
+/// The cells of a row; `None` if the workload has no such figure.
 fn cells(
     experiment: &Experiment,
-    group: &Group,
     setting: &str,
+    metric: Metric,
+    group: &Group,
     row: &Row,
-    metric: &Metric,
     baseline: &str,
-) -> Vec<String> {
-    let none = || "-".to_owned();
-    let ours = row.spread(metric).map_or_else(none, |spread| (metric.show)(spread.median));
-    let ratio = group.ratio(row, baseline, metric);
-    vec![
+) -> Option<Vec<String>> {
+    let ours = spread(row, metric)?;
+    let base = group.of(&row.workload).find(|base| base.engine == baseline && !base.wrong);
+    let base = base.filter(|base| base.engine != row.engine && !row.wrong);
+    let ratio = base.and_then(|base| ours.over(&spread(base, metric)?));
+    let value = if row.wrong { "WRONG VALUES".to_owned() } else { short(ours.median) };
+    Some(vec![
         experiment.name.to_owned(),
-        experiment.paper.to_owned(),
-        experiment.section.to_owned(),
+        experiment.rows.join("; "),
         setting.to_owned(),
+        row.workload.clone(),
+        metric.name().to_owned(),
         row.engine.clone(),
-        format!("{}, {}", row.workload, metric.name),
-        if row.wrong { "WRONG VALUES".to_owned() } else { ours },
-        ratio.map_or_else(none, |ratio| format!("{}x", short(ratio))),
+        value,
+        ratio.map_or(NONE.to_owned(), |ratio| format!("{}x", short(ratio))),
         experiment.paper_says.to_owned(),
-    ]
+    ])
 }

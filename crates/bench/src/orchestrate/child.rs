@@ -89,9 +89,7 @@ pub fn run(
     };
     let words = match ended {
         Ended::Done => None,
-        Ended::TimedOut => {
-            Some(format!("not done after {:.0} s{}", job.timeout.as_secs_f64(), said(job.notes)))
-        }
+        Ended::TimedOut => Some(format!("not done after {:.0} s", job.timeout.as_secs_f64())),
         _ => how.map(|how| format!("{how}{}", said(job.notes))),
     };
     Ok(End { ended, words, took: begin.elapsed() })
@@ -138,9 +136,10 @@ fn said(notes: &Path) -> String {
     let bytes = fs::read(notes).unwrap_or_default();
     let end = &bytes[bytes.len().saturating_sub(NOTES_TAIL)..];
     let text = String::from_utf8_lossy(end);
-    let hint =
-        |line: &&str| !line.is_empty() && !line.starts_with("note: run with `RUST_BACKTRACE");
-    let mut last: Vec<_> = text.lines().map(str::trim).filter(hint).rev().take(2).collect();
+    // Warnings are in the results, and a hint for programmers explains nothing.
+    let noise = |line: &str| line.starts_with("WARNING: ") || line.starts_with("note: run with");
+    let words = |line: &&str| !line.is_empty() && !noise(line);
+    let mut last: Vec<_> = text.lines().map(str::trim).filter(words).rev().take(2).collect();
     last.reverse();
     let words: String = last.join("; ").chars().filter(|c| !c.is_control()).collect();
     let short: String = words.chars().take(WORDS_MAX).collect();
@@ -217,10 +216,11 @@ mod tests {
 
     #[test]
     fn a_failure_brings_its_last_words() {
-        let (end, _) = shell("echo first >&2; echo 'disk on fire' >&2; exit 3", LONG, false);
+        let (end, _) =
+            shell("echo 'disk on fire' >&2; echo 'WARNING: load' >&2; exit 3", LONG, false);
         let words = end.words.unwrap();
         assert_eq!(end.ended, Ended::Failed);
-        assert!(words.contains("exit code 3") && words.contains("disk on fire"), "{words}");
+        assert!(words.contains("exit code 3") && words.ends_with("disk on fire"), "{words}");
         let (end, _) = shell("kill -SEGV $$", LONG, false);
         assert_eq!((end.ended, end.words.as_deref()), (Ended::Killed, Some("signal 11")));
     }

@@ -17,12 +17,27 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 
+/// Peers for whom two minutes are enough: the tree that all others are compared with, and the same
+/// with separated values.
+const FEW: [&str; 2] = ["rocksdb", "blobdb"];
+
+/// Which peers take part if none are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peers {
+    None,
+    Few,
+    All,
+}
+
 /// The engine that others are compared with, if it is there.
 const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
 
 pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
     match many {
-        Many::Quick(args) => measure(Suite::quick(), args, true, global, console),
+        Many::Quick { all, suite: args } => {
+            let peers = if *all { Peers::All } else { Peers::Few };
+            measure(Suite::quick(), args, peers, global, console)
+        }
         Many::Suite { list_configs: true, .. } => {
             console.line(overview())?;
             Ok(Exit::Done)
@@ -31,13 +46,14 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let mut suite = Suite::named(config)?;
             suite.keep(list)?;
             let args = kept(args, &format!("suite-{config}"));
-            measure(suite, &args, true, global, console)
+            measure(suite, &args, Peers::All, global, console)
         }
         Many::Papers { papers, experiment, list, suite: args } => {
             let mut suite = Suite::papers(papers, experiment)?;
             suite.keep(list)?;
             let args = kept(args, "papers");
-            let peers = args.peers.is_some() || !args.engines.is_empty();
+            let named = args.peers.is_some() || !args.engines.is_empty();
+            let peers = if named { Peers::All } else { Peers::None };
             measure(suite, &args, peers, global, console)
         }
         Many::Report { files, baseline, pages } => {
@@ -58,11 +74,12 @@ fn kept(args: &SuiteArgs, name: &str) -> SuiteArgs {
 fn measure(
     mut suite: Suite,
     args: &SuiteArgs,
-    peers: bool,
+    peers: Peers,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
-    let targets = targets(args, peers && !args.no_peers, global, console)?;
+    let peers = if args.no_peers { Peers::None } else { peers };
+    let targets = targets(args, peers, global, console)?;
     suite.repetitions = args.repetitions.unwrap_or(suite.repetitions);
     suite.timeout = args.timeout.map_or(suite.timeout, Duration::from_secs);
     let limit = args.memory_limit.unwrap_or(suite.memory_limit);
@@ -108,7 +125,7 @@ fn exit(finish: Finish) -> Result<Exit> {
 /// The presets, and the peers that are found.
 fn targets(
     args: &SuiteArgs,
-    peers: bool,
+    peers: Peers,
     global: &Global,
     console: &Console,
 ) -> Result<Vec<Target>> {
@@ -122,8 +139,16 @@ fn targets(
     };
     let chosen = Preset::ALL.into_iter().filter(|own| global.preset.is_none_or(|p| p == *own));
     let mut targets: Vec<_> = chosen.map(preset).collect();
-    if peers {
-        targets.extend(found_peers(args.peers.as_deref(), console)?);
+    if peers != Peers::None {
+        let found = found_peers(args.peers.as_deref(), console)?;
+        let few = peers == Peers::Few && args.engines.is_empty();
+        let (taken, left): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|peer| !few || FEW.contains(&peer.engine.as_str()));
+        if !left.is_empty() {
+            let names: Vec<_> = left.iter().map(|peer| peer.engine.as_str()).collect();
+            console.note(&format!("left out for time, --all has them: {}", names.join(", ")));
+        }
+        targets.extend(taken);
     }
     Ok(choose(targets, &args.engines)?)
 }

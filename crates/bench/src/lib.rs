@@ -12,7 +12,8 @@
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
 //! - how it runs: [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
 //!   [`scratch`], [`session`]
-//! - what is shown: [`units`], [`table`], [`progress`], [`cli`]
+//! - many engines, one after another: [`suite`], [`record`], [`orchestrate`]
+//! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
 //! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
@@ -53,6 +54,10 @@ pub mod phase;
 pub mod progress;
 pub mod session;
 pub mod cli;
+pub mod suite;
+pub mod record;
+pub mod report;
+pub mod orchestrate;
 
 pub use engine::{Engine, Opener};
 pub use error::{BenchError, Result};

@@ -1,4 +1,4 @@
-//! `bench`: the workloads on CleaveDB.
+//! `bench`: the workloads on one preset; its commands are elsewhere.
 
 use cleavedb::Preset;
 use cleavedb_bench::cli::{self, BenchArgs, Report};
@@ -10,13 +10,18 @@ use cleavedb_bench::system::{DiskLimits, MemoryLimit};
 use cleavedb_bench::workload::select;
 use cleavedb_bench::{Opener, Session};
 
-use crate::args::{BenchCommand, Global};
+use crate::args::Global;
+use crate::bench_args::BenchCommand;
+use crate::commands::bench_suite;
 use crate::console::Console;
 use crate::engine::CleaveOpener;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 
 pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Result<Exit> {
+    if let Some(many) = &args.many {
+        return bench_suite::run(many, global, console);
+    }
     let preset = global.preset.unwrap_or(Preset::WiscKey);
     let opener = CleaveOpener::new(preset, args.durability.into());
     let bench = &args.bench;

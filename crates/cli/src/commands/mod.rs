@@ -10,6 +10,8 @@ mod stats;
 mod check;
 mod collect;
 mod compact;
+mod bench_report;
+mod bench_suite;
 mod bench;
 mod trace;
 mod tour;

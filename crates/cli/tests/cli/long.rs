@@ -106,3 +106,52 @@ fn a_trace_is_recorded_shown_and_replayed() {
     std::fs::write(home.path("text"), "no trace").unwrap();
     home.run(&["trace", "show", "text"]).fails(2, "is no trace");
 }
+
+#[test]
+fn results_become_a_report() {
+    let home = Home::new();
+    let small = ["--records", "3000", "-w", "load,update", "--results", "r.jsonl"];
+    for preset in ["wisckey", "lsm"] {
+        home.run(&[&["--preset", preset, "bench"][..], &small].concat()).ok();
+    }
+    let pages = ["--out", "r.html", "--markdown", "r.md", "--baseline", "cleave-lsm"];
+    let text = home.run(&[&["bench", "report", "r.jsonl"][..], &pages].concat()).text();
+    assert!(text.contains("x cleave-lsm") && text.contains("WITHOUT A MEMORY LIMIT"), "{text}");
+    let read = |name: &str| std::fs::read_to_string(home.path(name)).unwrap();
+    assert!(read("r.html").contains("<svg") && read("r.md").contains("Settings of cleave-wisckey"));
+    let rows = home.run(&["--json", "bench", "report", "r.jsonl"]).json();
+    let names: Vec<_> = rows.iter().map(|row| (&row["workload"], &row["engine"])).collect();
+    assert_eq!(names[0], (&json!("load"), &json!("cleave-wisckey")));
+    assert_eq!(rows.len(), 4);
+    home.run(&["bench", "report", "gone.jsonl"]).fails(4, "gone.jsonl");
+}
+
+#[test]
+fn a_suite_outlives_its_engines() {
+    let home = Home::new();
+    // Its phases take longer than this, whatever the machine.
+    let hurried = ["--no-peers", "--no-memory-limit", "--timeout", "1", "--results", "r.jsonl"];
+    let ran = home.run(&[&["bench", "quick"][..], &hurried].concat());
+    let text = String::from_utf8(ran.out).unwrap();
+    assert_eq!(ran.code, Some(4), "{}", ran.err);
+    for engine in ["cleave-lsm", "cleave-wisckey"] {
+        let ends = text.lines().filter(|line| line.contains("killed at its time limit"));
+        assert!(ends.filter(|line| line.contains(engine)).count() >= 2, "{text}");
+    }
+    assert!(!home.path("bench-data").exists());
+    home.run(&[&["bench", "quick"][..], &hurried].concat()).fails(2, "--resume");
+}
+
+#[test]
+fn what_a_suite_may_be_called_is_said() {
+    let home = Home::new();
+    let text = home.run(&["bench", "suite", "--list-configs"]).text();
+    assert!(text.contains("basic-1KiB") && text.contains("ycsb"), "{text}");
+    home.run(&["bench", "suite", "--config", "nonsense"]).fails(2, "known: full");
+    home.run(&["bench", "papers", "nonsense"]).fails(2, "wisckey");
+    let engines = ["bench", "quick", "--no-peers", "--engines", "nonsense"];
+    home.run(&engines).fails(2, "cleave-wisckey");
+    home.run(&["bench", "quick", "--peers", "nonsense"]).fails(2, "nonsense");
+    home.run(&["bench", "quick", "-w", "load"]).fails(2, "-w");
+    home.run(&["bench", "-w", "load", "quick"]).fails(2, "quick");
+}

@@ -95,7 +95,11 @@ impl Engine for Level {
 
     fn settle(&self) -> Result<()> {
         self.db.flush();
-        idle::wait(|| Ok(needs_compaction(&self.levels())))
+        idle::wait(|| {
+            // A compaction that failed is not tried again, and this reports it.
+            self.db.check().map_err(failed("settle"))?;
+            Ok(needs_compaction(&self.levels()))
+        })
     }
 
     fn describe(&self) -> Vec<(String, String)> {

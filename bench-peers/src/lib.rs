@@ -23,3 +23,13 @@ pub mod redb;
 #[cfg(feature = "badger")]
 pub mod badger;
 pub mod engines;
+
+#[cfg(not(any(
+    feature = "rocksdb",
+    feature = "leveldb",
+    feature = "fjall",
+    feature = "lmdb",
+    feature = "redb",
+    feature = "badger"
+)))]
+compile_error!("no engine: choose at least one feature");

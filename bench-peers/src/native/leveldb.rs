@@ -21,7 +21,7 @@ macro_rules! opaque {
     };
 }
 
-opaque!(Db, Options, ReadOptions, WriteOptions, Cache, FilterPolicy, Iterator);
+opaque!(Db, Options, ReadOptions, WriteOptions, WriteBatch, Cache, FilterPolicy, Iterator);
 
 /// `leveldb_no_compression`.
 const NO_COMPRESSION: c_int = 0;
@@ -76,6 +76,14 @@ unsafe extern "C" {
         value_len: *mut usize,
         error: *mut *mut c_char,
     ) -> *mut c_char;
+    fn leveldb_writebatch_create() -> *mut WriteBatch;
+    fn leveldb_writebatch_destroy(batch: *mut WriteBatch);
+    fn leveldb_write(
+        db: *mut Db,
+        options: *const WriteOptions,
+        batch: *mut WriteBatch,
+        error: *mut *mut c_char,
+    );
     fn leveldb_property_value(db: *mut Db, name: *const c_char) -> *mut c_char;
     fn leveldb_compact_range(
         db: *mut Db,
@@ -224,6 +232,18 @@ impl LevelDb {
         // SAFETY: the store is open, the name ends with a zero.
         let text = unsafe { leveldb_property_value(self.db, name.as_ptr()) };
         if text.is_null() { None } else { Some(Allocated(text).text()) }
+    }
+
+    /// The error for which the store takes no more writes, if there is one.
+    pub fn check(&self) -> Result<()> {
+        let mut error = ptr::null_mut();
+        // SAFETY: the store is open; the batch, which is empty, is made and given back here.
+        unsafe {
+            let batch = leveldb_writebatch_create();
+            leveldb_write(self.db, self.write, batch, &mut error);
+            leveldb_writebatch_destroy(batch);
+        }
+        check(error)
     }
 
     /// Returns once the write buffer is flushed and the compaction that ran then is over.

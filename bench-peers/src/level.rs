@@ -12,7 +12,7 @@ use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
 
 use crate::idle;
-use crate::native::leveldb::{LevelDb, Settings};
+use crate::native::leveldb::{self, LevelDb, Settings};
 use crate::settings::{BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
 
 /// Name in results.
@@ -105,6 +105,7 @@ impl Engine for Level {
     fn describe(&self) -> Vec<(String, String)> {
         let bytes = |bytes: usize| units::bytes(bytes as u64);
         described([
+            ("version", leveldb::version()),
             ("compression", "none (values do not compress)".to_owned()),
             ("log", "on, not synced".to_owned()),
             ("write_buffer_size", bytes(self.settings.write_buffer)),

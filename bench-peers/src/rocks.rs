@@ -13,6 +13,7 @@
 //! for values of 1 KiB. Blobs share the cache of blocks, one of the two ways that `blob_cache` of
 //! `advanced_options.h` names, so that `--cache` bounds both.
 
+use std::ffi::CStr;
 use std::fs;
 use std::path::Path;
 
@@ -35,10 +36,13 @@ const BYTES_PER_SYNC: u64 = 1 << 20;
 /// Levels of a store by default.
 const LEVELS: usize = 7;
 
-/// BlobDB's target size of a table: `write_buffer_size / value_size * 32` of the script, for 1 KiB.
+/// The default of `target_file_size_base`.
+const TABLE: u64 = 64 << 20;
+/// The default of `max_bytes_for_level_base`.
+const LEVEL_BASE: u64 = 256 << 20;
+/// BlobDB's size of a table: `write_buffer_size / value_size * 32` of the script, for 1 KiB. Its
+/// base level holds eight.
 const BLOB_TABLE: u64 = WRITE_BUFFER / 1024 * 32;
-/// Its size of the base level: eight tables.
-const BLOB_LEVEL_BASE: u64 = 8 * BLOB_TABLE;
 /// Share of the blob files, oldest first, whose values a compaction moves.
 const AGE_CUTOFF: f64 = 0.25;
 /// Share of garbage in those from which compactions are forced; 1 is never.
@@ -121,10 +125,19 @@ impl Settings {
             options.set_blob_gc_age_cutoff(AGE_CUTOFF);
             options.set_blob_gc_force_threshold(FORCE_THRESHOLD);
             options.set_blob_cache(&cache);
-            options.set_target_file_size_base(BLOB_TABLE);
-            options.set_max_bytes_for_level_base(BLOB_LEVEL_BASE);
         }
+        let (table, level_base) = self.table_and_level_base();
+        options.set_target_file_size_base(table);
+        options.set_max_bytes_for_level_base(level_base);
         options
+    }
+
+    /// Bytes of a table, and of the first level that has a limit.
+    fn table_and_level_base(&self) -> (u64, u64) {
+        match self.separate_from {
+            Some(_) => (BLOB_TABLE, 8 * BLOB_TABLE),
+            None => (TABLE, LEVEL_BASE),
+        }
     }
 
     fn describe_blobs(&self, separate_from: u64) -> Vec<(String, String)> {
@@ -137,8 +150,6 @@ impl Settings {
             ("blob_garbage_collection_age_cutoff", AGE_CUTOFF.to_string()),
             ("blob_garbage_collection_force_threshold", format!("{FORCE_THRESHOLD} (never)")),
             ("blob_cache", "the block cache".to_owned()),
-            ("target_file_size_base", units::bytes(BLOB_TABLE)),
-            ("max_bytes_for_level_base", units::bytes(BLOB_LEVEL_BASE)),
         ])
     }
 }
@@ -201,6 +212,7 @@ impl Engine for Rocks {
 
     fn describe(&self) -> Vec<(String, String)> {
         let settings = &self.settings;
+        let (table, level_base) = settings.table_and_level_base();
         let mut all = described([
             ("version", env!("ROCKSDB_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
@@ -209,6 +221,8 @@ impl Engine for Rocks {
             ("max_write_buffer_number", settings.write_buffers.to_string()),
             ("max_background_jobs", settings.jobs.to_string()),
             ("bytes_per_sync", units::bytes(BYTES_PER_SYNC)),
+            ("target_file_size_base", units::bytes(table)),
+            ("max_bytes_for_level_base", units::bytes(level_base)),
             ("filter", format!("bloom, {BLOOM_BITS} bits a key")),
             ("block_cache", format!("LRU, {}", units::bytes(settings.cache))),
             ("log checksums", self.checksums.clone()),
@@ -222,25 +236,18 @@ impl Engine for Rocks {
     }
 
     fn counters(&self) -> Vec<(String, f64)> {
-        let number = |name: &str, property: &properties::PropName| {
-            let value = self.db.property_int_value(property).ok().flatten();
-            Some((name.to_owned(), value? as f64))
-        };
-        let named = [
+        let named: [(&str, &CStr); 8] = [
             ("pending_compaction_bytes", properties::ESTIMATE_PENDING_COMPACTION_BYTES),
             ("memtable_bytes", properties::SIZE_ALL_MEM_TABLES),
             ("table_reader_bytes", properties::ESTIMATE_TABLE_READERS_MEM),
             ("block_cache_bytes", properties::BLOCK_CACHE_USAGE),
             ("table_file_bytes", properties::TOTAL_SST_FILES_SIZE),
+            // The crate has no names for these (`include/rocksdb/db.h`).
+            ("blob_files", c"rocksdb.num-blob-files"),
+            ("blob_file_bytes", c"rocksdb.total-blob-file-size"),
+            ("blob_garbage_bytes", c"rocksdb.live-blob-file-garbage-size"),
         ];
-        // Properties of blob files, which the crate has no names for (`include/rocksdb/db.h`).
-        let blobs = [
-            ("blob_files", "rocksdb.num-blob-files"),
-            ("blob_file_bytes", "rocksdb.total-blob-file-size"),
-            ("blob_garbage_bytes", "rocksdb.live-blob-file-garbage-size"),
-        ];
-        let blobs = blobs.into_iter().filter(|_| self.settings.separate_from.is_some());
-        let blobs = blobs.filter_map(|(name, property)| {
+        let numbers = named.into_iter().filter_map(|(name, property)| {
             let value = self.db.property_int_value(property).ok().flatten();
             Some((name.to_owned(), value? as f64))
         });
@@ -249,12 +256,7 @@ impl Engine for Rocks {
             let files = self.db.property_value(&property).ok().flatten()?;
             Some((format!("files_at_level_{level}"), files.parse().ok()?))
         });
-        named
-            .into_iter()
-            .filter_map(|(name, property)| number(name, property))
-            .chain(blobs)
-            .chain(levels)
-            .collect()
+        numbers.chain(levels).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -264,9 +266,8 @@ impl Engine for Rocks {
 }
 
 /// The defaults that matter to a reader of results, from `options.h` and `table.h` of 11.8.
-const DEFAULTS: &str = "leveled, dynamic level sizes, 256 MiB base, factor 10, files of 64 MiB, \
-                        level 0 compacts at 4 files, slows at 20, stops at 36; blocks of 4 KiB, \
-                        XXH3; index and filters in memory; buffered I/O; glibc's malloc";
+const DEFAULTS: &str = "leveled, dynamic level sizes, factor 10, level 0 compacts at 4 files, \
+                        slows at 20, stops at 36; blocks of 4 KiB, XXH3; index and filters in memory; buffered I/O; glibc's malloc";
 
 /// What RocksDB says in its log about checksum instructions: a build for old processors has none.
 fn checksum_support(directory: &Path) -> String {

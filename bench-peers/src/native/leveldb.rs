@@ -100,7 +100,16 @@ unsafe extern "C" {
     fn leveldb_iter_key(iterator: *const Iterator, len: *mut usize) -> *const c_char;
     fn leveldb_iter_value(iterator: *const Iterator, len: *mut usize) -> *const c_char;
     fn leveldb_iter_get_error(iterator: *const Iterator, error: *mut *mut c_char);
+    fn leveldb_major_version() -> c_int;
+    fn leveldb_minor_version() -> c_int;
     fn leveldb_free(memory: *mut std::ffi::c_void);
+}
+
+/// Version of the library, as it numbers itself: "1.23".
+pub fn version() -> String {
+    // SAFETY: both return a constant.
+    let (major, minor) = unsafe { (leveldb_major_version(), leveldb_minor_version()) };
+    format!("{major}.{minor}")
 }
 
 /// What a store is opened with; the rest is LevelDB's default.

@@ -46,6 +46,7 @@ func openStore(directory string, threshold int64) (*store, error) {
 	}
 	s := &store{db: db, options: opts, stop: make(chan struct{}), collected: make(chan struct{})}
 	go s.collectNowAndThen()
+	go adviseNowAndThen(directory, s.stop)
 	return s, nil
 }
 
@@ -193,7 +194,8 @@ func (s *store) describe() string {
 		{"MemTableSize", fmt.Sprint(opts.MemTableSize/mib, " MiB")},
 		{"NumMemtables", opts.NumMemtables},
 		{"NumCompactors", opts.NumCompactors},
-		{"BlockCacheSize", "0 (as advised without compression); tables are mapped"},
+		{"BlockCacheSize", "0 (as advised without compression)"},
+		{"mapped files", "without read-ahead (MADV_RANDOM, set from outside Badger every second)"},
 		{"IndexCacheSize", "0 (all indices in memory)"},
 		{"BloomFalsePositive", opts.BloomFalsePositive},
 		{"DetectConflicts", opts.DetectConflicts},

@@ -267,7 +267,8 @@ impl Engine for Rocks {
 
 /// The defaults that matter to a reader of results, from `options.h` and `table.h` of 11.8.
 const DEFAULTS: &str = "leveled, dynamic level sizes, factor 10, level 0 compacts at 4 files, \
-                        slows at 20, stops at 36; blocks of 4 KiB, XXH3; index and filters in memory; buffered I/O; glibc's malloc";
+                        slows at 20, stops at 36; blocks of 4 KiB, XXH3; index and filters in \
+                        memory; buffered I/O; glibc's malloc";
 
 /// What RocksDB says in its log about checksum instructions: a build for old processors has none.
 fn checksum_support(directory: &Path) -> String {

@@ -5,7 +5,7 @@
 //! causes. All others are kept as they are. An engine leaves out what it does not know: a class
 //! that is missing is unknown, not zero.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -37,10 +37,10 @@ pub struct ClassBytes {
 pub struct StallTime {
     /// The engine's word for it.
     pub cause: String,
-    /// How often.
-    pub count: u64,
-    /// Seconds in all.
-    pub seconds: f64,
+    /// How often; unknown if the engine does not count.
+    pub count: Option<u64>,
+    /// Seconds in all; unknown if the engine does not measure.
+    pub seconds: Option<f64>,
 }
 
 /// The classes that `growth` names.
@@ -56,12 +56,17 @@ pub fn bytes_by_class(growth: &BTreeMap<String, f64>) -> Vec<ClassBytes> {
 
 /// The causes that `growth` names, those that never happened included.
 pub fn stalls(growth: &BTreeMap<String, f64>) -> Vec<StallTime> {
-    let causes = growth.iter().filter_map(|(name, seconds)| {
-        let cause = name.strip_prefix(STALLED_SECONDS)?;
-        let count = growth.get(&format!("{STALLS}{cause}")).copied().unwrap_or(0.0);
-        Some(StallTime { cause: cause.to_owned(), count: count as u64, seconds: *seconds })
-    });
-    causes.collect()
+    let names = growth.keys();
+    let causes: BTreeSet<_> = names
+        .filter_map(|name| name.strip_prefix(STALLS).or(name.strip_prefix(STALLED_SECONDS)))
+        .collect();
+    let of = |prefix: &str, cause: &str| growth.get(&format!("{prefix}{cause}")).copied();
+    let stall = |cause: &str| StallTime {
+        cause: cause.to_owned(),
+        count: of(STALLS, cause).map(|count| count.max(0.0) as u64),
+        seconds: of(STALLED_SECONDS, cause),
+    };
+    causes.into_iter().map(stall).collect()
 }
 
 #[cfg(test)]
@@ -93,10 +98,17 @@ mod tests {
             ("stalls_flush", 2.0),
             ("stalled_seconds_flush", 0.5),
             ("stalled_seconds_space", 0.0),
-            ("stalls_unknown", 1.0),
+            ("stalls_level_0", 1.0),
         ]);
         let told: Vec<_> =
             stalls(&growth).into_iter().map(|s| (s.cause, s.count, s.seconds)).collect();
-        assert_eq!(told, [("flush".into(), 2, 0.5), ("space".into(), 0, 0.0)]);
+        assert_eq!(
+            told,
+            [
+                ("flush".into(), Some(2), Some(0.5)),
+                ("level_0".into(), Some(1), None),
+                ("space".into(), None, Some(0.0)),
+            ]
+        );
     }
 }

@@ -48,6 +48,8 @@ pub enum Paint {
     Class(usize),
     /// What engines are held against: live bytes.
     Reference,
+    /// What an engine means to stay within, by the engine's number.
+    Budget(usize),
 }
 
 impl Paint {
@@ -56,6 +58,7 @@ impl Paint {
             Self::Engine(number) => RGBColor(1, 0, number as u8),
             Self::Class(number) => RGBColor(2, 0, number as u8),
             Self::Reference => RGBColor(4, 0, 0),
+            Self::Budget(number) => RGBColor(5, 0, number as u8),
         }
     }
 }
@@ -297,7 +300,7 @@ fn mark(root: &Area<'_>, paint: Paint, at: (i32, i32)) -> Drawn {
                 }
             }
         },
-        Paint::Class(_) | Paint::Reference => {}
+        Paint::Class(_) | Paint::Reference | Paint::Budget(_) => {}
     }
     Ok(())
 }

@@ -2,12 +2,13 @@
 
 use std::cmp::Ordering;
 
+use crate::counters::CLASSES;
 use crate::report::chart::{Axes, Bars, Paint, Series, Strip, bars, lines};
 use crate::report::collect::{Group, Row};
 use crate::report::metric::{
     CPU, HARNESS, LIMITED, Metric, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED, WRITE_DEVICE,
 };
-use crate::report::tables::{CLASSES, class_amplification};
+use crate::report::tables::class_amplification;
 use crate::result::{PhaseResult, Sample};
 use crate::units::{bytes, short};
 
@@ -27,13 +28,19 @@ pub struct Figure {
 pub struct Style<'a> {
     /// All engines of the report; the place in this list is the colour.
     pub engines: &'a [String],
+    /// Which of them tell what they mean to stay within.
+    pub budgeted: &'a [bool],
     /// The engine to compare with.
     pub baseline: &'a str,
 }
 
 impl Style<'_> {
+    fn number(&self, engine: &str) -> usize {
+        self.engines.iter().position(|known| known == engine).unwrap_or_default()
+    }
+
     fn paint(&self, engine: &str) -> Paint {
-        Paint::Engine(self.engines.iter().position(|known| known == engine).unwrap_or_default())
+        Paint::Engine(self.number(engine))
     }
 }
 
@@ -81,7 +88,8 @@ pub const KINDS: &[Kind] = &[
     Kind {
         title: "Space over time",
         id: "space",
-        about: "Blocks on disk, sampled while it ran; the broken line is the live data at the end.",
+        about: "Blocks on disk, sampled while it ran; the broken line is the live data at the end, \
+                dots are the budget that an engine means to stay within.",
         draw: space,
     },
     Kind {
@@ -204,8 +212,8 @@ fn memory(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
 fn by_class(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     let strips = |row: &Row| {
         let run = row.typical();
-        let known = CLASSES.iter().enumerate().filter_map(|(number, (_, counter))| {
-            Some((Paint::Class(number), class_amplification(run, counter)?.max(0.0)))
+        let known = CLASSES.iter().enumerate().filter_map(|(number, class)| {
+            Some((Paint::Class(number), class_amplification(run, class)?))
         });
         let parts: Vec<_> = known.collect();
         let sum: f64 = parts.iter().map(|(_, value)| value).sum();
@@ -226,8 +234,17 @@ fn series(
     style: &Style<'_>,
     points: &dyn Fn(&PhaseResult) -> Vec<(f64, f64)>,
 ) -> Vec<Series> {
-    let line =
-        |row: &Row| Series { paint: style.paint(&row.engine), points: points(row.typical()) };
+    painted(group, workload, &|row| style.paint(&row.engine), points)
+}
+
+/// The same, in the paint of one's own choice.
+fn painted(
+    group: &Group,
+    workload: &str,
+    paint: &dyn Fn(&Row) -> Paint,
+    points: &dyn Fn(&PhaseResult) -> Vec<(f64, f64)>,
+) -> Vec<Series> {
+    let line = |row: &Row| Series { paint: paint(row), points: points(row.typical()) };
     group.of(workload).map(line).filter(|series| !series.points.is_empty()).collect()
 }
 
@@ -245,6 +262,12 @@ fn space_points(run: &PhaseResult) -> Vec<(f64, f64)> {
     sampled.chain(later.then_some(end).filter(|(_, space)| *space > 0.0)).collect()
 }
 
+/// What the engine meant to stay within, at each sample.
+fn budget_points(run: &PhaseResult) -> Vec<(f64, f64)> {
+    let point = |sample: &Sample| Some((sample.seconds, sample.budget? as f64));
+    run.samples.iter().filter_map(point).collect()
+}
+
 fn space(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     const GIB: f64 = 1073741824.0;
     let written = group.of(workload).any(|row| row.runs.iter().any(|run| run.user.written > 0));
@@ -255,6 +278,8 @@ fn space(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     let end = points().map(|point| point.0).fold(0.0, f64::max);
     let live_points = live.map(|live| vec![(0.0, live as f64), (end, live as f64)]);
     series.extend(live_points.map(|points| Series { paint: Paint::Reference, points }));
+    let budget = |row: &Row| Paint::Budget(style.number(&row.engine));
+    series.extend(painted(group, workload, &budget, &budget_points));
     // In the unit of the axis, so that its labels are round.
     let (unit, name) = if peak < GIB { (GIB / 1024.0, "MiB") } else { (GIB, "GiB") };
     for point in series.iter_mut().flat_map(|series| &mut series.points) {

@@ -4,22 +4,26 @@ use std::fmt::Write;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
+use crate::counters::CLASSES;
 use crate::report::chart::{Paint, sign};
-use crate::report::collect::{Group, Results, label};
+use crate::report::collect::{Group, Results, Row, label};
 use crate::report::figures::{Figure, KINDS, Kind, Style};
 use crate::report::papers::papers;
-use crate::report::tables::{self, CLASSES, LEGEND, Table};
+use crate::report::tables::{self, LEGEND, Table};
 
 const STYLE: &str = include_str!("style.css");
 /// Colours that the style sheet has.
 const COLOURS: usize = 7;
 /// Dashes of lines, so that colours need not be told apart.
 const DASHES: [&str; 4] = ["none", "8 4", "2 4", "12 4 2 4"];
+/// Dashes of what an engine means to stay within.
+const BUDGET_DASHES: &str = "1 5";
 
 /// The page.
 pub fn page(results: &Results) -> String {
     let engines = engines(results);
-    let style = Style { engines: &engines, baseline: &results.baseline };
+    let budgeted = budgeted(results, &engines);
+    let style = Style { engines: &engines, budgeted: &budgeted, baseline: &results.baseline };
     let title = title(results);
     let markup = html! {
         (DOCTYPE)
@@ -64,6 +68,14 @@ fn engines(results: &Results) -> Vec<String> {
     engines
 }
 
+/// Which of `engines` told a budget of space.
+fn budgeted(results: &Results, engines: &[String]) -> Vec<bool> {
+    let rows = || results.groups.iter().flat_map(|group| &group.rows);
+    let told = |row: &Row| row.typical().samples.iter().any(|sample| sample.budget.is_some());
+    let of = |engine: &String| rows().any(|row| row.engine == *engine && told(row));
+    engines.iter().map(of).collect()
+}
+
 fn colour(number: usize) -> String {
     format!("var(--c{})", number % COLOURS)
 }
@@ -78,19 +90,25 @@ fn colours(engines: usize) -> String {
     let mut css = String::new();
     let mut add = |of: &str, number: usize| {
         let colour = if of == "02" { class_colour(number) } else { colour(number) };
+
         let drawn = format!("#{of}00{number:02X}");
         writeln!(
             css,
             "svg [fill=\"{drawn}\"]{{fill:{colour}}}svg [stroke=\"{drawn}\"]{{stroke:{colour}}}"
         )
         .expect("writing to a string does not fail");
-        let dashes = DASHES[number % DASHES.len()];
-        if of == "01" {
+        let dashes = match of {
+            "01" => Some(DASHES[number % DASHES.len()]),
+            "05" => Some(BUDGET_DASHES),
+            _ => None,
+        };
+        if let Some(dashes) = dashes {
             writeln!(css, "svg polyline[stroke=\"{drawn}\"]{{stroke-dasharray:{dashes}}}")
                 .expect("writing to a string does not fail");
         }
     };
     (0..engines).for_each(|number| add("01", number));
+    (0..engines).for_each(|number| add("05", number));
     (0..CLASSES.len()).for_each(|number| add("02", number));
     css
 }
@@ -205,10 +223,16 @@ fn key(kind: &Kind, style: &Style<'_>) -> Markup {
                 }
                 @if kind.id == "space" {
                     li { (PreEscaped(sign(Paint::Reference))) "live data" }
+                    @for (number, engine) in style.budgeted.iter().enumerate() {
+                        @if *engine {
+                            li { (PreEscaped(sign(Paint::Budget(number))))
+                                (style.engines[number]) ": budget" }
+                        }
+                    }
                 }
             },
             "classes" => ul.key {
-                @for (number, (name, _)) in CLASSES.iter().enumerate() {
+                @for (number, name) in CLASSES.iter().enumerate() {
                     li { span.chip style={ "background:" (class_colour(number)) } {} (name) }
                 }
             },

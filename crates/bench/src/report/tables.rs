@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::counters::CLASSES;
 use crate::report::collect::{Group, Results, Row};
 use crate::report::metric::{
     CPU, HARNESS, LIMITED, Metric, OTHERS, P50, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED,
@@ -19,19 +20,6 @@ use crate::units::{bytes, short, thousands};
 const NONE: &str = "-";
 /// Of a table that begins with workload and engine, and has numbers only behind them.
 const NUMBERS: Range<usize> = 2..usize::MAX;
-
-/// Classes of written bytes: the name in a report, and the engine's counter.
-pub const CLASSES: &[(&str, &str)] = &[
-    ("log", "log_written"),
-    ("flush", "flush_written"),
-    ("compaction", "compaction_written"),
-    ("collection", "collection_written"),
-    ("manifest", "manifest_written"),
-];
-
-/// Counters of stalls begin with these: how many, and for how long.
-const STALLS: &str = "stalls_";
-const STALLED: &str = "stalled_seconds_";
 
 /// Cells under a header.
 #[derive(Clone, Debug, Default)]
@@ -181,20 +169,20 @@ pub fn failures(results: &Results) -> Table {
 }
 
 /// Bytes of `class` that a run wrote for a byte that the client wrote.
-pub fn class_amplification(run: &PhaseResult, counter: &str) -> Option<f64> {
-    let written = run.counters_growth.get(counter)?;
-    (run.user.written > 0).then(|| written / run.user.written as f64)
+pub fn class_amplification(run: &PhaseResult, class: &str) -> Option<f64> {
+    let classes = run.bytes_by_class();
+    let written = classes.into_iter().find(|bytes| bytes.class == class)?.written?;
+    (run.user.written > 0).then(|| written as f64 / run.user.written as f64)
 }
 
 /// Bytes written by class, as the engine counts them.
 pub fn classes(group: &Group) -> Table {
-    let names = CLASSES.iter().map(|(name, _)| *name);
-    let mut table = Table::new(["workload", "engine"].into_iter().chain(names), NUMBERS);
+    let mut table = Table::new(["workload", "engine"].into_iter().chain(CLASSES), NUMBERS);
     for row in &group.rows {
-        let of = |counter: &str| {
-            Spread::of(row.runs.iter().filter_map(|run| class_amplification(run, counter)))
+        let of = |class: &str| {
+            Spread::of(row.runs.iter().filter_map(|run| class_amplification(run, class)))
         };
-        let cells: Vec<_> = CLASSES.iter().map(|(_, counter)| of(counter)).collect();
+        let cells = CLASSES.map(of);
         if cells.iter().any(Option::is_some) {
             let shown = |cell: Option<Spread>| {
                 cell.map_or(NONE.to_owned(), |spread| format!("{:.2}", spread.median))
@@ -210,21 +198,14 @@ pub fn classes(group: &Group) -> Table {
 pub fn stalls(group: &Group) -> Table {
     let mut table = Table::new(["workload", "engine", "cause", "stalls", "seconds"], 3..5);
     for row in &group.rows {
-        let growth = &row.typical().counters_growth;
-        let names = growth.keys();
-        let causes: BTreeSet<_> = names
-            .filter_map(|name| name.strip_prefix(STALLS).or(name.strip_prefix(STALLED)))
-            .collect();
-        for cause in causes {
-            let of = |prefix: &str| growth.get(&format!("{prefix}{cause}")).copied();
-            let (count, seconds) = (of(STALLS), of(STALLED));
-            if count.unwrap_or(0.0) + seconds.unwrap_or(0.0) > 0.0 {
+        for stall in row.typical().stalls() {
+            if stall.count.unwrap_or(0) > 0 || stall.seconds.unwrap_or(0.0) > 0.0 {
                 table.rows.push(vec![
                     row.workload.clone(),
                     row.engine.clone(),
-                    cause.replace('_', " "),
-                    count.map_or(NONE.to_owned(), thousands),
-                    seconds.map_or(NONE.to_owned(), short),
+                    stall.cause.replace('_', " "),
+                    stall.count.map_or(NONE.to_owned(), |count| thousands(count as f64)),
+                    stall.seconds.map_or(NONE.to_owned(), short),
                 ]);
             }
         }
@@ -237,7 +218,7 @@ pub fn others(results: &Results) -> Table {
     let mut table = Table::new(["measured", "quantity", "value"], 2..3);
     let mut seen = BTreeSet::new();
     for (kind, value) in &results.others {
-        // A child each measures the same disk: the first is shown.
+        // Runs on the same disk measure the same: the first is shown.
         if seen.insert(kind) {
             flatten(kind, "", value, &mut table.rows);
         }

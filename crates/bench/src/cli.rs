@@ -29,7 +29,7 @@ use crate::system::{Device, DiskLimits, MemoryLimit};
 use crate::table;
 use crate::trace::{Replay, Trace};
 use crate::units;
-use crate::workload::{SUITES, TRACE, WORKLOADS, Workload, select};
+use crate::workload::{BUNDLES, TRACE, WORKLOADS, Workload, select};
 
 /// Sizes of data with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -62,7 +62,7 @@ impl Scale {
 /// What to run, on how much data, under which conditions.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// Workloads or suites, separated by commas, run in this order on one store
+    /// Workloads or bundles of them, separated by commas, run in this order on one store
     #[arg(
         short,
         long,
@@ -72,7 +72,7 @@ pub struct BenchArgs {
         value_name = "NAME,.."
     )]
     pub workload: Vec<String>,
-    /// List the workloads and suites, and exit
+    /// List the workloads and bundles, and exit
     #[arg(long)]
     pub list: bool,
     /// Measure the harness itself with an engine that does nothing, and exit
@@ -234,6 +234,34 @@ impl Report {
     }
 }
 
+/// The conditions of a run, once they are in force.
+pub struct Begun {
+    /// The memory limit; `None` if none was asked for, or if it could not be set.
+    pub limit: Option<MemoryLimit>,
+    /// What a reader has to know before believing the numbers.
+    pub warnings: Vec<String>,
+    /// The lines that a result file begins with: the run, and the disk if it is to be measured.
+    pub lines: Vec<Line>,
+}
+
+impl Begun {
+    /// Measures the disk and limits memory as `args` ask for.
+    pub fn under(args: &BenchArgs) -> Result<Self> {
+        let machine = Machine::here();
+        let mut warnings: Vec<_> = machine.noise().into_iter().collect();
+        warnings.extend(Device::uncounted(&args.dir)?);
+        let disk = args.disk.then(|| DiskLimits::measure(&args.dir)).transpose()?;
+        let limit = args.memory_limit.map(MemoryLimit::set).transpose();
+        let limit = limit.unwrap_or_else(|warning| {
+            warnings.push(warning);
+            None
+        });
+        let command = env::args().collect::<Vec<_>>().join(" ");
+        let run = Line::Run { machine, command, warnings: warnings.clone() };
+        Ok(Self { limit, warnings, lines: [run].into_iter().chain(disk.map(Line::Disk)).collect() })
+    }
+}
+
 /// Does what `args` ask for on the engine of `opener`; prints what happens to standard error, and
 /// the summary to standard output.
 pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
@@ -252,26 +280,12 @@ pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
     let recording = args.recording(opener)?;
     let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
-    let machine = Machine::here();
-    let mut warnings: Vec<_> = machine.noise().into_iter().collect();
-    warnings.extend(Device::uncounted(&args.dir)?);
-    let limit = match args.memory_limit.map(MemoryLimit::set).transpose() {
-        Ok(limit) => limit,
-        Err(warning) => {
-            warnings.push(warning);
-            None
-        }
-    };
-    announce(opener.name(), &config, limit.as_ref(), &warnings);
+    let begun = Begun::under(args)?;
+    announce(opener.name(), &config, &begun);
     let mut output = Output::open(args.json.as_deref())?;
-    let command = env::args().collect::<Vec<_>>().join(" ");
-    output.write(&Line::Run { machine, command, warnings })?;
-    if args.disk {
-        let limits = DiskLimits::measure(&args.dir)?;
-        eprintln!("{limits}");
-        output.write(&Line::Disk(limits))?;
-    }
-    let report = measure(args, opener, config, &workloads, &scratch, limit.as_ref(), &mut output);
+    begun.lines.iter().try_for_each(|line| output.write(line))?;
+    let limit = begun.limit.as_ref();
+    let report = measure(args, opener, config, &workloads, &scratch, limit, &mut output);
     if let Some(recording) = &recording {
         // What was recorded until a failure is a trace too.
         eprintln!("{}", recording.finish()?);
@@ -316,9 +330,9 @@ fn measure(
     Ok(Report { phases, verification })
 }
 
-fn announce(engine: &str, config: &Config, limit: Option<&MemoryLimit>, warnings: &[String]) {
+fn announce(engine: &str, config: &Config, begun: &Begun) {
     let data = units::bytes(config.records * config.record_bytes());
-    let limited = limit.map_or("no memory limit".to_owned(), |limit| {
+    let limited = begun.limit.as_ref().map_or("no memory limit".to_owned(), |limit| {
         format!("memory limited to {} with page cache", units::bytes(limit.bytes()))
     });
     eprintln!(
@@ -328,8 +342,13 @@ fn announce(engine: &str, config: &Config, limit: Option<&MemoryLimit>, warnings
         config.threads,
         config.seed,
     );
-    for warning in warnings {
+    for warning in &begun.warnings {
         eprintln!("WARNING: {warning}");
+    }
+    for line in &begun.lines {
+        if let Line::Disk(limits) = line {
+            eprintln!("{limits}");
+        }
     }
 }
 
@@ -361,12 +380,12 @@ fn summary(report: &Report) -> String {
 fn list() -> String {
     let entries = WORKLOADS.iter().chain([&TRACE]);
     let workloads = entries.map(|entry| format!("  {:16} {}", entry.name, entry.about));
-    let suites = SUITES.iter().map(|(name, list)| format!("  {name:16} {}", list.join(", ")));
+    let bundles = BUNDLES.iter().map(|(name, list)| format!("  {name:16} {}", list.join(", ")));
     let lines: Vec<_> = ["workloads:".to_owned()]
         .into_iter()
         .chain(workloads)
-        .chain(["suites:".to_owned()])
-        .chain(suites)
+        .chain(["bundles:".to_owned()])
+        .chain(bundles)
         .collect();
     lines.join("\n")
 }

@@ -70,6 +70,12 @@ const LISTS: &[Entry] = &[
         workloads: "hashkv",
     },
     Entry {
+        name: "mixed-1KiB",
+        about: "mixgraph, moving hot set and queue on 2,000,000 records of 1 KiB",
+        scale: "standard",
+        workloads: "mixed",
+    },
+    Entry {
         name: "basic-100B",
         about: "10,000,000 records of 100 bytes: load, cold and warm reads, updates, scans",
         scale: "small",
@@ -88,7 +94,7 @@ const SUITES: &[(&str, &str, &[&str])] = &[
     (
         "full",
         "every list, three times: hours",
-        &["basic-1KiB", "ycsb-1KiB", "hashkv", "basic-100B", "basic-64KiB"],
+        &["basic-1KiB", "ycsb-1KiB", "hashkv", "mixed-1KiB", "basic-100B", "basic-64KiB"],
     ),
     ("basic", "values of 100 B, 1 KiB and 64 KiB", &["basic-100B", "basic-1KiB", "basic-64KiB"]),
     ("ycsb", "YCSB alone", &["ycsb-1KiB"]),
@@ -210,7 +216,7 @@ pub fn overview() -> String {
     for (name, about, lists) in SUITES {
         lines.push(format!("  {name:12} {about}: {}", lists.join(", ")));
     }
-    lines.push("lists (--list):".to_owned());
+    lines.push("lists (--only):".to_owned());
     lines.extend(LISTS.iter().map(|list| format!("  {:12} {}", list.name, list.about)));
     lines.push("experiments of the papers (papers --experiment):".to_owned());
     lines.extend(all().map(|experiment| {

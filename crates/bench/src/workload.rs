@@ -330,8 +330,8 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "hashkv-p3", ..HASHKV_UPDATE },
 ];
 
-/// Lists of workloads with a name of their own, run in this order.
-pub const SUITES: &[(&str, &[&str])] = &[
+/// Bundles: names that stand for several workloads, run in this order.
+pub const BUNDLES: &[(&str, &[&str])] = &[
     ("basic", &["load", "readrandom", "readrandom-cold", "update", "scan-100"]),
     // The order that YCSB's documentation asks for: D and E insert, so E gets a load of its own.
     ("ycsb", &["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d", "load", "ycsb-e"]),
@@ -373,12 +373,12 @@ impl Workload {
     }
 }
 
-/// The workloads that `names` stand for, suites expanded; starts with a load if they need one.
+/// The workloads that `names` stand for, bundles expanded; starts with a load if they need one.
 pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Workload>> {
     let mut selected = Vec::new();
     for name in names.iter().map(AsRef::as_ref) {
-        let suite = SUITES.iter().find(|(suite, _)| *suite == name);
-        for name in suite.map_or(&[name][..], |(_, members)| members) {
+        let bundle = BUNDLES.iter().find(|(bundle, _)| *bundle == name);
+        for name in bundle.map_or(&[name][..], |(_, members)| members) {
             selected.push(find(name)?);
         }
     }
@@ -402,9 +402,9 @@ pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Workload>> {
 fn find(name: &str) -> Result<Workload> {
     let mut entries = WORKLOADS.iter().chain([&TRACE]);
     entries.find(|workload| workload.name == name).cloned().ok_or_else(|| {
-        let known: Vec<_> = SUITES
+        let known: Vec<_> = BUNDLES
             .iter()
-            .map(|(suite, _)| *suite)
+            .map(|(bundle, _)| *bundle)
             .chain(WORKLOADS.iter().map(|workload| workload.name))
             .collect();
         BenchError::Usage(format!("no workload is called \"{name}\"; known: {}", known.join(", ")))
@@ -413,12 +413,12 @@ fn find(name: &str) -> Result<Workload> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, SUITES, WORKLOADS, select};
+    use super::{Action, BUNDLES, WORKLOADS, select};
 
     #[test]
     fn every_entry_is_whole() {
         let mut names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
-        names.extend(SUITES.iter().map(|(suite, _)| *suite));
+        names.extend(BUNDLES.iter().map(|(bundle, _)| *bundle));
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "names are unique");
         for workload in WORKLOADS {
@@ -439,14 +439,14 @@ mod tests {
     }
 
     #[test]
-    fn lists_expand_and_begin_with_a_load() {
+    fn bundles_expand_and_begin_with_a_load() {
         let names = |list: &[&str]| -> Vec<_> {
             select(list).unwrap().iter().map(|workload| workload.name).collect()
         };
         assert_eq!(names(&["ycsb-c"]), ["load", "ycsb-c"]);
         assert_eq!(names(&["hashkv"]), ["hashkv-p0", "hashkv-p1", "hashkv-p2", "hashkv-p3"]);
-        for (suite, members) in SUITES {
-            assert_eq!(names(&[suite]), *members);
+        for (bundle, members) in BUNDLES {
+            assert_eq!(names(&[bundle]), *members);
         }
         assert!(select(&["nonsense"]).unwrap_err().to_string().contains("ycsb-a"));
         assert_eq!(names(&["trace", "ycsb"])[..2], ["trace", "load"]);

@@ -72,6 +72,7 @@ impl Home {
             memory_limit: None,
             dir: self.path("data"),
             results: self.path("results.jsonl"),
+            disk: false,
             resume: false,
             command: "cleave bench <quick> & more".to_owned(),
         }
@@ -221,7 +222,7 @@ fn the_page_has_every_row_escapes_names_and_needs_no_network() {
     for section in ["throughput", "space", "latency", "stalls", "disk", "failed", "settings"] {
         assert!(page.contains(&format!("id=\"{section}\"")), "{section}");
     }
-    assert!(page.contains("<polyline") && page.contains("level 0"));
+    assert!(page.contains("<polyline") && page.contains("level 0") && page.contains(": budget"));
     // A name space is a name, and fetched by nobody.
     let outside = page.replace("xmlns=\"http:", "");
     for link in ["http:", "https:", "src=", "@import", "url(", "<script"] {
@@ -295,7 +296,9 @@ fn a_paper_s_figure_stands_beside_ours() {
     settings.suite.lists = Suite::papers(&[], &[experiment.name.to_owned()]).unwrap().lists;
     assert_eq!(go(&settings), Finish::default());
     let text = text::summary(&results(&settings));
-    let rows: Vec<_> = text.lines().filter(|line| line.contains(experiment.paper_says)).collect();
+    let settled = Metric::Settled.name();
+    let shown = |line: &&str| line.contains(experiment.paper_says) && line.contains(settled);
+    let rows: Vec<_> = text.lines().filter(shown).collect();
     assert_eq!(rows.len(), speeds.len(), "{text}");
     assert!(
         rows[0].contains("2,500") && rows[0].contains(&experiment.runs(&[])[0].label),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use cleavedb::Preset;
+use cleavedb_bench::cli::BenchArgs;
 
 use crate::bench_args::BenchCommand;
 use crate::durability::DurabilityName;

@@ -60,15 +60,15 @@ pub enum Many {
     /// hang or a wrong value ends that process alone, and the table says so. Results are kept as
     /// they come: a run that was stopped goes on by --resume.
     Suite {
-        /// Which suite (--list-configs names them)
+        /// Which suite (--list names them)
         #[arg(long, default_value = "full", value_name = "NAME")]
         config: String,
         /// Only these of its lists of workloads
-        #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
-        list: Vec<String>,
+        #[arg(long, value_delimiter = ',', value_name = "LIST,..")]
+        only: Vec<String>,
         /// Name the suites, their lists, and the experiments, and exit
         #[arg(long)]
-        list_configs: bool,
+        list: bool,
         #[command(flatten)]
         suite: SuiteArgs,
     },
@@ -83,8 +83,8 @@ pub enum Many {
         #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
         experiment: Vec<String>,
         /// Only these of their lists, as the report names them
-        #[arg(long, value_name = "NAME")]
-        list: Vec<String>,
+        #[arg(long, value_name = "LIST")]
+        only: Vec<String>,
         #[command(flatten)]
         suite: SuiteArgs,
     },

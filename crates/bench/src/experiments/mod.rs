@@ -50,7 +50,7 @@ pub struct Experiment {
     pub scale: &'static str,
     /// Parameters that stay the same in all runs.
     pub settings: &'static [(&'static str, &'static str)],
-    /// Workloads and suites of every run, in order, on one store.
+    /// Workloads and bundles of every run, in order, on one store.
     pub workloads: &'static [&'static str],
     /// Those whose results matter; empty for all.
     pub shows: &'static [&'static str],

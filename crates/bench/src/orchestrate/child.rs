@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{BenchError, Result};
+use crate::orchestrate::guard::Guard;
 use crate::record::Ended;
 
 /// Between two looks at a child.
@@ -66,10 +67,10 @@ pub fn run(
             return Ok(End { ended: Ended::Failed, words, took: Duration::ZERO });
         }
     };
-    let mut group = Group(child);
+    let mut group = Group::of(child);
     let forced = loop {
         tail.read(line)?;
-        if group.0.try_wait().map_err(BenchError::io("wait for", job.notes))?.is_some() {
+        if group.child.try_wait().map_err(BenchError::io("wait for", job.notes))?.is_some() {
             break None;
         }
         if stop() {
@@ -96,16 +97,27 @@ pub fn run(
 }
 
 /// A child and its descendants; dropped, they end.
-struct Group(Child);
+struct Group {
+    child: Child,
+    /// Ends them if this process is killed; without a shell they would go on.
+    guard: Option<Guard>,
+}
 
 impl Group {
+    fn of(child: Child) -> Self {
+        let guard = Guard::of(child.id()).ok();
+        Self { child, guard }
+    }
+
     /// Ends what still runs.
     fn end(&mut self) -> std::io::Result<ExitStatus> {
-        if let Some(group) = Pid::from_raw(self.0.id() as i32) {
+        // First of all: once the child is waited for, its number may be another's.
+        self.guard = None;
+        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
             // There is nobody left to kill if all went well.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        self.0.wait()
+        self.child.wait()
     }
 }
 

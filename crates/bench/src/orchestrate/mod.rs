@@ -5,6 +5,7 @@
 
 pub mod target;
 pub mod plan;
+pub mod guard;
 pub mod child;
 pub mod gather;
 pub mod watch;
@@ -25,6 +26,7 @@ use crate::record::{Content, Ended, Entry, Header, ListHeader, Outcome, Task, li
 use crate::result::Line;
 use crate::scratch::Scratch;
 use crate::suite::{List, Suite};
+use crate::system::DiskLimits;
 use crate::system::machine::Machine;
 
 /// What to run, and where.
@@ -42,6 +44,8 @@ pub struct Settings {
     pub dir: PathBuf,
     /// The file for the results.
     pub results: PathBuf,
+    /// Whether to measure the limits of the disk first.
+    pub disk: bool,
     /// Whether tasks that the file has are left out.
     pub resume: bool,
     /// The command that was typed, without a choice of lists.
@@ -76,6 +80,12 @@ fn tasks(
     stop: &dyn Fn() -> bool,
 ) -> Result<Finish> {
     gathered.add(&line_of("suite", None, &settings.header()))?;
+    if settings.disk {
+        // By this process, outside any memory limit: no engine pays for it.
+        let limits = DiskLimits::measure(&settings.dir)?;
+        gathered.add(&line_of("disk", None, &limits))?;
+        watcher.disk(&limits);
+    }
     let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.clone()).collect();
     let mut planned = plan(&settings.suite, &engines);
     let command_of = |task: &Task| settings.command_of(task);
@@ -215,7 +225,7 @@ impl Settings {
             name: list.name.clone(),
             about: list.about.clone(),
             command: if self.suite.lists.len() > 1 {
-                format!("{} --list '{}'", self.command, list.name)
+                format!("{} --only '{}'", self.command, list.name)
             } else {
                 self.command.clone()
             },

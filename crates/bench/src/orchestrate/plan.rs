@@ -66,7 +66,7 @@ mod tests {
             tasks.iter().map(|task| (task.repetition, task.engine.as_str())).collect();
         assert_eq!(order, [(1, "a"), (1, "b"), (2, "a"), (2, "b")]);
         let full = plan(&Suite::named("full").unwrap(), &engines);
-        assert_eq!(full.len(), 5 * 3 * 2);
+        assert_eq!(full.len(), 6 * 3 * 2);
         assert!(full[..6].iter().all(|task| task.list == full[0].list));
     }
 

@@ -7,10 +7,13 @@ use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
 
 use crate::record::{Ended, Outcome, Task};
 use crate::result::PhaseResult;
+use crate::system::DiskLimits;
 use crate::units::{bytes, short, thousands};
 
 /// Is told how a suite goes on.
 pub trait Watcher {
+    /// The disk was measured; tasks follow.
+    fn disk(&self, limits: &DiskLimits);
     /// `task` begins, the `number`th of `of`; all that is left takes about `remaining`.
     fn begins(&self, task: &Task, number: usize, of: usize, remaining: Option<Duration>);
     /// A workload of `task` is done.
@@ -24,6 +27,7 @@ pub trait Watcher {
 pub struct Unwatched;
 
 impl Watcher for Unwatched {
+    fn disk(&self, _: &DiskLimits) {}
     fn begins(&self, _: &Task, _: usize, _: usize, _: Option<Duration>) {}
     fn phase(&self, _: &Task, _: &PhaseResult) {}
     fn ends(&self, _: &Task, _: &Outcome) {}
@@ -67,6 +71,10 @@ impl Rows {
 }
 
 impl Watcher for Rows {
+    fn disk(&self, limits: &DiskLimits) {
+        self.say(&limits.to_string());
+    }
+
     fn begins(&self, task: &Task, number: usize, of: usize, remaining: Option<Duration>) {
         self.0.set_length(of as u64);
         self.0.set_position(number as u64 - 1);

@@ -1,12 +1,11 @@
 //! `bench`: the workloads on one preset; its commands are elsewhere.
 
 use cleavedb::Preset;
-use cleavedb_bench::cli::{self, BenchArgs, Report};
+use cleavedb_bench::cli::{self, Begun, BenchArgs, Report};
 use cleavedb_bench::observer::{Observer, Silent};
 use cleavedb_bench::progress::Bar;
 use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
-use cleavedb_bench::system::{DiskLimits, MemoryLimit};
 use cleavedb_bench::workload::select;
 use cleavedb_bench::{Opener, Session};
 
@@ -56,17 +55,13 @@ fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<R
     let recording = args.recording(opener)?;
     let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
-    let limit = args.memory_limit.map(MemoryLimit::set).transpose();
-    let limit = limit.unwrap_or_else(|warning| {
-        console.note(&warning);
-        None
-    });
-    if args.disk {
-        console.json_line(&Line::Disk(DiskLimits::measure(&args.dir)?))?;
-    }
+    let begun = Begun::under(args)?;
+    begun.warnings.iter().for_each(|warning| console.note(warning));
+    begun.lines.iter().try_for_each(|line| console.json_line(line))?;
+    console.flush()?;
     let bar = (!console.quiet()).then(Bar::new);
     let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
-    let mut session = Session::new(opener, &scratch, config, limit.as_ref(), observer)?;
+    let mut session = Session::new(opener, &scratch, config, begun.limit.as_ref(), observer)?;
     let mut phases = Vec::new();
     for workload in &workloads {
         let result = session.run(workload)?;

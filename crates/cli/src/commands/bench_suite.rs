@@ -38,19 +38,19 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let peers = if *all { Peers::All } else { Peers::Few };
             measure(Suite::quick(), args, peers, global, console)
         }
-        Many::Suite { list_configs: true, .. } => {
+        Many::Suite { list: true, .. } => {
             console.line(overview())?;
             Ok(Exit::Done)
         }
-        Many::Suite { config, list, suite: args, .. } => {
+        Many::Suite { config, only, suite: args, .. } => {
             let mut suite = Suite::named(config)?;
-            suite.keep(list)?;
+            suite.keep(only)?;
             let args = kept(args, &format!("suite-{config}"));
             measure(suite, &args, Peers::All, global, console)
         }
-        Many::Papers { papers, experiment, list, suite: args } => {
+        Many::Papers { papers, experiment, only, suite: args } => {
             let mut suite = Suite::papers(papers, experiment)?;
-            suite.keep(list)?;
+            suite.keep(only)?;
             let args = kept(args, "papers");
             let named = args.peers.is_some() || !args.engines.is_empty();
             let peers = if named { Peers::All } else { Peers::None };
@@ -90,6 +90,7 @@ fn measure(
         memory_limit: (!args.no_memory_limit).then_some(limit),
         dir: args.dir.clone(),
         results: results.clone(),
+        disk: true,
         resume: args.resume,
         command: typed(env::args()),
         suite,
@@ -203,7 +204,7 @@ fn announce(settings: &Settings, console: &Console) {
 /// The command that was typed, without what only says where things are or which part is chosen: it
 /// is to be read, and repeated, elsewhere.
 fn typed(given: impl Iterator<Item = String>) -> String {
-    const DROPPED: [&str; 6] = ["--list", "--dir", "--results", "--out", "--markdown", "--peers"];
+    const DROPPED: [&str; 6] = ["--only", "--dir", "--results", "--out", "--markdown", "--peers"];
     let mut words = vec!["cleave".to_owned()];
     let mut given = given.skip(1);
     while let Some(word) = given.next() {
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_command_is_repeated_without_its_places() {
-        let line = "/x/cleave bench suite --config ycsb --dir /y --list=a --peers p --resume -q";
+        let line = "/x/cleave bench suite --config ycsb --dir /y --only=a --peers p --resume -q";
         assert_eq!(
             typed(line.split(' ').map(str::to_owned)),
             "cleave bench suite --config ycsb -q"

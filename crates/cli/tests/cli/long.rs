@@ -59,9 +59,10 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     }
     let args = [&["--json", "bench", "--durability", "buffered"][..], &small].concat();
     let lines = home.run(&args).json();
-    assert_eq!(lines.len(), 4, "three workloads and the verification");
-    assert_eq!(lines[0]["engine"], json!("cleave-wisckey"));
-    assert_eq!(lines[3]["wrong"], json!(0));
+    assert_eq!(lines.len(), 5, "the run, three workloads and the verification");
+    assert_eq!(lines[0]["kind"], json!("run"));
+    assert_eq!(lines[1]["engine"], json!("cleave-wisckey"));
+    assert_eq!(lines[4]["wrong"], json!(0));
     assert!(home.run(&["bench", "--list"]).text().contains("ycsb-f"));
     home.run(&["bench", "-w", "nonsense"]).fails(2, "no workload");
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
@@ -145,7 +146,7 @@ fn a_suite_outlives_its_engines() {
 #[test]
 fn what_a_suite_may_be_called_is_said() {
     let home = Home::new();
-    let text = home.run(&["bench", "suite", "--list-configs"]).text();
+    let text = home.run(&["bench", "suite", "--list"]).text();
     assert!(text.contains("basic-1KiB") && text.contains("ycsb"), "{text}");
     home.run(&["bench", "suite", "--config", "nonsense"]).fails(2, "known: full");
     home.run(&["bench", "papers", "nonsense"]).fails(2, "wisckey");

@@ -145,6 +145,7 @@ pub enum Command {
     /// results. Values are verified after every run. Works on data of its own, in a directory that
     /// is deleted at the end; the database of --db is not touched.
     #[command(mut_arg("json", |arg| arg.long("results")))]
+    #[command(mut_arg("quiet", |arg| arg.global(true)))]
     Bench(Box<BenchCommand>),
     /// Record operations of workloads in a file, or show what such a file asks for
     ///

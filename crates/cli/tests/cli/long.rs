@@ -154,5 +154,7 @@ fn what_a_suite_may_be_called_is_said() {
     home.run(&engines).fails(2, "cleave-wisckey");
     home.run(&["bench", "quick", "--peers", "nonsense"]).fails(2, "nonsense");
     home.run(&["bench", "quick", "-w", "load"]).fails(2, "-w");
+    // Quiet is understood behind the command, too, although `bench` has an argument of that name.
+    assert_eq!(home.run(&["bench", "suite", "--list", "-q"]).text(), text);
     home.run(&["bench", "-w", "load", "quick"]).fails(2, "quick");
 }

@@ -130,6 +130,8 @@ impl Drop for Group {
 fn judge(status: ExitStatus, memory: bool) -> (Ended, Option<String>) {
     match (status.code(), status.signal()) {
         (Some(0), _) => (Ended::Done, None),
+        // The kernel may have killed a process of the engine's own, without which it gave up.
+        (Some(code), _) if memory => (Ended::OutOfMemory, Some(format!("exit code {code}"))),
         (Some(code), _) => (Ended::Failed, Some(format!("exit code {code}"))),
         (None, Some(SIGKILL)) if memory => (Ended::OutOfMemory, Some("signal 9".to_owned())),
         (None, signal) => (Ended::Killed, Some(format!("signal {}", signal.unwrap_or_default()))),

@@ -49,7 +49,6 @@ impl CleaveOpener {
                 options.log_file_bytes = options.segment_bytes;
             }
             "cache" => options.cache_bytes = number? as usize,
-            "fetch-threads" => options.fetch_threads = number? as usize,
             _ => return Err(no_option(&self.name, name)),
         }
         Ok(())

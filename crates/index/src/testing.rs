@@ -246,6 +246,10 @@ impl File for MemFile {
         self.0.lock().truncate(len as usize);
         Ok(())
     }
+    fn punch(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().len() as u64)
     }

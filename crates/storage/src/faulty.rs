@@ -40,6 +40,7 @@ pub enum Op {
     Sync,
     Allocate,
     Truncate,
+    Punch,
     Len,
 }
 
@@ -366,6 +367,11 @@ impl File for FaultyFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.enter(Op::Truncate, len, 0)?;
         self.inner.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.enter(Op::Punch, offset, len as usize)?;
+        self.inner.punch(offset, len)
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -225,6 +225,17 @@ impl File for DiskFile {
         self.file.set_len(len)
     }
 
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, flags, offset, len) {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -316,6 +327,26 @@ mod tests {
         let mut buf = [0; 4];
         read_exact_at(&*file, &mut buf, 0).unwrap();
         assert_eq!(&buf, b"warm");
+    }
+
+    #[test]
+    fn a_punched_range_reads_as_zeros_and_its_blocks_come_back() {
+        use std::os::unix::fs::MetadataExt;
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::open(dir.path(), false).unwrap();
+        let file = disk.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 8 * BLOCK], 0).unwrap();
+        file.sync().unwrap();
+        let blocks = || fs::metadata(dir.path().join("000001.log")).unwrap().blocks();
+        let before = blocks();
+        file.punch(0, 0).expect("nothing to give back is no error");
+        file.punch(BLOCK as u64, 4 * BLOCK as u64).unwrap();
+        assert_eq!(file.len().unwrap(), 8 * BLOCK as u64);
+        let mut bytes = [0; 8 * BLOCK];
+        read_exact_at(&*file, &mut bytes, 0).unwrap();
+        assert!(bytes[..BLOCK].iter().chain(&bytes[5 * BLOCK..]).all(|byte| *byte == 7));
+        let hole = bytes[BLOCK..5 * BLOCK].iter().all(|byte| *byte == 0);
+        assert!(!hole || blocks() < before, "a hole takes no blocks");
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub enum DirectoryOrder {
 enum Slot<'a> {
     /// The content of the unit at an offset of a file.
     Unit(usize, &'a [Version]),
+    /// Whether a range of a file was given back.
+    Punch(usize, usize, usize),
     /// The length of a file, with the time it was reached.
     Length(&'a [(usize, usize)]),
     /// How many changes of the directory survive.
@@ -67,6 +69,7 @@ impl<'a> Choices<'a> {
             let units = file.units.iter();
             slots
                 .extend(units.map(|(number, versions)| Slot::Unit(number * replay.unit, versions)));
+            slots.extend(file.punches.iter().map(|(time, at, len)| Slot::Punch(*time, *at, *len)));
             if !file.lengths.is_empty() {
                 slots.push(Slot::Length(&file.lengths));
             }
@@ -95,7 +98,7 @@ impl<'a> Choices<'a> {
             Slot::Unit(_, versions) => versions.len() + 1,
             Slot::Length(lengths) => lengths.len() + 1,
             Slot::NamePrefix => self.replay.name_changes.len() + 1,
-            Slot::Name(_) => 2,
+            Slot::Name(_) | Slot::Punch(..) => 2,
             Slot::Fill => FILLS,
         }
     }
@@ -128,6 +131,7 @@ impl<'a> Choices<'a> {
                     let changes = self.replay.name_changes.iter();
                     changes.enumerate().for_each(|(i, (time, _))| step(*time, 0, i + 1));
                 }
+                Slot::Punch(time, offset, _) => step(*time, *offset, 1),
                 Slot::Name(i) => step(self.replay.name_changes[*i].0, 0, 1),
                 Slot::Fill => {}
             }
@@ -175,11 +179,13 @@ impl<'a> Choices<'a> {
             grow(&mut content, len, fill, seed);
         }
         for (slot, option) in self.slots[slots.clone()].iter().zip(&chosen[slots]) {
-            if let (Slot::Unit(start, versions), 1..) = (slot, *option)
-                && *start < len
-            {
-                let bytes = &versions[option - 1].bytes;
-                content.write(*start, &bytes[..bytes.len().min(len - start)]);
+            match slot {
+                Slot::Unit(start, versions) if *option > 0 && *start < len => {
+                    let bytes = &versions[option - 1].bytes;
+                    content.write(*start, &bytes[..bytes.len().min(len - start)]);
+                }
+                Slot::Punch(_, start, range) if *option > 0 => content.punch(*start, *range),
+                _ => {}
             }
         }
         content.set_len(len);

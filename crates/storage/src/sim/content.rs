@@ -92,6 +92,15 @@ impl Content {
         self.len = len;
     }
 
+    /// Zeroes a range, as far as the file reaches.
+    pub(super) fn punch(&mut self, offset: usize, len: usize) {
+        let len = len.min(self.len.saturating_sub(offset));
+        for (start, part) in pieces(offset, len) {
+            let to = (offset + start) % CHUNK;
+            self.chunk_mut((offset + start) / CHUNK)[to..to + part].fill(0);
+        }
+    }
+
     fn chunk_mut(&mut self, index: usize) -> &mut [u8; CHUNK] {
         let chunk = Arc::make_mut(&mut Arc::make_mut(&mut self.chunks)[index]);
         chunk.hash = OnceLock::new();

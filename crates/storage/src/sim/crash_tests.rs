@@ -321,6 +321,24 @@ fn synced_data_under_a_durable_name_survives_every_crash() {
 }
 
 #[test]
+fn a_hole_may_reach_the_disk_or_not_until_a_sync() {
+    let sim = Sim::new();
+    let file = durable_file(&sim, log(1));
+    write_all_at(&*file, &[1; 3 * BLOCK], 0).unwrap();
+    file.sync().unwrap();
+    let whole = Some(vec![1; 3 * BLOCK]);
+    let mut holed = vec![1; 3 * BLOCK];
+    holed[BLOCK..2 * BLOCK].fill(0);
+    sim.set_capacity(3 * BLOCK as u64);
+    assert_eq!(sim.free_space().unwrap(), 0);
+    file.punch(BLOCK as u64, BLOCK as u64).expect("write-once does not forbid it");
+    assert_eq!(sim.free_space().unwrap(), BLOCK as u64);
+    assert_eq!(contents(&sim, &log(1)), HashSet::from([whole, Some(holed.clone())]));
+    sim.sync_dir().unwrap();
+    assert_eq!(contents(&sim, &log(1)), HashSet::from([Some(holed)]));
+}
+
+#[test]
 fn a_crash_in_recovery_is_a_crash_of_the_next_simulator() {
     let sim = Sim::new();
     let file = durable_file(&sim, log(1));

@@ -41,6 +41,15 @@ pub enum Event {
         /// Its new length.
         len: u64,
     },
+    /// Space of a file was given back: from here on the range may read as zeros, or not yet.
+    Punch {
+        /// The file.
+        file: FileId,
+        /// Where the range begins.
+        offset: u64,
+        /// Its length.
+        len: u64,
+    },
     /// All bytes of a file, and its length, became durable.
     Sync {
         /// The file.
@@ -86,6 +95,9 @@ impl fmt::Display for Event {
                 write!(f, "write {file} at {offset}, {} bytes", bytes.len())
             }
             Self::Truncate { file, len } => write!(f, "truncate {file} to {len}"),
+            Self::Punch { file, offset, len } => {
+                write!(f, "punch {file} at {offset}, {len} bytes")
+            }
             Self::Sync { file } => write!(f, "sync {file}"),
             Self::LoseSync { file } => write!(f, "failed sync {file}"),
             Self::Rename { file, from, to } => write!(f, "rename {from} to {to}, {file}"),

@@ -89,6 +89,14 @@ impl File for SimFile {
         self.alive()?.truncate(self.file, len)
     }
 
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        self.check_writable(Errno::BADF)?;
+        self.alive()?.punch(self.file, offset, len)
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.state.lock().inode(self.file).content.len() as u64)
     }

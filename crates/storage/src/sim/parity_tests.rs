@@ -34,7 +34,7 @@ fn script(storage: &dyn Storage, seed: u64) -> Vec<String> {
         let (name, other) = (log(rng.below(3)), log(rng.below(3)));
         let offset = rng.below(3 * BLOCK as u64);
         let index = rng.index(files.len().max(1));
-        let what = rng.below(12);
+        let what = rng.below(13);
         let answer = match (what, files.get(index)) {
             (0, _) | (1.., None) => {
                 let mode = [Mode::Read, Mode::ReadWrite, Mode::CreateNew][rng.index(3)];
@@ -53,6 +53,7 @@ fn script(storage: &dyn Storage, seed: u64) -> Vec<String> {
             (7, Some(file)) => told(file.len()),
             (8, Some(file)) => told(file.allocate(offset)),
             (9, Some(file)) => told(file.sync()),
+            (12, Some(file)) => told(file.punch(offset, rng.below(2 * BLOCK as u64))),
             (10, Some(file)) => {
                 let mut bytes = vec![0; rng.index(2 * BLOCK)];
                 rng.fill(&mut bytes);

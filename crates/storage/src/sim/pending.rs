@@ -24,6 +24,8 @@ pub(super) struct Pending {
     pub(super) durable: Content,
     /// By number of the unit: contents that it may have instead of the durable one, oldest first.
     pub(super) units: BTreeMap<usize, Vec<Version>>,
+    /// Ranges that were given back and may read as zeros or as they were: time, offset, length.
+    pub(super) punches: Vec<(usize, usize, usize)>,
     /// Lengths that the file had since its length was durable, oldest first.
     pub(super) lengths: Vec<(usize, usize)>,
     /// Time of a failed sync: what was written before it is not made durable by a later one.
@@ -38,6 +40,7 @@ impl Pending {
             current: content.clone(),
             durable: content,
             units: BTreeMap::new(),
+            punches: Vec::new(),
             lengths: Vec::new(),
             lost: None,
             is_window,
@@ -46,7 +49,7 @@ impl Pending {
 
     /// Whether the file is the same in every state that a crash may leave.
     pub(super) fn is_certain(&self) -> bool {
-        self.units.is_empty() && self.lengths.is_empty()
+        self.units.is_empty() && self.lengths.is_empty() && self.punches.is_empty()
     }
 
     /// Greatest length that the file may have after a crash.
@@ -76,6 +79,18 @@ impl Pending {
         self.lengths.push((time, len));
     }
 
+    pub(super) fn punch(&mut self, time: usize, offset: usize, len: usize) {
+        self.current.punch(offset, len);
+        self.punches.push((time, offset, len));
+    }
+
+    /// A sync of the directory commits the journal, and with it the holes that were made before.
+    pub(super) fn settle_punches(&mut self) {
+        for (_, offset, len) in self.punches.drain(..) {
+            self.durable.punch(offset, len);
+        }
+    }
+
     /// Remembers what the units between two offsets hold now.
     fn note_units(&mut self, time: usize, start: usize, end: usize, unit: usize) {
         for number in start / unit..end.div_ceil(unit) {
@@ -94,6 +109,7 @@ impl Pending {
             *self = Self::new(self.current.clone(), self.is_window);
             return;
         };
+        self.settle_punches();
         // Only what was touched after the failed sync is dirty, hence written now.
         let len = self.current.len();
         for (number, versions) in &self.units {

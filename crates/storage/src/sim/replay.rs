@@ -9,6 +9,8 @@
 //! * What the file grew by but no surviving write covers is zeros, noise, or stale data.
 //! * Creations, renames and removals survive up to some point, or each on its own (strict); a
 //!   rename is atomic. A file without a durable name vanishes.
+//! * A hole that was punched into a file may have reached the disk or not, until the file or the
+//!   directory is synced.
 //! * After a failed sync, what it did not write stays uncertain, whatever later syncs return.
 //! * A window is a file that nobody syncs.
 //!
@@ -140,6 +142,9 @@ impl Replay {
             Event::Truncate { file, len } => {
                 self.on(*file, |f| f.truncate(time, *len as usize, unit));
             }
+            Event::Punch { file, offset, len } => {
+                self.on(*file, |f| f.punch(time, *offset as usize, *len as usize));
+            }
             Event::Sync { file } => self.on(*file, |f| f.sync(unit)),
             Event::LoseSync { file } => self.on(*file, |f| f.lose_sync(time)),
             Event::NewWindow { file, len } => self.on(*file, |f| f.new_window(*len as usize)),
@@ -159,6 +164,7 @@ impl Replay {
         let mut named: Vec<FileId> = self.names.values().copied().collect();
         named.sort_unstable();
         self.files.retain(|file, _| named.binary_search(file).is_ok());
+        self.files.values_mut().for_each(Pending::settle_punches);
     }
 
     /// What the disk holds if only the process dies at this point.

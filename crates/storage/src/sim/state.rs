@@ -1,9 +1,10 @@
 //! The directory as running programs see it, and the record of what they did to it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
 
+use cleavedb_base::limits::BLOCK;
 use rustix::io::Errno;
 
 use super::content::Content;
@@ -19,6 +20,8 @@ pub(super) struct Inode {
     synced_len: usize,
     /// Length that space is reserved for.
     allocated: u64,
+    /// Numbers of the blocks that were given back.
+    holes: BTreeSet<u64>,
     /// Open handles; a file without a name lives until the last is closed.
     handles: usize,
     has_name: bool,
@@ -27,7 +30,8 @@ pub(super) struct Inode {
 
 impl Inode {
     fn space(&self) -> u64 {
-        self.allocated.max(self.content.len() as u64)
+        let holes = self.holes.len() as u64 * BLOCK as u64;
+        self.allocated.max(self.content.len() as u64) - holes
     }
 }
 
@@ -221,7 +225,12 @@ impl State {
 
     /// Writes and records, without asking for room: the part that windows share.
     pub(super) fn put(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
-        self.inode_mut(file).content.write(offset, bytes);
+        let inode = self.inode_mut(file);
+        inode.content.write(offset, bytes);
+        if !inode.holes.is_empty() {
+            let written = (offset / BLOCK) as u64..(offset + bytes.len()).div_ceil(BLOCK) as u64;
+            inode.holes.retain(|block| !written.contains(block));
+        }
         if self.history.is_some() {
             self.record(Event::Write { file, offset: offset as u64, bytes: Arc::from(bytes) });
         }
@@ -238,6 +247,7 @@ impl State {
         // As on a real disk, cutting a file gives back what was reserved behind its new end.
         if new_len < inode.content.len() {
             inode.allocated = inode.allocated.min(len);
+            inode.holes.retain(|block| (block + 1) * BLOCK as u64 <= len);
         }
         inode.synced_len = inode.synced_len.min(new_len);
         inode.content.set_len(new_len);
@@ -251,6 +261,18 @@ impl State {
         }
         let inode = self.inode_mut(file);
         inode.allocated = inode.allocated.max(len);
+        Ok(())
+    }
+
+    /// Gives back a range, which may lie below the synced length: that nobody reads it any more is
+    /// the caller's promise, and the replay keeps both what was there and zeros possible.
+    pub(super) fn punch(&mut self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let inode = self.inode_mut(file);
+        inode.content.punch(start, usize::try_from(len).map_err(|_| Errno::FBIG)?);
+        let end = offset.saturating_add(len).min(inode.content.len() as u64);
+        inode.holes.extend(offset.div_ceil(BLOCK as u64)..end / BLOCK as u64);
+        self.record(Event::Punch { file, offset, len });
         Ok(())
     }
 

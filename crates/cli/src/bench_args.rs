@@ -42,7 +42,7 @@ to drop caches), with --dir on the disk that is to be measured. What was not so,
 /// Commands that run many engines, or none.
 #[derive(Debug, Subcommand)]
 pub enum Many {
-    /// A first answer in about two minutes: every preset, RocksDB, and RocksDB with BlobDB
+    /// A first answer in about two minutes: every preset, and RocksDB
     ///
     /// 640,000 records of 1 KiB under a memory limit of 448 MiB; load, cold reads, updates and
     /// scans; two repetitions of each engine, in turn. More engines take longer, because a load

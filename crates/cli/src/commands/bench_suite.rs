@@ -17,9 +17,8 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 
-/// Peers for whom two minutes are enough: the tree that all others are compared with, and the same
-/// with separated values.
-const FEW: [&str; 2] = ["rocksdb", "blobdb"];
+/// Peers for whom two minutes are enough: the tree that all others are compared with.
+const FEW: [&str; 1] = ["rocksdb"];
 
 /// Which peers take part if none are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

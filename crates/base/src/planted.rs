@@ -57,6 +57,8 @@ pub enum Bug {
     UnlinkBeforeEdit,
     /// A write is acknowledged before its sync.
     AckBeforeSync,
+    /// A flush takes for forgotten also the log that it has not made needless.
+    ForgetsTheHead,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
 }

@@ -350,7 +350,7 @@ fn build(
     // The first log file, named before it is written.
     let number = manifest.allocate()?;
     let name = Name::numbered(FileKind::Log, number);
-    let access = log_access(recovered.window.survives());
+    let access = log_access(&options, recovered.window.survives());
     let failed = |e| Error::io("create the log", e).with("file", name);
     let file = storage.open(&name, Mode::CreateNew, access).map_err(failed)?;
     file.allocate(options.log_file_bytes).map_err(failed)?;

@@ -20,7 +20,7 @@ use crate::commit::Commit;
 use crate::jobs::Jobs;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::Counters;
-use crate::options::Options;
+use crate::options::{Durability, Options};
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
 use crate::state::ReadState;
@@ -95,7 +95,7 @@ impl Engine {
 
     /// Creates and names a log file ahead of its use.
     pub(crate) fn create_spare(&self) -> Result<SpareLog> {
-        let access = log_access(self.commit.log.ring().survives());
+        let access = log_access(&self.options, self.commit.log.ring().survives());
         let (number, file) = self.create_file(FileKind::Log, access)?;
         let reserved = file.allocate(self.options.log_file_bytes);
         if let Err(e) = reserved {
@@ -153,8 +153,12 @@ pub(crate) fn table_options(options: &Options) -> TableOptions {
     }
 }
 
-/// Log files are written past the page cache if the window holds what a block does not fill yet;
-/// else every commit must be written as it is.
-pub(crate) fn log_access(window_survives: bool) -> Access {
-    if window_survives { Access::Direct } else { Access::Random }
+/// How the log is written. Past the page cache, if the window holds what a block does not fill yet
+/// (else every commit must be written as it is), and if it must reach the device anyway: because the
+/// index points into it, or because commits are synced by default. A log that nobody asks to be
+/// durable and that a flush makes needless stays in memory, and is mostly gone before the kernel
+/// writes it back (decision 0011).
+pub(crate) fn log_access(options: &Options, window_survives: bool) -> Access {
+    let reaches_the_device = options.values_stay_in_log() || options.durability == Durability::Sync;
+    if window_survives && reaches_the_device { Access::Direct } else { Access::Random }
 }

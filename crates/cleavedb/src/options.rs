@@ -176,6 +176,11 @@ impl Options {
         }
     }
 
+    /// Whether the index points into the log. If not, a flush leaves nothing in it that is needed.
+    pub(crate) fn values_stay_in_log(&self) -> bool {
+        self.separation != Separation::Never
+    }
+
     /// Checks every option and every pair that must agree.
     pub fn validate(&self) -> Result<()> {
         let rules = [

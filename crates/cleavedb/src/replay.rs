@@ -237,7 +237,9 @@ impl<'a> Replay<'a> {
         if from_the_start && self.report.operations == before {
             return Ok(End::Empty(base + end));
         }
-        self.keep_window_tail(&mut reader, log.number, end)?;
+        // Whoever reads this file again from its start needs its header.
+        let needed = if from_the_start { 0 } else { start };
+        self.keep_window_tail(&mut reader, log.number, needed, end)?;
         self.edits.push(LedgerEdit::Seal(log.number, base, end));
         Ok(End::Whole(base + end))
     }
@@ -284,26 +286,28 @@ impl<'a> Replay<'a> {
         self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }
 
-    /// Appends to the log file what only the window holds of it, and makes it durable.
+    /// Appends to the log file what only the window holds of it between `needed` and `end`, and
+    /// makes it durable. Below `needed` the file may have a hole: a flush did not wait for it.
     fn keep_window_tail(
         &self,
         reader: &mut LogReader<'_>,
         number: FileNumber,
+        needed: u64,
         end: u64,
     ) -> Result<()> {
-        let file_len = reader.file_len();
+        let from = reader.file_len().max(needed);
         let name = Name::numbered(FileKind::Log, number);
         let writer = self
             .storage
             .open(&name, Mode::ReadWrite, Access::Random)
             .map_err(|e| Error::io("open a log file", e).with("file", name))?;
-        if end > file_len && !planted(Bug::WindowTailForgotten) {
-            let tail = reader.read(file_len, (end - file_len) as usize)?;
-            write_all_at(&*writer, &tail, file_len)
+        if end > from && !planted(Bug::WindowTailForgotten) {
+            let tail = reader.read(from, (end - from) as usize)?;
+            write_all_at(&*writer, &tail, from)
                 .map_err(|e| Error::io("complete a log file", e).with("file", name))?;
         }
         // The space reserved ahead goes back: nothing is appended to this file any more.
-        let len = end.max(file_len);
+        let len = end.max(reader.file_len());
         writer.truncate(len).map_err(|e| Error::io("cut a log file", e).with("file", name))?;
         // What was read may be in the page cache only: the new manifest vouches for it.
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))

@@ -206,6 +206,7 @@ caught! {
     a_corrupt_value_that_is_absent: CorruptIsAbsent by damage;
     no_sync_of_the_directory: NoDirectorySync by crash;
     a_file_that_goes_before_the_edit: UnlinkBeforeEdit by crash;
+    a_sync_that_forgets_the_head: ForgetsTheHead by crash;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;
 }

@@ -1,8 +1,9 @@
 //! Flush: the oldest full MemTable becomes a run of level 0.
 //!
-//! Order (invariant 3): the log through the MemTable's end is synced, because the run will point
-//! into it and because replay will never read it again; then the tables; then the directory; then
-//! one edit publishes run, live bytes and replay head.
+//! Order (invariant 3): the log through the MemTable's end is synced, if the run will point into
+//! it; then the tables; then the directory; then one edit publishes run, live bytes and replay
+//! head. Where nothing points into the log, the run alone is what must be durable: log files below
+//! the head are forgotten as they are (decision 0011).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +119,9 @@ impl Engine {
             std::thread::yield_now();
         }
         let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
-        self.commit.sync_to(sealed.end)?;
+        if self.options.values_stay_in_log() {
+            self.commit.sync_to(sealed.end)?;
+        }
         let mut writer = RunWriter::new(self);
         let written = self.write_run(slot, &snapshots, &mut writer);
         let born = match written.and_then(|born| writer.finish().map(|()| born)) {
@@ -197,6 +200,7 @@ impl Engine {
             version: version.clone(),
             segments: state.segments.clone(),
         });
+        self.commit.log.forget(sealed.end);
         self.drop_dead_files(&mut manifest)?;
         drop(manifest);
         self.counters.flushes.add(1);

@@ -399,6 +399,17 @@ impl Log {
         }
     }
 
+    /// Nobody will read what lies below `position`, durable or not: files that end there need no
+    /// sync any more, and their bytes, if they are still in memory when the file goes, never reach
+    /// the device.
+    pub fn forget(&self, position: u64) {
+        let mut unsynced = self.unsynced.lock();
+        if planted(Bug::ForgetsTheHead) {
+            return unsynced.clear();
+        }
+        unsynced.retain(|file| file.end().is_none_or(|end| end > position));
+    }
+
     /// Drains every position below `position`, which must be filled or about to be.
     pub fn drain_to(&self, position: u64) -> Result<()> {
         while self.drained.load(Ordering::Acquire) < position {

@@ -126,8 +126,11 @@ impl Engine {
     }
 
     /// Gives back the disk space that was reserved ahead, once nothing will be appended any more.
+    /// The log goes to its file first, if no flush needed it there: a header that is behind the end
+    /// of the log proves at the next open that the manifest is whole.
     pub(crate) fn give_back(&self) -> Result<()> {
         self.poison.check()?;
+        self.commit.sync()?;
         if let Some(spare) = &*self.spare_log.lock() {
             let cut = spare.file.truncate(0);
             cut.map_err(|e| Error::io("cut the log", e).with("file", spare.number))?;

@@ -57,6 +57,14 @@ pub enum Bug {
     UnlinkBeforeEdit,
     /// A write is acknowledged before its sync.
     AckBeforeSync,
+    /// A flush does not tell a group of a delete or an inline value of a key that it holds.
+    StubForgotten,
+    /// A collection of a group drops the stubs that still hide older records.
+    StubDroppedEarly,
+    /// An extent is given back as soon as it is dropped, whoever still reads it.
+    PunchUnderReaders,
+    /// An extent is given back before the edit that drops it.
+    PunchBeforeEdit,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
 }

@@ -58,6 +58,7 @@ pub(crate) struct Counters {
     pub(crate) collections: Counter,
     pub(crate) collection_read: Counter,
     pub(crate) collection_written: Counter,
+    pub(crate) bytes_punched: Counter,
     pub(crate) files_removed: Counter,
     stalls: [(Counter, Counter); StallCause::ALL.len()],
 }
@@ -148,6 +149,8 @@ pub struct Metrics {
     pub compaction_moves: u64,
     /// Collections done.
     pub collections: u64,
+    /// Bytes of dead extents that were given back inside files.
+    pub bytes_punched: u64,
     /// Files removed.
     pub files_removed: u64,
     /// Waits of writers, by cause.

@@ -68,10 +68,33 @@ fn wisckey_without_a_lasting_window_survives_every_crash() {
     visit(test, &setup, Plan::default(), STATES);
 }
 
+#[test]
+fn hashkv_survives_every_crash() {
+    let setup = Setup::tiny(Preset::HashKv, true);
+    visit("hashkv_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn hashkv_without_a_lasting_window_survives_every_crash() {
+    let setup = Setup::tiny(Preset::HashKv, false);
+    visit("hashkv_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+/// Collections of groups come by themselves, while newer versions are in memory.
+#[test]
+fn groups_that_are_collected_again_and_again_survive_every_crash() {
+    let mut setup = Setup::tiny(Preset::HashKv, true);
+    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
+    let test = "groups_that_are_collected_again_and_again_survive_every_crash";
+    visit(test, &setup, Plan::default(), STATES / 4);
+}
+
 /// Writes that only memory promised may go, but what stays is a prefix (invariant 10).
 #[test]
 fn buffered_writes_survive_as_a_prefix() {
-    for (preset, window_survives) in [(Preset::Lsm, false), (Preset::WiscKey, true)] {
+    for (preset, window_survives) in
+        [(Preset::Lsm, false), (Preset::WiscKey, true), (Preset::HashKv, true)]
+    {
         let setup = Setup::tiny(preset, window_survives);
         let profile = Profile { buffered: 60, synced: 5, kills: false, ..Profile::crash() };
         let plan = Plan { profile, ..Plan::default() };
@@ -89,6 +112,17 @@ fn a_replay_under_other_options_obeys_the_records() {
     other.options.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: Some(other), depth: 1, ..Plan::default() };
     visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);
+}
+
+/// As above where groups keep the values: a key moves between index and group with the options.
+#[test]
+fn groups_under_other_options_obey_the_records() {
+    let setup = Setup::tiny(Preset::HashKv, true);
+    let mut other = setup.clone();
+    other.options.separation = Separation::AtLeast(1000);
+    other.options.groups.main_segment_bytes = 64 << 10;
+    let plan = Plan { recover_with: Some(other), ..Plan::default() };
+    visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
 }
 
 /// Keys so long that one edit of the manifest fills several sectors, and many tables.

@@ -61,6 +61,8 @@ pub enum Bug {
     StubForgotten,
     /// A collection of a group drops the stubs that still hide older records.
     StubDroppedEarly,
+    /// A group that splits puts all records into one half.
+    SplitIntoWrongHalf,
     /// An extent is given back as soon as it is dropped, whoever still reads it.
     PunchUnderReaders,
     /// An extent is given back before the edit that drops it.

@@ -42,6 +42,8 @@ pub(crate) struct JobState {
     pub(crate) damaged: BTreeSet<FileNumber>,
     /// Groups in which a collection did.
     pub(crate) damaged_groups: BTreeSet<GroupId>,
+    /// A group whose split a flush has prevented: no flush begins until it was tried again.
+    pub(crate) split_waits: Option<GroupId>,
     /// Collect files up to this number although the space goal is met.
     pub(crate) forced: Option<FileNumber>,
     pub(crate) last_error: Option<Error>,

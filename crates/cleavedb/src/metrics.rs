@@ -56,6 +56,7 @@ pub(crate) struct Counters {
     pub(crate) compaction_read: Counter,
     pub(crate) compaction_written: Counter,
     pub(crate) collections: Counter,
+    pub(crate) splits: Counter,
     pub(crate) collection_read: Counter,
     pub(crate) collection_written: Counter,
     pub(crate) bytes_punched: Counter,
@@ -149,6 +150,14 @@ pub struct Metrics {
     pub compaction_moves: u64,
     /// Collections done.
     pub collections: u64,
+    /// Groups of values; 0 in presets without groups.
+    pub groups: usize,
+    /// Groups that split in two.
+    pub splits: u64,
+    /// Bytes of log segments that groups take out of the reserve.
+    pub reserve_used: u64,
+    /// Bytes of the reserve.
+    pub reserve_bytes: u64,
     /// Bytes of dead extents that were given back inside files.
     pub bytes_punched: u64,
     /// Files removed.

@@ -230,6 +230,7 @@ caught! {
     no_sync_of_the_directory: NoDirectorySync by crash;
     a_file_that_goes_before_the_edit: UnlinkBeforeEdit by crash;
     a_stub_that_is_forgotten: StubForgotten by model;
+    a_split_into_the_wrong_half: SplitIntoWrongHalf by model;
     a_stub_that_is_dropped_early: StubDroppedEarly by model;
     an_extent_given_back_under_its_readers: PunchUnderReaders by range_during_a_collection;
     an_extent_given_back_before_the_edit: PunchBeforeEdit by crash_of_groups;

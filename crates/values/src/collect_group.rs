@@ -10,6 +10,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, Record};
 use cleavedb_base::{Error, GroupId, Result, ValuePointer};
 use parking_lot::Mutex;
@@ -59,13 +61,35 @@ impl Loaded<'_> {
     }
 }
 
-/// Collects all of `extents`, which are all extents of a group. `group_of` names the group that a
-/// survivor belongs to, by its tree key; `readers` threads read.
+/// Where survivors go: to the group, or, if they are longer than `main_segment` bytes, to its two
+/// halves, so that it can split. Extents of the halves are as good for the group as a whole.
+#[derive(Clone, Copy, Debug)]
+pub struct Home {
+    /// The group that is collected.
+    pub group: GroupId,
+    /// Length of a main segment, in bytes.
+    pub main_segment: u64,
+}
+
+impl Home {
+    fn group_of(self, hash: u64, survivors: u64) -> GroupId {
+        let halves = self.group.halves().filter(|_| survivors > self.main_segment);
+        let upper = halves.map(|halves| halves[1].covers(hash));
+        match (halves, upper) {
+            (Some([lower, _]), Some(false)) => lower,
+            (Some([lower, _]), _) if planted(Bug::SplitIntoWrongHalf) => lower,
+            (Some([_, upper]), _) => upper,
+            (None, _) => self.group,
+        }
+    }
+}
+
+/// Collects all of `extents`, which are all extents of a group; `readers` threads read.
 pub fn collect_group(
     extents: &[Arc<ExtentHandle>],
     records: &dyn Liveness,
     mut writer: ExtentWriter<'_>,
-    group_of: &dyn Fn(&[u8]) -> GroupId,
+    home: Home,
     readers: usize,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<CollectedGroup> {
@@ -77,10 +101,12 @@ pub fn collect_group(
         extent.scan(&mut found)?;
         collected.bytes_read += extent.bytes.len() as u64;
     }
-    let keys: HashMap<ValuePointer, GroupId> =
-        found.iter().map(|record| (record.pointer, group_of(&record.key))).collect();
+    let hashes: HashMap<ValuePointer, u64> =
+        found.iter().map(|record| (record.pointer, hash64(&record.key, 0))).collect();
     let mut survivors = join(found, records, &mut collected.run, cancelled)?;
-    survivors.sort_by_key(|survivor| keys[survivor]);
+    let bytes = survivors.iter().map(|survivor| u64::from(survivor.len)).sum();
+    let group_of = |survivor: &ValuePointer| home.group_of(hashes[survivor], bytes);
+    survivors.sort_by_key(group_of);
     let mut moved = HashMap::with_capacity(survivors.len());
     for old in survivors {
         let holds = |extent: &&Loaded<'_>| {
@@ -93,7 +119,7 @@ pub fn collect_group(
         })?;
         let record = extent.record(old.offset)?;
         let header = Header { more: false, ..record.header };
-        moved.insert(old, writer.append(keys[&old], &header, record.key, record.value)?);
+        moved.insert(old, writer.append(group_of(&old), &header, record.key, record.value)?);
     }
     collected.written = writer.finish()?;
     repoint(&mut collected.run, &moved)?;

@@ -34,6 +34,8 @@ pub(super) struct Fixed {
     pub(super) read_point: SeqNo,
     /// Epoch of the youngest flush that the picture holds.
     pub(super) epoch: u64,
+    /// Whether no flush begins before this collection has ended.
+    retries_split: bool,
 }
 
 /// What is collected.
@@ -124,6 +126,9 @@ impl Engine {
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
         self.jobs.finish(&result, |state| {
             state.constraints.hold_above = None;
+            if fixed.retries_split {
+                state.split_waits = None;
+            }
             // What has a damaged record is not collected again: it would block all others.
             match fixed.target {
                 Target::File(victim, _) => state.damaged.extend(damaged.then_some(victim)),
@@ -138,7 +143,7 @@ impl Engine {
 
     fn prepare_collection(&self) -> Result<Option<Fixed>> {
         let mut jobs = self.jobs.lock();
-        if jobs.constraints.hold_above.is_some() {
+        if jobs.constraints.hold_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
             return Ok(None);
         }
         let manifest = self.manifest.lock();
@@ -160,7 +165,8 @@ impl Engine {
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
         let state = self.state.load_full();
-        Ok(Some(Fixed { state, target, groups, snapshots, read_point, epoch }))
+        let retries_split = jobs.split_waits.is_some();
+        Ok(Some(Fixed { state, target, groups, snapshots, read_point, epoch, retries_split }))
     }
 
     fn collect_file(&self, fixed: &Fixed, number: FileNumber, facts: &FileFacts) -> Result<()> {

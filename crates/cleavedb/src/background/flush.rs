@@ -101,7 +101,8 @@ impl Engine {
         let (slot, sealed) = {
             let mut state = self.jobs.lock();
             let oldest = self.state.load().oldest_sealed();
-            let Some((slot, sealed)) = oldest.filter(|_| !state.flushing) else {
+            let held = state.flushing || state.split_waits.is_some();
+            let Some((slot, sealed)) = oldest.filter(|_| !held) else {
                 return Ok(false);
             };
             self.poison.check()?;

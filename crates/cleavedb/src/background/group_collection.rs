@@ -4,12 +4,15 @@
 //! as in `collection`: the read point and the epoch are fixed by the same step, the log is
 //! synced through the read point, and one edit swaps extents and adds the run of new pointers.
 //! Writers and flushes go on meanwhile: an extent that a flush adds stays for the next collection.
+//!
+//! A group whose survivors outgrow its main segment splits in the same edit, unless a flush has
+//! written for it meanwhile. Then the survivors stay with the group, and the split is tried once
+//! more before the next flush may begin: that one attempt is the only time when a flush waits.
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, GroupId, Result};
 use cleavedb_storage::{FileKind, Hole, Name};
-use cleavedb_values::collect_group::{CollectedGroup, collect_group};
+use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
 use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::groups::{Extent, ExtentWriter, Place};
 use cleavedb_values::{GroupEdit, LedgerEdit, SegmentSet, hidden};
@@ -37,6 +40,9 @@ impl Engine {
         over: bool,
     ) -> Option<GroupId> {
         let groups = &live.groups;
+        if let Some(group) = jobs.split_waits {
+            return Some(group);
+        }
         let sound = || groups.groups().filter(|(id, _)| !jobs.damaged_groups.contains(id));
         let old = |group, upto| groups.extents_of(group).any(|e| e.place.file <= upto);
         let forced = jobs.forced.and_then(|upto| sound().find(|(id, _)| old(*id, upto)));
@@ -67,8 +73,8 @@ impl Engine {
         let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes, true);
         let readers = if self.options.background == Background::Manual { 1 } else { READERS };
         let mut writer = RunWriter::new(self);
-        let group_of = |key: &[u8]| fixed.groups.group_of(hash64(key, 0)).unwrap_or(group);
-        let done = collect_group(&handles, &AsOf { fixed }, extents, &group_of, readers, &|| {
+        let home = Home { group, main_segment: self.options.groups.main_segment_bytes };
+        let done = collect_group(&handles, &AsOf { fixed }, extents, home, readers, &|| {
             self.jobs.closing()
         })
         .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
@@ -90,14 +96,32 @@ impl Engine {
         collected: &CollectedGroup,
         writer: &RunWriter<'_>,
     ) -> Result<()> {
-        let written = &collected.written;
-        let opened = self.with_written(&SegmentSet::default(), written)?;
+        let mut written = collected.written.clone();
+        let opened = self.with_written(&SegmentSet::default(), &written)?;
+        let halved = written.extents.iter().any(|extent| extent.group != group);
+        // Held so that no flush begins that would write for a group that is about to split.
+        let mut jobs = halved.then(|| self.jobs.lock());
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let mut edit = Edit::default();
-        publish(written, &mut edit);
         edit.groups.extend(gone.iter().copied().map(GroupEdit::Remove));
-        edit.groups.push(GroupEdit::Group(group, fixed.read_point));
+        if let Some(jobs) = &mut jobs {
+            let added = live.groups.extents_of(group).any(|e| !gone.contains(&e.place));
+            if jobs.flushing || added {
+                written.extents.iter_mut().for_each(|extent| extent.group = group);
+                jobs.split_waits = Some(group);
+            } else {
+                edit.groups.push(GroupEdit::Split(group));
+                self.counters.splits.add(1);
+            }
+        }
+        publish(&written, &mut edit);
+        let mut homes: Vec<GroupId> = written.extents.iter().map(|extent| extent.group).collect();
+        homes.dedup();
+        if homes.is_empty() {
+            homes.push(group);
+        }
+        edit.groups.extend(homes.iter().map(|home| GroupEdit::Group(*home, fixed.read_point)));
         let emptied = emptied_files(live, gone);
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
@@ -122,7 +146,7 @@ impl Engine {
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);
-        drop(manifest);
+        drop((manifest, jobs));
         if planted(Bug::PunchUnderReaders) {
             self.punch_now(&fixed.groups, gone);
         }

@@ -1,15 +1,22 @@
-//! RocksDB as its authors recommend it for a small machine, without compression.
+//! RocksDB as its authors recommend it for a small machine, without compression; plain, and with
+//! integrated BlobDB.
 //!
 //! Sources: "Setup Options and Basic Tuning" of RocksDB's wiki, and `tools/benchmark.sh` of its
 //! repository, by which its authors compare releases: filters of 10 bits, dynamic level sizes,
 //! background jobs as there are processors, `bytes_per_sync` of 1 MiB. Buffers of 64 MiB are its
 //! default; a third one lets the client write while two are flushed. Values of the workloads do not
 //! compress, so compression would only cost it time. What is not named here is the default.
+//!
+//! BlobDB: `tools/run_blob_bench.sh`, by which its authors measured it. Every value is separated,
+//! blob files are as large as a write buffer, collection is on with its default cutoff and without
+//! force; tables and levels are scaled down to the pointers that they hold, by the script's rule
+//! for values of 1 KiB. Blobs share the cache of blocks, one of the two ways that `blob_cache` of
+//! `advanced_options.h` names, so that `--cache` bounds both.
 
+use std::ffi::CStr;
 use std::fs;
 use std::path::Path;
 
-use clap::Args;
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
@@ -18,59 +25,76 @@ use rocksdb::{
     WriteOptions, properties,
 };
 
-const NAME: &str = "rocksdb";
-const MIB: usize = 1 << 20;
-const WRITE_BUFFER: usize = 64 * MIB;
-const BYTES_PER_SYNC: u64 = MIB as u64;
-const BLOOM_BITS: f64 = 10.0;
+use crate::settings::{BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
+
+/// Name of the plain one in results.
+pub const NAME: &str = "rocksdb";
+/// Name of the one that separates values.
+pub const BLOB_NAME: &str = "blobdb";
+
+const BYTES_PER_SYNC: u64 = 1 << 20;
 /// Levels of a store by default.
 const LEVELS: usize = 7;
 
-/// Settings of RocksDB that a run may vary.
-#[derive(Args, Clone, Debug)]
-pub struct RocksArgs {
-    /// RocksDB: memory for its own cache of blocks, beside the page cache (32MiB is its default)
-    #[arg(long, value_parser = units::parse, default_value = "32MiB")]
-    rocksdb_block_cache: u64,
-    /// RocksDB: write buffers, one of them active
-    #[arg(long, default_value_t = 3)]
-    rocksdb_write_buffers: i32,
-    /// RocksDB: background jobs
-    #[arg(long, default_value_t = 2)]
-    rocksdb_jobs: i32,
+/// The default of `target_file_size_base`.
+const TABLE: u64 = 64 << 20;
+/// The default of `max_bytes_for_level_base`.
+const LEVEL_BASE: u64 = 256 << 20;
+/// BlobDB's size of a table: `write_buffer_size / value_size * 32` of the script, for 1 KiB. Its
+/// base level holds eight.
+const BLOB_TABLE: u64 = WRITE_BUFFER / 1024 * 32;
+/// Share of the blob files, oldest first, whose values a compaction moves.
+const AGE_CUTOFF: f64 = 0.25;
+/// Share of garbage in those from which compactions are forced; 1 is never.
+const FORCE_THRESHOLD: f64 = 1.0;
+
+/// What differs between runs.
+#[derive(Clone, Debug)]
+struct Settings {
+    name: &'static str,
+    cache: u64,
+    write_buffers: u16,
+    jobs: u16,
+    /// Size from which values are separated, if they are.
+    separate_from: Option<u64>,
 }
 
 /// Opens RocksDB with the same settings each time.
 pub struct RocksOpener {
-    settings: RocksArgs,
+    settings: Settings,
 }
 
 impl RocksOpener {
-    /// Will open stores with `settings`.
-    pub fn new(settings: RocksArgs) -> Self {
+    /// Will open stores with `args` and all values in tables.
+    pub fn plain(args: &PeerArgs) -> Self {
+        Self::new(NAME, args, None)
+    }
+
+    /// Will open stores with `args` and values in blob files.
+    pub fn blob(args: &PeerArgs) -> Self {
+        Self::new(BLOB_NAME, args, Some(args.separate_from.unwrap_or(0)))
+    }
+
+    fn new(name: &'static str, args: &PeerArgs, separate_from: Option<u64>) -> Self {
+        let settings = Settings {
+            name,
+            cache: args.cache,
+            write_buffers: args.rocksdb_write_buffers,
+            jobs: args.background(),
+            separate_from,
+        };
         Self { settings }
     }
 }
 
 impl Opener for RocksOpener {
     fn name(&self) -> &str {
-        NAME
+        self.settings.name
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let cache = Cache::new_lru_cache(self.settings.rocksdb_block_cache as usize);
-        let mut table = BlockBasedOptions::default();
-        table.set_bloom_filter(BLOOM_BITS, false);
-        table.set_block_cache(&cache);
-        let mut options = Options::default();
-        options.create_if_missing(true);
-        options.set_block_based_table_factory(&table);
-        options.set_compression_type(DBCompressionType::None);
-        options.set_write_buffer_size(WRITE_BUFFER);
-        options.set_max_write_buffer_number(self.settings.rocksdb_write_buffers);
-        options.set_max_background_jobs(self.settings.rocksdb_jobs);
-        options.set_bytes_per_sync(BYTES_PER_SYNC);
-        let db = DB::open(&options, directory).map_err(failed("open"))?;
+        let options = self.settings.options();
+        let db = DB::open(&options, directory).map_err(failed(self.settings.name, "open"))?;
         let mut write = WriteOptions::default();
         write.set_sync(false);
         let checksums = checksum_support(directory);
@@ -78,31 +102,89 @@ impl Opener for RocksOpener {
     }
 }
 
+impl Settings {
+    fn options(&self) -> Options {
+        let cache = Cache::new_lru_cache(self.cache as usize);
+        let mut table = BlockBasedOptions::default();
+        table.set_bloom_filter(BLOOM_BITS.into(), false);
+        table.set_block_cache(&cache);
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_block_based_table_factory(&table);
+        options.set_compression_type(DBCompressionType::None);
+        options.set_write_buffer_size(WRITE_BUFFER as usize);
+        options.set_max_write_buffer_number(self.write_buffers.into());
+        options.set_max_background_jobs(self.jobs.into());
+        options.set_bytes_per_sync(BYTES_PER_SYNC);
+        if let Some(bytes) = self.separate_from {
+            options.set_enable_blob_files(true);
+            options.set_min_blob_size(bytes);
+            options.set_blob_file_size(WRITE_BUFFER);
+            options.set_blob_compression_type(DBCompressionType::None);
+            options.set_enable_blob_gc(true);
+            options.set_blob_gc_age_cutoff(AGE_CUTOFF);
+            options.set_blob_gc_force_threshold(FORCE_THRESHOLD);
+            options.set_blob_cache(&cache);
+        }
+        let (table, level_base) = self.table_and_level_base();
+        options.set_target_file_size_base(table);
+        options.set_max_bytes_for_level_base(level_base);
+        options
+    }
+
+    /// Bytes of a table, and of the first level that has a limit.
+    fn table_and_level_base(&self) -> (u64, u64) {
+        match self.separate_from {
+            Some(_) => (BLOB_TABLE, 8 * BLOB_TABLE),
+            None => (TABLE, LEVEL_BASE),
+        }
+    }
+
+    fn describe_blobs(&self, separate_from: u64) -> Vec<(String, String)> {
+        described([
+            ("enable_blob_files", "true".to_owned()),
+            ("min_blob_size", units::bytes(separate_from)),
+            ("blob_file_size", units::bytes(WRITE_BUFFER)),
+            ("blob_compression_type", "none".to_owned()),
+            ("enable_blob_garbage_collection", "true".to_owned()),
+            ("blob_garbage_collection_age_cutoff", AGE_CUTOFF.to_string()),
+            ("blob_garbage_collection_force_threshold", format!("{FORCE_THRESHOLD} (never)")),
+            ("blob_cache", "the block cache".to_owned()),
+        ])
+    }
+}
+
 /// An open RocksDB.
 struct Rocks {
     db: DB,
     write: WriteOptions,
-    settings: RocksArgs,
+    settings: Settings,
     checksums: String,
+}
+
+impl Rocks {
+    fn failed(&self, action: &'static str) -> impl FnOnce(rocksdb::Error) -> BenchError {
+        failed(self.settings.name, action)
+    }
 }
 
 impl Engine for Rocks {
     fn name(&self) -> &str {
-        NAME
+        self.settings.name
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
-        self.db.put_opt(key, value, &self.write).map_err(failed("put"))
+        self.db.put_opt(key, value, &self.write).map_err(self.failed("put"))
     }
 
     fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.db.get_pinned(key).map_err(failed("get"))?;
+        let value = self.db.get_pinned(key).map_err(self.failed("get"))?;
         value.as_deref().map(visit);
         Ok(value.is_some())
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
-        self.db.delete_opt(key, &self.write).map_err(failed("delete"))
+        self.db.delete_opt(key, &self.write).map_err(self.failed("delete"))
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
@@ -118,58 +200,63 @@ impl Engine for Rocks {
                 iterator.next();
             }
         }
-        iterator.status().map_err(failed("scan"))?;
+        iterator.status().map_err(self.failed("scan"))?;
         Ok(visited)
     }
 
     fn settle(&self) -> Result<()> {
         let mut wait = WaitForCompactOptions::default();
         wait.set_flush(true);
-        self.db.wait_for_compact(&wait).map_err(failed("wait for compaction"))
+        self.db.wait_for_compact(&wait).map_err(self.failed("wait for compaction"))
     }
 
     fn describe(&self) -> Vec<(String, String)> {
-        let RocksArgs { rocksdb_block_cache, rocksdb_write_buffers, rocksdb_jobs } = &self.settings;
-        let bytes = |bytes: usize| units::bytes(bytes as u64);
-        [
+        let settings = &self.settings;
+        let (table, level_base) = settings.table_and_level_base();
+        let mut all = described([
+            ("version", env!("ROCKSDB_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
             ("write-ahead log", "on, not synced".to_owned()),
-            ("write_buffer_size", bytes(WRITE_BUFFER)),
-            ("max_write_buffer_number", rocksdb_write_buffers.to_string()),
-            ("max_background_jobs", rocksdb_jobs.to_string()),
-            ("bytes_per_sync", bytes(BYTES_PER_SYNC as usize)),
+            ("write_buffer_size", units::bytes(WRITE_BUFFER)),
+            ("max_write_buffer_number", settings.write_buffers.to_string()),
+            ("max_background_jobs", settings.jobs.to_string()),
+            ("bytes_per_sync", units::bytes(BYTES_PER_SYNC)),
+            ("target_file_size_base", units::bytes(table)),
+            ("max_bytes_for_level_base", units::bytes(level_base)),
             ("filter", format!("bloom, {BLOOM_BITS} bits a key")),
-            ("block_cache", format!("LRU, {}", bytes(*rocksdb_block_cache as usize))),
+            ("block_cache", format!("LRU, {}", units::bytes(settings.cache))),
             ("log checksums", self.checksums.clone()),
             ("by default", DEFAULTS.to_owned()),
             ("settled", "memtables flushed, WaitForCompact returned".to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        ]);
+        all.extend(
+            settings.separate_from.into_iter().flat_map(|from| settings.describe_blobs(from)),
+        );
+        all
     }
 
     fn counters(&self) -> Vec<(String, f64)> {
-        let number = |name: &str, property: &properties::PropName| {
-            let value = self.db.property_int_value(property).ok().flatten();
-            Some((name.to_owned(), value? as f64))
-        };
-        let named = [
+        let named: [(&str, &CStr); 8] = [
             ("pending_compaction_bytes", properties::ESTIMATE_PENDING_COMPACTION_BYTES),
             ("memtable_bytes", properties::SIZE_ALL_MEM_TABLES),
             ("table_reader_bytes", properties::ESTIMATE_TABLE_READERS_MEM),
             ("block_cache_bytes", properties::BLOCK_CACHE_USAGE),
             ("table_file_bytes", properties::TOTAL_SST_FILES_SIZE),
+            // The crate has no names for these (`include/rocksdb/db.h`).
+            ("blob_files", c"rocksdb.num-blob-files"),
+            ("blob_file_bytes", c"rocksdb.total-blob-file-size"),
+            ("blob_garbage_bytes", c"rocksdb.live-blob-file-garbage-size"),
         ];
+        let numbers = named.into_iter().filter_map(|(name, property)| {
+            let value = self.db.property_int_value(property).ok().flatten();
+            Some((name.to_owned(), value? as f64))
+        });
         let levels = (0..LEVELS).filter_map(|level| {
             let property = properties::num_files_at_level(level);
             let files = self.db.property_value(&property).ok().flatten()?;
             Some((format!("files_at_level_{level}"), files.parse().ok()?))
         });
-        named
-            .into_iter()
-            .filter_map(|(name, property)| number(name, property))
-            .chain(levels)
-            .collect()
+        numbers.chain(levels).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -179,9 +266,9 @@ impl Engine for Rocks {
 }
 
 /// The defaults that matter to a reader of results, from `options.h` and `table.h` of 11.8.
-const DEFAULTS: &str = "leveled, dynamic level sizes, 256 MiB base, factor 10, files of 64 MiB, \
-                        level 0 compacts at 4 files, slows at 20, stops at 36; blocks of 4 KiB, \
-                        XXH3; index and filters in memory; buffered I/O; glibc's malloc";
+const DEFAULTS: &str = "leveled, dynamic level sizes, factor 10, level 0 compacts at 4 files, \
+                        slows at 20, stops at 36; blocks of 4 KiB, XXH3; index and filters in \
+                        memory; buffered I/O; glibc's malloc";
 
 /// What RocksDB says in its log about checksum instructions: a build for old processors has none.
 fn checksum_support(directory: &Path) -> String {
@@ -191,6 +278,6 @@ fn checksum_support(directory: &Path) -> String {
     said.map_or("unknown", |(_, said)| said).to_owned()
 }
 
-fn failed(action: &'static str) -> impl FnOnce(rocksdb::Error) -> BenchError {
-    move |error| BenchError::engine(NAME, action, error)
+fn failed(name: &'static str, action: &'static str) -> impl FnOnce(rocksdb::Error) -> BenchError {
+    move |error| BenchError::engine(name, action, error)
 }

@@ -4,24 +4,32 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 
 use crate::config::Config;
+use crate::distribution::{Distribution, ZIPFIAN_CONSTANT};
 use crate::engine::Opener;
 use crate::error::{BenchError, Result};
+use crate::keys::KeyOrder;
 use crate::null::harness_cost;
 use crate::observer::{Observer, Silent};
+use crate::pace::Rate;
 use crate::progress::Bar;
+use crate::recording::RecordingOpener;
 use crate::result::{Line, PhaseResult, Verification};
 use crate::scratch::Scratch;
 use crate::session::Session;
-use crate::system::MemoryLimit;
+use crate::sizes::ValueSizes;
 use crate::system::machine::Machine;
+use crate::system::{Device, DiskLimits, MemoryLimit};
 use crate::table;
+use crate::trace::{Replay, Trace};
 use crate::units;
-use crate::workload::{SUITES, WORKLOADS, Workload, select};
+use crate::workload::{BUNDLES, TRACE, WORKLOADS, Workload, select};
 
 /// Sizes of data with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,10 +62,17 @@ impl Scale {
 /// What to run, on how much data, under which conditions.
 #[derive(Args, Clone, Debug)]
 pub struct BenchArgs {
-    /// Workloads or suites, separated by commas, run in this order on one store
-    #[arg(short, long, value_delimiter = ',', default_value = "basic", value_name = "NAME,..")]
+    /// Workloads or bundles of them, separated by commas, run in this order on one store
+    #[arg(
+        short,
+        long,
+        value_delimiter = ',',
+        default_value = "basic",
+        default_value_if("trace", ArgPredicate::IsPresent, "trace"),
+        value_name = "NAME,.."
+    )]
     pub workload: Vec<String>,
-    /// List the workloads and suites, and exit
+    /// List the workloads and bundles, and exit
     #[arg(long)]
     pub list: bool,
     /// Measure the harness itself with an engine that does nothing, and exit
@@ -105,27 +120,101 @@ pub struct BenchArgs {
     /// No progress bar
     #[arg(short, long)]
     pub quiet: bool,
+    /// How large values are, in place of one size for all: uniform:LEAST:MOST, pareto (Meta's),
+    /// pareto:MEAN, zipfian:LEAST:MOST, two:SMALL:LARGE:PERCENT_SMALL
+    #[arg(long, value_name = "SIZES")]
+    pub value_sizes: Option<ValueSizes>,
+    /// Which key a record has, and in which order a load inserts: hashed, but shuffled if a
+    /// workload has hot key ranges
+    #[arg(long, value_enum, value_name = "ORDER")]
+    pub key_order: Option<KeyOrder>,
+    /// Bytes of a load, keys included: as many records as they hold, in place of --records
+    #[arg(long, value_parser = units::parse, conflicts_with = "records", value_name = "BYTES")]
+    pub data: Option<u64>,
+    /// Constant of the Zipfian distributions
+    #[arg(long, default_value_t = ZIPFIAN_CONSTANT, value_name = "CONSTANT")]
+    pub zipfian: f64,
+    /// Records of every scan, in place of the workload's own number
+    #[arg(long, value_name = "RECORDS")]
+    pub scan_length: Option<usize>,
+    /// Operations before the measurement of each workload but loads, in place of its own number
+    #[arg(long, value_parser = units::parse, conflicts_with = "no_warm_up", value_name = "COUNT")]
+    pub warm_up: Option<u64>,
+    /// Begin so many operations a second, whether the engine keeps up or not, in workloads but
+    /// loads; a latency then counts from the intended start. RATE:SHARE:SECONDS rises and falls by
+    /// a share as a sine: 4500:0.22:60
+    #[arg(long, value_name = "RATE")]
+    pub rate: Option<Rate>,
+    /// Replay a trace: the workload `trace`, alone or where -w names it
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Begin the operations of the trace when they were recorded, not as soon as possible
+    #[arg(long, requires = "trace")]
+    pub trace_timed: bool,
+    /// Write all that the engine is asked for to this file, as a trace
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// Measure the disk first, some seconds: sequential, random at depths 1, 8 and 32, sync
+    #[arg(long)]
+    pub disk: bool,
+    /// Set an option of the engine, where it has one of that name; may be repeated
+    #[arg(long = "option", value_parser = name_and_value, value_name = "NAME=VALUE")]
+    pub options: Vec<(String, String)>,
+}
+
+impl BenchArgs {
+    /// The engine of `opener` with the options that are asked for; `None` if none are.
+    pub fn configured(&self, opener: &dyn Opener) -> Result<Option<Box<dyn Opener>>> {
+        let some = (!self.options.is_empty()).then(|| opener.configured(&self.options));
+        some.transpose()
+    }
+
+    /// A recording of what stores of `opener` are asked for, if one is wanted.
+    pub fn recording<'a>(&self, opener: &'a dyn Opener) -> Result<Option<RecordingOpener<'a>>> {
+        self.record.as_deref().map(|path| RecordingOpener::new(opener, path)).transpose()
+    }
+}
+
+/// Splits `NAME=VALUE`.
+fn name_and_value(text: &str) -> std::result::Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 impl BenchArgs {
     /// The size of the run.
     pub fn config(&self) -> Result<Config> {
         let (records, value_size) = self.scale.size();
+        let value_size = self.value_size.map_or(value_size, |size| size as usize);
         let duration = self.duration.map(Duration::try_from_secs_f64).transpose();
         let duration =
             duration.map_err(|error| BenchError::Usage(format!("--duration: {error}")))?;
+        let replay = self.trace.as_deref().map(Trace::open).transpose()?;
+        let replay = replay.map(|trace| Replay { trace: Arc::new(trace), timed: self.trace_timed });
         let config = Config {
-            records: self.records.unwrap_or(records),
-            value_size: self.value_size.map_or(value_size, |size| size as usize),
+            value_sizes: self.value_sizes.unwrap_or(ValueSizes::Fixed(value_size)),
+            key_order: self.key_order.unwrap_or(key_order_of(&select(&self.workload)?)),
+            zipfian: self.zipfian,
+            scan_length: self.scan_length,
             threads: self.threads,
             seed: self.seed,
             operations: self.operations,
             duration,
-            warm_up: !self.no_warm_up,
+            warm_up: if self.no_warm_up { Some(0) } else { self.warm_up },
+            rate: self.rate,
+            replay,
+            ..Config::new(self.records.unwrap_or(records), value_size)
         };
         config.validate()?;
-        Ok(config)
+        let records = self.data.map(|bytes| (bytes / config.record_bytes()).max(1));
+        Ok(Config { records: records.unwrap_or(config.records), ..config })
     }
+}
+
+/// Ranges of keys are neighbours only if keys are not hashed.
+fn key_order_of(workloads: &[Workload]) -> KeyOrder {
+    let ranges = |workload: &Workload| workload.distribution == Distribution::KeyRanges;
+    if workloads.iter().any(ranges) { KeyOrder::Shuffled } else { KeyOrder::Hashed }
 }
 
 /// Everything that a run yielded.
@@ -145,6 +234,34 @@ impl Report {
     }
 }
 
+/// The conditions of a run, once they are in force.
+pub struct Begun {
+    /// The memory limit; `None` if none was asked for, or if it could not be set.
+    pub limit: Option<MemoryLimit>,
+    /// What a reader has to know before believing the numbers.
+    pub warnings: Vec<String>,
+    /// The lines that a result file begins with: the run, and the disk if it is to be measured.
+    pub lines: Vec<Line>,
+}
+
+impl Begun {
+    /// Measures the disk and limits memory as `args` ask for.
+    pub fn under(args: &BenchArgs) -> Result<Self> {
+        let machine = Machine::here();
+        let mut warnings: Vec<_> = machine.noise().into_iter().collect();
+        warnings.extend(Device::uncounted(&args.dir)?);
+        let disk = args.disk.then(|| DiskLimits::measure(&args.dir)).transpose()?;
+        let limit = args.memory_limit.map(MemoryLimit::set).transpose();
+        let limit = limit.unwrap_or_else(|warning| {
+            warnings.push(warning);
+            None
+        });
+        let command = env::args().collect::<Vec<_>>().join(" ");
+        let run = Line::Run { machine, command, warnings: warnings.clone() };
+        Ok(Self { limit, warnings, lines: [run].into_iter().chain(disk.map(Line::Disk)).collect() })
+    }
+}
+
 /// Does what `args` ask for on the engine of `opener`; prints what happens to standard error, and
 /// the summary to standard output.
 pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
@@ -158,21 +275,22 @@ pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
         print(&self_check(&config, &workloads)?)?;
         return Ok(nothing);
     }
+    let configured = args.configured(opener)?;
+    let opener = configured.as_deref().unwrap_or(opener);
+    let recording = args.recording(opener)?;
+    let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
-    let machine = Machine::here();
-    let mut warnings: Vec<_> = machine.noise().into_iter().collect();
-    let limit = match args.memory_limit.map(MemoryLimit::set).transpose() {
-        Ok(limit) => limit,
-        Err(warning) => {
-            warnings.push(warning);
-            None
-        }
-    };
-    announce(opener.name(), &config, limit.as_ref(), &warnings);
+    let begun = Begun::under(args)?;
+    announce(opener.name(), &config, &begun);
     let mut output = Output::open(args.json.as_deref())?;
-    let command = env::args().collect::<Vec<_>>().join(" ");
-    output.write(&Line::Run { machine, command, warnings })?;
-    let report = measure(args, opener, config, &workloads, &scratch, limit.as_ref(), &mut output)?;
+    begun.lines.iter().try_for_each(|line| output.write(line))?;
+    let limit = begun.limit.as_ref();
+    let report = measure(args, opener, config, &workloads, &scratch, limit, &mut output);
+    if let Some(recording) = &recording {
+        // What was recorded until a failure is a trace too.
+        eprintln!("{}", recording.finish()?);
+    }
+    let report = report?;
     print(&summary(&report))?;
     if !args.keep {
         scratch.delete()?;
@@ -212,20 +330,25 @@ fn measure(
     Ok(Report { phases, verification })
 }
 
-fn announce(engine: &str, config: &Config, limit: Option<&MemoryLimit>, warnings: &[String]) {
+fn announce(engine: &str, config: &Config, begun: &Begun) {
     let data = units::bytes(config.records * config.record_bytes());
-    let limited = limit.map_or("no memory limit".to_owned(), |limit| {
+    let limited = begun.limit.as_ref().map_or("no memory limit".to_owned(), |limit| {
         format!("memory limited to {} with page cache", units::bytes(limit.bytes()))
     });
     eprintln!(
         "{engine}: {} records of {} bytes ({data} with keys), {} client(s), seed {}, {limited}",
         units::thousands(config.records as f64),
-        config.value_size,
+        config.value_sizes,
         config.threads,
         config.seed,
     );
-    for warning in warnings {
+    for warning in &begun.warnings {
         eprintln!("WARNING: {warning}");
+    }
+    for line in &begun.lines {
+        if let Line::Disk(limits) = line {
+            eprintln!("{limits}");
+        }
     }
 }
 
@@ -255,21 +378,22 @@ fn summary(report: &Report) -> String {
 }
 
 fn list() -> String {
-    let workloads = WORKLOADS.iter().map(|entry| format!("  {:16} {}", entry.name, entry.about));
-    let suites = SUITES.iter().map(|(name, list)| format!("  {name:16} {}", list.join(", ")));
+    let entries = WORKLOADS.iter().chain([&TRACE]);
+    let workloads = entries.map(|entry| format!("  {:16} {}", entry.name, entry.about));
+    let bundles = BUNDLES.iter().map(|(name, list)| format!("  {name:16} {}", list.join(", ")));
     let lines: Vec<_> = ["workloads:".to_owned()]
         .into_iter()
         .chain(workloads)
-        .chain(["suites:".to_owned()])
-        .chain(suites)
+        .chain(["bundles:".to_owned()])
+        .chain(bundles)
         .collect();
     lines.join("\n")
 }
 
 fn self_check(config: &Config, workloads: &[Workload]) -> Result<String> {
-    let mut lines = vec![format!("harness' own time per operation, {} bytes:", config.value_size)];
+    let mut lines = vec![format!("harness' own time per operation, {} bytes:", config.value_sizes)];
     for workload in workloads {
-        let cost = harness_cost(workload, config)?.as_nanos();
+        let cost = harness_cost(&config.adjusted(workload), config)?.as_nanos();
         lines.push(format!("  {:16} {:>6} ns", workload.name, cost));
     }
     Ok(lines.join("\n"))
@@ -309,5 +433,40 @@ impl Output {
         let mut json = serde_json::to_string(line).expect("results hold nothing but plain data");
         json.push('\n');
         file.write_all(json.as_bytes()).map_err(BenchError::io("write to", path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::BenchArgs;
+    use crate::experiments::all;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    #[test]
+    fn every_run_of_every_experiment_can_be_typed() {
+        let mut count = 0;
+        for run in all().flat_map(|experiment| experiment.runs(&[("--threads", "2")])) {
+            let line = ["bench".to_owned()].into_iter().chain(run.arguments);
+            let parsed = Program::try_parse_from(line).map_err(|error| error.to_string());
+            let config = parsed
+                .and_then(|program| program.bench.config().map_err(|error| error.to_string()));
+            assert!(config.is_ok_and(|config| config.threads == 2), "{}", run.label);
+            count += 1;
+        }
+        assert!(count > 150, "{count}");
+    }
+
+    #[test]
+    fn data_says_how_many_records_there_are() {
+        let line = ["bench", "--data", "1MiB", "--value-size", "1000"];
+        let config = Program::try_parse_from(line).unwrap().bench.config().unwrap();
+        assert_eq!(config.records, 1024);
     }
 }

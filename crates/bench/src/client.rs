@@ -1,20 +1,25 @@
 //! One client: draws operations, gives them to the engine, times them, checks what comes back.
 //!
-//! This loop is the harness' cost. It reads the clock once an operation (the end of one is the
-//! start of the next, so a time includes drawing the operation and making key and value), and
-//! touches nothing that another thread writes, but for the number of records.
+//! This loop is the harness' cost. In a closed loop it reads the clock once an operation (the end
+//! of one is the start of the next, so a time includes drawing the operation and making key and
+//! value); in an open loop a time counts from the intended start. It touches nothing that another
+//! thread writes, but for the number of records.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use quanta::Clock;
 
 use crate::config::Config;
 use crate::distribution::Chooser;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{BenchError, Result};
 use crate::inserts::Inserts;
-use crate::keys::{Key, fnv_hash, hash_of_key, key_of_hash};
+use crate::keys::{KEY_LEN, Key, KeyOrder, hash_of_any, key_of_hash};
 use crate::latency::Latencies;
+use crate::pace::{Pace, wait_until};
 use crate::stream::{Operation, Place, Stream};
+use crate::trace::ReplayStream;
 use crate::values::Values;
 use crate::workload::{Action, Workload};
 
@@ -76,10 +81,12 @@ pub struct Tally {
     pub wrong: u64,
     /// Reads that found nothing.
     pub not_found: u64,
-    /// Records written.
+    /// Bytes of keys and values written.
     pub written: u64,
-    /// Records read.
+    /// Bytes of keys and values read.
     pub read: u64,
+    /// Values read.
+    pub values_read: u64,
     /// The first problem, in words.
     pub first_problem: Option<String>,
 }
@@ -91,6 +98,7 @@ impl Tally {
         self.not_found += other.not_found;
         self.written += other.written;
         self.read += other.read;
+        self.values_read += other.values_read;
         self.first_problem = self.first_problem.take().or(other.first_problem);
     }
 
@@ -101,47 +109,109 @@ impl Tally {
     }
 
     fn check(&mut self, values: &Values, hash: u64, key: &[u8], value: &[u8]) {
-        self.read += 1;
+        self.values_read += 1;
+        self.read += (key.len() + value.len()) as u64;
         if let Err(mismatch) = values.check(hash, value) {
             self.problem(key, &mismatch.to_string());
         }
     }
 
-    fn missed(&mut self, key: &Key) {
+    fn missed(&mut self, key: &[u8]) {
         self.not_found += 1;
         self.first_problem
             .get_or_insert_with(|| format!("{}: not found", String::from_utf8_lossy(key)));
     }
 }
 
+/// Where a client's operations come from.
+enum Source<'a> {
+    Drawn(Stream<'a>, KeyOrder, Option<Pace>),
+    Replayed(ReplayStream),
+}
+
+/// An operation on a key, and when to begin it.
+struct Task {
+    operation: Operation,
+    hash: u64,
+    start: Option<Duration>,
+}
+
+impl Source<'_> {
+    /// The next operation; its key, if it is one of ours, is written to `key`.
+    #[inline]
+    fn next(&mut self, key: &mut Key) -> Result<Option<Task>> {
+        match self {
+            Self::Drawn(stream, order, pace) => {
+                let operation = stream.draw();
+                let hash = order.hash(operation.record);
+                *key = key_of_hash(hash);
+                let start = pace.as_mut().map(Pace::next_start);
+                Ok(Some(Task { operation, hash, start }))
+            }
+            Self::Replayed(stream) => {
+                let Some(operation) = stream.draw()? else { return Ok(None) };
+                Ok(Some(Task { operation, hash: stream.hash(), start: stream.start() }))
+            }
+        }
+    }
+
+    fn drawn(&self) -> u64 {
+        match self {
+            Self::Drawn(stream, ..) => stream.drawn(),
+            Self::Replayed(stream) => stream.drawn(),
+        }
+    }
+}
+
 /// A client and its place in the sequence of its operations.
 pub struct Client<'a> {
     shared: &'a Shared<'a>,
-    stream: Stream<'a>,
+    source: Source<'a>,
     done: &'a AtomicU64,
+    key: Key,
     value: Vec<u8>,
     tally: Tally,
 }
 
 impl<'a> Client<'a> {
     /// Client number `thread`; `chooser` was made for the phase's workload.
-    pub fn new(shared: &'a Shared<'a>, thread: u32, chooser: Chooser) -> Self {
+    pub fn new(shared: &'a Shared<'a>, thread: u32, chooser: Chooser) -> Result<Self> {
+        let Shared { workload, config, .. } = *shared;
         let place = shared.place(thread);
-        let stream = Stream::new(shared.workload, place, shared.inserts, chooser);
+        let source = match &config.replay {
+            Some(replay) if workload.replays => {
+                let operations = config.operations_of(workload);
+                Source::Replayed(ReplayStream::new(replay, place, operations)?)
+            }
+            None if workload.replays => {
+                return Err(BenchError::Usage("name the trace to replay with --trace FILE".into()));
+            }
+            _ => {
+                let stream = Stream::new(workload, place, shared.inserts, chooser);
+                let stream = stream.shuffled(config.shuffle_of(workload));
+                let pace = config.rate_of(workload);
+                let pace = pace.map(|rate| Pace::new(rate, thread, config.threads));
+                Source::Drawn(stream, config.key_order, pace)
+            }
+        };
         let done = &shared.done[thread as usize].0;
-        Self { shared, stream, done, value: shared.values.buffer(), tally: Tally::default() }
+        let (key, value) = ([0; KEY_LEN], Vec::with_capacity(shared.values.sizes().largest()));
+        Ok(Self { shared, source, done, key, value, tally: Tally::default() })
     }
 
-    /// Does `operations` operations that are not counted or timed.
+    /// Does `operations` operations that are not counted or timed, as fast as it can.
     pub fn warm_up(&mut self, operations: u64) -> Result<()> {
         for _ in 0..operations {
             if self.shared.failed.load(Ordering::Relaxed) {
                 break;
             }
-            let operation = self.stream.draw();
-            self.perform(operation)?;
+            let Some(task) = self.source.next(&mut self.key)? else { break };
+            self.perform(&task)?;
         }
         self.tally = Tally { first_problem: self.tally.first_problem.take(), ..Tally::default() };
+        if let Source::Drawn(_, _, Some(pace)) = &mut self.source {
+            pace.restart();
+        }
         Ok(())
     }
 
@@ -152,14 +222,19 @@ impl<'a> Client<'a> {
         duration: Option<Duration>,
         latencies: &mut Latencies,
     ) -> Result<()> {
-        let begin = Instant::now();
+        let clock = Clock::new();
+        let begin = clock.now();
         let deadline = duration.map(|duration| begin + duration);
         let mut before = begin;
         for count in 1..=operations {
-            let operation = self.stream.draw();
-            self.perform(operation)?;
-            let now = Instant::now();
-            latencies.record(operation.action, (now - before).as_nanos() as u64);
+            let Some(task) = self.source.next(&mut self.key)? else { break };
+            if let Some(start) = task.start {
+                before = begin + start;
+                wait_until(&clock, before);
+            }
+            self.perform(&task)?;
+            let now = clock.now();
+            latencies.record(task.operation.action, (now - before).as_nanos() as u64);
             self.done.store(count, Ordering::Relaxed);
             let over = deadline.is_some_and(|deadline| now >= deadline);
             if over || self.shared.failed.load(Ordering::Relaxed) {
@@ -175,43 +250,60 @@ impl<'a> Client<'a> {
         self.shared.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Ends the client: operations drawn in all, and what it found.
-    pub fn finish(self) -> (u64, Tally) {
-        (self.stream.drawn(), self.tally)
+    /// Operations drawn so far, warm-up included.
+    pub fn drawn(&self) -> u64 {
+        self.source.drawn()
     }
 
-    fn perform(&mut self, operation: Operation) -> Result<()> {
-        let Self { shared, value, tally, .. } = self;
+    /// Values read so far.
+    pub fn values_read(&self) -> u64 {
+        self.tally.values_read
+    }
+
+    /// Ends the client: operations drawn in all, and what it found.
+    pub fn finish(self) -> (u64, Tally) {
+        (self.source.drawn(), self.tally)
+    }
+
+    #[inline]
+    fn perform(&mut self, task: &Task) -> Result<()> {
+        let Self { shared, value, tally, source, key, .. } = self;
         let Shared { engine, values, .. } = **shared;
-        let hash = fnv_hash(operation.record);
-        let key = key_of_hash(hash);
+        let Task { operation, hash, .. } = *task;
+        let key: &[u8] = match source {
+            Source::Drawn(..) => key,
+            Source::Replayed(stream) => stream.key(),
+        };
+        let fill = |value: &mut Vec<u8>| match operation.size {
+            None => values.fill(hash, operation.version, value),
+            Some(size) => values.fill_sized(hash, operation.version, size, value),
+        };
         match operation.action {
             Action::Read => {
-                let found =
-                    engine.get(&key, &mut |value| tally.check(values, hash, &key, value))?;
+                let found = engine.get(key, &mut |value| tally.check(values, hash, key, value))?;
                 if !found {
-                    tally.missed(&key);
+                    tally.missed(key);
                 }
             }
             Action::Update | Action::Insert => {
-                values.fill(hash, operation.version, value);
-                engine.put(&key, value)?;
-                tally.written += 1;
+                fill(value);
+                engine.put(key, value)?;
+                tally.written += (key.len() + value.len()) as u64;
                 if operation.action == Action::Insert && !shared.workload.is_load() {
                     shared.inserts.acknowledge(operation.record);
                 }
             }
             Action::ReadModifyWrite => {
-                values.fill(hash, operation.version, value);
-                let visit = &mut |value: &[u8]| tally.check(values, hash, &key, value);
-                let found = engine.read_modify_write(&key, value, visit)?;
-                tally.written += 1;
+                fill(value);
+                let visit = &mut |value: &[u8]| tally.check(values, hash, key, value);
+                let found = engine.read_modify_write(key, value, visit)?;
+                tally.written += (key.len() + value.len()) as u64;
                 if !found {
-                    tally.missed(&key);
+                    tally.missed(key);
                 }
             }
-            Action::Scan => scan(engine, values, &key, operation.length, tally)?,
-            Action::Delete => engine.delete(&key)?,
+            Action::Scan => scan(engine, values, key, operation.length, tally)?,
+            Action::Delete | Action::Expire => engine.delete(key)?,
         }
         Ok(())
     }
@@ -221,28 +313,21 @@ impl<'a> Client<'a> {
 fn scan(
     engine: &dyn Engine,
     values: &Values,
-    from: &Key,
+    from: &[u8],
     length: usize,
     tally: &mut Tally,
 ) -> Result<()> {
-    let mut last = None;
+    let mut last = from.to_vec();
     let mut visited = 0;
     let returned = engine.scan(from, length, &mut |key, value| {
-        visited += 1;
-        let hash = hash_of_key(key);
-        match hash {
-            Some(hash) => tally.check(values, hash, key, value),
-            None => tally.problem(key, "not a key of this run"),
-        }
-        // Keys order as their hashes do, so the hash of the last one is all there is to remember.
-        let in_order = match last {
-            None => key >= from.as_slice(),
-            Some(last) => hash > last,
-        };
+        tally.check(values, hash_of_any(key), key, value);
+        let in_order = if visited == 0 { key >= &last[..] } else { key > &last[..] };
         if !in_order {
             tally.problem(key, "scanned out of order");
         }
-        last = Some(hash);
+        visited += 1;
+        last.clear();
+        last.extend_from_slice(key);
     })?;
     if returned != visited || visited > length {
         tally.problem(from, &format!("scan of {length} says {returned} and shows {visited}"));

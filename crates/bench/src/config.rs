@@ -1,11 +1,14 @@
-//! The size of a run: how many records of which size, how many clients, how long.
+//! The size of a run: how many records of which size, how many clients, how long, how fast.
 
 use std::time::Duration;
 
+use crate::distribution::{Chooser, ZIPFIAN_CONSTANT};
 use crate::error::{BenchError, Result};
-use crate::keys::KEY_LEN;
-use crate::values::MIN_VALUE_LEN;
-use crate::workload::{Begin, Workload};
+use crate::keys::{KEY_LEN, KeyOrder, Shuffle};
+use crate::pace::Rate;
+use crate::sizes::ValueSizes;
+use crate::trace::Replay;
+use crate::workload::{Begin, ScanLength, Workload};
 
 /// Most client threads: a thread's number has eight bits in a value's version.
 const MAX_THREADS: u32 = 256;
@@ -15,8 +18,14 @@ const MAX_THREADS: u32 = 256;
 pub struct Config {
     /// Records of a load.
     pub records: u64,
-    /// Bytes of every value.
-    pub value_size: usize,
+    /// Sizes of values.
+    pub value_sizes: ValueSizes,
+    /// Which key a record has.
+    pub key_order: KeyOrder,
+    /// Constant of the Zipfian distributions.
+    pub zipfian: f64,
+    /// Records of every scan, in place of the workload's own number.
+    pub scan_length: Option<usize>,
     /// Client threads.
     pub threads: u32,
     /// Seed of all that is random.
@@ -26,36 +35,94 @@ pub struct Config {
     pub operations: Option<u64>,
     /// Time after which such a workload ends, however many operations it did.
     pub duration: Option<Duration>,
-    /// Whether workloads warm up.
-    pub warm_up: bool,
+    /// Operations before the measurement, in place of the workload's own share of the records.
+    pub warm_up: Option<u64>,
+    /// When operations of such a workload begin, whether the ones before have ended or not; `None`
+    /// if each begins when the one before it ends.
+    pub rate: Option<Rate>,
+    /// What the workload `trace` replays.
+    pub replay: Option<Replay>,
 }
 
 impl Config {
+    /// One client, `records` records of `value_size` bytes, and defaults for all else.
+    pub fn new(records: u64, value_size: usize) -> Self {
+        Self {
+            records,
+            value_sizes: ValueSizes::Fixed(value_size),
+            key_order: KeyOrder::default(),
+            zipfian: ZIPFIAN_CONSTANT,
+            scan_length: None,
+            threads: 1,
+            seed: 42,
+            operations: None,
+            duration: None,
+            warm_up: None,
+            rate: None,
+            replay: None,
+        }
+    }
+
     /// Refuses what cannot be run, with the reason.
     pub fn validate(&self) -> Result<()> {
         let usage = |message: String| Err(BenchError::Usage(message));
         if self.records == 0 {
             return usage("a run needs at least one record".into());
         }
-        if self.value_size < MIN_VALUE_LEN {
-            return usage(format!(
-                "values have at least {MIN_VALUE_LEN} bytes (they carry a version)"
-            ));
-        }
+        self.value_sizes.validate().map_err(BenchError::Usage)?;
         if self.threads == 0 || self.threads > MAX_THREADS {
             return usage(format!("the number of client threads is 1 to {MAX_THREADS}"));
+        }
+        if !(self.zipfian > 0.0 && self.zipfian < 1.0) {
+            return usage("the Zipfian constant lies between 0 and 1 (0.99)".into());
+        }
+        if self.scan_length == Some(0) {
+            return usage("a scan reads at least one record".into());
         }
         Ok(())
     }
 
-    /// Bytes of a key and its value.
+    /// Bytes of a value, on average.
+    pub fn value_bytes(&self) -> u64 {
+        self.value_sizes.table().mean().round() as u64
+    }
+
+    /// Bytes of a key and its value, on average.
     pub fn record_bytes(&self) -> u64 {
-        (KEY_LEN + self.value_size) as u64
+        KEY_LEN as u64 + self.value_bytes()
+    }
+
+    /// `workload` as this run asks for it: its scans may be longer or shorter, and there are then
+    /// fewer or more of them, so that they read as many records.
+    pub fn adjusted(&self, workload: &Workload) -> Workload {
+        let Some(length) = self.scan_length else { return workload.clone() };
+        let usual = workload.scan.typical();
+        let share = if workload.is_scanning() { usual / length as f64 } else { 1.0 };
+        Workload {
+            scan: ScanLength::Fixed(length),
+            operations: workload.operations * share,
+            warm_up: workload.warm_up * share,
+            ..workload.clone()
+        }
+    }
+
+    /// Draws records for one client of `workload` on a store of `records` records.
+    pub fn chooser(&self, workload: &Workload, records: u64) -> Chooser {
+        Chooser::new(workload.distribution, records.max(1), self.threads, self.zipfian)
+    }
+
+    /// The order in which `workload`, if it is a load, inserts; `None` for that of the numbers.
+    pub fn shuffle_of(&self, workload: &Workload) -> Option<Shuffle> {
+        let shuffled = workload.is_load() && self.key_order == KeyOrder::Shuffled;
+        shuffled.then(|| Shuffle::new(self.records, self.seed))
     }
 
     /// Measured operations of `workload`, over all threads; the most there are if time ends it.
     pub fn operations_of(&self, workload: &Workload) -> u64 {
-        let own = self.share(workload.operations).max(1);
+        let own = match &self.replay {
+            Some(replay) if workload.replays => replay.trace.operations(),
+            _ => self.share(workload.operations).max(1),
+        };
         match (workload.begin, self.operations, self.duration) {
             (Begin::Empty, _, _) => own,
             (_, Some(operations), _) => operations,
@@ -66,7 +133,12 @@ impl Config {
 
     /// Operations of `workload` before its measurement, over all threads.
     pub fn warm_up_of(&self, workload: &Workload) -> u64 {
-        if self.warm_up { self.share(workload.warm_up) } else { 0 }
+        match self.warm_up {
+            // A fill that had begun before its measurement would not be one.
+            _ if workload.begin == Begin::Empty => 0,
+            Some(operations) => operations,
+            None => self.share(workload.warm_up),
+        }
     }
 
     /// Time after which `workload` ends.
@@ -74,7 +146,59 @@ impl Config {
         self.duration.filter(|_| workload.begin != Begin::Empty)
     }
 
+    /// When operations of `workload` begin.
+    pub fn rate_of(&self, workload: &Workload) -> Option<Rate> {
+        self.rate.filter(|_| workload.begin != Begin::Empty && !workload.replays)
+    }
+
+    /// Whether operations of `workload` begin at moments that do not depend on the engine.
+    pub fn is_open(&self, workload: &Workload) -> bool {
+        let timed = self.replay.as_ref().is_some_and(|replay| replay.timed);
+        self.rate_of(workload).is_some() || (workload.replays && timed)
+    }
+
     fn share(&self, share: f64) -> u64 {
         (self.records as f64 * share).round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Config;
+    use crate::workload::{ScanLength, select};
+
+    #[test]
+    fn longer_scans_are_fewer() {
+        let config = Config { scan_length: Some(1000), ..Config::new(1_000_000, 100) };
+        let scans = select(&["scan-100"]).unwrap().pop().unwrap();
+        let longer = config.adjusted(&scans);
+        assert_eq!(longer.scan, ScanLength::Fixed(1000));
+        assert_eq!(config.operations_of(&scans), 10_000);
+        assert_eq!(config.operations_of(&longer), 1000);
+        let reads = select(&["readrandom"]).unwrap().pop().unwrap();
+        assert_eq!(config.operations_of(&config.adjusted(&reads)), 500_000);
+    }
+
+    #[test]
+    fn a_warm_up_never_fills_a_store() {
+        let config = Config { warm_up: Some(10), ..Config::new(1000, 100) };
+        let load = select(&["load"]).unwrap().pop().unwrap();
+        let reads = select(&["readrandom"]).unwrap().pop().unwrap();
+        assert_eq!((config.warm_up_of(&load), config.warm_up_of(&reads)), (0, 10));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_refused() {
+        let good = Config::new(10, 100);
+        assert!(good.validate().is_ok());
+        for bad in [
+            Config { records: 0, ..good.clone() },
+            Config { threads: 257, ..good.clone() },
+            Config { zipfian: 1.0, ..good.clone() },
+            Config { scan_length: Some(0), ..good.clone() },
+            Config::new(10, 7),
+        ] {
+            assert!(bad.validate().is_err(), "{bad:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{BenchError, Result};
 
 /// Sees one key and its value.
 pub type VisitPair<'a> = &'a mut dyn FnMut(&[u8], &[u8]);
@@ -45,7 +45,8 @@ pub trait Engine: Send + Sync {
     /// The settings in force, as (option, value with unit).
     fn describe(&self) -> Vec<(String, String)>;
 
-    /// The engine's own numbers (stalls, bytes by class, cache hits), cumulative since it opened.
+    /// The engine's own numbers (stalls, bytes by class, cache hits), cumulative since it opened;
+    /// [`crate::counters`] has the names that are understood.
     fn counters(&self) -> Vec<(String, f64)> {
         Vec::new()
     }
@@ -61,4 +62,16 @@ pub trait Opener {
 
     /// Opens the store in `directory`, creating it if nothing is there.
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>>;
+
+    /// An opener like this one with options set, as (name, value). The names are those of
+    /// [`crate::experiments`] and the engine's own; refuses those that the engine does not have.
+    fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
+        let names: Vec<_> = options.iter().map(|(name, _)| name.as_str()).collect();
+        Err(no_option(self.name(), &names.join(", ")))
+    }
+}
+
+/// The refusal of an option that an engine does not have.
+pub fn no_option(engine: &str, option: &str) -> BenchError {
+    BenchError::Usage(format!("{engine} has no option {option}: not there yet"))
 }

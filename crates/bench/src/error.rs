@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// The result of anything that can stop a run.
-pub type Result<T> = std::result::Result<T, BenchError>;
+pub type Result<T, E = BenchError> = std::result::Result<T, E>;
 
 /// What stopped a run. A wrong or missing value does not: it is counted and shown in the result.
 #[derive(Debug, thiserror::Error)]

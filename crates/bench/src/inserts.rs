@@ -2,15 +2,18 @@
 //!
 //! A reader must not choose a record whose insert is still on its way in another thread, so a
 //! number is handed out first and counts as existing only when it and all before it are there
-//! (YCSB's `AcknowledgedCounterGenerator`).
+//! (YCSB's `AcknowledgedCounterGenerator`). A queue also removes at its other end: records below
+//! the oldest are gone.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The numbers of the records: all below [`existing`](Self::existing) are there.
+/// The numbers of the records: those from [`oldest`](Self::oldest) to below
+/// [`existing`](Self::existing) are there.
 #[derive(Debug)]
 pub struct Inserts {
+    oldest: AtomicU64,
     next: AtomicU64,
     existing: AtomicU64,
     /// Numbers that are there while a smaller one is not; at most one a thread.
@@ -20,14 +23,37 @@ pub struct Inserts {
 impl Inserts {
     /// Starts with the records below `existing`.
     pub fn new(existing: u64) -> Self {
+        Self::between(0, existing)
+    }
+
+    /// Starts with the records from `oldest` to below `existing`.
+    pub fn between(oldest: u64, existing: u64) -> Self {
         Self {
+            oldest: AtomicU64::new(oldest),
             next: AtomicU64::new(existing),
             existing: AtomicU64::new(existing),
             early: Mutex::default(),
         }
     }
 
-    /// Every record below this number exists.
+    /// Records below this number were removed from the queue's end, or are about to be.
+    pub fn oldest(&self) -> u64 {
+        self.oldest.load(Ordering::Relaxed)
+    }
+
+    /// Takes the oldest record, to be removed; `None` if only one is left.
+    pub fn expire(&self) -> Option<u64> {
+        let existing = self.existing();
+        let next = |oldest| (oldest + 1 < existing).then_some(oldest + 1);
+        self.oldest.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+    }
+
+    /// Records that are there, as far as is known.
+    pub fn count(&self) -> u64 {
+        self.existing() - self.oldest()
+    }
+
+    /// Every record below this number exists, but for those below the oldest.
     pub fn existing(&self) -> u64 {
         self.existing.load(Ordering::Acquire)
     }
@@ -62,5 +88,16 @@ mod tests {
         assert_eq!(inserts.existing(), 10);
         inserts.acknowledge(first);
         assert_eq!(inserts.existing(), 13);
+    }
+
+    #[test]
+    fn a_queue_loses_its_oldest_but_never_all() {
+        let inserts = Inserts::between(4, 7);
+        assert_eq!(
+            (inserts.expire(), inserts.expire(), inserts.expire()),
+            (Some(4), Some(5), None)
+        );
+        inserts.acknowledge(inserts.take());
+        assert_eq!((inserts.expire(), inserts.oldest(), inserts.count()), (Some(6), 7, 1));
     }
 }

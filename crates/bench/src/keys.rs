@@ -2,7 +2,13 @@
 //!
 //! Numbers are hashed so that records inserted one after another are scattered over the key space
 //! (`insertorder=hashed`, the default of YCSB's `CoreWorkload`), and padded to 20 digits
-//! (`zeropadding=20`), so that key order is the order of the hashes.
+//! (`zeropadding=20`), so that key order is the order of the hashes. Where neighbours matter the
+//! number itself is spelled ([`KeyOrder`]); "hash" means whatever number a key spells. A key from
+//! elsewhere (a trace) has a hash too, which no key of ours spells.
+
+use clap::ValueEnum;
+
+use crate::hash::{fnv_hash, mix};
 
 /// Bytes of every key.
 pub const KEY_LEN: usize = 24;
@@ -12,47 +18,152 @@ pub type Key = [u8; KEY_LEN];
 
 const PREFIX: [u8; 4] = *b"user";
 
-/// YCSB's `Utils.fnvhash64`: FNV-1a over the eight octets of `number`, lowest first, made positive.
-pub fn fnv_hash(number: u64) -> u64 {
-    const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
-    const PRIME: u64 = 1_099_511_628_211;
-    let hash = number
-        .to_le_bytes()
-        .iter()
-        .fold(OFFSET_BASIS, |hash, &octet| (hash ^ u64::from(octet)).wrapping_mul(PRIME));
-    hash.cast_signed().unsigned_abs()
+/// Set in the hash of every key that is not one of ours.
+const FOREIGN: u64 = 1 << 63;
+
+/// Which key a record has, and in which order a load inserts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KeyOrder {
+    /// Keys are hashes of record numbers: a load inserts in random key order
+    #[default]
+    Hashed,
+    /// Keys are record numbers: a load inserts in key order
+    Ordered,
+    /// Keys are record numbers: a load inserts in random key order
+    Shuffled,
+}
+
+impl KeyOrder {
+    /// The name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hashed => "hashed",
+            Self::Ordered => "ordered",
+            Self::Shuffled => "shuffled",
+        }
+    }
+
+    /// What the key of record `number` spells.
+    pub fn hash(self, number: u64) -> u64 {
+        match self {
+            Self::Hashed => fnv_hash(number),
+            Self::Ordered | Self::Shuffled => number,
+        }
+    }
+}
+
+/// A permutation of the numbers below a bound: a Feistel network over the next power of four,
+/// walked until it falls below the bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Shuffle {
+    bound: u64,
+    half_bits: u32,
+    seed: u64,
+}
+
+impl Shuffle {
+    /// Of the numbers below `bound`, which is at least one.
+    pub fn new(bound: u64, seed: u64) -> Self {
+        let bits = u64::BITS - (bound - 1).leading_zeros();
+        Self { bound, half_bits: bits.div_ceil(2).max(1), seed }
+    }
+
+    /// Where `number` goes. Those beyond the bound begin again: walked from outside, the network
+    /// need not come back.
+    pub fn of(&self, number: u64) -> u64 {
+        const ROUNDS: u64 = 4;
+        let mask = (1 << self.half_bits) - 1;
+        let mut at = number % self.bound;
+        loop {
+            let (mut left, mut right) = (at >> self.half_bits, at & mask);
+            for round in 0..ROUNDS {
+                let scrambled = mix(right ^ self.seed.wrapping_add(round << 56));
+                (left, right) = (right, left ^ (scrambled & mask));
+            }
+            at = left << self.half_bits | right;
+            if at < self.bound {
+                return at;
+            }
+        }
+    }
+}
+
+/// FNV-1a over the bytes of a key that is not one of ours, with a mark that ours lack.
+fn foreign_hash(key: &[u8]) -> u64 {
+    mix(key.iter().fold(key.len() as u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
+    })) | FOREIGN
+}
+
+/// A hash of any key: what one of ours spells, a marked one otherwise.
+pub fn hash_of_any(key: &[u8]) -> u64 {
+    hash_of_key(key).unwrap_or_else(|| foreign_hash(key))
 }
 
 /// The key of the record whose number hashes to `hash`.
 pub fn key_of_hash(hash: u64) -> Key {
+    const EIGHT_DIGITS: u64 = 100_000_000;
     let mut key = [b'0'; KEY_LEN];
-    key[..PREFIX.len()].copy_from_slice(&PREFIX);
-    let mut rest = hash;
-    // Two digits a step: the harness makes a key for every operation, and divisions dominate it.
-    for pair in key[PREFIX.len()..].rchunks_exact_mut(2) {
-        let digits = (rest % 100) as u8;
-        rest /= 100;
-        pair[0] = b'0' + digits / 10;
-        pair[1] = b'0' + digits % 10;
-    }
+    key[..4].copy_from_slice(&PREFIX);
+    let (upper, lowest) = (hash / EIGHT_DIGITS, hash % EIGHT_DIGITS);
+    let (highest, middle) = (upper / EIGHT_DIGITS, upper % EIGHT_DIGITS);
+    // The highest number has four digits at most: its other four places are the prefix's.
+    key[4..8].copy_from_slice(&eight_digits(highest)[4..]);
+    key[8..16].copy_from_slice(&eight_digits(middle));
+    key[16..].copy_from_slice(&eight_digits(lowest));
     key
 }
 
-/// The hash that `key` spells, or `None` if it is not a key of ours.
+/// The decimal digits of `number`, which is below 10^8, all eight at once: the harness makes a key
+/// for every operation, and divisions one after another would dominate it. Each step halves every
+/// lane of the word: one of eight digits, two of four, four of two, eight of one.
+fn eight_digits(number: u64) -> [u8; 8] {
+    const FOURS: u64 = 0x0000_007F_0000_007F;
+    const TWOS: u64 = 0x000F_000F_000F_000F;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
+    // Division by 100 as multiplication by 10486 / 2^20, by 10 as 103 / 2^10: exact in their
+    // ranges.
+    let hundreds = ((fours * 10_486) >> 20) & FOURS;
+    let twos = hundreds | ((fours - hundreds * 100) << 16);
+    let tens = ((twos * 103) >> 10) & TWOS;
+    let ones = tens | ((twos - tens * 10) << 8);
+    (ones | ZEROS).to_le_bytes()
+}
+
+/// The hash that `key` spells, or `None` if it is not a key of ours: hashes have 63 bits.
 pub fn hash_of_key(key: &[u8]) -> Option<u64> {
-    let digits = key.strip_prefix(&PREFIX)?;
-    if key.len() != KEY_LEN {
+    let key: &Key = key.try_into().ok()?;
+    let [prefixed, middle, lowest] = key.as_chunks::<8>().0 else { return None };
+    let mut highest = [b'0'; 8];
+    highest[4..].copy_from_slice(prefixed[..4].eq(&PREFIX).then_some(&prefixed[4..])?);
+    let highest = number_of(&highest)?.checked_mul(10_000_000_000_000_000)?;
+    let lower = number_of(middle)? * 100_000_000 + number_of(lowest)?;
+    let hash = highest.checked_add(lower)?;
+    (hash & FOREIGN == 0).then_some(hash)
+}
+
+/// The number that eight decimal digits spell, all at once: the reverse of [`eight_digits`].
+fn number_of(digits: &[u8; 8]) -> Option<u64> {
+    const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
+    const ZEROS: u64 = 0x3030_3030_3030_3030;
+    const SIXES: u64 = 0x0606_0606_0606_0606;
+    const BYTES: u64 = 0x00FF_00FF_00FF_00FF;
+    const PAIRS: u64 = 0x0000_FFFF_0000_FFFF;
+    let word = u64::from_le_bytes(*digits);
+    if word & HIGH != ZEROS || word.wrapping_add(SIXES) & HIGH != ZEROS {
         return None;
     }
-    digits.iter().try_fold(0u64, |hash, &digit| {
-        let digit = digit.checked_sub(b'0').filter(|&digit| digit < 10)?;
-        hash.checked_mul(10)?.checked_add(u64::from(digit))
-    })
+    let ones = word & !HIGH;
+    let twos = (ones & BYTES) * 10 + ((ones >> 8) & BYTES);
+    let fours = (twos & PAIRS) * 100 + ((twos >> 16) & PAIRS);
+    Some((fours & 0xFFFF_FFFF) * 10_000 + (fours >> 32))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{fnv_hash, hash_of_key, key_of_hash};
+    use super::{FOREIGN, Shuffle, hash_of_any, hash_of_key, key_of_hash};
+    use crate::hash::fnv_hash;
 
     #[test]
     fn keys_are_those_of_ycsb() {
@@ -62,12 +173,28 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_what_formatting_would_give() {
+        let edges = (0..20).flat_map(|power| [10u64.pow(power) - 1, 10u64.pow(power)]);
+        let many = (0..100_000).map(|number| fnv_hash(number) >> (number % 64));
+        for hash in edges.chain(many).chain([u64::MAX]) {
+            assert_eq!(key_of_hash(hash), format!("user{hash:020}").as_bytes(), "{hash}");
+        }
+    }
+
+    #[test]
     fn a_key_gives_its_hash_back() {
         for number in (0..1000).chain([u64::MAX]) {
             let hash = fnv_hash(number);
             assert_eq!(hash_of_key(&key_of_hash(hash)), Some(hash));
         }
-        for alien in [&b"user0628478186066737721x"[..], b"user0", b"", b"u"] {
+        for alien in [
+            &b"user0628478186066737721x"[..],
+            b"user0628478:86066737721/",
+            b"user99999999999999999999",
+            b"uzer06284781860667377211",
+            b"user0",
+            b"",
+        ] {
             assert_eq!(hash_of_key(alien), None);
         }
     }
@@ -76,5 +203,25 @@ mod tests {
     fn key_order_is_hash_order() {
         assert!(key_of_hash(9) < key_of_hash(10));
         assert!(key_of_hash(99_999) < key_of_hash(u64::MAX >> 1));
+    }
+
+    #[test]
+    fn a_shuffle_meets_every_number_once_and_no_order() {
+        for bound in [1, 2, 3, 5, 1000, 4096, 4097] {
+            let shuffle = Shuffle::new(bound, 9);
+            let mut shuffled: Vec<_> = (0..bound).map(|number| shuffle.of(number)).collect();
+            let kept = shuffled.iter().enumerate().filter(|(at, to)| *at as u64 == **to).count();
+            assert!(bound < 1000 || kept < 10, "{kept} of {bound} stay");
+            assert_eq!(shuffle.of(bound), shuffled[0]);
+            shuffled.sort_unstable();
+            assert!(shuffled.into_iter().eq(0..bound));
+        }
+    }
+
+    #[test]
+    fn foreign_keys_have_hashes_of_their_own() {
+        assert_eq!(hash_of_any(&key_of_hash(5)), 5);
+        let (one, other) = (hash_of_any(b"user5"), hash_of_any(b"user6"));
+        assert!(one != other && one & FOREIGN != 0 && other & FOREIGN != 0);
     }
 }

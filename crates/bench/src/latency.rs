@@ -22,7 +22,7 @@ impl Latencies {
     /// Ready for the actions of `workload`.
     pub fn new(workload: &Workload) -> Self {
         let histograms = Action::ALL.map(|action| {
-            (workload.share(action) > 0).then(|| {
+            workload.does(action).then(|| {
                 Histogram::new_with_max(LONGEST, DIGITS).expect("bounds and digits are constants")
             })
         });
@@ -55,6 +55,16 @@ impl Latencies {
             .collect()
     }
 
+    /// How many operations took how long, by action: see [`Bucket`].
+    pub fn buckets(&self) -> BTreeMap<String, Vec<Bucket>> {
+        let named = Action::ALL.iter().zip(&self.histograms);
+        named
+            .filter_map(|(action, histogram)| Some((action, histogram.as_ref()?)))
+            .filter(|(_, histogram)| !histogram.is_empty())
+            .map(|(action, histogram)| (action.name().to_owned(), buckets(histogram)))
+            .collect()
+    }
+
     /// The figures of all actions together.
     pub fn overall(&self) -> LatencySummary {
         let mut present = self.histograms.iter().flatten();
@@ -64,6 +74,24 @@ impl Latencies {
         }
         LatencySummary::of(&all)
     }
+}
+
+/// The longest time of a bucket, in microseconds, and the number of operations that took no longer,
+/// but longer than the bucket before. Each bucket ends 10% above the one before; empty ones are
+/// left out. Those of several runs can be added.
+pub type Bucket = (f64, u64);
+
+fn buckets(histogram: &Histogram<u64>) -> Vec<Bucket> {
+    const FIRST: u64 = 50;
+    const RATIO: f64 = 1.1;
+    let filled = histogram.iter_log(FIRST, RATIO);
+    filled
+        .map(|step| {
+            let longest = step.value_iterated_to() as f64 / 1000.0;
+            (longest, step.count_since_last_iteration())
+        })
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 /// Figures of one histogram, in microseconds; the harness' own time for the operation is in them.
@@ -77,6 +105,9 @@ pub struct LatencySummary {
     pub p50_us: f64,
     /// 90% took no longer.
     pub p90_us: f64,
+    /// 95% took no longer.
+    #[serde(default)]
+    pub p95_us: f64,
     /// 99% took no longer.
     pub p99_us: f64,
     /// 99.9% took no longer.
@@ -95,6 +126,7 @@ impl LatencySummary {
             mean_us: histogram.mean() / 1000.0,
             p50_us: quantile(0.5),
             p90_us: quantile(0.9),
+            p95_us: quantile(0.95),
             p99_us: quantile(0.99),
             p999_us: quantile(0.999),
             p9999_us: quantile(0.9999),
@@ -120,5 +152,20 @@ mod tests {
         assert!((summaries["read"].p50_us - 50.0).abs() < 0.1);
         assert_eq!(summaries["update"].count, 1);
         assert_eq!(one.overall().count, 101);
+    }
+
+    #[test]
+    fn buckets_hold_every_operation_and_end_at_the_same_times() {
+        let workload = select(&["ycsb-c"]).unwrap().pop().unwrap();
+        let (mut short, mut long) = (Latencies::new(&workload), Latencies::new(&workload));
+        (1..=1000).for_each(|time| short.record(Action::Read, time * 100));
+        (1..=1000).for_each(|time| long.record(Action::Read, time * 1000));
+        let (short, long) = (&short.buckets()["read"], &long.buckets()["read"]);
+        for buckets in [short, long] {
+            assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 1000);
+            assert!(buckets.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+        let shared = short.iter().filter(|(end, _)| long.iter().any(|(other, _)| end == other));
+        assert!(shared.count() > 20);
     }
 }

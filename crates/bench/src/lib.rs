@@ -5,11 +5,15 @@
 //! command-line arguments ([`cli::BenchArgs`]). The modules, bottom first; a module uses only those
 //! before it:
 //!
-//! - what is asked: [`error`], [`engine`], [`keys`], [`values`], [`distribution`], [`workload`],
-//!   [`config`], [`inserts`], [`stream`]
-//! - what is measured: [`system`], [`latency`], [`result`], [`observer`]
-//! - how it runs: [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`scratch`], [`session`]
-//! - what is shown: [`units`], [`table`], [`progress`], [`cli`]
+//! - what is asked: [`error`], [`engine`], [`hash`], [`random`],
+//!   [`keys`], [`ranges`], [`distribution`], [`sizes`], [`values`],
+//!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
+//!   [`experiments`]
+//! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
+//! - how it runs: [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
+//!   [`scratch`], [`session`]
+//! - many engines, one after another: [`suite`], [`record`], [`orchestrate`]
+//! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
 //! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
@@ -17,29 +21,43 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
-pub mod inserts;
-pub mod keys;
 pub mod units;
-pub mod values;
+pub mod hash;
+pub mod random;
+pub mod inserts;
+pub mod ranges;
 pub mod distribution;
 pub mod engine;
+pub mod keys;
+pub mod sizes;
+pub mod values;
 pub mod scratch;
 pub mod system;
 pub mod workload;
-pub mod config;
-pub mod latency;
 pub mod stream;
+pub mod trace;
+pub mod pace;
+pub mod config;
+pub mod transcript;
+pub mod counters;
+pub mod latency;
 pub mod client;
 pub mod result;
+pub mod experiments;
 pub mod meter;
 pub mod null;
 pub mod observer;
 pub mod table;
 pub mod oracle;
+pub mod recording;
 pub mod phase;
 pub mod progress;
 pub mod session;
 pub mod cli;
+pub mod suite;
+pub mod record;
+pub mod report;
+pub mod orchestrate;
 
 pub use engine::{Engine, Opener};
 pub use error::{BenchError, Result};

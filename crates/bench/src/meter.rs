@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::counters::SPACE_BUDGET;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::result::{Cost, Sample, Space};
@@ -62,10 +63,13 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// A moment of the phase: space is measured now.
-    pub fn sample(&self, elapsed: Duration, operations: u64) -> Sample {
+    /// A moment of the phase: space is measured now, and the engine asked for its budget.
+    pub fn sample(&self, elapsed: Duration, operations: u64, live: Option<u64>) -> Sample {
         let allocated = Usage::of(&self.directory).allocated;
-        Sample { seconds: elapsed.as_secs_f64(), operations, allocated }
+        let counters = self.engine.counters();
+        let budget = counters.iter().find(|(name, _)| name == SPACE_BUDGET);
+        let budget = budget.map(|(_, bytes)| *bytes as u64);
+        Sample { seconds: elapsed.as_secs_f64(), operations, allocated, live, budget }
     }
 
     /// Reads all counters again; what is dirty is written back first, so that the device's bytes

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 
 use crate::client::{Client, Shared, Tally};
 use crate::config::Config;
-use crate::distribution::Chooser;
 use crate::engine::Engine;
 use crate::error::{BenchError, Result};
 use crate::inserts::Inserts;
@@ -44,6 +43,8 @@ pub struct Phase<'a> {
     pub values: &'a Values,
     /// The records that exist.
     pub inserts: &'a Inserts,
+    /// Whether all of them do: no phase before this one left holes.
+    pub whole: bool,
     /// The memory limit in force.
     pub limit: Option<&'a MemoryLimit>,
     /// Who is told how it goes.
@@ -89,16 +90,19 @@ impl Phase<'_> {
             self.values,
             self.inserts,
         );
-        let records = self.inserts.existing().max(1);
-        let chooser = Chooser::new(self.workload.distribution, records);
+        let chooser = self.config.chooser(self.workload, self.inserts.count());
+        // Made before any thread starts: one that failed would leave the others at the barrier.
+        let clients: Vec<_> = (0..self.config.threads)
+            .map(|number| Client::new(&shared, number, chooser.clone()))
+            .collect::<Result<_>>()?;
         let total = self.config.operations_of(self.workload);
         self.observer.begins(self.workload, (total < u64::MAX).then_some(total));
         let parties = self.config.threads as usize + 1;
         let (warm, go) = (Barrier::new(parties), Barrier::new(parties));
         thread::scope(|scope| {
-            let clients: Vec<_> = (0..self.config.threads)
-                .map(|number| {
-                    let client = Client::new(&shared, number, chooser.clone());
+            let clients: Vec<_> = (0..)
+                .zip(clients)
+                .map(|(number, client)| {
                     let (warm, go) = (&warm, &go);
                     scope.spawn(move || self.client(client, number, warm, go))
                 })
@@ -143,6 +147,12 @@ impl Phase<'_> {
         Ok(Outcome { running, settled, operations, drawn, tally, latencies, samples, reading })
     }
 
+    /// Bytes of the records that exist after `done` operations, if that can be known.
+    fn live(&self, done: u64) -> Option<u64> {
+        let records = if self.workload.is_load() { done } else { self.inserts.count() };
+        (self.whole && !self.workload.leaves_holes()).then(|| records * self.config.record_bytes())
+    }
+
     /// A client's thread. Both barriers are passed whatever happens, or the phase would hang.
     fn client(
         &self,
@@ -158,7 +168,9 @@ impl Phase<'_> {
         warm.wait();
         go.wait();
         let ran = warmed.and_then(|()| {
-            let operations = part(self.config.operations_of(self.workload));
+            // Keys divide a trace among the clients: none of them knows how much is its own.
+            let operations = self.config.operations_of(self.workload);
+            let operations = if self.workload.replays { operations } else { part(operations) };
             let duration = self.config.duration_of(self.workload);
             caught(|| client.run(operations, duration, &mut latencies))
         });
@@ -178,7 +190,7 @@ impl Phase<'_> {
         let mut samples = Vec::new();
         while stopped.recv_timeout(SAMPLE_EVERY) == Err(RecvTimeoutError::Timeout) {
             let (elapsed, done) = (begin.elapsed(), shared.done());
-            samples.push(meter.sample(elapsed, done));
+            samples.push(meter.sample(elapsed, done, self.live(done)));
             self.observer.runs(done, elapsed);
         }
         samples

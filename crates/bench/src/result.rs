@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::latency::LatencySummary;
+use crate::counters::{self, ClassBytes, StallTime};
+use crate::latency::{Bucket, LatencySummary};
 use crate::system::machine::Machine;
-use crate::system::{DeviceBytes, ProcessBytes, Usage};
+use crate::system::{DeviceBytes, DiskLimits, ProcessBytes, Usage};
 
 /// One line of a result file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +25,8 @@ pub enum Line {
         /// What a reader has to know before believing the numbers.
         warnings: Vec<String>,
     },
+    /// What the disk below the data can do, measured before the workloads.
+    Disk(DiskLimits),
     /// One workload.
     Phase(Box<PhaseResult>),
     /// The check of the whole store at the end.
@@ -55,6 +58,9 @@ pub struct PhaseResult {
     pub latency: LatencySummary,
     /// How long they took, by action.
     pub latency_by_action: BTreeMap<String, LatencySummary>,
+    /// How many of them took how long, by action: fit to be drawn, and to be added up over runs.
+    #[serde(default)]
+    pub latency_buckets: BTreeMap<String, Vec<Bucket>>,
     /// Whether the engine was right.
     pub checks: Checks,
     /// What the client asked to be moved.
@@ -78,8 +84,22 @@ pub struct Conditions {
     pub records: u64,
     /// Bytes of a key.
     pub key_bytes: u64,
-    /// Bytes of a value.
+    /// Bytes of a value, on average.
     pub value_bytes: u64,
+    /// How large values are.
+    #[serde(default)]
+    pub value_sizes: String,
+    /// Which key a record has, and in which order a load inserts.
+    #[serde(default)]
+    pub key_order: String,
+    /// Operations a second that clients were to begin, all together, whatever the engine did;
+    /// `None` if each began when the one before it had ended, or when a trace says.
+    #[serde(default)]
+    pub target_rate: Option<f64>,
+    /// Whether a latency counts from the moment at which the operation was to begin, so that it
+    /// includes the time that it waited behind others.
+    #[serde(default)]
+    pub latency_from_intended_start: bool,
     /// Client threads.
     pub threads: u32,
     /// Processors that the process may use.
@@ -171,6 +191,13 @@ pub struct Sample {
     pub operations: u64,
     /// Bytes of blocks taken by the store.
     pub allocated: u64,
+    /// Bytes of keys and values that live then; unknown once records were deleted or filled at
+    /// random, and an expectation where values differ in size.
+    #[serde(default)]
+    pub live: Option<u64>,
+    /// Bytes that the engine means to stay within then, if it has such a bound.
+    #[serde(default)]
+    pub budget: Option<u64>,
 }
 
 /// What the check of a whole store found.
@@ -253,6 +280,16 @@ impl PhaseResult {
     pub fn harness_share(&self) -> f64 {
         let client_seconds = self.speed.running_seconds * f64::from(self.conditions.threads);
         self.speed.harness_ns * 1e-9 * self.speed.operations as f64 / client_seconds
+    }
+
+    /// Bytes written and read for each reason, where the engine tells.
+    pub fn bytes_by_class(&self) -> Vec<ClassBytes> {
+        counters::bytes_by_class(&self.counters_growth)
+    }
+
+    /// How often and how long writers waited, by cause, where the engine tells.
+    pub fn stalls(&self) -> Vec<StallTime> {
+        counters::stalls(&self.counters_growth)
     }
 
     /// Wrong values, and records that are lost.

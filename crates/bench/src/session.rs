@@ -8,9 +8,10 @@ use crate::config::Config;
 use crate::engine::{Engine, Opener};
 use crate::error::Result;
 use crate::inserts::Inserts;
+use crate::keys::KEY_LEN;
 use crate::null::harness_cost;
 use crate::observer::Observer;
-use crate::oracle::{Past, verify};
+use crate::oracle::{Past, Span, verify};
 use crate::phase::{Outcome, Phase};
 use crate::result::{Checks, Conditions, PhaseResult, Speed, UserBytes, Verification};
 use crate::scratch::Scratch;
@@ -55,7 +56,7 @@ impl<'a> Session<'a> {
             scratch,
             limit,
             observer,
-            values: Values::new(config.value_size),
+            values: Values::new(&config.value_sizes),
             config,
             store: None,
             inserts: Inserts::new(0),
@@ -66,10 +67,11 @@ impl<'a> Session<'a> {
 
     /// Runs one workload.
     pub fn run(&mut self, workload: &Workload) -> Result<PhaseResult> {
+        let workload = &self.config.adjusted(workload);
         let harness = harness_cost(workload, &self.config)?;
         let ready = self.prepare(workload)?;
         let (directory, engine) = self.store.as_ref().expect("prepared above");
-        let existing = self.inserts.existing();
+        let before = Span::of(&self.inserts);
         let phase = Phase {
             engine: engine.as_ref(),
             directory,
@@ -78,6 +80,7 @@ impl<'a> Session<'a> {
             number: self.phases,
             values: &self.values,
             inserts: &self.inserts,
+            whole: !self.history.iter().any(|past| past.workload.leaves_holes()),
             limit: self.limit,
             observer: self.observer,
         };
@@ -85,10 +88,10 @@ impl<'a> Session<'a> {
         if workload.is_load() {
             self.inserts = Inserts::new(self.config.records);
         }
-        let drawn = outcome.drawn.clone();
-        let past = Past { workload: workload.clone(), phase: self.phases, existing, drawn };
-        self.history.push(past);
-        let result = self.result(workload, outcome, &ready, harness.as_nanos() as f64);
+        let (workload, after) = (workload.clone(), Span::of(&self.inserts));
+        let (phase, drawn) = (self.phases, outcome.drawn.clone());
+        self.history.push(Past { workload: workload.clone(), phase, before, after, drawn });
+        let result = self.result(&workload, outcome, &ready, harness.as_nanos() as f64);
         self.phases += 1;
         self.observer.ends(&result);
         Ok(result)
@@ -126,8 +129,10 @@ impl<'a> Session<'a> {
             (_, store) => {
                 store.map_or(Ok(()), |(_, engine)| engine.close())?;
                 self.history.clear();
-                // A partial fill chooses among all records; a load makes them exist one by one.
-                let chosen = if workload.is_load() { 0 } else { self.config.records };
+                // A partial fill chooses among all records; a load makes them exist one by one, and
+                // a trace has keys of its own.
+                let none = workload.is_load() || workload.replays;
+                let chosen = if none { 0 } else { self.config.records };
                 self.inserts = Inserts::new(chosen);
                 self.scratch.emptied(self.opener.name())?
             }
@@ -156,6 +161,7 @@ impl<'a> Session<'a> {
         let (_, engine) = self.store.as_ref().expect("a phase has just run on it");
         let record = self.config.record_bytes();
         let holes = self.history.iter().any(|past| past.workload.leaves_holes());
+        let misses = holes || workload.misses();
         let Outcome { tally, reading, latencies, .. } = outcome;
         PhaseResult {
             engine: engine.name().to_owned(),
@@ -164,8 +170,12 @@ impl<'a> Session<'a> {
             phase: self.phases,
             conditions: Conditions {
                 records: self.config.records,
-                key_bytes: record - self.config.value_size as u64,
-                value_bytes: self.config.value_size as u64,
+                key_bytes: KEY_LEN as u64,
+                value_bytes: self.config.value_bytes(),
+                value_sizes: self.config.value_sizes.to_string(),
+                key_order: self.config.key_order.name().to_owned(),
+                target_rate: self.config.rate_of(workload).map(|rate| rate.mean),
+                latency_from_intended_start: self.config.is_open(workload),
                 threads: self.config.threads,
                 processors: thread::available_parallelism().map_or(1, usize::from),
                 seed: self.config.seed,
@@ -182,16 +192,17 @@ impl<'a> Session<'a> {
             },
             latency: latencies.overall(),
             latency_by_action: latencies.summaries(),
+            latency_buckets: latencies.buckets(),
             checks: Checks {
                 wrong_values: tally.wrong,
                 not_found: tally.not_found,
-                not_found_is_loss: !holes,
+                not_found_is_loss: !misses,
                 first_problem: tally.first_problem,
             },
             user: UserBytes {
-                written: tally.written * record,
-                read: tally.read * record,
-                live: (!holes).then(|| self.inserts.existing() * record),
+                written: tally.written,
+                read: tally.read,
+                live: (!holes).then(|| self.inserts.count() * record),
             },
             cost: reading.cost,
             space: reading.space,

@@ -1,14 +1,16 @@
 //! The operations of one client thread: a function of workload, seed, phase and thread.
 //!
 //! A client runs the stream against an engine; the oracle runs it again afterwards to know what was
-//! written. Only the numbers of inserted records, and what readers see of them, depend on the other
-//! threads; no workload mixes inserts with other writes.
+//! written. Only the numbers of inserted and expired records, and what readers see of them, depend
+//! on the other threads; no workload mixes inserts with other writes.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::distribution::{Chooser, below};
+use crate::distribution::Chooser;
 use crate::inserts::Inserts;
+use crate::keys::Shuffle;
+use crate::random::{below, generalized_pareto, unit};
 use crate::workload::{Action, ScanLength, Workload};
 
 /// The version of the value that an insert writes.
@@ -38,6 +40,8 @@ pub struct Operation {
     pub version: u64,
     /// Records to scan, if it is a scan.
     pub length: usize,
+    /// Bytes of the value, if it is not the run that says how large values are.
+    pub size: Option<usize>,
 }
 
 /// The version that the thread at `place` writes with its operation `sequence`: unique in a run,
@@ -60,6 +64,8 @@ pub struct Stream<'a> {
     chooser: Chooser,
     random: Xoshiro256PlusPlus,
     sequence: u64,
+    /// The order of a load, unless that is the order of the numbers.
+    shuffle: Option<Shuffle>,
 }
 
 impl<'a> Stream<'a> {
@@ -75,7 +81,12 @@ impl<'a> Stream<'a> {
         let random = Xoshiro256PlusPlus::seed_from_u64(
             place.seed ^ lane.wrapping_mul(0x9E37_79B9_7F4A_7C15),
         );
-        Self { workload, place, inserts, chooser, random, sequence: 0 }
+        Self { workload, place, inserts, chooser, random, sequence: 0, shuffle: None }
+    }
+
+    /// The same, with a load that inserts in the order of `shuffle`.
+    pub fn shuffled(self, shuffle: Option<Shuffle>) -> Self {
+        Self { shuffle, ..self }
     }
 
     /// Operations handed out so far.
@@ -84,28 +95,53 @@ impl<'a> Stream<'a> {
     }
 
     /// The next operation.
+    #[inline]
     pub fn draw(&mut self) -> Operation {
-        let action = self.action();
-        let record = match action {
-            Action::Insert if self.workload.is_load() => {
-                u64::from(self.place.thread) + self.sequence * u64::from(self.place.threads)
-            }
-            Action::Insert => self.inserts.take(),
-            _ => self.chooser.next(&mut self.random, self.inserts.existing()),
-        };
-        let length = match self.workload.scan {
-            _ if action != Action::Scan => 0,
-            ScanLength::Fixed(length) => length,
-            ScanLength::UpTo(most) => 1 + below(&mut self.random, most as u64) as usize,
-        };
+        let (action, record) = self.target();
+        let length = if action == Action::Scan { self.scan_length() } else { 0 };
         let version = match action {
             Action::Insert => INSERTED,
             _ => version(&self.place, self.sequence),
         };
         self.sequence += 1;
-        Operation { action, record, version, length }
+        Operation { action, record, version, length, size: None }
     }
 
+    #[inline]
+    fn target(&mut self) -> (Action, u64) {
+        match self.action() {
+            Action::Insert if self.workload.is_load() => {
+                let Place { thread, threads, .. } = self.place;
+                let number = u64::from(thread) + self.sequence * u64::from(threads);
+                (Action::Insert, self.shuffle.map_or(number, |shuffle| shuffle.of(number)))
+            }
+            Action::Insert => (Action::Insert, self.inserts.take()),
+            // A queue of one record is not emptied: readers need something to choose.
+            Action::Expire => match self.inserts.expire() {
+                Some(oldest) => (Action::Expire, oldest),
+                None => (Action::Insert, self.inserts.take()),
+            },
+            action => {
+                let oldest = self.inserts.oldest();
+                let records = self.inserts.existing() - oldest;
+                (action, oldest + self.chooser.next(&mut self.random, records))
+            }
+        }
+    }
+
+    fn scan_length(&mut self) -> usize {
+        const MOST: usize = 10_000;
+        match self.workload.scan {
+            ScanLength::Fixed(length) => length,
+            ScanLength::UpTo(most) => 1 + below(&mut self.random, most as u64) as usize,
+            ScanLength::Mixgraph => {
+                let length = generalized_pareto(unit(&mut self.random), 2.517, 14.236);
+                (length as usize % MOST).max(1)
+            }
+        }
+    }
+
+    #[inline]
     fn action(&mut self) -> Action {
         // Most workloads have one action: spare them the draw.
         if let [(only, _)] = self.workload.mix {
@@ -137,7 +173,7 @@ mod tests {
         let workload = workload(name);
         let inserts = Inserts::new(1000);
         let place = Place { seed: 5, phase, thread, threads: 2 };
-        let chooser = Chooser::new(workload.distribution, 1000);
+        let chooser = Chooser::new(workload.distribution, 1000, 2, 0.99);
         let mut stream = Stream::new(&workload, place, &inserts, chooser);
         (0..count).map(|_| stream.draw()).collect()
     }
@@ -160,6 +196,25 @@ mod tests {
         let lengths = scans.iter().filter(|scan| scan.action == Action::Scan).map(|s| s.length);
         assert_eq!(lengths.clone().min(), Some(1));
         assert_eq!(lengths.max(), Some(100));
+    }
+
+    #[test]
+    fn a_queue_inserts_at_one_end_and_removes_at_the_other() {
+        let drawn = operations("queue", 1, 0, 4000);
+        let of = |action| drawn.iter().filter(move |operation| operation.action == action);
+        let numbers = |action| of(action).map(|operation| operation.record);
+        assert!(numbers(Action::Insert).eq((1000..).take(of(Action::Insert).count())));
+        assert!(numbers(Action::Expire).eq((0..).take(of(Action::Expire).count())));
+    }
+
+    #[test]
+    fn scans_of_mixgraph_are_short_with_a_long_tail() {
+        let drawn = operations("mixgraph", 1, 0, 100_000);
+        let mut lengths: Vec<_> = drawn.iter().map(|o| o.length).filter(|&l| l > 0).collect();
+        lengths.sort_unstable();
+        assert!((2_700..3_300).contains(&lengths.len()));
+        assert!((22..33).contains(&lengths[lengths.len() / 2]));
+        assert!(lengths[0] == 1 && lengths[lengths.len() - 1] > 1000);
     }
 
     #[test]

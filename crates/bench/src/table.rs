@@ -1,5 +1,7 @@
 //! The summary of a run on a terminal: one row a workload, every column with its unit.
 
+use std::ops::Range;
+
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
@@ -7,6 +9,7 @@ use crate::result::{PhaseResult, Verification};
 use crate::units::{bytes, short, thousands};
 
 const NONE: &str = "-";
+const ALL_BUT_NAMES: Range<usize> = 1..usize::MAX;
 
 const LEGEND: &str = "\
 settled: background work until idle counted. CPU: all threads, background work counted. harness: its
@@ -47,7 +50,7 @@ pub fn speed(results: &[PhaseResult]) -> String {
             result.others_share().map_or(NONE.to_owned(), percent),
         ]);
     }
-    align(table)
+    align(table, ALL_BUT_NAMES)
 }
 
 /// Cost of every phase: bytes, space, memory.
@@ -87,7 +90,7 @@ pub fn cost(results: &[PhaseResult]) -> String {
             thousands(result.problems() as f64),
         ]);
     }
-    format!("{}\n{LEGEND}", align(table))
+    format!("{}\n{LEGEND}", align(table, ALL_BUT_NAMES))
 }
 
 /// What was wrong, one line each; empty if nothing was.
@@ -119,6 +122,16 @@ pub fn verification(found: &Verification) -> String {
     }
 }
 
+/// A table as text, which is Markdown too; the columns of `numbers` are aligned to the right.
+pub fn text<S: AsRef<str>>(header: &[S], rows: &[Vec<String>], numbers: Range<usize>) -> String {
+    let header: Vec<_> = header.iter().map(AsRef::as_ref).collect();
+    let mut table = table(&header);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| cell.replace('|', r"\|")));
+    }
+    align(table, numbers)
+}
+
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN).set_content_arrangement(ContentArrangement::Disabled);
@@ -126,8 +139,8 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-fn align(mut table: Table) -> String {
-    for column in table.column_iter_mut().skip(1) {
+fn align(mut table: Table, numbers: Range<usize>) -> String {
+    for column in table.column_iter_mut().take(numbers.end).skip(numbers.start) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table.trim_fmt()

@@ -9,7 +9,17 @@
 //! - `hashkv-p*`: Chan et al., "HashKV" (ATC 2018), section 4.2: a load, then three phases that
 //!   each update as many records as there are, Zipfian 0.99 (values of 992 bytes there).
 //! - `fillrandom`, `readrandom*`: RocksDB's `db_bench`, which draws keys with replacement, so that
-//!   63.2% of the records exist after a fill.
+//!   63.2% of the records exist after a fill. OHDB's evaluation consists of these two, at 100 M
+//!   records of 100 bytes under keys of 16 (ours have 24): scale `small`.
+//! - `mixgraph`: Cao et al. (FAST 2020), section 7, and the benchmark of that name in `db_bench`:
+//!   gets, puts and seeks as 83, 14, 3; key ranges as in [`KeyRanges`](crate::ranges::KeyRanges);
+//!   value sizes with `--value-sizes pareto`; its sine of the load with `--rate 4500:0.22:60`
+//!   (there the period is a day).
+//! - `range-*`: "KT-Store", section 4.3, which varies the entries of a range from 2,000 to 20,000.
+//! - `update-moving`: HoaKV says that hot and cold data are not fixed (section 3.2) but measures no
+//!   such workload; ours replaces the hot set ten times.
+//! - `queue`: records with a time to live, as in a log or a session store: insert one, remove the
+//!   oldest; `queue-read` reads the youngest meanwhile.
 
 use crate::distribution::Distribution;
 use crate::error::{BenchError, Result};
@@ -29,12 +39,21 @@ pub enum Action {
     ReadModifyWrite,
     /// Removes a record.
     Delete,
+    /// Removes the oldest record.
+    Expire,
 }
 
 impl Action {
     /// Every action, in the order of declaration.
-    pub const ALL: [Self; 6] =
-        [Self::Read, Self::Update, Self::Insert, Self::Scan, Self::ReadModifyWrite, Self::Delete];
+    pub const ALL: [Self; 7] = [
+        Self::Read,
+        Self::Update,
+        Self::Insert,
+        Self::Scan,
+        Self::ReadModifyWrite,
+        Self::Delete,
+        Self::Expire,
+    ];
 
     /// The name in results.
     pub fn name(self) -> &'static str {
@@ -45,6 +64,7 @@ impl Action {
             Self::Scan => "scan",
             Self::ReadModifyWrite => "read-modify-write",
             Self::Delete => "delete",
+            Self::Expire => "expire",
         }
     }
 }
@@ -67,6 +87,20 @@ pub enum ScanLength {
     Fixed(usize),
     /// Uniform from 1 up to and including so many.
     UpTo(usize),
+    /// Generalized Pareto with `iter_k` = 2.517 and `iter_sigma` = 14.236, modulo 10,000
+    /// (`mix_max_scan_len`): mixgraph's.
+    Mixgraph,
+}
+
+impl ScanLength {
+    /// Records of a scan: the mean, or the median where the mean says little.
+    pub fn typical(self) -> f64 {
+        match self {
+            Self::Fixed(length) => length as f64,
+            Self::UpTo(most) => (1 + most) as f64 / 2.0,
+            Self::Mixgraph => 27.0,
+        }
+    }
 }
 
 /// One entry of the table.
@@ -88,6 +122,8 @@ pub struct Workload {
     pub warm_up: f64,
     /// Records asked for by a scan.
     pub scan: ScanLength,
+    /// Whether it replays the trace of the run: then only its beginning counts of the above.
+    pub replays: bool,
 }
 
 const READ_ONLY: &[(Action, u8)] = &[(Action::Read, 100)];
@@ -104,6 +140,7 @@ const BASE: Workload = Workload {
     operations: 0.5,
     warm_up: 0.0,
     scan: ScanLength::Fixed(100),
+    replays: false,
 };
 
 const LOAD: Workload = Workload {
@@ -127,7 +164,29 @@ const HASHKV_UPDATE: Workload = Workload {
 const YCSB: Workload =
     Workload { distribution: Distribution::Zipfian, scan: ScanLength::UpTo(100), ..BASE };
 
-/// Every workload.
+/// A range query of KT-Store's section 4.3: as many entries are read whatever their number.
+const fn range(name: &'static str, about: &'static str, entries: usize) -> Workload {
+    Workload {
+        name,
+        about,
+        mix: SCAN_ONLY,
+        operations: 1.0 / entries as f64,
+        scan: ScanLength::Fixed(entries),
+        ..BASE
+    }
+}
+
+/// The replay of the run's trace, on an empty store unless other workloads come before it.
+pub const TRACE: Workload = Workload {
+    name: "trace",
+    about: "the operations of a recorded trace",
+    mix: &[],
+    begin: Begin::Empty,
+    replays: true,
+    ..BASE
+};
+
+/// Every workload that a name is enough for.
 pub const WORKLOADS: &[Workload] = &[
     LOAD,
     Workload {
@@ -182,6 +241,57 @@ pub const WORKLOADS: &[Workload] = &[
         ..BASE
     },
     Workload {
+        name: "update-zipfian",
+        about: "replace Zipfian records, as many as there are",
+        mix: UPDATE_ONLY,
+        distribution: Distribution::Zipfian,
+        operations: 1.0,
+        ..BASE
+    },
+    Workload {
+        name: "update-moving",
+        about: "the same with a hot set that is replaced ten times (HoaKV)",
+        mix: UPDATE_ONLY,
+        distribution: Distribution::Moving,
+        operations: 1.0,
+        ..BASE
+    },
+    Workload {
+        name: "delete",
+        about: "remove uniform records, half as many times as there are",
+        mix: &[(Action::Delete, 100)],
+        ..BASE
+    },
+    Workload {
+        name: "queue",
+        about: "insert a record, remove the oldest: all records are replaced once",
+        mix: &[(Action::Insert, 50), (Action::Expire, 50)],
+        operations: 2.0,
+        ..BASE
+    },
+    Workload {
+        name: "queue-read",
+        about: "25% inserts, 25% removals of the oldest, 50% reads of the latest",
+        mix: &[(Action::Insert, 25), (Action::Expire, 25), (Action::Read, 50)],
+        distribution: Distribution::Latest,
+        operations: 1.0,
+        ..BASE
+    },
+    Workload {
+        name: "mixgraph",
+        about: "Meta: 83% gets, 14% puts, 3% seeks, hot key ranges; see --value-sizes pareto",
+        mix: &[(Action::Read, 83), (Action::Update, 14), (Action::Scan, 3)],
+        distribution: Distribution::KeyRanges,
+        scan: ScanLength::Mixgraph,
+        operations: 0.2,
+        ..BASE
+    },
+    range("range-2000", "KT-Store: ranges of 2,000 entries, uniform starts", 2_000),
+    range("range-3000", "KT-Store: ranges of 3,000 entries", 3_000),
+    range("range-5000", "KT-Store: ranges of 5,000 entries", 5_000),
+    range("range-15000", "KT-Store: ranges of 15,000 entries", 15_000),
+    range("range-20000", "KT-Store: ranges of 20,000 entries", 20_000),
+    Workload {
         name: "ycsb-a",
         about: "YCSB A: 50% reads, 50% updates, Zipfian",
         mix: &[(Action::Read, 50), (Action::Update, 50)],
@@ -220,12 +330,15 @@ pub const WORKLOADS: &[Workload] = &[
     Workload { name: "hashkv-p3", ..HASHKV_UPDATE },
 ];
 
-/// Lists of workloads with a name of their own, run in this order.
-pub const SUITES: &[(&str, &[&str])] = &[
+/// Bundles: names that stand for several workloads, run in this order.
+pub const BUNDLES: &[(&str, &[&str])] = &[
     ("basic", &["load", "readrandom", "readrandom-cold", "update", "scan-100"]),
     // The order that YCSB's documentation asks for: D and E insert, so E gets a load of its own.
     ("ycsb", &["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d", "load", "ycsb-e"]),
     ("hashkv", &["hashkv-p0", "hashkv-p1", "hashkv-p2", "hashkv-p3"]),
+    ("ohdb", &["fillrandom", "readrandom"]),
+    ("kt-store", &["load", "range-2000", "range-3000", "range-5000", "range-15000", "range-20000"]),
+    ("mixed", &["load", "mixgraph", "update-moving", "queue", "queue-read"]),
 ];
 
 impl Workload {
@@ -239,20 +352,46 @@ impl Workload {
         self.begin == Begin::Empty && self.share(Action::Insert) == 100
     }
 
+    /// Whether all that it does is to scan.
+    pub fn is_scanning(&self) -> bool {
+        self.share(Action::Scan) > 50
+    }
+
+    /// Whether it may do `action`; a trace may do anything.
+    pub fn does(&self, action: Action) -> bool {
+        self.replays || self.share(action) > 0
+    }
+
     /// Whether it may leave records that do not exist, so that a read may rightly find nothing.
     pub fn leaves_holes(&self) -> bool {
-        self.share(Action::Delete) > 0 || (self.begin == Begin::Empty && !self.is_load())
+        self.does(Action::Delete) || (self.begin == Begin::Empty && !self.is_load())
+    }
+
+    /// Whether one of its own reads may rightly find nothing: another client removed the record.
+    pub fn misses(&self) -> bool {
+        self.leaves_holes() || self.does(Action::Expire)
     }
 }
 
-/// The workloads that `names` stand for, suites expanded; starts with a load if they need one.
+/// The workloads that `names` stand for, bundles expanded; starts with a load if they need one.
 pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Workload>> {
     let mut selected = Vec::new();
     for name in names.iter().map(AsRef::as_ref) {
-        let suite = SUITES.iter().find(|(suite, _)| *suite == name);
-        for name in suite.map_or(&[name][..], |(_, members)| members) {
+        let bundle = BUNDLES.iter().find(|(bundle, _)| *bundle == name);
+        for name in bundle.map_or(&[name][..], |(_, members)| members) {
             selected.push(find(name)?);
         }
+    }
+    for later in selected.iter_mut().skip(1).filter(|workload| workload.replays) {
+        later.begin = Begin::AsLeft;
+    }
+    let unfilled = |pair: &[Workload]| pair[0].replays && pair[1].begin != Begin::Empty;
+    if selected.first().is_some_and(|first| first.replays) && selected.windows(2).any(unfilled) {
+        return Err(BenchError::Usage(
+            "a trace does not say which records there are to choose from: put a load before it, \
+             or let it be the last workload"
+                .into(),
+        ));
     }
     if selected.first().is_some_and(|first| first.begin != Begin::Empty) {
         selected.insert(0, LOAD);
@@ -261,10 +400,11 @@ pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Workload>> {
 }
 
 fn find(name: &str) -> Result<Workload> {
-    WORKLOADS.iter().find(|workload| workload.name == name).cloned().ok_or_else(|| {
-        let known: Vec<_> = SUITES
+    let mut entries = WORKLOADS.iter().chain([&TRACE]);
+    entries.find(|workload| workload.name == name).cloned().ok_or_else(|| {
+        let known: Vec<_> = BUNDLES
             .iter()
-            .map(|(suite, _)| *suite)
+            .map(|(bundle, _)| *bundle)
             .chain(WORKLOADS.iter().map(|workload| workload.name))
             .collect();
         BenchError::Usage(format!("no workload is called \"{name}\"; known: {}", known.join(", ")))
@@ -273,12 +413,12 @@ fn find(name: &str) -> Result<Workload> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Action, SUITES, WORKLOADS, select};
+    use super::{Action, BUNDLES, WORKLOADS, select};
 
     #[test]
     fn every_entry_is_whole() {
         let mut names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
-        names.extend(SUITES.iter().map(|(suite, _)| *suite));
+        names.extend(BUNDLES.iter().map(|(bundle, _)| *bundle));
         names.sort_unstable();
         assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "names are unique");
         for workload in WORKLOADS {
@@ -299,15 +439,18 @@ mod tests {
     }
 
     #[test]
-    fn lists_expand_and_begin_with_a_load() {
+    fn bundles_expand_and_begin_with_a_load() {
         let names = |list: &[&str]| -> Vec<_> {
             select(list).unwrap().iter().map(|workload| workload.name).collect()
         };
         assert_eq!(names(&["ycsb-c"]), ["load", "ycsb-c"]);
         assert_eq!(names(&["hashkv"]), ["hashkv-p0", "hashkv-p1", "hashkv-p2", "hashkv-p3"]);
-        for (suite, members) in SUITES {
-            assert_eq!(names(&[suite]), *members);
+        for (bundle, members) in BUNDLES {
+            assert_eq!(names(&[bundle]), *members);
         }
         assert!(select(&["nonsense"]).unwrap_err().to_string().contains("ycsb-a"));
+        assert_eq!(names(&["trace", "ycsb"])[..2], ["trace", "load"]);
+        assert_eq!(names(&["ycsb-c", "trace", "ycsb-c"])[..3], ["load", "ycsb-c", "trace"]);
+        assert!(select(&["trace", "ycsb-c"]).unwrap_err().to_string().contains("a load before"));
     }
 }

@@ -9,11 +9,14 @@ use std::sync::{Arc, RwLock};
 
 use cleavedb_bench::config::Config;
 use cleavedb_bench::engine::VisitPair;
+use cleavedb_bench::keys::KeyOrder;
 use cleavedb_bench::null::harness_cost;
 use cleavedb_bench::observer::Silent;
+use cleavedb_bench::recording::RecordingOpener;
 use cleavedb_bench::result::{Line, Verification};
 use cleavedb_bench::scratch::Scratch;
-use cleavedb_bench::workload::{WORKLOADS, select};
+use cleavedb_bench::trace::{Replay, Trace, Writer};
+use cleavedb_bench::workload::{Action, WORKLOADS, select};
 use cleavedb_bench::{BenchError, Engine, Opener, PhaseResult, Result, Session};
 
 /// What an engine does wrong, once in a hundred operations of that kind.
@@ -34,6 +37,8 @@ enum Fault {
     Fails,
     /// A put panics.
     Panics,
+    /// One read takes 50 ms.
+    StallsOnce,
 }
 
 type Map = Arc<RwLock<BTreeMap<Vec<u8>, Vec<u8>>>>;
@@ -98,6 +103,10 @@ impl Engine for Memory {
     }
 
     fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        if self.fault == Fault::StallsOnce && self.operations.fetch_add(1, Ordering::Relaxed) == 99
+        {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
         let map = self.map.read().unwrap();
         let Some(value) = map.get(key) else { return Ok(false) };
         if self.goes_wrong(Fault::FlipsBits) {
@@ -140,15 +149,7 @@ impl Engine for Memory {
 }
 
 fn config(threads: u32) -> Config {
-    Config {
-        records: 3000,
-        value_size: 50,
-        threads,
-        seed: 7,
-        operations: None,
-        duration: None,
-        warm_up: true,
-    }
+    Config { threads, seed: 7, ..Config::new(3000, 50) }
 }
 
 fn run(fault: Fault, config: &Config, names: &[&str]) -> Result<(Vec<PhaseResult>, Verification)> {
@@ -253,7 +254,121 @@ fn a_result_survives_its_json() {
 #[test]
 fn the_harness_costs_little() {
     let load = select(&["load"]).unwrap().pop().unwrap();
-    let cost = harness_cost(&load, &Config { value_size: 1024, ..config(1) }).unwrap();
+    let cost = harness_cost(&load, &Config::new(3000, 1024)).unwrap();
     // Far above what an idle machine needs: this one may be busy, and this build unoptimised.
     assert!(cost.as_nanos() < 20_000, "{cost:?}");
+}
+
+/// The trace of a run on a right engine, replayed on another one, gives the same kinds of
+/// operations and passes; what it does is verified key by key, whatever the number of clients.
+#[test]
+fn a_recorded_run_replays_on_an_empty_store_and_is_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace");
+    let scratch = Scratch::claim(&directory.path().join("bench")).unwrap();
+    let (opener, config) = (MemoryOpener::new(Fault::None), config(2));
+    let recording = RecordingOpener::new(&opener, &path).unwrap();
+    let mut session = Session::new(&recording, &scratch, config.clone(), None, &Silent).unwrap();
+    for workload in select(&["load", "ycsb-f", "churn", "ycsb-e"]).unwrap() {
+        session.run(&workload).unwrap();
+    }
+    session.close().unwrap();
+    recording.finish().unwrap();
+    for threads in [1, 3] {
+        for fault in [Fault::None, Fault::LosesPuts, Fault::LosesDeletes] {
+            let trace = Arc::new(Trace::open(&path).unwrap());
+            let operations = trace.operations();
+            let replay = Some(Replay { trace, timed: false });
+            let config = Config { threads, replay, ..config.clone() };
+            let (results, found) = run(fault, &config, &["trace"]).unwrap();
+            assert_eq!(results[0].speed.operations, operations, "{threads} threads");
+            assert_eq!(results[0].problems(), 0, "{:?}", results[0].checks);
+            let right = fault == Fault::None;
+            assert_eq!(found.passed(), right, "{fault:?}, {threads} threads: {found:?}");
+            assert!(found.compared > 1000 && results[0].latency_by_action.contains_key("scan"));
+        }
+    }
+}
+
+/// Keys of a trace need not be ours, nor its values as large as ours must be.
+#[test]
+fn a_foreign_trace_is_verified_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trace");
+    let mut writer = Writer::create(&path).unwrap();
+    for number in 0..2000u64 {
+        let key = format!("k{:03}", number % 500);
+        writer.add(number, Action::Update, key.as_bytes(), number % 40).unwrap();
+    }
+    writer.add(9000, Action::Delete, b"k007", 0).unwrap();
+    writer.add(9000, Action::Scan, b"k000", 20).unwrap();
+    writer.add(20_000, Action::Read, b"k007", 0).unwrap();
+    writer.finish().unwrap();
+    let trace = Arc::new(Trace::open(&path).unwrap());
+    let replay = |timed| Some(Replay { trace: trace.clone(), timed });
+    let timed = Config { replay: replay(true), ..config(2) };
+    let (results, found) = run(Fault::None, &timed, &["trace"]).unwrap();
+    assert!(found.passed() && found.compared == 499 && found.records == 499, "{found:?}");
+    assert_eq!((results[0].checks.not_found, results[0].problems()), (1, 0));
+    assert!(results[0].speed.running_seconds >= 0.02, "the last one begins after 20 ms");
+    assert!(results[0].conditions.latency_from_intended_start);
+    // However many records the scale names, they are not those of the trace.
+    let fast = Config { records: 5_000_000, replay: replay(false), ..config(1) };
+    let (_, found) = run(Fault::None, &fast, &["trace"]).unwrap();
+    assert!(found.passed() && found.compared == 499, "{found:?}");
+    let (_, found) = run(Fault::LosesPuts, &fast, &["trace"]).unwrap();
+    assert!(!found.passed(), "{found:?}");
+    assert!(run(Fault::None, &config(1), &["trace"]).unwrap_err().to_string().contains("--trace"));
+}
+
+/// An engine that stalls once: in a closed loop one operation pays, in an open loop all that had to
+/// wait behind it do.
+#[test]
+fn an_open_loop_charges_a_stall_to_all_that_waited() {
+    let run_at = |rate: Option<&str>| {
+        let rate = rate.map(|rate| rate.parse().unwrap());
+        let config = Config { operations: Some(400), warm_up: Some(0), rate, ..config(1) };
+        let (results, _) = run(Fault::StallsOnce, &config, &["load", "readrandom"]).unwrap();
+        results[1].clone()
+    };
+    let open = run_at(Some("2000"));
+    // 50 ms at 2,000 a second: a hundred operations wait, 50 of them for more than 25 ms.
+    assert!(open.latency.p90_us > 20_000.0, "{:?}", open.latency);
+    assert!(open.speed.running_seconds >= 0.199, "{:?}", open.speed);
+    assert_eq!(open.conditions.target_rate, Some(2000.0));
+    let closed = run_at(None);
+    assert!(closed.latency.p90_us < 20_000.0 && closed.latency.max_us >= 50_000.0);
+    assert!(!closed.conditions.latency_from_intended_start);
+}
+
+#[test]
+fn sizes_keys_and_scan_lengths_may_differ() {
+    for sizes in ["uniform:8:300", "pareto", "zipfian:40:8192", "two:40:1024:50"] {
+        for key_order in [KeyOrder::Hashed, KeyOrder::Ordered, KeyOrder::Shuffled] {
+            let value_sizes = sizes.parse().unwrap();
+            let config = Config { value_sizes, key_order, scan_length: Some(7), ..config(2) };
+            let names = ["load", "ycsb-a", "scan-100", "mixgraph", "queue", "churn"];
+            let (results, found) = run(Fault::None, &config, &names).unwrap();
+            assert!(found.passed() && found.compared > 1000, "{sizes} {key_order:?}: {found:?}");
+            let problems: u64 = results.iter().map(PhaseResult::problems).sum();
+            assert_eq!(problems, 0, "{sizes} {key_order:?}");
+            let mean = results[0].user.written as f64 / 3000.0 - 24.0;
+            let told = results[0].conditions.value_bytes as f64;
+            assert!((mean / told - 1.0).abs() < 0.25, "{sizes}: {mean} {told}");
+            assert!(results[2].user.read > 0 && results[0].conditions.value_sizes != "50");
+        }
+        let (_, found) = run(Fault::LosesPuts, &config(1), &["load", "queue"]).unwrap();
+        assert!(found.missing > 0, "{found:?}");
+    }
+}
+
+#[test]
+fn a_queue_keeps_its_length_and_moves_on() {
+    let (results, found) = run(Fault::None, &config(2), &["load", "queue", "queue-read"]).unwrap();
+    assert!(found.passed() && results.iter().all(|result| result.problems() == 0));
+    let live = results[2].user.live.unwrap();
+    assert_eq!(live, found.records * 74);
+    assert!((2500..3500).contains(&found.records), "{found:?}");
+    let (_, found) = run(Fault::LosesDeletes, &config(1), &["load", "queue"]).unwrap();
+    assert!(found.wrong > 0, "a record that expired is still there: {found:?}");
 }

@@ -1,7 +1,10 @@
 //! Operations that are written together or not at all.
 
 use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
+
+/// The only keyspace so far.
+pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// One operation, borrowed from its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

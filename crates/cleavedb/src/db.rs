@@ -5,22 +5,21 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use cleavedb_base::checksum::hash64;
-use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo, TreeKey};
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::{Log, SpareLog};
 use cleavedb_storage::{Disk, FileKind, Mode, Name, Storage};
-use cleavedb_values::{FetchPool, LedgerEdit, SegmentSet};
+use cleavedb_values::{LedgerEdit, SegmentSet};
 use parking_lot::Mutex;
 
 use crate::background::Threads;
-use crate::batch::{Op, WriteBatch, check_key};
+use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
 use crate::engine::{Engine, log_access};
 use crate::jobs::{JobKind, Jobs};
 use crate::manifest::Edit;
 use crate::metrics::{Counters, Metrics};
-use crate::options::{Background, Durability, Options, Preset, Separation};
+use crate::options::{Durability, Options, Preset, Separation};
 use crate::poison::Poison;
 use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_creatable, recover, stored_preset};
@@ -28,9 +27,6 @@ use crate::replay::RecoveryReport;
 use crate::snapshot::{HeldSnapshot, SnapshotList};
 use crate::state::{MemSlot, ReadState};
 use crate::throttle::Throttle;
-
-/// The only keyspace so far.
-const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -151,10 +147,11 @@ impl Db {
 
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        get(self.engine(), key, None)
+        self.engine().get(key, None)
     }
 
-    /// The values of `keys`, in their order, as of one moment.
+    /// The values of `keys`, in their order, as of one moment. Values that lie outside the index
+    /// are fetched side by side.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
         self.snapshot().multi_get(keys)
     }
@@ -305,12 +302,12 @@ pub struct Snapshot {
 impl Snapshot {
     /// The value that `key` had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        get(self.db.engine(), key, Some(self.held.seq))
+        self.db.engine().get(key, Some(self.held.seq))
     }
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        keys.iter().map(|key| self.get(key.as_ref())).collect()
+        self.db.engine().multi_get(keys, self.held.seq)
     }
 
     /// As [`Db::range`], at the snapshot. The snapshot must outlive the range's use only in that
@@ -332,12 +329,6 @@ impl Snapshot {
 
 fn op_bytes(op: Op<'_>) -> u64 {
     (op.key.len() + op.value.map_or(0, <[u8]>::len)) as u64
-}
-
-fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
-    check_key(key)?;
-    let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
-    engine.get(tree_key.as_bytes(), hash64(tree_key.as_bytes(), 0), snapshot)
 }
 
 /// An id that no other database has: time, process and address space, mixed.
@@ -388,8 +379,6 @@ fn build(
         version: live.version.clone(),
         segments: Arc::new(SegmentSet::default()),
     };
-    let fetch_threads =
-        if options.background == Background::Manual { 0 } else { options.fetch_threads };
     let engine = Engine {
         storage,
         database_id,
@@ -399,7 +388,6 @@ fn build(
         snapshots: Arc::new(SnapshotList::default()),
         tables,
         reaper,
-        fetch: FetchPool::new(fetch_threads),
         jobs,
         throttle: Throttle::default(),
         spare_log: Mutex::new(None),

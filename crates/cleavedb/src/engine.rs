@@ -8,15 +8,13 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Reaper, Storage};
-use cleavedb_values::{FetchPool, LedgerEdit};
+use cleavedb_values::LedgerEdit;
 use parking_lot::Mutex;
-
-use bytes::Bytes;
 
 use crate::commit::Commit;
 use crate::jobs::Jobs;
@@ -39,7 +37,6 @@ pub(crate) struct Engine {
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
     pub(crate) reaper: Arc<Reaper>,
-    pub(crate) fetch: FetchPool,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) spare_log: Mutex<Option<SpareLog>>,
@@ -50,28 +47,6 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// The newest version of a key at or below `snapshot`, or of all that is visible.
-    pub(crate) fn get(
-        &self,
-        tree_key: &[u8],
-        hash: u64,
-        snapshot: Option<SeqNo>,
-    ) -> Result<Option<Bytes>> {
-        loop {
-            // The picture first, then what is visible in it: the other way round a compaction may
-            // drop the version that was newest then, because a newer one had come.
-            let state = self.state.load();
-            let seq = snapshot.unwrap_or_else(|| self.commit.visible());
-            match get_in(&state, tree_key, hash, seq)? {
-                Looked::Done(value) => return Ok(value),
-                // The MemTable is shared by all pictures since it was begun, so its youngest
-                // entries may point into a log file that this picture does not know yet.
-                Looked::UnknownFile(_) if !Arc::ptr_eq(&state, &self.state.load()) => {}
-                Looked::UnknownFile(pointer) => return state.segments.find(pointer).map(|_| None),
-            }
-        }
-    }
-
     /// Replaces the picture that readers see.
     pub(crate) fn swap_state(&self, change: impl Fn(&ReadState) -> ReadState) {
         self.state.rcu(|state| change(state));
@@ -182,45 +157,4 @@ pub(crate) fn table_options(options: &Options) -> TableOptions {
 /// else every commit must be written as it is.
 pub(crate) fn log_access(window_survives: bool) -> Access {
     if window_survives { Access::Direct } else { Access::Random }
-}
-
-/// What a look-up in one picture came to.
-enum Looked {
-    Done(Option<Bytes>),
-    /// The entry points into a file that the picture does not know.
-    UnknownFile(ValuePointer),
-}
-
-/// The newest version of a key at or below `seq` in one picture.
-#[inline]
-fn get_in(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Looked> {
-    for slot in &state.memtables {
-        if let Some(hit) = slot.table.get(tree_key, hash, seq) {
-            return match hit.kind {
-                EntryKind::Delete => Ok(Looked::Done(None)),
-                EntryKind::Inline => Ok(Looked::Done(Some(Bytes::copy_from_slice(hit.value)))),
-                EntryKind::Pointer => read_value(state, hit.value, tree_key, hit.seq),
-            };
-        }
-    }
-    let Some(found) = state.version.get(tree_key, hash, seq)? else {
-        return Ok(Looked::Done(None));
-    };
-    match found.kind {
-        EntryKind::Delete => Ok(Looked::Done(None)),
-        EntryKind::Inline => Ok(Looked::Done(Some(found.value))),
-        EntryKind::Pointer => read_value(state, &found.value, tree_key, found.seq),
-    }
-}
-
-fn read_value(state: &ReadState, pointer: &[u8], tree_key: &[u8], seq: SeqNo) -> Result<Looked> {
-    let pointer = ValuePointer::decode(pointer)?;
-    if state.segments.get(pointer.file).is_none() {
-        return Ok(Looked::UnknownFile(pointer));
-    }
-    let value = state.segments.read(pointer, tree_key, seq);
-    if planted(Bug::CorruptIsAbsent) && value.is_err() {
-        return Ok(Looked::Done(None));
-    }
-    value.map(|value| Looked::Done(Some(value)))
 }

@@ -37,6 +37,7 @@ mod groups;
 mod background;
 mod rooms;
 mod write;
+mod read;
 mod range;
 mod stats;
 mod check;

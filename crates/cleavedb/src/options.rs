@@ -142,8 +142,6 @@ pub struct Options {
     pub space_floor: u64,
     /// Groups of values, for `HashKv`.
     pub groups: GroupOptions,
-    /// Threads that read values ahead of a scan. Default: 32, as in WiscKey, section 3.5.
-    pub fetch_threads: usize,
     /// Who does background work. Default: two threads beside drain and flush.
     pub background: Background,
 }
@@ -178,7 +176,6 @@ impl Options {
             space_amplification: 1.3,
             space_floor: 64 << 20,
             groups: GroupOptions::default(),
-            fetch_threads: 32,
             background: Background::Threads(2),
         };
         match preset {
@@ -230,7 +227,6 @@ impl Options {
                 self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
                 "space_amplification must be at least 1.05: below, collection copies without end",
             ),
-            (self.fetch_threads <= 256, "fetch_threads must be at most 256"),
             (
                 self.background != Background::Threads(0),
                 "background threads must be at least 1; use Background::Manual for none",

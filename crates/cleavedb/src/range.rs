@@ -7,17 +7,16 @@ use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{EntryKind, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
-use cleavedb_values::Want;
 
 use crate::engine::Engine;
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
-/// Values fetched ahead once a scan has shown that it goes on: doubled with every refill.
-const AHEAD_MIN: usize = 4;
+/// Values that a scan asks for ahead of its user, once a second step has shown that it goes on.
+const AHEAD_MIN: usize = 16;
 const AHEAD_MAX: usize = 128;
 
-/// Most bytes of values that one refill fetches ahead; one value is always fetched.
+/// Most bytes of values that it asks for ahead.
 const AHEAD_BYTES_MAX: u64 = 4 << 20;
 
 /// A key and its value. Either may share memory with its neighbours (a value with the cached block
@@ -81,7 +80,7 @@ struct Found {
 }
 
 enum FoundValue {
-    Ready(Result<Bytes>),
+    Ready(Bytes),
     Wanted(ValuePointer),
 }
 
@@ -99,14 +98,18 @@ struct End {
     side: Side,
     iter: VisibleIter,
     started: bool,
+    /// Entries ahead of the user, whose values were asked for.
     ready: VecDeque<Found>,
-    ahead: usize,
+    /// Entries that were found so far.
+    found: usize,
 }
 
 /// Iterator over a range, from both ends; yields every key once. After an error it ends.
 ///
 /// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
 pub struct Range {
+    /// Nobody else opens the directory before the range is dropped.
+    #[expect(dead_code, reason = "held for what its drop does")]
     engine: Arc<Engine>,
     state: Arc<ReadState>,
     seq: SeqNo,
@@ -166,7 +169,7 @@ impl Range {
         sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
         let merged = MergeIter::new(sources);
         let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
-        End { side, iter, started: false, ready: VecDeque::new(), ahead: 1 }
+        End { side, iter, started: false, ready: VecDeque::new(), found: 0 }
     }
 
     /// The next entry from `side`, its value read.
@@ -192,7 +195,7 @@ impl Range {
     fn yielded(&mut self, side: Side, found: Found) -> Result<Item> {
         let Found { tree_key: mut key, seq, value } = found;
         let value = match value {
-            FoundValue::Ready(value) => value?,
+            FoundValue::Ready(value) => value,
             FoundValue::Wanted(pointer) => self.state.segments.read(pointer, &key, seq)?,
         };
         let last = match side {
@@ -217,14 +220,15 @@ impl Range {
         }
     }
 
-    /// The next entry that was not read ahead. One whose value lies elsewhere brings its
-    /// successors along, whose values are fetched side by side.
+    /// The next entry. One whose value lies elsewhere brings its successors along.
     fn found(&self, end: &mut End) -> Result<Option<Found>> {
-        let Some(first) = self.next_entry(end)? else { return Ok(None) };
-        if !matches!(first.value, FoundValue::Wanted(_)) {
-            return Ok(Some(first));
+        if end.ready.is_empty() {
+            match self.next_entry(end)? {
+                Some(found) if found.value.wanted().is_some() => end.ready.push_back(found),
+                other => return Ok(other),
+            }
         }
-        self.read_ahead(end, first)?;
+        self.look_ahead(end)?;
         Ok(end.ready.pop_front())
     }
 
@@ -236,41 +240,39 @@ impl Range {
             return Ok(None);
         }
         let value = match end.iter.kind() {
-            _ if self.keys_only => FoundValue::Ready(Ok(Bytes::new())),
+            _ if self.keys_only => FoundValue::Ready(Bytes::new()),
             EntryKind::Pointer => FoundValue::Wanted(ValuePointer::decode(end.iter.value())?),
-            _ => FoundValue::Ready(Ok(end.iter.keep_value())),
+            _ => FoundValue::Ready(end.iter.keep_value()),
         };
         let tree_key = Bytes::copy_from_slice(end.iter.key());
+        end.found += 1;
         Ok(Some(Found { tree_key, seq: end.iter.seq(), value }))
     }
 
-    /// Collects the entries behind `first` and fetches their values, its own too.
-    fn read_ahead(&self, end: &mut End, first: Found) -> Result<()> {
-        let mut bytes = first.value.wanted().map_or(0, |pointer| u64::from(pointer.len));
-        end.ready.push_back(first);
-        while end.ready.len() < end.ahead && bytes < AHEAD_BYTES_MAX {
-            let Some(found) = self.next_entry(end)? else { break };
-            bytes += found.value.wanted().map_or(0, |pointer| u64::from(pointer.len));
-            end.ready.push_back(found);
-        }
-        // A first step reads one value, for those who take one; a second shows that more will
-        // follow.
-        end.ahead = (end.ahead * 2).clamp(AHEAD_MIN, AHEAD_MAX);
-        if end.ready.len() < 2 {
+    /// Collects entries ahead of the user and asks for their values, which the device then fetches
+    /// side by side: half as many as were found so far, so that what a scan turns out not to want
+    /// stays a part of what it wanted.
+    fn look_ahead(&self, end: &mut End) -> Result<()> {
+        let ahead = (end.found / 2).clamp(AHEAD_MIN, AHEAD_MAX);
+        if end.found < 2 || end.ready.len() > ahead / 2 {
             return Ok(());
         }
-        let want = |found: &Found| {
-            let pointer = found.value.wanted()?;
-            Some(Want { pointer, tree_key: found.tree_key.clone(), seq: found.seq })
-        };
-        let wants = end.ready.iter().filter_map(want).collect();
-        let fetched = self.engine.fetch.fetch(&self.state.segments, wants);
-        let waiting = end.ready.iter_mut().filter(|found| found.value.wanted().is_some());
-        for (found, value) in waiting.zip(fetched) {
-            found.value = FoundValue::Ready(value);
+        let wanted = end.ready.iter().filter_map(|found| found.value.wanted());
+        let mut bytes: u64 = wanted.map(len).sum();
+        while end.ready.len() < ahead && bytes < AHEAD_BYTES_MAX {
+            let Some(found) = self.next_entry(end)? else { break };
+            if let Some(pointer) = found.value.wanted() {
+                bytes += len(pointer);
+                self.state.segments.will_need(pointer);
+            }
+            end.ready.push_back(found);
         }
         Ok(())
     }
+}
+
+fn len(pointer: ValuePointer) -> u64 {
+    u64::from(pointer.len)
 }
 
 /// Moves the end's iterator to its next entry.

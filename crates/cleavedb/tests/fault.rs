@@ -299,9 +299,7 @@ fn a_failed_read_is_an_error_and_not_an_absence() {
         let (faulty, _, db) = store(&setup);
         db.compact().unwrap();
         for kind in [FileKind::Table, FileKind::Log, FileKind::Segment] {
-            for op in [Call::ReadAt, Call::ReadCached] {
-                faulty.fail_matching(Rule::both(op, kind), Fault::Io);
-            }
+            faulty.fail_matching(Rule::both(Call::ReadAt, kind), Fault::Io);
             let mut failed = 0;
             for i in 0..60u8 {
                 match db.get(&[b'k', i]) {

@@ -100,7 +100,6 @@ fn with_threads_on_a_real_disk() {
         let ops = Generator::new(seed, profile).take(OPS);
         for mut setup in Setup::all() {
             setup.options.background = Background::Threads(2);
-            setup.options.fetch_threads = 2;
             let dir = tempfile::tempdir().unwrap();
             let disk = Disk::open(dir.path(), true).unwrap();
             let session = Session::open(Arc::new(disk), &setup, State::default());

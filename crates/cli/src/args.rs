@@ -4,9 +4,12 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use cleavedb::{Durability, Preset};
+use clap::{Args, Parser, Subcommand};
+use cleavedb::Preset;
 use cleavedb_bench::cli::BenchArgs;
+
+use crate::bench_args::BenchCommand;
+use crate::durability::DurabilityName;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,7 +22,7 @@ Examples:
   cleave --db site.db export --dir copy      write it back
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
-  cleave bench --scale quick                 measure
+  cleave bench quick                         measure: presets and RocksDB, two minutes
 
 Exit codes:
   0    done; also when the reader of the output closes the pipe
@@ -134,12 +137,25 @@ pub enum Command {
     Collect,
     /// Merge all tables of the index into one level, now
     Compact,
-    /// Measure: YCSB load and A to F, the update phases of the HashKV paper, and more
+    /// Measure: workloads on one preset, or a suite on every preset and peer, with a report
     ///
-    /// Works on data of its own, in a directory that is deleted at the end unless --keep is given.
-    /// The database of --db is not touched. `--list` names the workloads.
+    /// Without a COMMAND, runs workloads on one preset (YCSB load and A to F, the update phases of
+    /// the HashKV paper, and more; --list names them). `quick`, `suite` and `papers` run many
+    /// engines in turn, with medians, spread and ratios; `report` makes tables and charts of their
+    /// results. Values are verified after every run. Works on data of its own, in a directory that
+    /// is deleted at the end; the database of --db is not touched.
     #[command(mut_arg("json", |arg| arg.long("results")))]
-    Bench(BenchCommand),
+    #[command(mut_arg("quiet", |arg| arg.global(true)))]
+    Bench(Box<BenchCommand>),
+    /// Record operations of workloads in a file, or show what such a file asks for
+    ///
+    /// `cleave bench --trace FILE` replays one; `cleave bench --record FILE` records what a
+    /// benchmark really asks of the store, with the times at which it does.
+    Trace {
+        /// What to do
+        #[command(subcommand)]
+        action: TraceAction,
+    },
     /// Show the whole store at work on a copy of a real directory tree
     ///
     /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,
@@ -189,15 +205,49 @@ pub struct Place {
     pub csv: Option<PathBuf>,
 }
 
-/// What to measure.
-#[derive(Args, Debug)]
-pub struct BenchCommand {
-    /// What a write survives before it is acknowledged
-    #[arg(long, value_enum, default_value = "os")]
-    pub durability: DurabilityName,
-    /// The workloads.
-    #[command(flatten)]
-    pub bench: BenchArgs,
+/// Arguments of a benchmark that say what is asked for, and not how it is measured.
+const DRAWN: [&str; 15] = [
+    "workload",
+    "scale",
+    "data",
+    "records",
+    "value_size",
+    "value_sizes",
+    "key_order",
+    "zipfian",
+    "scan_length",
+    "threads",
+    "operations",
+    "rate",
+    "seed",
+    "out",
+    "help",
+];
+
+/// What to do about traces.
+#[derive(Debug, Subcommand)]
+pub enum TraceAction {
+    /// Write the operations that workloads would ask for; no database is involved
+    ///
+    /// With --rate the operations have times, at which a replay can begin them.
+    #[command(mut_args(|arg| {
+        let drawn = DRAWN.contains(&arg.get_id().as_str());
+        arg.hide(!drawn)
+    }))]
+    #[command(mut_arg("json", |arg| arg.long("results")))]
+    Record {
+        /// The file; what it held is lost
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// The workloads
+        #[command(flatten)]
+        bench: Box<BenchArgs>,
+    },
+    /// Show mix, sizes, and how unequal the keys of a trace are
+    Show {
+        /// The file
+        file: PathBuf,
+    },
 }
 
 /// What to show the store on.
@@ -212,27 +262,6 @@ pub struct TourArgs {
     /// Leave the database in this new directory, to look at it with the other commands
     #[arg(long, value_name = "PATH")]
     pub keep: Option<PathBuf>,
-}
-
-/// Names of [`Durability`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DurabilityName {
-    /// In memory: nothing
-    Buffered,
-    /// Handed to the operating system: the death of the process
-    Os,
-    /// Synced: power loss
-    Sync,
-}
-
-impl From<DurabilityName> for Durability {
-    fn from(name: DurabilityName) -> Self {
-        match name {
-            DurabilityName::Buffered => Self::Buffered,
-            DurabilityName::Os => Self::Os,
-            DurabilityName::Sync => Self::Sync,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,57 @@
 //! CleaveDB as the benchmark sees it.
 
+use std::fmt::Display;
 use std::path::Path;
 
-use cleavedb::{Db, Durability, Options, Preset, Separation};
-use cleavedb_bench::engine::VisitPair;
+use cleavedb::{Db, Durability, Metrics, Options, Preset, Separation};
+use cleavedb_bench::counters::SPACE_BUDGET;
+use cleavedb_bench::engine::{VisitPair, no_option};
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 
 use crate::interrupt;
 
 /// Opens databases of one preset with one durability.
+#[derive(Clone)]
 pub struct CleaveOpener {
     name: String,
-    preset: Preset,
-    durability: Durability,
+    options: Options,
 }
 
 impl CleaveOpener {
     /// Databases of `preset`, whose writes wait for `durability`.
     pub fn new(preset: Preset, durability: Durability) -> Self {
-        Self { name: format!("cleave-{preset}"), preset, durability }
+        let options = Options { durability, ..Options::preset(preset) };
+        Self { name: format!("cleave-{preset}"), options }
+    }
+
+    /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let malformed = |why: &dyn Display| {
+            let what = format!("--option {name}={value}: {why}");
+            BenchError::Usage(what)
+        };
+        let number = units::parse(value.trim_end_matches('%')).map_err(|why| malformed(&why));
+        let options = &mut self.options;
+        match name {
+            "threshold" if options.separation == Separation::Never => {
+                return Err(malformed(&format!("{} separates nothing", self.name)));
+            }
+            "threshold" => options.separation = Separation::AtLeast(number? as usize),
+            // What the space goal tolerates beyond the live bytes is the paper's reserved space.
+            "reserved-space" => {
+                options.space_amplification = 1.0 + number? as f64 / 100.0;
+                options.space_floor = 0;
+            }
+            "memtable" => options.memtable_bytes = number? as usize,
+            "table" => options.table_bytes = number?,
+            "segment" => {
+                options.segment_bytes = number?;
+                options.log_file_bytes = options.segment_bytes;
+            }
+            "cache" => options.cache_bytes = number? as usize,
+            _ => return Err(no_option(&self.name, name)),
+        }
+        Ok(())
     }
 }
 
@@ -28,10 +61,17 @@ impl Opener for CleaveOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let options = Options { durability: self.durability, ..Options::preset(self.preset) };
-        let name = self.name.clone();
+        let (name, options) = (self.name.clone(), self.options.clone());
         let db = Db::open(directory, options).map_err(|e| BenchError::engine(&name, "open", e))?;
         Ok(Box::new(Cleave { name, db }))
+    }
+
+    fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
+        let mut opener = self.clone();
+        for (name, value) in options {
+            opener.set(name, value)?;
+        }
+        Ok(Box::new(opener))
     }
 }
 
@@ -48,6 +88,16 @@ impl Cleave {
             return Err(BenchError::engine(&self.name, action, "interrupted"));
         }
         result.map_err(|error| BenchError::engine(&self.name, action, error))
+    }
+}
+
+impl Cleave {
+    /// What the space goal allows now: for values by their live bytes, for the index what it takes.
+    fn space_budget(&self, metrics: &Metrics) -> u64 {
+        let options = self.db.options();
+        let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
+        let scaled = (live as f64 * options.space_amplification) as u64;
+        scaled.max(live + options.space_floor) + metrics.index_bytes
     }
 }
 
@@ -110,7 +160,6 @@ impl Engine for Cleave {
             ("level 0", units::bytes(options.level0_bytes)),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
-            ("fetch threads", options.fetch_threads.to_string()),
             ("background", format!("{:?}", options.background)),
             ("settled", "memtables flushed, no job due".to_owned()),
         ]
@@ -140,6 +189,7 @@ impl Engine for Cleave {
             ("cache_memory", metrics.cache_memory),
             ("cache_hits", metrics.cache_hits),
             ("cache_misses", metrics.cache_misses),
+            (SPACE_BUDGET, self.space_budget(&metrics)),
         ];
         let stalls = metrics.stalls.iter().flat_map(|stall| {
             let cause = stall.cause.name();

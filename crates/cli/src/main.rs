@@ -8,6 +8,8 @@
 
 mod failure;
 mod encoding;
+mod durability;
+mod bench_args;
 mod args;
 mod console;
 mod interrupt;

@@ -86,10 +86,6 @@ pub trait File: Send + Sync {
     fn alignment(&self) -> usize {
         1
     }
-    /// As `read_at`, if it can be served from memory at once; `WouldBlock` if the device is needed.
-    fn read_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.read_at(buf, offset)
-    }
     /// Says that these bytes will be read soon, so that several places can be fetched side by side.
     /// Returns at once; advice that cannot be taken costs speed only.
     fn will_need(&self, _offset: u64, _len: usize) {}

@@ -36,7 +36,6 @@ pub enum Op {
     FreeSpace,
     OpenWindow,
     ReadAt,
-    ReadCached,
     WriteAt,
     Sync,
     Allocate,
@@ -382,12 +381,6 @@ impl File for FaultyFile {
 
     fn alignment(&self) -> usize {
         self.inner.alignment()
-    }
-
-    fn read_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let fault = self.enter(Op::ReadCached, offset, buf.len())?;
-        let len = self.shortened(buf.len(), fault);
-        self.inner.read_cached(&mut buf[..len], offset)
     }
 
     fn will_need(&self, offset: u64, len: usize) {

@@ -71,32 +71,6 @@ impl Segment {
 
     /// Fills `buf` with the file's bytes at `offset`.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.read_with(offset, buf, |buf| read_exact_at(&*self.file, buf, offset))
-    }
-
-    /// As [`Segment::read`], if memory holds the bytes; `false` if the device would be needed.
-    pub fn read_cached(&self, offset: u64, buf: &mut [u8]) -> Result<bool> {
-        let mut complete = true;
-        self.read_with(offset, buf, |buf| match self.file.read_cached(buf, offset) {
-            Ok(n) => {
-                complete = n == buf.len();
-                Ok(())
-            }
-            Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => {
-                complete = false;
-                Ok(())
-            }
-            Err(e) => Err(e),
-        })?;
-        Ok(complete)
-    }
-
-    fn read_with(
-        &self,
-        offset: u64,
-        buf: &mut [u8],
-        read_file: impl FnOnce(&mut [u8]) -> std::io::Result<()>,
-    ) -> Result<()> {
         let in_file = match &self.young {
             Some((ring, base)) => ring.read_tail(base + offset, buf),
             None => buf.len(),
@@ -104,7 +78,7 @@ impl Segment {
         if in_file == 0 {
             return Ok(());
         }
-        read_file(&mut buf[..in_file]).map_err(|e| {
+        read_exact_at(&*self.file, &mut buf[..in_file], offset).map_err(|e| {
             // A pointer beyond the end means that bytes are gone, not that a call failed.
             if e.kind() == std::io::ErrorKind::UnexpectedEof {
                 self.damaged(offset, "the file ends before the record that a pointer names")
@@ -112,6 +86,11 @@ impl Segment {
                 Error::io("read a value", e).with("file", self.name).with("offset", offset)
             }
         })
+    }
+
+    /// Says that these bytes will be read soon; see [`File::will_need`].
+    pub fn will_need(&self, offset: u64, len: usize) {
+        self.file.will_need(offset, len);
     }
 
     #[cold]

@@ -44,7 +44,6 @@ pub fn tiny(preset: Preset) -> Options {
             log_segment_bytes: 4 << 10,
             ..GroupOptions::default()
         },
-        fetch_threads: 0,
         durability: Durability::Os,
         background: Background::Manual,
         ..Options::preset(preset)

@@ -11,12 +11,10 @@ pub mod hidden;
 pub mod factory;
 pub mod groups;
 pub mod set;
-pub mod fetch;
 pub mod collect;
 pub mod collect_group;
 
 pub use factory::SegmentFactory;
-pub use fetch::{FetchPool, Want};
 pub use groups::{GroupEdit, GroupTable};
 pub use ledger::{FileFacts, Ledger, LedgerEdit};
 pub use set::SegmentSet;

@@ -76,25 +76,22 @@ impl SegmentSet {
         })
     }
 
+    /// Says that the record at `pointer` will be read soon, so that the device fetches many side by
+    /// side: WiscKey's parallel range reads (section 3.2), without threads that wait for them.
+    pub fn will_need(&self, pointer: ValuePointer) {
+        if let Some(segment) = self.get(pointer.file) {
+            segment.will_need(pointer.offset, pointer.len as usize);
+        }
+    }
+
     /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
     pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
         let segment = self.find(pointer)?;
+        let (keyspace, key) =
+            split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
         let mut bytes = vec![0; pointer.len as usize];
         segment.read(pointer.offset, &mut bytes)?;
-        value_of(segment, bytes, pointer, tree_key, seq)
+        let start = segment.verify(&bytes, pointer, keyspace, key, seq)?;
+        Ok(Bytes::from(bytes).slice(start..))
     }
-}
-
-/// The value inside the verified record `bytes`, without a copy.
-pub(crate) fn value_of(
-    segment: &Segment,
-    bytes: Vec<u8>,
-    pointer: ValuePointer,
-    tree_key: &[u8],
-    seq: SeqNo,
-) -> Result<Bytes> {
-    let (keyspace, key) =
-        split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
-    let start = segment.verify(&bytes, pointer, keyspace, key, seq)?;
-    Ok(Bytes::from(bytes).slice(start..))
 }

@@ -1,6 +1,8 @@
 //! Bytes that reached the block device below a path, from its counters in `/sys`.
 //!
 //! The counters are the device's, not the process's: whatever else uses the device is counted too.
+//! A file system on a partition is counted by the partition alone. One that has no device number of
+//! its own (btrfs) is counted by the device that it is mounted from, if there is one.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -25,7 +27,11 @@ pub struct DeviceBytes {
 impl DeviceBytes {
     /// What was moved since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
-        Self { read: self.read - earlier.read, written: self.written - earlier.written }
+        // A device that went away and came back counts from zero.
+        Self {
+            read: self.read.saturating_sub(earlier.read),
+            written: self.written.saturating_sub(earlier.written),
+        }
     }
 }
 
@@ -40,9 +46,30 @@ impl Device {
     /// overlay or memory file systems).
     pub fn of(path: &Path) -> Result<Option<Self>> {
         let number = fs::metadata(path).map_err(BenchError::io("look at", path))?.dev();
+        Ok(Self::numbered(number).or_else(|| {
+            let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+            let source = source_of(&mounts, number)?;
+            Self::numbered(fs::metadata(source).ok()?.rdev())
+        }))
+    }
+
+    /// What a reader must know if bytes at the device cannot be counted below `path`.
+    pub fn uncounted(path: &Path) -> Result<Option<String>> {
+        let counted = Self::of(path)?.is_some_and(|device| device.bytes().is_some());
+        Ok((!counted).then(|| {
+            format!(
+                "BYTES AT THE DEVICE ARE NOT COUNTED: {} lies on no block device of its own \
+                 (overlay, memory or network file system); only this process's bytes are. Name \
+                 a directory on a disk with --dir.",
+                path.display()
+            )
+        }))
+    }
+
+    fn numbered(number: u64) -> Option<Self> {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let stat = PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat"));
-        Ok(stat.exists().then_some(Self { stat }))
+        stat.exists().then_some(Self { stat })
     }
 
     /// The counters now.
@@ -58,9 +85,31 @@ fn parse(stat: &str) -> Option<DeviceBytes> {
     Some(DeviceBytes { read: sectors(2)? * SECTOR, written: sectors(6)? * SECTOR })
 }
 
+/// The source of the mount with device `number`: fields are id, parent, major:minor, root, mount
+/// point, options, any number of tags, `-`, type, source.
+fn source_of(mounts: &str, number: u64) -> Option<&str> {
+    let wanted = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
+    let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&wanted))?;
+    line.split_once(" - ")?.1.split(' ').nth(1)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{DeviceBytes, parse};
+    use super::{DeviceBytes, parse, source_of};
+
+    #[test]
+    fn a_mount_without_a_device_number_has_a_source() {
+        let mounts = "1 2 8:1 / / rw - ext4 /dev/sda1 rw\n\
+                      3 1 0:45 /sub /data rw,noatime shared:1 master:2 - btrfs /dev/nvme0n1p2 rw\n";
+        assert_eq!(source_of(mounts, 45), Some("/dev/nvme0n1p2"));
+        assert_eq!(source_of(mounts, 46), None);
+    }
+
+    #[test]
+    fn a_memory_file_system_is_said_not_to_be_counted() {
+        let warning = super::Device::uncounted(std::path::Path::new("/proc")).unwrap();
+        assert!(warning.is_some_and(|warning| warning.contains("/proc")));
+    }
 
     #[test]
     fn fields_are_those_of_the_kernel() {

@@ -2,8 +2,8 @@
 //!
 //! Data larger than memory is what a storage engine is for; without a limit a benchmark of a few
 //! gibibytes measures the page cache. The process moves into a child of its own group and back when
-//! the limit is dropped. A killed process cannot clean up, so a shell waits for its end, however it
-//! comes, and removes the group.
+//! the limit is dropped. A killed process cannot clean up, nor say what killed it, so a shell waits
+//! for its end, however it comes, and does both.
 
 use std::fs;
 use std::io;
@@ -11,9 +11,15 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 
-/// Removes the group `$0` once standard input ends; the kernel refuses while a process is leaving.
+use crate::units;
+
+/// Once standard input ends, says on standard error whether the kernel killed a process of the
+/// group `$0` for its limit `$1`, and removes it; the kernel refuses while a process is leaving.
 const SWEEP: &str = "\
     read end
+    if grep -qs '^oom_kill [1-9]' \"$0/memory.oom_control\"; then
+        echo \"KILLED BY THE MEMORY LIMIT of $1: give it more\" >&2
+    fi
     for try in 1 2 3 4 5; do
         rmdir \"$0\" 2>/dev/null
         [ -d \"$0\" ] || exit 0
@@ -54,7 +60,7 @@ impl MemoryLimit {
         let group = parent.join(format!("cleavedb-bench-{}", process::id()));
         fs::create_dir(&group)?;
         // From here on the drop of `limit` removes the group again, whatever fails.
-        let sweeper = sweeper(&group).ok();
+        let sweeper = sweeper(&group, bytes).ok();
         let limit = Self { group, parent, bytes, sweeper };
         fs::write(limit.group.join("memory.limit_in_bytes"), bytes.to_string())?;
         fs::write(limit.group.join("cgroup.procs"), process::id().to_string())?;
@@ -91,15 +97,16 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Starts the shell that removes `group` when this process has ended. It has a process group of its
-/// own: an interrupt from the keyboard must not end both.
-fn sweeper(group: &Path) -> io::Result<Child> {
+/// Starts the shell that removes `group` when this process has ended, and says so if it was killed
+/// for its `limit`. It has a process group of its own: an interrupt from the keyboard must not end
+/// both.
+fn sweeper(group: &Path, limit: u64) -> io::Result<Child> {
     Command::new("sh")
         .args(["-c", SWEEP])
         .arg(group)
+        .arg(units::bytes(limit))
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
         .process_group(0)
         .spawn()
 }

@@ -5,6 +5,7 @@
 
 pub mod caches;
 pub mod device;
+pub mod disk;
 pub mod machine;
 pub mod memory_limit;
 pub mod process;
@@ -12,6 +13,7 @@ pub mod usage;
 
 pub use caches::{drop_caches, sync_file_system};
 pub use device::{Device, DeviceBytes};
+pub use disk::DiskLimits;
 pub use memory_limit::MemoryLimit;
 pub use process::{Cpu, ProcessBytes};
 pub use usage::Usage;

@@ -1,22 +1,26 @@
-//! `bench`: the workloads on CleaveDB.
+//! `bench`: the workloads on one preset; its commands are elsewhere.
 
 use cleavedb::Preset;
-use cleavedb_bench::cli::{self, BenchArgs, Report};
+use cleavedb_bench::cli::{self, Begun, BenchArgs, Report};
 use cleavedb_bench::observer::{Observer, Silent};
 use cleavedb_bench::progress::Bar;
 use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
-use cleavedb_bench::system::MemoryLimit;
 use cleavedb_bench::workload::select;
 use cleavedb_bench::{Opener, Session};
 
-use crate::args::{BenchCommand, Global};
+use crate::args::Global;
+use crate::bench_args::BenchCommand;
+use crate::commands::bench_suite;
 use crate::console::Console;
 use crate::engine::CleaveOpener;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 
 pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Result<Exit> {
+    if let Some(many) = &args.many {
+        return bench_suite::run(many, global, console);
+    }
     let preset = global.preset.unwrap_or(Preset::WiscKey);
     let opener = CleaveOpener::new(preset, args.durability.into());
     let bench = &args.bench;
@@ -46,15 +50,18 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
 /// Runs the workloads and prints each result, and the check at the end, as a line of JSON.
 fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<Report> {
     let (config, workloads) = (args.config()?, select(&args.workload)?);
+    let configured = args.configured(opener)?;
+    let opener = configured.as_deref().unwrap_or(opener);
+    let recording = args.recording(opener)?;
+    let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
-    let limit = args.memory_limit.map(MemoryLimit::set).transpose();
-    let limit = limit.unwrap_or_else(|warning| {
-        console.note(&warning);
-        None
-    });
+    let begun = Begun::under(args)?;
+    begun.warnings.iter().for_each(|warning| console.note(warning));
+    begun.lines.iter().try_for_each(|line| console.json_line(line))?;
+    console.flush()?;
     let bar = (!console.quiet()).then(Bar::new);
     let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
-    let mut session = Session::new(opener, &scratch, config, limit.as_ref(), observer)?;
+    let mut session = Session::new(opener, &scratch, config, begun.limit.as_ref(), observer)?;
     let mut phases = Vec::new();
     for workload in &workloads {
         let result = session.run(workload)?;
@@ -67,6 +74,9 @@ fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<R
         console.json_line(&Line::Verification { engine: opener.name().to_owned(), found })?;
     }
     session.close()?;
+    if let Some(recording) = &recording {
+        console.note(&recording.finish()?);
+    }
     if !args.keep {
         scratch.delete()?;
     }

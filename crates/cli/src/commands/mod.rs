@@ -10,7 +10,10 @@ mod stats;
 mod check;
 mod collect;
 mod compact;
+mod bench_report;
+mod bench_suite;
 mod bench;
+mod trace;
 mod tour;
 
 use crate::args::{Command, Global};
@@ -33,6 +36,7 @@ pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit>
         Command::Collect => collect::run(global, console),
         Command::Compact => compact::run(global, console),
         Command::Bench(args) => bench::run(&args, global, console),
+        Command::Trace { action } => trace::run(&action, console),
         Command::Tour(args) => tour::run(&args, global, console),
     }
 }

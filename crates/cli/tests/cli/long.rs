@@ -59,11 +59,102 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     }
     let args = [&["--json", "bench", "--durability", "buffered"][..], &small].concat();
     let lines = home.run(&args).json();
-    assert_eq!(lines.len(), 4, "three workloads and the verification");
-    assert_eq!(lines[0]["engine"], json!("cleave-wisckey"));
-    assert_eq!(lines[3]["wrong"], json!(0));
+    assert_eq!(lines.len(), 5, "the run, three workloads and the verification");
+    assert_eq!(lines[0]["kind"], json!("run"));
+    assert_eq!(lines[1]["engine"], json!("cleave-wisckey"));
+    assert_eq!(lines[4]["wrong"], json!(0));
     assert!(home.run(&["bench", "--list"]).text().contains("ycsb-f"));
     home.run(&["bench", "-w", "nonsense"]).fails(2, "no workload");
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
     assert!(home.path("bench-data/cleave-wisckey").is_dir() && home.path("r").is_file());
+}
+
+#[test]
+fn bench_takes_options_of_the_engine_and_refuses_others() {
+    let home = Home::new();
+    let load = ["bench", "--records", "500", "-w", "load", "--results", "r", "--disk"];
+    let with = |option| [&load[..], &["--option", option]].concat();
+    home.run(&with("threshold=2KiB")).ok();
+    let results = std::fs::read_to_string(home.path("r")).unwrap();
+    assert!(results.contains("values of at least 2048 B"), "{results}");
+    assert!(results.contains(r#"{"kind":"disk","#), "{results}");
+    assert!(results.contains("latency_buckets") && results.contains("space_budget"));
+    home.run(&with("hot-store=1GiB")).fails(2, "no option hot-store");
+    home.run(&with("threshold=much")).fails(2, "threshold");
+    let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();
+    home.run(&lsm).fails(2, "separates nothing");
+}
+
+#[test]
+fn a_trace_is_recorded_shown_and_replayed() {
+    let home = Home::new();
+    let small = ["-w", "load,ycsb-a", "--records", "1000"];
+    let drawn = [&["trace", "record", "--out", "drawn"][..], &small].concat();
+    assert!(home.run(&drawn).text().contains("1,500 operations"));
+    let text = home.run(&["trace", "show", "drawn"]).text();
+    assert!(text.contains("1,500 operations on 1,000 keys"), "{text}");
+    let asked = [&["bench", "--record", "asked", "--no-verify"][..], &small].concat();
+    home.run(&asked).ok();
+    let summary = home.run(&["--json", "trace", "show", "asked"]).json();
+    assert_eq!(summary[0]["operations"], json!(1500));
+    assert_eq!(summary[0]["value_bytes"]["most"], json!(1024));
+    for trace in ["drawn", "asked"] {
+        let text = home.run(&["bench", "--trace", trace, "--threads", "2"]).text();
+        assert!(text.contains("trace") && text.contains("verified: 1,000 records"), "{text}");
+    }
+    home.run(&["bench", "--trace", "gone"]).fails(4, "gone");
+    home.run(&["bench", "-w", "trace"]).fails(2, "--trace");
+    std::fs::write(home.path("text"), "no trace").unwrap();
+    home.run(&["trace", "show", "text"]).fails(2, "is no trace");
+}
+
+#[test]
+fn results_become_a_report() {
+    let home = Home::new();
+    let small = ["--records", "3000", "-w", "load,update", "--results", "r.jsonl"];
+    for preset in ["wisckey", "lsm"] {
+        home.run(&[&["--preset", preset, "bench"][..], &small].concat()).ok();
+    }
+    let pages = ["--out", "r.html", "--markdown", "r.md", "--baseline", "cleave-lsm"];
+    let text = home.run(&[&["bench", "report", "r.jsonl"][..], &pages].concat()).text();
+    assert!(text.contains("x cleave-lsm") && text.contains("WITHOUT A MEMORY LIMIT"), "{text}");
+    let read = |name: &str| std::fs::read_to_string(home.path(name)).unwrap();
+    assert!(read("r.html").contains("<svg") && read("r.md").contains("Settings of cleave-wisckey"));
+    let rows = home.run(&["--json", "bench", "report", "r.jsonl"]).json();
+    let names: Vec<_> = rows.iter().map(|row| (&row["workload"], &row["engine"])).collect();
+    assert_eq!(names[0], (&json!("load"), &json!("cleave-wisckey")));
+    assert_eq!(rows.len(), 4);
+    home.run(&["bench", "report", "gone.jsonl"]).fails(4, "gone.jsonl");
+}
+
+#[test]
+fn a_suite_outlives_its_engines() {
+    let home = Home::new();
+    // Its phases take longer than this, whatever the machine.
+    let hurried = ["--no-peers", "--no-memory-limit", "--timeout", "1", "--results", "r.jsonl"];
+    let ran = home.run(&[&["bench", "quick"][..], &hurried].concat());
+    let text = String::from_utf8(ran.out).unwrap();
+    assert_eq!(ran.code, Some(4), "{}", ran.err);
+    for engine in ["cleave-lsm", "cleave-wisckey"] {
+        let ends = text.lines().filter(|line| line.contains("killed at its time limit"));
+        assert!(ends.filter(|line| line.contains(engine)).count() >= 2, "{text}");
+    }
+    assert!(!home.path("bench-data").exists());
+    home.run(&[&["bench", "quick"][..], &hurried].concat()).fails(2, "--resume");
+}
+
+#[test]
+fn what_a_suite_may_be_called_is_said() {
+    let home = Home::new();
+    let text = home.run(&["bench", "suite", "--list"]).text();
+    assert!(text.contains("basic-1KiB") && text.contains("ycsb"), "{text}");
+    home.run(&["bench", "suite", "--config", "nonsense"]).fails(2, "known: full");
+    home.run(&["bench", "papers", "nonsense"]).fails(2, "wisckey");
+    let engines = ["bench", "quick", "--no-peers", "--engines", "nonsense"];
+    home.run(&engines).fails(2, "cleave-wisckey");
+    home.run(&["bench", "quick", "--peers", "nonsense"]).fails(2, "nonsense");
+    home.run(&["bench", "quick", "-w", "load"]).fails(2, "-w");
+    // Quiet is understood behind the command, too, although `bench` has an argument of that name.
+    assert_eq!(home.run(&["bench", "suite", "--list", "-q"]).text(), text);
+    home.run(&["bench", "-w", "load", "quick"]).fails(2, "quick");
 }

@@ -9,7 +9,7 @@ pub(crate) mod memory;
 pub(crate) mod window;
 
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags, StatxFlags};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::io::Errno;
 
 use crate::api::{Access, File, Lock, Mode, Storage};
 use crate::name::{FileKind, Name};
@@ -135,7 +135,7 @@ impl Storage for Disk {
         let path = self.path_of(&Name::fixed(FileKind::Lock));
         let file = Self::options().write(true).create(true).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(file)),
+            Ok(()) => Ok(Box::new(DirLock(file))),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
             Err(TryLockError::Error(e)) => Err(e),
         }
@@ -149,6 +149,17 @@ impl Storage for Disk {
     fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
         let file = Self::options().write(true).create(true).open(self.path_of(name))?;
         window::open(&file, len)
+    }
+}
+
+/// The lock file, locked.
+struct DirLock(fs::File);
+
+impl Drop for DirLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a process that was just forked, by any thread of this one, holds
+        // the same open file, and with it the lock, until it runs its program.
+        let _ = self.0.unlock();
     }
 }
 
@@ -233,18 +244,6 @@ impl File for DiskFile {
         self.alignment
     }
 
-    fn read_cached(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        if self.alignment > 1 {
-            // Direct access always asks the device.
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        let bufs = &mut [IoSliceMut::new(buf)];
-        match rustix::io::preadv2(&self.file, bufs, offset, ReadWriteFlags::NOWAIT) {
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.read_at(buf, offset),
-            other => Ok(other?),
-        }
-    }
-
     fn will_need(&self, offset: u64, len: usize) {
         if self.alignment == 1 {
             let _ = rustix::fs::fadvise(
@@ -306,20 +305,28 @@ mod tests {
     }
 
     #[test]
-    fn cached_reads_are_served_or_refused_at_once() {
+    fn a_lock_ends_although_a_forked_process_still_holds_its_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::open(dir.path(), false).unwrap();
+        let lock = disk.lock().unwrap();
+        let forked = lock.downcast_ref::<DirLock>().unwrap().0.try_clone().unwrap();
+        assert_eq!(disk.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(lock);
+        drop(disk.lock().unwrap());
+        drop(forked);
+    }
+
+    #[test]
+    fn advice_changes_nothing_that_is_read() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::open(dir.path(), false).unwrap();
         let file = disk.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
         write_all_at(&*file, b"warm", 0).unwrap();
+        file.will_need(0, 4);
+        file.will_need(u64::MAX, usize::MAX);
         let mut buf = [0; 4];
-        assert_eq!(file.read_cached(&mut buf, 0).unwrap(), 4, "just written, so in the cache");
+        read_exact_at(&*file, &mut buf, 0).unwrap();
         assert_eq!(&buf, b"warm");
-        assert_eq!(file.read_cached(&mut buf, 4).unwrap(), 0, "the end is known without a read");
-        let direct = disk.open(&log(1), Mode::Read, Access::Direct).unwrap();
-        if direct.alignment() > 1 {
-            let error = direct.read_cached(&mut buf, 0).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        }
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! The list of engines that were compiled in.
+
+use cleavedb_bench::{Opener, Result};
+
+use crate::settings::PeerArgs;
+
+/// An engine by name.
+pub struct Entry {
+    /// Name on the command line and in results.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    open: fn(&PeerArgs) -> Result<Box<dyn Opener>>,
+}
+
+impl Entry {
+    /// An opener of this engine with the settings of `args`.
+    pub fn opener(&self, args: &PeerArgs) -> Result<Box<dyn Opener>> {
+        (self.open)(args)
+    }
+}
+
+/// All engines; the first one is the default.
+pub const ENGINES: &[Entry] = &[
+    #[cfg(feature = "rocksdb")]
+    Entry {
+        name: crate::rocks::NAME,
+        about: "RocksDB, leveled",
+        open: |args| Ok(Box::new(crate::rocks::RocksOpener::plain(args))),
+    },
+    #[cfg(feature = "rocksdb")]
+    Entry {
+        name: crate::rocks::BLOB_NAME,
+        about: "RocksDB with values in blob files",
+        open: |args| Ok(Box::new(crate::rocks::RocksOpener::blob(args))),
+    },
+    #[cfg(feature = "leveldb")]
+    Entry {
+        name: crate::level::NAME,
+        about: "LevelDB, reads not mapped",
+        open: |args| Ok(Box::new(crate::level::LevelOpener::new(args))),
+    },
+    #[cfg(feature = "fjall")]
+    Entry {
+        name: crate::fjall::NAME,
+        about: "fjall, leveled",
+        open: |args| Ok(Box::new(crate::fjall::FjallOpener::plain(args))),
+    },
+    #[cfg(feature = "fjall")]
+    Entry {
+        name: crate::fjall::SEPARATED_NAME,
+        about: "fjall with large values in blob files",
+        open: |args| Ok(Box::new(crate::fjall::FjallOpener::separated(args))),
+    },
+    #[cfg(feature = "lmdb")]
+    Entry {
+        name: crate::lmdb::NAME,
+        about: "LMDB, a mapped B+ tree",
+        open: |_| Ok(Box::new(crate::lmdb::LmdbOpener)),
+    },
+    #[cfg(feature = "redb")]
+    Entry {
+        name: crate::redb::NAME,
+        about: "redb, a B+ tree",
+        open: |args| Ok(Box::new(crate::redb::RedbOpener::new(args))),
+    },
+    #[cfg(feature = "badger")]
+    Entry {
+        name: crate::badger::NAME,
+        about: "Badger in a process of its own, values in its tree",
+        open: |args| Ok(Box::new(crate::badger::BadgerOpener::plain(args)?)),
+    },
+    #[cfg(feature = "badger")]
+    Entry {
+        name: crate::badger::SEPARATED_NAME,
+        about: "Badger in a process of its own, large values in its value log",
+        open: |args| Ok(Box::new(crate::badger::BadgerOpener::separated(args)?)),
+    },
+];

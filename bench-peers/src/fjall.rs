@@ -1,0 +1,201 @@
+//! fjall 3 as its authors recommend it, without compression; plain, and with its values separated.
+//!
+//! Sources: the documentation of `DatabaseBuilder`, `KeyspaceCreateOptions` and
+//! `KvSeparationOptions` on docs.rs. Write buffers of 64 MiB, filters of 10 bits below level 0 and
+//! one worker for each processor are the defaults. Writes go to the system's cache before they are
+//! acknowledged (`PersistMode::Buffer`), which is what they do unless persistence is manual.
+
+use std::path::Path;
+
+use cleavedb_bench::engine::VisitPair;
+use cleavedb_bench::units;
+use cleavedb_bench::{BenchError, Engine, Opener, Result};
+use fjall::config::CompressionPolicy;
+use fjall::{
+    CompressionType, Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions, PersistMode,
+};
+
+use crate::idle;
+use crate::settings::{PeerArgs, counted, described};
+
+/// Name of the plain one in results.
+pub const NAME: &str = "fjall";
+/// Name of the one that separates values.
+pub const SEPARATED_NAME: &str = "fjall-separated";
+
+const KEYSPACE: &str = "default";
+/// The default threshold, in bytes.
+const SEPARATE_FROM: u32 = 1024;
+
+/// What differs between runs.
+#[derive(Clone, Debug)]
+struct Settings {
+    name: &'static str,
+    cache: u64,
+    workers: u16,
+    /// Size from which values are separated, if they are.
+    separate_from: Option<u32>,
+}
+
+/// Opens fjall with the same settings each time.
+pub struct FjallOpener {
+    settings: Settings,
+}
+
+impl FjallOpener {
+    /// Will open stores with `args` and all values in tables.
+    pub fn plain(args: &PeerArgs) -> Self {
+        Self::new(NAME, args, None)
+    }
+
+    /// Will open stores with `args` and large values in blob files.
+    pub fn separated(args: &PeerArgs) -> Self {
+        let from = args.separate_from.map(|bytes| bytes.try_into().unwrap_or(u32::MAX));
+        Self::new(SEPARATED_NAME, args, Some(from.unwrap_or(SEPARATE_FROM)))
+    }
+
+    fn new(name: &'static str, args: &PeerArgs, separate_from: Option<u32>) -> Self {
+        let workers = args.background().max(1);
+        Self { settings: Settings { name, cache: args.cache, workers, separate_from } }
+    }
+}
+
+impl Opener for FjallOpener {
+    fn name(&self) -> &str {
+        self.settings.name
+    }
+
+    fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
+        let name = self.settings.name;
+        let db = Database::builder(directory)
+            .cache_size(self.settings.cache)
+            .worker_threads(self.settings.workers.into())
+            .open()
+            .map_err(failed(name, "open"))?;
+        let keyspace = db
+            .keyspace(KEYSPACE, || self.settings.keyspace())
+            .map_err(failed(name, "open a keyspace"))?;
+        Ok(Box::new(Fjall { keyspace, db, settings: self.settings.clone() }))
+    }
+}
+
+impl Settings {
+    fn keyspace(&self) -> KeyspaceCreateOptions {
+        let separation = self.separate_from.map(|bytes| {
+            KvSeparationOptions::default()
+                .separation_threshold(bytes)
+                .compression(CompressionType::None)
+        });
+        KeyspaceCreateOptions::default()
+            .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+            .with_kv_separation(separation)
+    }
+}
+
+/// An open fjall. The keyspace goes before its database.
+struct Fjall {
+    keyspace: Keyspace,
+    db: Database,
+    settings: Settings,
+}
+
+impl Fjall {
+    fn failed(&self, action: &'static str) -> impl FnOnce(fjall::Error) -> BenchError {
+        failed(self.settings.name, action)
+    }
+}
+
+impl Engine for Fjall {
+    fn name(&self) -> &str {
+        self.settings.name
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.keyspace.insert(key, value).map_err(self.failed("put"))
+    }
+
+    fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        let value = self.keyspace.get(key).map_err(self.failed("get"))?;
+        value.as_deref().map(visit);
+        Ok(value.is_some())
+    }
+
+    fn delete(&self, key: &[u8]) -> Result<()> {
+        self.keyspace.remove(key).map_err(self.failed("delete"))
+    }
+
+    fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
+        let mut visited = 0;
+        for pair in self.keyspace.range(from..).take(limit) {
+            let (key, value) = pair.into_inner().map_err(self.failed("scan"))?;
+            visit(&key, &value);
+            visited += 1;
+        }
+        Ok(visited)
+    }
+
+    fn settle(&self) -> Result<()> {
+        self.keyspace.rotate_memtable().map_err(self.failed("flush"))?;
+        let mut compactions = self.db.compactions_completed();
+        idle::wait(|| {
+            // A worker that failed poisons the database, and this reports it.
+            self.db.persist(PersistMode::Buffer).map_err(self.failed("settle"))?;
+            let before = compactions;
+            compactions = self.db.compactions_completed();
+            let running = self.db.active_compactions() + self.keyspace.sealed_memtable_count();
+            Ok(running > 0 || compactions != before)
+        })
+    }
+
+    fn describe(&self) -> Vec<(String, String)> {
+        let values = match self.settings.separate_from {
+            Some(bytes) => format!(
+                "in blob files of 64 MiB from {}, rewritten by compactions if 25% stale and among \
+                 the oldest 25%",
+                units::bytes(bytes.into())
+            ),
+            None => "in tables".to_owned(),
+        };
+        described([
+            ("version", env!("FJALL_VERSION").to_owned()),
+            ("compression", "none (values do not compress)".to_owned()),
+            ("journal", "on, to the system at each write; synced at flushes".to_owned()),
+            ("cache", units::bytes(self.settings.cache)),
+            ("worker threads", self.settings.workers.to_string()),
+            ("values", values),
+            ("by default", DEFAULTS.to_owned()),
+            ("settled", format!("flushed, then no compaction runs, {}; {LEFT}", idle::HOW)),
+        ])
+    }
+
+    fn counters(&self) -> Vec<(String, f64)> {
+        counted([
+            ("compactions", self.db.compactions_completed() as f64),
+            ("compaction_seconds", self.db.time_compacting().as_secs_f64()),
+            ("journals", self.db.journal_count() as f64),
+            ("journal_bytes", self.db.journal_disk_space().unwrap_or(0) as f64),
+            ("cache_bytes", self.db.cache_size() as f64),
+            ("write_buffer_bytes", self.db.write_buffer_size() as f64),
+            ("tables", self.keyspace.table_count() as f64),
+            ("tables_at_level_0", self.keyspace.l0_table_count() as f64),
+            ("blob_files", self.keyspace.blob_file_count() as f64),
+            ("blob_garbage_bytes", self.keyspace.fragmented_blob_bytes() as f64),
+        ])
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.db.persist(PersistMode::Buffer).map_err(self.failed("close"))
+    }
+}
+
+/// The defaults that matter to a reader of results, from `KeyspaceCreateOptions` of 3.1.
+const DEFAULTS: &str = "leveled, memtables and tables of 64 MiB, factor 10; blocks of 4 KiB; \
+                        filters of 0.01% at level 0, 10 bits a key below; at most 900 open files; \
+                        journals up to 512 MiB";
+
+/// What `flush::worker` and `worker_pool` of 3.1 leave undone.
+const LEFT: &str = "a flush asks for one compaction of each worker, the rest waits for the next";
+
+fn failed(name: &'static str, action: &'static str) -> impl FnOnce(fjall::Error) -> BenchError {
+    move |error| BenchError::engine(name, action, error)
+}

@@ -1,0 +1,6 @@
+//! The only `unsafe` of the peers: C libraries behind interfaces that cannot be misused.
+
+#[cfg(feature = "leveldb")]
+pub mod leveldb;
+#[cfg(feature = "lmdb")]
+pub mod lmdb;

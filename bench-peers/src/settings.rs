@@ -1,0 +1,46 @@
+//! Settings that a run may vary for every engine that has them.
+
+use clap::Args;
+use cleavedb_bench::units;
+
+/// Write buffers of every engine that has them, in bytes: the default of RocksDB, fjall and Badger.
+pub const WRITE_BUFFER: u64 = 64 << 20;
+
+/// Bits of a Bloom filter for each key.
+pub const BLOOM_BITS: u8 = 10;
+
+/// Settings of the peers. An engine that has no use for one says so among its settings.
+#[derive(Args, Clone, Debug)]
+pub struct PeerArgs {
+    /// Memory for the engine's own cache, beside the page cache (32MiB is RocksDB's default)
+    #[arg(long, value_parser = units::parse, default_value = "32MiB", value_name = "BYTES")]
+    pub cache: u64,
+    /// Separate values of at least this size, in place of the engine's own threshold; for engines
+    /// that separate values from keys
+    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+    pub separate_from: Option<u64>,
+    /// Background jobs of RocksDB and threads of fjall, in place of one for each processor
+    #[arg(long, value_name = "COUNT")]
+    pub jobs: Option<u16>,
+    /// Write buffers of RocksDB, one of them active
+    #[arg(long, default_value_t = 3, value_name = "COUNT")]
+    pub rocksdb_write_buffers: u16,
+}
+
+impl PeerArgs {
+    /// Threads or jobs in the background: what was asked for, or one for each processor.
+    pub fn background(&self) -> u16 {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.unwrap_or(processors.try_into().unwrap_or(u16::MAX))
+    }
+}
+
+/// Settings as an engine describes them, from pairs of name and value.
+pub fn described<const N: usize>(pairs: [(&str, String); N]) -> Vec<(String, String)> {
+    pairs.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+/// Counters as an engine reports them, from pairs of name and number.
+pub fn counted<const N: usize>(pairs: [(&str, f64); N]) -> Vec<(String, f64)> {
+    pairs.map(|(name, number)| (name.to_owned(), number)).into()
+}

@@ -1,0 +1,157 @@
+//! HoaKV: Liu et al., "HoaKV: High-Performance KV Store Based on the Hot-Awareness in Mixed
+//! Workloads" (Electronics 12, 2023). 100 GB and 32 threads there, 2 GiB and 4 clients here; hot
+//! store and groups are scaled with the data.
+
+use crate::experiments::{Experiment, Metric};
+
+/// The experiments of the paper, in its order.
+pub const HOAKV: &[Experiment] = &[
+    Experiment {
+        name: "hoakv-1-inline",
+        paper: "hoakv",
+        rows: &[
+            "Experiment 1, Figure 6a",
+            "Experiment 2, Figure 6b",
+            "Experiment 3, Figure 6c",
+            "Experiment 4, Figure 6d",
+            "Experiment 5, Figure 6e",
+        ],
+        about: "load, read, update, scan, size; as the paper sets it: no pair of 1 KB is separated",
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("hot-store", "320MiB"),
+            ("group", "400MiB"),
+            ("heat-limit", "0.95:0.05"),
+            ("value-size-limit", "32KiB"),
+        ],
+        workloads: &["load", "ycsb-c", "update-zipfian", "scan-100"],
+        metrics: &[Metric::Throughput, Metric::Settled, Metric::SpaceEnd],
+        paper_says: "load 9.6x LevelDB, 6.2x RocksDB, 1.8x PebblesDB, 0.8x WiscKey; reads nearly \
+                    5x LevelDB; updates 7.5x LevelDB, WiscKey best; scans 12.5% above WiscKey, \
+                    LevelDB best; sizes similar",
+        ..Experiment::BASE
+    },
+    Experiment {
+        name: "hoakv-1-separated",
+        paper: "hoakv",
+        rows: &[
+            "Experiment 1, Figure 6a",
+            "Experiment 2, Figure 6b",
+            "Experiment 3, Figure 6c",
+            "Experiment 4, Figure 6d",
+            "Experiment 5, Figure 6e",
+        ],
+        about: "load, read, update, scan, size; as the paper explains it: pairs of 1 KB are \
+                separated",
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("hot-store", "320MiB"),
+            ("group", "400MiB"),
+            ("heat-limit", "0.95:0.05"),
+            ("value-size-limit", "256"),
+        ],
+        workloads: &["load", "ycsb-c", "update-zipfian", "scan-100"],
+        metrics: &[Metric::Throughput, Metric::Settled, Metric::SpaceEnd],
+        paper_says: "load 9.6x LevelDB, 6.2x RocksDB, 1.8x PebblesDB, 0.8x WiscKey; reads nearly \
+                    5x LevelDB; updates 7.5x LevelDB, WiscKey best; scans 12.5% above WiscKey, \
+                    LevelDB best; sizes similar",
+        ..Experiment::BASE
+    },
+    Experiment {
+        name: "hoakv-6",
+        paper: "hoakv",
+        rows: &["Table 1 (4.3)", "Experiment 6, Figure 7"],
+        about: "YCSB A to D",
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("hot-store", "80MiB"),
+            ("group", "800MiB"),
+        ],
+        workloads: &["load", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d"],
+        shows: &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d"],
+        metrics: &[Metric::Throughput, Metric::Settled],
+        paper_says: "A: 4.7x LevelDB, 1.2x RocksDB, 3.2x PebblesDB, 2.2x WiscKey; B to D: 4.4 to \
+                    11.4x, 1.2 to 3.0x, 2.3 to 7.4x, 1.0 to 2.5x",
+        ..Experiment::BASE
+    },
+    Experiment {
+        name: "hoakv-7",
+        paper: "hoakv",
+        rows: &["Experiment 7, Figure 8a"],
+        about: "size of the hot store (1 to 16 GB there)",
+        vary: Some(("hot-store", &["20MiB", "40MiB", "80MiB", "160MiB", "320MiB"])),
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("group", "800MiB"),
+        ],
+        workloads: &["load", "ycsb-c"],
+        metrics: &[Metric::Throughput, Metric::Settled],
+        paper_says: "the load gets faster with the size, reads hardly change",
+        ..Experiment::BASE
+    },
+    Experiment {
+        name: "hoakv-8",
+        paper: "hoakv",
+        rows: &["Experiment 8, Figure 8b"],
+        about: "size of groups (20 to 60 GB there)",
+        vary: Some(("group", &["400MiB", "600MiB", "800MiB", "1000MiB", "1200MiB"])),
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("hot-store", "80MiB"),
+        ],
+        workloads: &["load", "ycsb-c"],
+        metrics: &[Metric::Throughput, Metric::Settled],
+        paper_says: "little effect on writes, almost none on reads",
+        ..Experiment::BASE
+    },
+    Experiment {
+        name: "hoakv-9",
+        paper: "hoakv",
+        rows: &["Experiment 9, Figure 8c"],
+        about: "share of hot data; a moving hot set beside, which the paper does not measure",
+        vary: Some((
+            "heat-limit",
+            &["0.05:0.95", "0.25:0.75", "0.5:0.5", "0.75:0.25", "0.95:0.05"],
+        )),
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("hot-store", "80MiB"),
+            ("group", "800MiB"),
+        ],
+        workloads: &["load", "update-zipfian", "update-moving"],
+        shows: &["update-zipfian", "update-moving"],
+        metrics: &[Metric::Settled],
+        paper_says: "the larger the hot share, the faster the updates",
+        ..Experiment::BASE
+    },
+    Experiment {
+        name: "hoakv-10",
+        paper: "hoakv",
+        rows: &["Experiment 10, Figure 9"],
+        about: "size of pairs: load, update, read, in bytes a second",
+        vary: Some(("--value-size", &["232", "1000", "4072", "16360", "32744"])),
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("hot-store", "80MiB"),
+            ("group", "800MiB"),
+        ],
+        workloads: &["load", "update-zipfian", "ycsb-c"],
+        metrics: &[Metric::Bandwidth],
+        paper_says: "all rise with the size; always above PebblesDB; the lead shrinks in the \
+                    load and grows in reads and updates",
+        ..Experiment::BASE
+    },
+];

@@ -1,0 +1,234 @@
+//! The experiments of the papers, as data: what is run, what is varied, what the paper found.
+//!
+//! Every row of the tables of evaluation in `docs/papers.md` belongs to one entry or more; a test
+//! keeps the two in step. Sizes are scaled to 2 GiB of data and 1 GiB of memory. A parameter has a
+//! name and values: a name that begins with `--` is an argument of every benchmark
+//! ([`crate::cli::BenchArgs`]), any other an option of the engine ([`crate::Opener::configured`]),
+//! which may refuse it as not there yet:
+//!
+//! | Option | What it sets |
+//! | --- | --- |
+//! | `threshold` | Smallest value that is separated, in bytes |
+//! | `reserved-space` | Space beyond the live data, in percent of it |
+//! | `memtable`, `table` | Bytes of a memtable (of the write cache), of a sorted table |
+//! | `segment`, `log-segment` | Bytes of a (main) segment, of a log segment of a group |
+//! | `hotness` | `on` or `off`: whether cold values are kept apart |
+//! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random` or `random` |
+//! | `hot-store`, `group` | Bytes of the hot store, of a group of cold values |
+//! | `heat-limit` | Shares of hot and cold data |
+//! | `value-size-limit` | Largest cold value that stays in the tree, in bytes |
+//! | `partitions` | Parts of level 0 |
+
+pub mod metric;
+pub mod wisckey;
+pub mod hashkv;
+pub mod kt_store;
+pub mod hoakv;
+pub mod ohdb;
+
+pub use metric::Metric;
+
+/// A parameter and its values, one for each run.
+pub type Sweep = (&'static str, &'static [&'static str]);
+
+/// One experiment of a paper.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// Name on the command line, unique among all papers.
+    pub name: &'static str,
+    /// The paper: `wisckey`, `hashkv`, `kt-store`, `hoakv` or `ohdb`.
+    pub paper: &'static str,
+    /// Its place: first cells of the rows of `docs/papers.md` that it stands for.
+    pub rows: &'static [&'static str],
+    /// What is measured, in a line.
+    pub about: &'static str,
+    /// What is varied; `None` for a single run.
+    pub vary: Option<Sweep>,
+    /// What changes along with it, value by value.
+    pub coupled: Option<Sweep>,
+    /// Records and value size, a name of `--scale`; the settings may change them.
+    pub scale: &'static str,
+    /// Parameters that stay the same in all runs.
+    pub settings: &'static [(&'static str, &'static str)],
+    /// Workloads and bundles of every run, in order, on one store.
+    pub workloads: &'static [&'static str],
+    /// Those whose results matter; empty for all.
+    pub shows: &'static [&'static str],
+    /// What is compared, the most important first.
+    pub metrics: &'static [Metric],
+    /// The paper's figure, on its machine, as `docs/papers.md` has it.
+    pub paper_says: &'static str,
+    /// Why it is not run, if it is not.
+    pub skipped: Option<&'static str>,
+}
+
+/// One run of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// What is special about it, such as `reserved-space=30%`; empty if nothing is varied.
+    pub label: String,
+    /// Arguments of the benchmark.
+    pub arguments: Vec<String>,
+}
+
+/// Memory of every run, page cache included: half of the data.
+const MEMORY_LIMIT: &str = "1GiB";
+
+impl Experiment {
+    /// The base of all entries.
+    const BASE: Self = Self {
+        name: "",
+        paper: "",
+        rows: &[],
+        about: "",
+        vary: None,
+        coupled: None,
+        scale: "standard",
+        settings: &[],
+        workloads: &[],
+        shows: &[],
+        metrics: &[],
+        paper_says: "",
+        skipped: None,
+    };
+
+    /// Its runs: one for each value of what is varied; none if it is skipped. `own` replaces or
+    /// adds parameters, so that a smaller machine may have less data: `("--data", "256MiB")`.
+    pub fn runs(&self, own: &[(&str, &str)]) -> Vec<Run> {
+        let values = match self.vary {
+            _ if self.skipped.is_some() => return Vec::new(),
+            None => return vec![Run { label: String::new(), arguments: self.arguments(&[], own) }],
+            Some((_, values)) => values,
+        };
+        (0..values.len())
+            .map(|at| {
+                let sweeps = [self.vary, self.coupled].into_iter().flatten();
+                let varied: Vec<_> = sweeps.map(|(name, values)| (name, values[at])).collect();
+                let (name, value) = varied[0];
+                let label = format!("{}={value}", name.trim_start_matches("--"));
+                Run { label, arguments: self.arguments(&varied, own) }
+            })
+            .collect()
+    }
+
+    /// Whether results of `workload` matter.
+    pub fn does_show(&self, workload: &str) -> bool {
+        self.shows.is_empty() || self.shows.contains(&workload)
+    }
+
+    /// The arguments of the run with `varied` set, and then `own`. An argument cannot be given
+    /// twice, so the last one of a name stands in the place of the first.
+    fn arguments(&self, varied: &[(&str, &str)], own: &[(&str, &str)]) -> Vec<String> {
+        let workloads = self.workloads.join(",");
+        let mut parameters =
+            vec![("-w", &*workloads), ("--scale", self.scale), ("--memory-limit", MEMORY_LIMIT)];
+        for &(name, value) in self.settings.iter().chain(varied).chain(own) {
+            match parameters.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = value,
+                None => parameters.push((name, value)),
+            }
+        }
+        let argument = |(name, value): (&str, &str)| match name.starts_with('-') {
+            true => [name.to_owned(), value.to_owned()],
+            false => ["--option".to_owned(), format!("{name}={value}")],
+        };
+        parameters.into_iter().flat_map(argument).collect()
+    }
+}
+
+/// Every experiment, paper by paper.
+pub fn all() -> impl Iterator<Item = &'static Experiment> {
+    [wisckey::WISCKEY, hashkv::HASHKV, kt_store::KT_STORE, hoakv::HOAKV, ohdb::OHDB]
+        .into_iter()
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::{Experiment, all};
+    use crate::workload::select;
+
+    const PAPERS: &str = include_str!("../../../../docs/papers.md");
+
+    /// Papers, with first and last cells of the tables of their evaluation.
+    fn rows() -> Vec<(String, &'static str, &'static str)> {
+        let mut rows = Vec::new();
+        let (mut paper, mut within) = (String::new(), false);
+        for line in PAPERS.lines() {
+            if let Some(title) = line.strip_prefix("## ") {
+                paper = title.split(' ').nth(1).unwrap_or_default().to_lowercase();
+            }
+            if line.starts_with('#') {
+                within = line.ends_with("Evaluation");
+            }
+            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let heading = cells[0] == "Paper" || cells[0].starts_with("---");
+            if within && line.starts_with('|') && !heading {
+                rows.push((paper.clone(), cells[0], cells[cells.len() - 1]));
+            }
+        }
+        rows
+    }
+
+    #[test]
+    fn every_row_of_the_papers_has_an_experiment_and_names_it() {
+        let rows = rows();
+        assert!(rows.len() > 60, "{} rows", rows.len());
+        for (paper, row, ours) in &rows {
+            let stands = |e: &&Experiment| e.paper == paper && e.rows.contains(row);
+            let stands: Vec<_> = all().filter(stands).collect();
+            assert!(!stands.is_empty(), "no experiment stands for \"{row}\"");
+            let named = |e: &&&Experiment| ours.contains(&format!("`{}`", e.name));
+            let missing = stands.iter().filter(|e| e.skipped.is_none()).find(|e| !named(e));
+            assert!(missing.is_none(), "row \"{row}\" does not name {}", missing.unwrap().name);
+        }
+        let known: HashSet<_> = rows.iter().map(|(paper, row, _)| (paper.as_str(), *row)).collect();
+        for experiment in all() {
+            let here = |row: &&&str| known.contains(&(experiment.paper, **row));
+            let lost = experiment.rows.iter().find(|row| !here(row));
+            assert_eq!(lost, None, "{}: docs/papers.md has no such row", experiment.name);
+        }
+    }
+
+    #[test]
+    fn every_entry_is_whole() {
+        let names: HashSet<_> = all().map(|experiment| experiment.name).collect();
+        assert_eq!(names.len(), all().count(), "names are unique");
+        for experiment in all() {
+            assert!(!experiment.about.is_empty() && !experiment.paper_says.is_empty());
+            assert!(experiment.name.starts_with(experiment.paper), "{}", experiment.name);
+            if experiment.skipped.is_some() {
+                assert!(experiment.runs(&[]).is_empty());
+                continue;
+            }
+            assert!(!experiment.metrics.is_empty(), "{}", experiment.name);
+            let workloads = select(experiment.workloads).unwrap();
+            for shown in experiment.shows {
+                assert!(workloads.iter().any(|w| w.name == *shown), "{}", experiment.name);
+            }
+            if let (Some((_, values)), Some((_, coupled))) = (experiment.vary, experiment.coupled) {
+                assert_eq!(values.len(), coupled.len(), "{}", experiment.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_is_a_command_line() {
+        let sweep = all().find(|experiment| experiment.name == "hashkv-2").unwrap();
+        let runs = sweep.runs(&[]);
+        assert_eq!((runs.len(), runs[2].label.as_str()), (9, "reserved-space=30%"));
+        let line = runs[2].arguments.join(" ");
+        assert_eq!(
+            line,
+            "-w hashkv --scale hashkv --memory-limit 1GiB --option reserved-space=30%"
+        );
+        let coupled = all().find(|experiment| experiment.name == "kt-store-range-size").unwrap();
+        let line = coupled.runs(&[])[1].arguments.join(" ");
+        assert!(line.ends_with("--value-size 4KiB --scan-length 10000"), "{line}");
+        let smaller = coupled.runs(&[("--data", "64MiB"), ("--seed", "1")])[1].arguments.join(" ");
+        assert_eq!(smaller, line.replace("2GiB", "64MiB") + " --seed 1");
+        assert!(coupled.does_show("scan-100") && !coupled.does_show("load"));
+    }
+}

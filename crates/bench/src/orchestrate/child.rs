@@ -1,0 +1,269 @@
+//! One child process: run, watched, and ended with all its descendants when it must.
+//!
+//! The child has a process group of its own, so that whatever it started dies with it, and so that
+//! Ctrl-C on the terminal reaches the orchestrator alone, which then decides.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::error::{BenchError, Result};
+use crate::orchestrate::guard::Guard;
+use crate::record::Ended;
+
+/// Between two looks at a child.
+const POLL: Duration = Duration::from_millis(50);
+/// Most characters of a child's last words.
+const WORDS_MAX: usize = 400;
+/// Bytes at the end of a child's notes in which its last words are looked for.
+const NOTES_TAIL: usize = 16 << 10;
+const SIGKILL: i32 = 9;
+
+/// What to run, and for how long at most.
+pub struct Job<'a> {
+    /// The program and its arguments.
+    pub command: Command,
+    /// The file to which it appends results, a line each.
+    pub results: &'a Path,
+    /// The file for what it prints to standard error.
+    pub notes: &'a Path,
+    /// After which it is taken to hang.
+    pub timeout: Duration,
+}
+
+/// How a child ended, before anybody looked at its results.
+pub struct End {
+    /// How.
+    pub ended: Ended,
+    /// What there is to say about it.
+    pub words: Option<String>,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Runs a child to its end. `line` gets each line of its results as soon as it is there; `stop` is
+/// asked all the while whether to end the child.
+pub fn run(
+    mut job: Job<'_>,
+    line: &mut dyn FnMut(&str) -> Result<()>,
+    stop: &dyn Fn() -> bool,
+) -> Result<End> {
+    let notes = File::create(job.notes).map_err(BenchError::io("create", job.notes))?;
+    let mut tail = Tail::new(job.results)?;
+    let killed_before = out_of_memory_kills();
+    let begin = Instant::now();
+    let command = job.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(notes);
+    let child = match command.process_group(0).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let program = Path::new(command.get_program()).display();
+            let words = Some(format!("{program} cannot be run: {error}"));
+            return Ok(End { ended: Ended::Failed, words, took: Duration::ZERO });
+        }
+    };
+    let mut group = Group::of(child);
+    let forced = loop {
+        tail.read(line)?;
+        if group.child.try_wait().map_err(BenchError::io("wait for", job.notes))?.is_some() {
+            break None;
+        }
+        if stop() {
+            break Some(Ended::Interrupted);
+        }
+        if begin.elapsed() > job.timeout {
+            break Some(Ended::TimedOut);
+        }
+        thread::sleep(POLL);
+    };
+    let status = group.end().map_err(BenchError::io("wait for", job.notes))?;
+    tail.read(line)?;
+    let memory = out_of_memory_kills() > killed_before;
+    let (ended, how) = match forced {
+        Some(ended) => (ended, None),
+        None => judge(status, memory),
+    };
+    let words = match ended {
+        Ended::Done => None,
+        Ended::TimedOut => Some(format!("not done after {:.0} s", job.timeout.as_secs_f64())),
+        _ => how.map(|how| format!("{how}{}", said(job.notes))),
+    };
+    Ok(End { ended, words, took: begin.elapsed() })
+}
+
+/// A child and its descendants; dropped, they end.
+struct Group {
+    child: Child,
+    /// Ends them if this process is killed; without a shell they would go on.
+    guard: Option<Guard>,
+}
+
+impl Group {
+    fn of(child: Child) -> Self {
+        let guard = Guard::of(child.id()).ok();
+        Self { child, guard }
+    }
+
+    /// Ends what still runs.
+    fn end(&mut self) -> std::io::Result<ExitStatus> {
+        // First of all: once the child is waited for, its number may be another's.
+        self.guard = None;
+        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+            // There is nobody left to kill if all went well.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        self.child.wait()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn judge(status: ExitStatus, memory: bool) -> (Ended, Option<String>) {
+    match (status.code(), status.signal()) {
+        (Some(0), _) => (Ended::Done, None),
+        // The kernel may have killed a process of the engine's own, without which it gave up.
+        (Some(code), _) if memory => (Ended::OutOfMemory, Some(format!("exit code {code}"))),
+        (Some(code), _) => (Ended::Failed, Some(format!("exit code {code}"))),
+        (None, Some(SIGKILL)) if memory => (Ended::OutOfMemory, Some("signal 9".to_owned())),
+        (None, signal) => (Ended::Killed, Some(format!("signal {}", signal.unwrap_or_default()))),
+    }
+}
+
+/// How many processes the kernel has killed for lack of memory, in whatever group.
+fn out_of_memory_kills() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+/// The last words in `notes`, behind a colon; nothing if there are none.
+fn said(notes: &Path) -> String {
+    let bytes = fs::read(notes).unwrap_or_default();
+    let end = &bytes[bytes.len().saturating_sub(NOTES_TAIL)..];
+    let text = String::from_utf8_lossy(end);
+    // Warnings are in the results, and a hint for programmers explains nothing.
+    let noise = |line: &str| line.starts_with("WARNING: ") || line.starts_with("note: run with");
+    let words = |line: &&str| !line.is_empty() && !noise(line);
+    let mut last: Vec<_> = text.lines().map(str::trim).filter(words).rev().take(2).collect();
+    last.reverse();
+    let words: String = last.join("; ").chars().filter(|c| !c.is_control()).collect();
+    let short: String = words.chars().take(WORDS_MAX).collect();
+    if short.is_empty() { short } else { format!(": {short}") }
+}
+
+/// The lines of a growing file.
+struct Tail {
+    path: PathBuf,
+    file: Option<File>,
+    partial: Vec<u8>,
+}
+
+impl Tail {
+    /// Of a file that is not there yet.
+    fn new(path: &Path) -> Result<Self> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(BenchError::io("delete", path)(error))
+            }
+            _ => Ok(Self { path: path.to_owned(), file: None, partial: Vec::new() }),
+        }
+    }
+
+    /// Hands on the lines that were completed since the last call.
+    fn read(&mut self, line: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+        if self.file.is_none() {
+            self.file = File::open(&self.path).ok();
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.read_to_end(&mut self.partial).map_err(BenchError::io("read", &self.path))?;
+        while let Some(end) = self.partial.iter().position(|&byte| byte == b'\n') {
+            let rest = self.partial.split_off(end + 1);
+            let whole = std::mem::replace(&mut self.partial, rest);
+            line(String::from_utf8_lossy(&whole).trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::thread;
+    use std::time::Duration;
+
+    use super::{Job, run};
+    use crate::record::Ended;
+
+    /// Runs a shell script with its result file as `$0`; returns how it ended, and its lines.
+    fn shell(script: &str, timeout: Duration, stop: bool) -> (super::End, Vec<String>) {
+        let home = tempfile::tempdir().unwrap();
+        let (results, notes) = (home.path().join("results"), home.path().join("notes"));
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(&results);
+        let mut lines = Vec::new();
+        let mut line = |line: &str| {
+            lines.push(line.to_owned());
+            Ok(())
+        };
+        let job = Job { command, results: &results, notes: &notes, timeout };
+        let end = run(job, &mut line, &|| stop).unwrap();
+        (end, lines)
+    }
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn lines_arrive_whole() {
+        let script = "printf 'a\\nb' > $0; sleep 0.2; printf 'c\\nlost' >> $0";
+        let (end, lines) = shell(script, LONG, false);
+        assert_eq!((end.ended, lines), (Ended::Done, vec!["a".to_owned(), "bc".to_owned()]));
+    }
+
+    #[test]
+    fn a_failure_brings_its_last_words() {
+        let (end, _) =
+            shell("echo 'disk on fire' >&2; echo 'WARNING: load' >&2; exit 3", LONG, false);
+        let words = end.words.unwrap();
+        assert_eq!(end.ended, Ended::Failed);
+        assert!(words.contains("exit code 3") && words.ends_with("disk on fire"), "{words}");
+        let (end, _) = shell("kill -SEGV $$", LONG, false);
+        assert_eq!((end.ended, end.words.as_deref()), (Ended::Killed, Some("signal 11")));
+    }
+
+    #[test]
+    fn a_hang_ends_with_all_descendants() {
+        let home = tempfile::tempdir().unwrap();
+        let alive = home.path().join("alive");
+        let script = format!("(sleep 1; touch {}) & sleep 1000", alive.display());
+        let (end, _) = shell(&script, Duration::from_millis(200), false);
+        assert_eq!(end.ended, Ended::TimedOut);
+        thread::sleep(Duration::from_millis(1500));
+        assert!(!alive.exists(), "a descendant outlived its group");
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_child() {
+        let (end, _) = shell("sleep 1000", LONG, true);
+        assert_eq!(end.ended, Ended::Interrupted);
+    }
+
+    #[test]
+    fn a_program_that_cannot_run_is_a_failure_of_its_task_alone() {
+        let home = tempfile::tempdir().unwrap();
+        let (results, notes) = (home.path().join("results"), home.path().join("notes"));
+        let command = Command::new(home.path().join("absent"));
+        let job = Job { command, results: &results, notes: &notes, timeout: LONG };
+        let end = run(job, &mut |_| Ok(()), &|| false).unwrap();
+        assert_eq!(end.ended, Ended::Failed);
+        assert!(end.words.unwrap().contains("absent"));
+    }
+}

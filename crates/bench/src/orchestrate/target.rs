@@ -1,0 +1,149 @@
+//! The engines that can be run, each by a program of its own: this one for the presets, and
+//! `bench-peers` where it is found.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::error::{BenchError, Result};
+
+/// The program that runs the peers.
+const PEERS: &str = "bench-peers";
+/// Where `cargo` puts it, seen from the root of a checkout.
+const PEERS_BUILT: &str = "bench-peers/target/release/bench-peers";
+
+/// An engine, and how it is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Name of the engine in results.
+    pub engine: String,
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments before those of the workloads.
+    pub arguments: Vec<String>,
+    /// Its option that names the result file.
+    pub results: &'static str,
+}
+
+impl Target {
+    /// A peer, run by `program`.
+    fn peer(program: &Path, engine: &str) -> Self {
+        Self {
+            engine: engine.to_owned(),
+            program: program.to_owned(),
+            arguments: vec!["--engine".to_owned(), engine.to_owned()],
+            results: "--json",
+        }
+    }
+
+    /// The command for `arguments`, as somebody would type it.
+    pub fn command(&self, arguments: &[String]) -> String {
+        let program = self.program.file_name().unwrap_or(self.program.as_os_str());
+        let words = self.arguments.iter().chain(arguments);
+        words.fold(program.to_string_lossy().into_owned(), |command, word| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,./:".contains(c);
+            if !word.is_empty() && word.chars().all(plain) {
+                format!("{command} {word}")
+            } else {
+                format!("{command} '{}'", word.replace('\'', r"'\''"))
+            }
+        })
+    }
+}
+
+/// The program that runs the peers: `given`, or beside this program, or where a checkout has it, or
+/// on the search path; `None` if it is nowhere.
+pub fn find_peers(given: Option<&Path>) -> Result<Option<PathBuf>> {
+    if let Some(path) = given {
+        let missing = || {
+            let path = path.display();
+            BenchError::Usage(format!("--peers: there is no program {path}"))
+        };
+        // A bare name would be looked for on the search path, and found to be another program.
+        return path.canonicalize().map(Some).map_err(|_| missing());
+    }
+    let beside = env::current_exe().ok().and_then(|own| Some(own.parent()?.join(PEERS)));
+    let searched = env::var_os("PATH").unwrap_or_default();
+    let searched = env::split_paths(&searched).map(|folder| folder.join(PEERS));
+    let mut places = beside.into_iter().chain([PathBuf::from(PEERS_BUILT)]).chain(searched);
+    Ok(places.find_map(|place| place.is_file().then(|| place.canonicalize().ok())?))
+}
+
+/// The engines that `program` can run; the error says why there are none.
+pub fn list_peers(program: &Path) -> Result<Vec<Target>, String> {
+    let shown = program.display();
+    let output = Command::new(program)
+        .arg("--list-engines")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{shown} cannot be run: {error}"))?;
+    if !output.status.success() {
+        let words = String::from_utf8_lossy(&output.stderr);
+        let words = words.lines().next().unwrap_or_default();
+        return Err(format!("{shown} --list-engines: {}: {words}", output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let names = text.split_whitespace();
+    Ok(names.map(|name| Target::peer(program, name)).collect())
+}
+
+/// Those of `targets` that are called `names`, in that order; all of them if there are no names.
+pub fn choose(targets: Vec<Target>, names: &[String]) -> Result<Vec<Target>> {
+    if names.is_empty() {
+        return Ok(targets);
+    }
+    let find = |name: &String| {
+        let found = targets.iter().find(|target| target.engine == *name).cloned();
+        found.ok_or_else(|| {
+            let known: Vec<_> = targets.iter().map(|target| target.engine.as_str()).collect();
+            let known = known.join(", ");
+            BenchError::Usage(format!("no engine is called \"{name}\"; found: {known}"))
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Target, choose, find_peers, list_peers};
+
+    #[test]
+    fn engines_are_chosen_by_name_and_order() {
+        let targets = ["a", "b", "c"].map(|name| Target::peer(Path::new("/x/peers"), name));
+        let names = |list: &[&str]| -> Vec<String> {
+            let list: Vec<_> = list.iter().map(|&name| name.to_owned()).collect();
+            let chosen = choose(targets.to_vec(), &list).unwrap();
+            chosen.into_iter().map(|target| target.engine).collect()
+        };
+        assert_eq!(names(&[]), ["a", "b", "c"]);
+        assert_eq!(names(&["c", "a"]), ["c", "a"]);
+        let unknown = choose(targets.to_vec(), &["d".to_owned()]).unwrap_err().to_string();
+        assert!(unknown.contains("a, b, c"), "{unknown}");
+    }
+
+    #[test]
+    fn a_command_can_be_pasted_into_a_shell() {
+        let target = Target::peer(Path::new("/x/bench-peers"), "e");
+        let words = ["-w", "load", "it's", ""].map(str::to_owned);
+        assert_eq!(target.command(&words), r"bench-peers --engine e -w load 'it'\''s' ''");
+    }
+
+    #[test]
+    fn a_program_that_cannot_list_is_quoted() {
+        let words = list_peers(Path::new("cat")).unwrap_err();
+        assert!(words.contains("cat --list-engines: exit") && words.contains("option"), "{words}");
+        let absent = list_peers(Path::new("no/such/peers")).unwrap_err();
+        assert!(absent.contains("cannot be run"), "{absent}");
+        // `echo` says its own argument.
+        let names = list_peers(Path::new("echo")).unwrap();
+        assert_eq!(names[0].arguments, ["--engine", "--list-engines"]);
+    }
+
+    #[test]
+    fn a_program_that_was_named_must_be_there() {
+        let missing = find_peers(Some(Path::new("no/such/peers"))).unwrap_err().to_string();
+        assert!(missing.contains("no/such/peers"), "{missing}");
+    }
+}

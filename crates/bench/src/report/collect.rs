@@ -1,0 +1,382 @@
+//! From the lines of result files to rows: the runs of a workload on an engine, side by side.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::error::Result;
+use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
+use crate::report::metric::{Metric, RUNNING};
+use crate::report::stats::Spread;
+use crate::result::{Conditions, Line, PhaseResult};
+use crate::system::machine::Machine;
+use crate::units::{bytes, thousands};
+
+/// Others at work on the machine for more than this share of it make a measurement doubtful.
+const OTHERS_MAX: f64 = 0.25;
+/// Runs of one row that lie apart by more than this share of their median are worth a warning.
+const SPREAD_MAX: f64 = 0.3;
+
+/// Everything that a report shows.
+#[derive(Debug, Default)]
+pub struct Results {
+    /// Suites, in the order of the files.
+    pub headers: Vec<Header>,
+    /// Machines.
+    pub machines: Vec<Machine>,
+    /// Commands of runs that belong to no suite.
+    pub commands: Vec<String>,
+    /// What a reader has to know first.
+    pub warnings: Vec<String>,
+    /// The lists of workloads that were run.
+    pub groups: Vec<Group>,
+    /// Tasks that did not end well.
+    pub failures: Vec<(Task, Outcome)>,
+    /// Lines of kinds that have no place of their own, with their kind: limits of the disk.
+    pub others: Vec<(String, Value)>,
+    /// The engine to which others are compared.
+    pub baseline: String,
+}
+
+/// A list of workloads on several engines, under the same conditions.
+#[derive(Debug)]
+pub struct Group {
+    /// Name.
+    pub name: String,
+    /// What it is, in a line.
+    pub about: String,
+    /// The command that runs it again.
+    pub command: String,
+    /// Conditions of its first phase.
+    pub conditions: Conditions,
+    /// Engines in their order.
+    pub engines: Vec<String>,
+    /// Rows: workloads in their order, and engines in theirs.
+    pub rows: Vec<Row>,
+}
+
+/// A workload on an engine.
+#[derive(Debug)]
+pub struct Row {
+    /// Workload; numbered if the list has it twice.
+    pub workload: String,
+    /// Engine.
+    pub engine: String,
+    /// Its runs.
+    pub runs: Vec<PhaseResult>,
+    /// What was wrong with values, or how the task ended, if not well.
+    pub trouble: Option<String>,
+    /// Whether values were wrong: such a row is compared with nothing.
+    pub wrong: bool,
+}
+
+impl Row {
+    /// A quantity over the runs.
+    pub fn spread(&self, metric: &Metric) -> Option<Spread> {
+        Spread::of(self.runs.iter().filter_map(metric.of))
+    }
+
+    /// The run whose throughput is the median, or next to it: the one to show in detail.
+    pub fn typical(&self) -> &PhaseResult {
+        let mut order: Vec<_> = self.runs.iter().collect();
+        order.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
+        order[(order.len() - 1) / 2]
+    }
+}
+
+impl Group {
+    /// Names of the workloads, in their order.
+    pub fn workloads(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !names.contains(&row.workload.as_str()) {
+                names.push(&row.workload);
+            }
+        }
+        names
+    }
+
+    /// The rows of `workload`.
+    pub fn of<'a>(&'a self, workload: &'a str) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |row| row.workload == workload)
+    }
+
+    /// `row` as a multiple of `baseline` on the same workload; `None` for the baseline itself, and
+    /// where values were wrong.
+    pub fn ratio(&self, row: &Row, baseline: &str, metric: &Metric) -> Option<f64> {
+        let base = self.of(&row.workload).find(|other| other.engine == baseline)?;
+        if base.engine == row.engine || base.wrong || row.wrong {
+            return None;
+        }
+        row.spread(metric)?.over(&base.spread(metric)?)
+    }
+}
+
+/// The lines of one process.
+#[derive(Default)]
+struct Attempt {
+    task: Option<Task>,
+    command: String,
+    phases: Vec<PhaseResult>,
+    wrong: Option<String>,
+    outcome: Option<Outcome>,
+}
+
+/// Reads result files.
+pub fn collect(paths: &[PathBuf], baseline: Option<&str>) -> Result<Results> {
+    let mut results = Results::default();
+    let mut attempts = Vec::new();
+    let mut warnings = BTreeSet::new();
+    for path in paths {
+        let (entries, unreadable) = read(path)?;
+        let broken = unreadable.len();
+        if let Some(first) = unreadable.into_iter().next() {
+            warnings.insert(format!("{broken} line(s) could not be read; the first: {first}"));
+        }
+        attempts.extend(sort(entries, &mut results, &mut warnings));
+    }
+    for attempt in attempts {
+        results.take(attempt);
+    }
+    results.order();
+    results.baseline = results.choose_baseline(baseline, &mut warnings);
+    results.judge(&mut warnings);
+    results.warnings = warnings.into_iter().collect();
+    Ok(results)
+}
+
+/// Sorts the lines of a file by the process that they come from; the rest goes to `results`.
+fn sort(
+    entries: Vec<Entry>,
+    results: &mut Results,
+    warnings: &mut BTreeSet<String>,
+) -> Vec<Attempt> {
+    let mut attempts: Vec<Attempt> = Vec::new();
+    for Entry { task, content } in entries {
+        let begins = matches!(&content, Content::Line(line) if matches!(**line, Line::Run { .. }));
+        let belongs = !matches!(content, Content::Suite(_) | Content::Other(_));
+        let new = attempts.last().is_none_or(|last| last.task != task);
+        if belongs && (new || (begins && task.is_none())) {
+            attempts.push(Attempt { task: task.clone(), ..Attempt::default() });
+        }
+        match content {
+            Content::Suite(header) => {
+                warnings.extend(header.warnings.iter().cloned());
+                results.machine(&header.machine);
+                results.headers.push(*header);
+            }
+            Content::Other(value) => {
+                let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
+                results.others.push((kind.to_owned(), value.clone()));
+            }
+            Content::Outcome(outcome) => {
+                attempts.last_mut().expect("pushed above").outcome = Some(outcome);
+            }
+            Content::Line(line) => {
+                let attempt = attempts.last_mut().expect("pushed above");
+                attempt.line(*line, results, warnings);
+            }
+        }
+    }
+    attempts
+}
+
+impl Attempt {
+    fn line(&mut self, line: Line, results: &mut Results, warnings: &mut BTreeSet<String>) {
+        match line {
+            Line::Run { machine, command, warnings: said } => {
+                results.machine(&machine);
+                // Within a suite the load is that of the child before; the suite has its own.
+                let noise = machine.noise().filter(|_| self.task.is_some());
+                warnings.extend(said.into_iter().filter(|said| Some(said) != noise.as_ref()));
+                self.command = command;
+            }
+            Line::Phase(result) => self.phases.push(*result),
+            Line::Verification { found, .. } if !found.passed() => {
+                let first = found.first_problem.unwrap_or_default();
+                self.wrong = Some(format!("check of the whole store: {first}"));
+            }
+            _ => {}
+        }
+    }
+
+    /// The name of the list: the task's, or the conditions of a run of its own.
+    fn list(&self) -> Option<String> {
+        let conditions = &self.phases.first()?.conditions;
+        Some(self.task.as_ref().map_or_else(|| label(conditions), |task| task.list.clone()))
+    }
+}
+
+/// Conditions in a line.
+pub fn label(conditions: &Conditions) -> String {
+    let limit = conditions.memory_limit.map_or("no memory limit".to_owned(), |limit| {
+        format!("memory limited to {}", bytes(limit))
+    });
+    format!(
+        "{} records of {}, {} client(s), {limit}",
+        thousands(conditions.records as f64),
+        bytes(conditions.value_bytes),
+        conditions.threads,
+    )
+}
+
+impl Results {
+    fn machine(&mut self, machine: &Machine) {
+        let same = |known: &Machine| Machine { load: machine.load, ..known.clone() } == *machine;
+        if !self.machines.iter().any(same) {
+            self.machines.push(machine.clone());
+        }
+    }
+
+    fn take(&mut self, attempt: Attempt) {
+        let list = attempt.list();
+        let wrong = attempt.wrong.clone();
+        let bad = attempt.outcome.as_ref().filter(|outcome| outcome.ended != Ended::Done);
+        let trouble = bad.map(|outcome| outcome.ended.words().to_owned());
+        if let (Some(task), Some(outcome)) = (&attempt.task, bad) {
+            self.failures.push((task.clone(), outcome.clone()));
+        }
+        let Some(list) = list else { return };
+        if attempt.task.is_none() && !self.commands.contains(&attempt.command) {
+            self.commands.push(attempt.command.clone());
+        }
+        let failed = wrong.is_some() || bad.is_some_and(|outcome| outcome.ended == Ended::Wrong);
+        let at = self.group(&list, &attempt);
+        let group = &mut self.groups[at];
+        let task = attempt.task.as_ref();
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        for phase in attempt.phases {
+            let number = seen.entry(phase.workload.clone()).or_default();
+            *number += 1;
+            let workload = match *number {
+                1 => phase.workload.clone(),
+                number => format!("{} ({number})", phase.workload),
+            };
+            let own = phase.checks.first_problem.clone().filter(|_| phase.problems() > 0);
+            let trouble = own.or_else(|| wrong.clone()).or_else(|| trouble.clone());
+            let wrong = failed || phase.problems() > 0;
+            group.add(Row {
+                workload,
+                engine: task.map_or(&phase.engine, |task| &task.engine).clone(),
+                runs: vec![phase],
+                trouble,
+                wrong,
+            });
+        }
+    }
+
+    /// The place of the group called `list`, made if it is not there.
+    fn group(&mut self, list: &str, attempt: &Attempt) -> usize {
+        let found = self.groups.iter().position(|group| group.name == list);
+        found.unwrap_or_else(|| {
+            let mut lists = self.headers.iter().rev().flat_map(|header| &header.lists);
+            let known = lists.find(|known| known.name == list);
+            self.groups.push(Group {
+                name: list.to_owned(),
+                about: known.map_or(String::new(), |known| known.about.clone()),
+                command: known.map_or(attempt.command.clone(), |known| known.command.clone()),
+                conditions: attempt.phases[0].conditions.clone(),
+                engines: Vec::new(),
+                rows: Vec::new(),
+            });
+            self.groups.len() - 1
+        })
+    }
+
+    /// Engines in the order of the suite, and rows in the order of workloads and engines.
+    fn order(&mut self) {
+        let order: Vec<_> = self.headers.iter().flat_map(|header| &header.engines).collect();
+        let place = |engine: &String| order.iter().position(|known| *known == engine);
+        for group in &mut self.groups {
+            let workloads: Vec<_> = group.workloads().into_iter().map(str::to_owned).collect();
+            for row in &group.rows {
+                if !group.engines.contains(&row.engine) {
+                    group.engines.push(row.engine.clone());
+                }
+            }
+            group.engines.sort_by_key(|engine| place(engine).unwrap_or(usize::MAX));
+            let engines = &group.engines;
+            group.rows.sort_by_key(|row| {
+                let workload = workloads.iter().position(|name| *name == row.workload);
+                (workload, engines.iter().position(|name| *name == row.engine))
+            });
+        }
+    }
+
+    /// The engine that was asked for, or that of the suite, or the first: if it has results.
+    fn choose_baseline(&self, asked: Option<&str>, warnings: &mut BTreeSet<String>) -> String {
+        let of_suite = self.headers.last().map(|header| header.baseline.as_str());
+        let wanted = asked.or(of_suite).unwrap_or_default();
+        let mut engines = self.groups.iter().flat_map(|group| &group.engines);
+        let first = engines.next().cloned().unwrap_or_default();
+        if wanted == first || engines.any(|engine| engine == wanted) {
+            return wanted.to_owned();
+        }
+        if !wanted.is_empty() {
+            warnings.insert(format!("{wanted} has no results: compared with {first} in its place"));
+        }
+        first
+    }
+
+    /// Warns of what makes rows doubtful.
+    fn judge(&self, warnings: &mut BTreeSet<String>) {
+        let rows =
+            || self.groups.iter().flat_map(|group| group.rows.iter().map(move |r| (group, r)));
+        let runs = || rows().flat_map(|(_, row)| &row.runs);
+        let all = runs().count();
+        let mut count = |what: usize, words: &str| {
+            if what > 0 {
+                warnings.insert(format!("{what} of {all} measurements {words}"));
+            }
+        };
+        let unlimited = |run: &&PhaseResult| run.conditions.memory_limit.is_none();
+        count(
+            runs().filter(unlimited).count(),
+            "were made WITHOUT A MEMORY LIMIT: their data may fit the page cache",
+        );
+        let cached = |run: &&PhaseResult| run.conditions.caches_dropped == Some(false);
+        count(
+            runs().filter(cached).count(),
+            "of cold stores found their caches WARM: only root can drop them",
+        );
+        let noisy = |run: &&PhaseResult| run.others_share().is_some_and(|share| share > OTHERS_MAX);
+        let words = format!(
+            "had other work on more than {:.0}% of the processors meanwhile (kernel threads that \
+             write back count as others)",
+            OTHERS_MAX * 100.0
+        );
+        count(runs().filter(noisy).count(), &words);
+        let apart = |(group, row): (&Group, &Row)| {
+            let apart = row.spread(&RUNNING)?.relative().filter(|apart| *apart > SPREAD_MAX)?;
+            Some((apart, format!("{}, {}, {}", group.name, row.workload, row.engine)))
+        };
+        let mut far: Vec<_> = rows().filter_map(apart).collect();
+        far.sort_by(|a, b| b.0.total_cmp(&a.0));
+        if let Some((apart, row)) = far.first() {
+            warnings.insert(format!(
+                "{} of {} rows have repetitions more than {:.0}% of their median apart; the \
+                 farthest: {row}, {:.0}%",
+                far.len(),
+                rows().count(),
+                SPREAD_MAX * 100.0,
+                apart * 100.0
+            ));
+        }
+    }
+}
+
+impl Group {
+    /// Adds a run to its row.
+    fn add(&mut self, row: Row) {
+        let same = |own: &&mut Row| own.workload == row.workload && own.engine == row.engine;
+        match self.rows.iter_mut().find(same) {
+            Some(own) => {
+                own.runs.extend(row.runs);
+                own.wrong |= row.wrong;
+                own.trouble = own.trouble.take().or(row.trouble);
+            }
+            None => self.rows.push(row),
+        }
+    }
+}

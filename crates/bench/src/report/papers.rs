@@ -1,0 +1,73 @@
+//! The papers' figures beside ours.
+
+use crate::experiments::{Experiment, Metric, all};
+use crate::report::collect::{Group, Results, Row};
+use crate::report::stats::Spread;
+use crate::report::tables::Table;
+use crate::suite::list_name;
+use crate::units::short;
+
+const NONE: &str = "-";
+
+/// A row for each experiment, run, workload, figure and engine.
+pub fn papers(results: &Results) -> Table {
+    let header = [
+        "experiment",
+        "where",
+        "setting",
+        "workload",
+        "figure",
+        "engine",
+        "ours",
+        &format!("x {}", results.baseline),
+        "the paper",
+    ];
+    let mut table = Table::new(header, 6..8);
+    for experiment in all() {
+        for run in experiment.runs(&[]) {
+            let list = list_name(experiment, &run.label);
+            let Some(group) = results.groups.iter().find(|group| group.name == list) else {
+                continue;
+            };
+            let shown = group.rows.iter().filter(|row| experiment.does_show(&row.workload));
+            for row in shown {
+                let figures = experiment.metrics.iter();
+                table.rows.extend(figures.filter_map(|metric| {
+                    cells(experiment, &run.label, *metric, group, row, &results.baseline)
+                }));
+            }
+        }
+    }
+    table
+}
+
+fn spread(row: &Row, metric: Metric) -> Option<Spread> {
+    Spread::of(row.runs.iter().filter_map(|run| metric.of(run)))
+}
+
+/// The cells of a row; `None` if the workload has no such figure.
+fn cells(
+    experiment: &Experiment,
+    setting: &str,
+    metric: Metric,
+    group: &Group,
+    row: &Row,
+    baseline: &str,
+) -> Option<Vec<String>> {
+    let ours = spread(row, metric)?;
+    let base = group.of(&row.workload).find(|base| base.engine == baseline && !base.wrong);
+    let base = base.filter(|base| base.engine != row.engine && !row.wrong);
+    let ratio = base.and_then(|base| ours.over(&spread(base, metric)?));
+    let value = if row.wrong { "WRONG VALUES".to_owned() } else { short(ours.median) };
+    Some(vec![
+        experiment.name.to_owned(),
+        experiment.rows.join("; "),
+        setting.to_owned(),
+        row.workload.clone(),
+        metric.name().to_owned(),
+        row.engine.clone(),
+        value,
+        ratio.map_or(NONE.to_owned(), |ratio| format!("{}x", short(ratio))),
+        experiment.paper_says.to_owned(),
+    ])
+}

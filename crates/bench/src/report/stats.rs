@@ -1,0 +1,72 @@
+//! Repetitions: the median, and how far they lie apart.
+
+/// The middle of several measurements, and their extremes.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Spread {
+    /// Half of the measurements are at most this; of an even number, the mean of the middle two.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The most.
+    pub most: f64,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl Spread {
+    /// Of `values`; `None` if there are none. What is not a number is left out.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut sorted: Vec<_> = values.into_iter().filter(|value| value.is_finite()).collect();
+        sorted.sort_by(f64::total_cmp);
+        let (&least, &most) = (sorted.first()?, sorted.last()?);
+        let (count, middle) = (sorted.len(), sorted.len() / 2);
+        let median = match count % 2 {
+            1 => sorted[middle],
+            _ => sorted[middle - 1].midpoint(sorted[middle]),
+        };
+        Some(Self { median, least, most, count })
+    }
+
+    /// The distance from the least to the most, as a share of the median.
+    pub fn relative(&self) -> Option<f64> {
+        (self.count > 1 && self.median > 0.0).then(|| (self.most - self.least) / self.median)
+    }
+
+    /// The median as a multiple of that of `baseline`.
+    pub fn over(&self, baseline: &Self) -> Option<f64> {
+        (baseline.median > 0.0).then(|| self.median / baseline.median)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spread;
+
+    fn spread(values: &[f64]) -> Spread {
+        Spread::of(values.iter().copied()).unwrap()
+    }
+
+    #[test]
+    fn the_middle_of_odd_and_even_numbers() {
+        let odd = Spread { median: 3.0, least: 1.0, most: 10.0, count: 3 };
+        assert_eq!(spread(&[10.0, 1.0, 3.0]), odd);
+        assert_eq!(spread(&[4.0, 1.0, 2.0, 100.0]).median, 3.0);
+        assert_eq!(spread(&[7.0]).median, 7.0);
+    }
+
+    #[test]
+    fn nothing_and_no_number_have_no_middle() {
+        assert_eq!(Spread::of([]), None);
+        assert_eq!(Spread::of([f64::NAN, f64::INFINITY]), None);
+        assert_eq!(spread(&[f64::NAN, 2.0]).count, 1);
+    }
+
+    #[test]
+    fn ratios_are_of_medians() {
+        let (ours, theirs) = (spread(&[9.0, 10.0, 12.0]), spread(&[3.0, 4.0, 5.0]));
+        assert_eq!(ours.over(&theirs), Some(2.5));
+        assert_eq!(ours.relative(), Some(0.3));
+        assert_eq!(spread(&[5.0]).relative(), None);
+        assert_eq!(ours.over(&spread(&[0.0])), None);
+    }
+}

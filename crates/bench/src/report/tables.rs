@@ -1,0 +1,276 @@
+//! The tables of a report, made once: as text for a terminal, as Markdown, and for the page.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use serde_json::Value;
+
+use crate::counters::CLASSES;
+use crate::report::collect::{Group, Results, Row};
+use crate::report::metric::{
+    CPU, HARNESS, LIMITED, Metric, OTHERS, P50, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED,
+    SPACE_END, SPACE_PEAK, WRITE_DEVICE, WRITE_PROCESS,
+};
+use crate::report::stats::Spread;
+use crate::result::PhaseResult;
+use crate::system::machine::Machine;
+use crate::table::text;
+use crate::units::{bytes, short, thousands};
+
+const NONE: &str = "-";
+/// Of a table that begins with workload and engine, and has numbers only behind them.
+const NUMBERS: Range<usize> = 2..usize::MAX;
+
+/// Cells under a header.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// The cells.
+    pub rows: Vec<Vec<String>>,
+    /// The columns of numbers; names stand before them, and words behind.
+    pub numbers: Range<usize>,
+}
+
+impl Table {
+    /// Without rows yet.
+    pub fn new<S: Into<String>>(
+        header: impl IntoIterator<Item = S>,
+        numbers: Range<usize>,
+    ) -> Self {
+        let header = header.into_iter().map(Into::into).collect();
+        Self { header, rows: Vec::new(), numbers }
+    }
+
+    /// As text; Markdown too.
+    pub fn text(&self) -> String {
+        text(&self.header, &self.rows, self.numbers.clone())
+    }
+}
+
+fn shown(row: &Row, metric: &Metric) -> String {
+    row.spread(metric).map_or(NONE.to_owned(), |spread| (metric.show)(spread.median))
+}
+
+fn times(group: &Group, row: &Row, baseline: &str, metric: &Metric) -> String {
+    group.ratio(row, baseline, metric).map_or(NONE.to_owned(), |ratio| format!("{}x", short(ratio)))
+}
+
+/// The distance of the extremes from the median: `-3/+5%`.
+fn apart(spread: Option<Spread>) -> String {
+    let Some(spread) = spread.filter(|spread| spread.count > 1 && spread.median > 0.0) else {
+        return NONE.to_owned();
+    };
+    let percent = |value: f64| (value / spread.median - 1.0) * 100.0;
+    format!("{:+.0}/{:+.0}%", percent(spread.least), percent(spread.most))
+}
+
+/// The main table: medians, how far repetitions lie apart, and multiples of the baseline. An engine
+/// that never came to a result has a row that says why.
+pub fn main(results: &Results, group: &Group) -> Table {
+    let baseline = &results.baseline;
+    let versus = format!("x {baseline}");
+    let header = [
+        "workload",
+        "engine",
+        "op/s",
+        "spread",
+        &versus,
+        "op/s settled",
+        &versus,
+        "p99 us",
+        "W device",
+        "S peak",
+        "note",
+    ];
+    let mut table = Table::new(header, 2..10);
+    for row in &group.rows {
+        table.rows.push(vec![
+            row.workload.clone(),
+            row.engine.clone(),
+            shown(row, &RUNNING),
+            apart(row.spread(&RUNNING)),
+            times(group, row, baseline, &RUNNING),
+            shown(row, &SETTLED),
+            times(group, row, baseline, &SETTLED),
+            shown(row, &P99),
+            shown(row, &WRITE_DEVICE),
+            shown(row, &SPACE_PEAK),
+            note(row),
+        ]);
+    }
+    let mut lost: Vec<&str> = Vec::new();
+    for (task, outcome) in results.failures.iter().filter(|(task, _)| task.list == group.name) {
+        if !group.engines.contains(&task.engine) && !lost.contains(&task.engine.as_str()) {
+            lost.push(&task.engine);
+            let mut cells = vec![NONE.to_owned(); table.header.len() - 1];
+            cells[1].clone_from(&task.engine);
+            cells.push(outcome.ended.words().to_owned());
+            table.rows.push(cells);
+        }
+    }
+    table
+}
+
+fn note(row: &Row) -> String {
+    if row.wrong { "WRONG VALUES".to_owned() } else { row.trouble.clone().unwrap_or_default() }
+}
+
+/// Every other quantity.
+pub fn detail(group: &Group) -> Table {
+    const SHOWN: &[(&str, Metric)] = &[
+        ("p50 us", P50),
+        ("p99 us", P99),
+        ("CPU us/op", CPU),
+        ("W device", WRITE_DEVICE),
+        ("W process", WRITE_PROCESS),
+        ("R device", READ_DEVICE),
+        ("S end", SPACE_END),
+        ("S peak", SPACE_PEAK),
+        ("RSS", RESIDENT),
+        ("with cache", LIMITED),
+        ("harness", HARNESS),
+        ("others", OTHERS),
+    ];
+    let names = SHOWN.iter().map(|(name, _)| *name);
+    let mut table = Table::new(["workload", "engine", "runs"].into_iter().chain(names), NUMBERS);
+    for row in &group.rows {
+        let mut cells = vec![row.workload.clone(), row.engine.clone(), row.runs.len().to_string()];
+        cells.extend(SHOWN.iter().map(|(_, metric)| shown(row, metric)));
+        table.rows.push(cells);
+    }
+    table
+}
+
+/// What the tables' columns mean.
+pub const LEGEND: &str = "\
+Medians over the repetitions; spread: how far the least and the most lie from the median. settled: \
+the time until no background work is left is counted. W device: bytes written at the device (all \
+its users, the log included) for a byte that the client wrote; W process: the same by the \
+process's own counter. R device: bytes read at the device for a byte that the client read. S: \
+blocks on disk for a byte of live data, the most of all samples and at the end. CPU: user and \
+system time of all threads. RSS, with cache: the most memory, without and with the page cache. \
+harness: the harness' share of the clients' time. others: what other programs used of the \
+processors.";
+
+/// Tasks that did not end well.
+pub fn failures(results: &Results) -> Table {
+    let mut table = Table::new(["list", "engine", "repetition", "ended", "what it said"], 2..3);
+    for (task, outcome) in &results.failures {
+        table.rows.push(vec![
+            task.list.clone(),
+            task.engine.clone(),
+            task.repetition.to_string(),
+            outcome.ended.words().to_owned(),
+            outcome.words.clone().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// Bytes of `class` that a run wrote for a byte that the client wrote.
+pub fn class_amplification(run: &PhaseResult, class: &str) -> Option<f64> {
+    let classes = run.bytes_by_class();
+    let written = classes.into_iter().find(|bytes| bytes.class == class)?.written?;
+    (run.user.written > 0).then(|| written as f64 / run.user.written as f64)
+}
+
+/// Bytes written by class, as the engine counts them.
+pub fn classes(group: &Group) -> Table {
+    let mut table = Table::new(["workload", "engine"].into_iter().chain(CLASSES), NUMBERS);
+    for row in &group.rows {
+        let of = |class: &str| {
+            Spread::of(row.runs.iter().filter_map(|run| class_amplification(run, class)))
+        };
+        let cells = CLASSES.map(of);
+        if cells.iter().any(Option::is_some) {
+            let shown = |cell: Option<Spread>| {
+                cell.map_or(NONE.to_owned(), |spread| format!("{:.2}", spread.median))
+            };
+            let names = [row.workload.clone(), row.engine.clone()];
+            table.rows.push(names.into_iter().chain(cells.into_iter().map(shown)).collect());
+        }
+    }
+    table
+}
+
+/// Moments in which writers waited, by cause, in the typical run of each row.
+pub fn stalls(group: &Group) -> Table {
+    let mut table = Table::new(["workload", "engine", "cause", "stalls", "seconds"], 3..5);
+    for row in &group.rows {
+        for stall in row.typical().stalls() {
+            if stall.count.unwrap_or(0) > 0 || stall.seconds.unwrap_or(0.0) > 0.0 {
+                table.rows.push(vec![
+                    row.workload.clone(),
+                    row.engine.clone(),
+                    stall.cause.replace('_', " "),
+                    stall.count.map_or(NONE.to_owned(), |count| thousands(count as f64)),
+                    stall.seconds.map_or(NONE.to_owned(), short),
+                ]);
+            }
+        }
+    }
+    table
+}
+
+/// Limits of the disk, and whatever else was measured beside the workloads.
+pub fn others(results: &Results) -> Table {
+    let mut table = Table::new(["measured", "quantity", "value"], 2..3);
+    let mut seen = BTreeSet::new();
+    for (kind, value) in &results.others {
+        // Runs on the same disk measure the same: the first is shown.
+        if seen.insert(kind) {
+            flatten(kind, "", value, &mut table.rows);
+        }
+    }
+    table
+}
+
+/// A row for each number and text in `value`, named by the way to it.
+fn flatten(kind: &str, name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
+    let below = |part: &str| format!("{name} {}", part.replace('_', " ")).trim().to_owned();
+    let shown = match value {
+        Value::Object(fields) => {
+            let wanted = fields.iter().filter(|(part, _)| *part != "kind" && *part != "task");
+            return wanted.for_each(|(part, value)| flatten(kind, &below(part), value, rows));
+        }
+        Value::Array(items) => {
+            let numbered = items.iter().zip(1u32..);
+            return numbered
+                .for_each(|(item, at)| flatten(kind, &below(&format!("{at}")), item, rows));
+        }
+        Value::Number(number) => number.as_f64().map(short).unwrap_or_default(),
+        Value::String(text) => text.clone(),
+        Value::Bool(whether) => whether.to_string(),
+        Value::Null => return,
+    };
+    rows.push(vec![kind.to_owned(), name.to_owned(), shown]);
+}
+
+/// The settings of each engine.
+pub fn settings(results: &Results) -> Vec<(String, Table)> {
+    let mut found: Vec<(String, Table)> = Vec::new();
+    for run in results.groups.iter().flat_map(|group| &group.rows).map(Row::typical) {
+        if !found.iter().any(|(engine, _)| *engine == run.engine) {
+            let mut table = Table::new(["setting", "value"], 2..2);
+            let pairs = run.settings.iter();
+            table.rows.extend(pairs.map(|(name, value)| vec![name.clone(), value.clone()]));
+            found.push((run.engine.clone(), table));
+        }
+    }
+    found
+}
+
+/// A machine.
+pub fn machine(machine: &Machine) -> Table {
+    let mut table = Table::new(["machine", ""], 2..2);
+    let rows = [
+        ("processor", machine.processor.clone()),
+        ("processors", machine.processors.to_string()),
+        ("memory", bytes(machine.memory)),
+        ("kernel", machine.kernel.clone()),
+        ("load before the run", format!("{:.2}", machine.load)),
+    ];
+    table.rows.extend(rows.map(|(name, value)| vec![name.to_owned(), value]));
+    table
+}

@@ -1,0 +1,327 @@
+//! What the whole suite runs: lists of workloads, and suites of lists, as tables.
+//!
+//! A list is what one process runs on one engine. Options of engines are their defaults; a list
+//! sets sizes and conditions only.
+
+use std::time::Duration;
+
+use crate::error::{BenchError, Result};
+use crate::experiments::{Experiment, Run, all};
+
+const MIB: u64 = 1 << 20;
+
+/// Workloads that one process runs, one after another, on one engine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct List {
+    /// Name on the command line and in reports.
+    pub name: String,
+    /// What it is, in a line.
+    pub about: String,
+    /// Arguments of the benchmark of one engine.
+    pub arguments: Vec<String>,
+    /// How many of the workloads end by time if a duration is given.
+    pub timed: u32,
+}
+
+/// Lists with the conditions that they share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suite {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// What is run.
+    pub lists: Vec<List>,
+    /// How often each engine runs each list.
+    pub repetitions: u32,
+    /// Memory with the page cache, in bytes.
+    pub memory_limit: u64,
+    /// After which a child is taken to hang.
+    pub timeout: Duration,
+    /// Time for all of it, if workloads are to end by time rather than by count.
+    pub budget: Option<Duration>,
+}
+
+/// An entry of the table of lists.
+struct Entry {
+    name: &'static str,
+    about: &'static str,
+    scale: &'static str,
+    workloads: &'static str,
+}
+
+const LISTS: &[Entry] = &[
+    Entry {
+        name: "basic-1KiB",
+        about: "2,000,000 records of 1 KiB: load, cold and warm reads, updates, scans",
+        scale: "standard",
+        workloads: "basic",
+    },
+    Entry {
+        name: "ycsb-1KiB",
+        about: "YCSB load and A to F on 2,000,000 records of 1 KiB",
+        scale: "standard",
+        workloads: "ycsb",
+    },
+    Entry {
+        name: "hashkv",
+        about: "load and three phases of Zipfian updates, 2,000,000 pairs of 1 KiB",
+        scale: "hashkv",
+        workloads: "hashkv",
+    },
+    Entry {
+        name: "mixed-1KiB",
+        about: "mixgraph, moving hot set and queue on 2,000,000 records of 1 KiB",
+        scale: "standard",
+        workloads: "mixed",
+    },
+    Entry {
+        name: "basic-100B",
+        about: "10,000,000 records of 100 bytes: load, cold and warm reads, updates, scans",
+        scale: "small",
+        workloads: "basic",
+    },
+    Entry {
+        name: "basic-64KiB",
+        about: "32,000 records of 64 KiB: load, cold and warm reads, updates, scans",
+        scale: "large",
+        workloads: "basic",
+    },
+];
+
+/// Names of the suites, what they are, and the names of their lists.
+const SUITES: &[(&str, &str, &[&str])] = &[
+    (
+        "full",
+        "every list, three times: hours",
+        &["basic-1KiB", "ycsb-1KiB", "hashkv", "mixed-1KiB", "basic-100B", "basic-64KiB"],
+    ),
+    ("basic", "values of 100 B, 1 KiB and 64 KiB", &["basic-100B", "basic-1KiB", "basic-64KiB"]),
+    ("ycsb", "YCSB alone", &["ycsb-1KiB"]),
+    ("updates", "where collection and compaction must keep up", &["hashkv"]),
+];
+
+impl Suite {
+    /// The suite called `name`.
+    pub fn named(name: &str) -> Result<Self> {
+        let known = SUITES.iter().find(|(suite, ..)| *suite == name);
+        let Some((name, about, lists)) = known else {
+            let names: Vec<_> = SUITES.iter().map(|(name, ..)| *name).collect();
+            let names = names.join(", ");
+            return Err(BenchError::Usage(format!(
+                "no suite is called \"{name}\"; known: {names}"
+            )));
+        };
+        let entries = lists.iter().filter_map(|list| LISTS.iter().find(|e| e.name == *list));
+        Ok(Self {
+            name,
+            about,
+            lists: entries.map(List::of).collect(),
+            repetitions: 3,
+            memory_limit: 1024 * MIB,
+            timeout: Duration::from_secs(3600),
+            budget: None,
+        })
+    }
+
+    /// The answer in two minutes: data of half as much again as the memory, two repetitions.
+    pub fn quick() -> Self {
+        let arguments = ["--scale", "quick", "--records", "640k", "-w"];
+        let workloads = "load,readrandom-cold,update,scan-100";
+        let list = List {
+            name: "quick".to_owned(),
+            about: "640,000 records of 1 KiB: load, then cold reads, updates and scans by time"
+                .to_owned(),
+            arguments: arguments.into_iter().chain([workloads]).map(str::to_owned).collect(),
+            timed: 3,
+        };
+        Self {
+            name: "quick",
+            about: "a first answer; small data, short phases",
+            lists: vec![list],
+            repetitions: 2,
+            memory_limit: 448 * MIB,
+            timeout: Duration::from_secs(120),
+            budget: Some(Duration::from_secs(120)),
+        }
+    }
+
+    /// The experiments of `papers` (all if none are named), or those called `experiments`.
+    pub fn papers(papers: &[String], experiments: &[String]) -> Result<Self> {
+        let named = |name: &str, names: &[String]| names.iter().any(|other| other == name);
+        let every = papers.is_empty() && experiments.is_empty();
+        let chosen = |experiment: &&Experiment| {
+            every || named(experiment.paper, papers) || named(experiment.name, experiments)
+        };
+        check(papers, |experiment| experiment.paper, "paper")?;
+        check(experiments, |experiment| experiment.name, "experiment")?;
+        Ok(Self {
+            name: "papers",
+            about: "the experiments of the papers, scaled to this machine",
+            lists: all().filter(chosen).flat_map(lists_of).collect(),
+            repetitions: 1,
+            memory_limit: 1024 * MIB,
+            timeout: Duration::from_secs(3600),
+            budget: None,
+        })
+    }
+
+    /// Keeps the lists called `names`, if there are any names.
+    pub fn keep(&mut self, names: &[String]) -> Result<()> {
+        if let Some(unknown) = names.iter().find(|name| self.list(name).is_none()) {
+            let known: Vec<_> = self.lists.iter().map(|list| list.name.as_str()).collect();
+            let (suite, known) = (self.name, known.join(", "));
+            return Err(BenchError::Usage(format!(
+                "the suite {suite} has no list \"{unknown}\"; it has: {known}"
+            )));
+        }
+        self.lists.retain(|list| names.is_empty() || names.contains(&list.name));
+        Ok(())
+    }
+
+    /// The list called `name`.
+    pub fn list(&self, name: &str) -> Option<&List> {
+        self.lists.iter().find(|list| list.name == name)
+    }
+
+    /// How long a workload that ends by time runs, so that all `engines` fit the budget.
+    pub fn duration(&self, engines: usize) -> Option<Duration> {
+        // Of a child: start, load, settling, the check of every record, as three engines took it.
+        const FIXED: f64 = 10.0;
+        const LEAST: f64 = 1.0;
+        const MOST: f64 = 5.0;
+        let timed: u32 = self.lists.iter().map(|list| list.timed).sum();
+        let children = engines as f64 * f64::from(self.repetitions) * self.lists.len() as f64;
+        let each = self.budget?.as_secs_f64() / children.max(1.0) - FIXED;
+        let share = each * self.lists.len() as f64 / f64::from(timed.max(1));
+        Some(Duration::from_secs_f64(share.clamp(LEAST, MOST)))
+    }
+}
+
+impl List {
+    fn of(entry: &Entry) -> Self {
+        let arguments = ["--scale", entry.scale, "-w", entry.workloads];
+        Self {
+            name: entry.name.to_owned(),
+            about: entry.about.to_owned(),
+            arguments: arguments.map(str::to_owned).into(),
+            timed: 0,
+        }
+    }
+}
+
+/// The suites, for people.
+pub fn overview() -> String {
+    let mut lines = vec!["suites (--config):".to_owned()];
+    for (name, about, lists) in SUITES {
+        lines.push(format!("  {name:12} {about}: {}", lists.join(", ")));
+    }
+    lines.push("lists (--only):".to_owned());
+    lines.extend(LISTS.iter().map(|list| format!("  {:12} {}", list.name, list.about)));
+    lines.push("experiments of the papers (papers --experiment):".to_owned());
+    lines.extend(all().map(|experiment| {
+        let Experiment { name, about, skipped, .. } = experiment;
+        let left_out = skipped.map_or(String::new(), |why| format!(" (left out: {why})"));
+        format!("  {name:24} {about}{left_out}")
+    }));
+    lines.join("\n")
+}
+
+/// One list for each run of the experiment. The memory limit is the suite's.
+fn lists_of(experiment: &Experiment) -> Vec<List> {
+    let list = |run: Run| {
+        let mut arguments = run.arguments;
+        if let Some(limit) = arguments.iter().position(|word| word == "--memory-limit") {
+            arguments.drain(limit..arguments.len().min(limit + 2));
+        }
+        List {
+            name: list_name(experiment, &run.label),
+            about: format!("{}: {}", experiment.rows.join("; "), experiment.about),
+            arguments,
+            timed: 0,
+        }
+    };
+    experiment.runs(&[]).into_iter().map(list).collect()
+}
+
+/// The name of the list of a run of `experiment`.
+pub fn list_name(experiment: &Experiment, label: &str) -> String {
+    format!("{} {label}", experiment.name).trim_end().to_owned()
+}
+
+fn check(names: &[String], of: fn(&Experiment) -> &str, what: &str) -> Result<()> {
+    let known = |name: &&String| all().any(|experiment| of(experiment) == **name);
+    let Some(unknown) = names.iter().find(|name| !known(name)) else { return Ok(()) };
+    let mut names: Vec<_> = all().map(of).collect();
+    names.dedup();
+    let names = names.join(", ");
+    Err(BenchError::Usage(format!("no {what} is called \"{unknown}\"; known: {names}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::{LISTS, SUITES, Suite, all};
+    use crate::cli::BenchArgs;
+    use crate::workload::select;
+
+    #[derive(Parser)]
+    struct Arguments {
+        #[command(flatten)]
+        bench: BenchArgs,
+    }
+
+    #[test]
+    fn every_list_can_be_run() {
+        let named = SUITES.iter().map(|(name, ..)| Suite::named(name).unwrap());
+        for suite in named.chain([Suite::quick()]) {
+            for list in &suite.lists {
+                let words = ["bench".to_owned()].into_iter().chain(list.arguments.clone());
+                let args = Arguments::try_parse_from(words).unwrap().bench;
+                let workloads = select(&args.workload).unwrap();
+                assert!(args.config().is_ok() && list.timed < workloads.len() as u32);
+            }
+        }
+        let listed = |name| SUITES.iter().any(|(_, _, lists)| lists.contains(&name));
+        assert!(LISTS.iter().all(|list| listed(list.name)), "no list is forgotten");
+    }
+
+    #[test]
+    fn quick_measures_more_data_than_memory_and_fits_its_budget() {
+        let quick = Suite::quick();
+        let words = ["bench".to_owned()].into_iter().chain(quick.lists[0].arguments.clone());
+        let config = Arguments::try_parse_from(words).unwrap().bench.config().unwrap();
+        assert!(config.records * config.record_bytes() > quick.memory_limit * 4 / 3);
+        let (few, many) = (quick.duration(3).unwrap(), quick.duration(10).unwrap());
+        assert!(many < few && many >= Duration::from_secs(1), "{few:?} {many:?}");
+        assert_eq!(Suite::named("full").unwrap().duration(3), None);
+    }
+
+    #[test]
+    fn an_experiment_is_a_list_for_each_run_under_the_limit_of_the_suite() {
+        let every = Suite::papers(&[], &[]).unwrap();
+        let runs: usize = all().map(|experiment| experiment.runs(&[]).len()).sum();
+        assert_eq!(every.lists.len(), runs);
+        let limited = |list: &super::List| list.arguments.iter().any(|a| a == "--memory-limit");
+        assert!(!every.lists.iter().any(limited));
+        let first = all().next().unwrap();
+        let one = Suite::papers(&[first.paper.to_owned()], &[]).unwrap();
+        assert!(one.lists.len() < every.lists.len() && !one.lists.is_empty());
+    }
+
+    #[test]
+    fn names_that_are_not_there_are_refused_with_those_that_are() {
+        let words = |result: crate::Result<Suite>| result.unwrap_err().to_string();
+        assert!(words(Suite::named("nonsense")).contains("full"));
+        let nonsense = ["nonsense".to_owned()];
+        assert!(words(Suite::papers(&nonsense, &[])).contains("hashkv"));
+        assert!(words(Suite::papers(&[], &nonsense)).contains(all().next().unwrap().name));
+        let mut suite = Suite::named("basic").unwrap();
+        assert!(suite.keep(&nonsense).unwrap_err().to_string().contains("basic-1KiB"));
+        suite.keep(&["basic-1KiB".to_owned()]).unwrap();
+        assert_eq!(suite.lists.len(), 1);
+    }
+}

@@ -1,0 +1,48 @@
+//! `bench report`: tables and charts of result files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cleavedb_bench::report::{Results, collect, html, summary, text};
+
+use crate::bench_args::Pages;
+use crate::console::Console;
+use crate::failure::{Exit, Failure, Result};
+
+/// What to report on.
+pub(super) struct Asked<'a> {
+    /// Result files.
+    pub files: &'a [PathBuf],
+    /// The engine to compare with.
+    pub baseline: Option<&'a str>,
+    /// Files to write.
+    pub pages: &'a Pages,
+}
+
+pub(super) fn run(asked: &Asked<'_>, console: &Console) -> Result<Exit> {
+    let results = collect(asked.files, asked.baseline)?;
+    show(&results, console)?;
+    if let Some(path) = &asked.pages.out {
+        write(path, &html::page(&results))?;
+        console.note(&format!("charts: {}", path.display()));
+    }
+    if let Some(path) = &asked.pages.markdown {
+        write(path, &text::markdown(&results))?;
+        console.note(&format!("tables: {}", path.display()));
+    }
+    Ok(Exit::Done)
+}
+
+fn show(results: &Results, console: &Console) -> Result<()> {
+    if console.json() {
+        summary::rows(results).iter().try_for_each(|row| console.json_line(row))?;
+    } else {
+        console.line(text::summary(results).trim_end())?;
+    }
+    // Notes follow on standard error: in this order on a terminal.
+    console.flush()
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(Failure::file("write", path))
+}

@@ -1,0 +1,233 @@
+//! `bench quick`, `bench suite`, `bench papers`: many engines, each in a process of its own.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use cleavedb::Preset;
+use cleavedb_bench::orchestrate::target::{Target, choose, find_peers, list_peers};
+use cleavedb_bench::orchestrate::watch::{Rows, Unwatched, Watcher};
+use cleavedb_bench::orchestrate::{Finish, Settings, run as run_suite};
+use cleavedb_bench::suite::{Suite, overview};
+
+use crate::args::Global;
+use crate::bench_args::{Many, Pages, SuiteArgs};
+use crate::commands::bench_report::{self, Asked};
+use crate::console::Console;
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupt;
+
+/// Peers for whom two minutes are enough: the tree that all others are compared with.
+const FEW: [&str; 1] = ["rocksdb"];
+
+/// Which peers take part if none are named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peers {
+    None,
+    Few,
+    All,
+}
+
+/// The engine that others are compared with, if it is there.
+const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
+
+pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
+    match many {
+        Many::Quick { all, suite: args } => {
+            let peers = if *all { Peers::All } else { Peers::Few };
+            measure(Suite::quick(), args, peers, global, console)
+        }
+        Many::Suite { list: true, .. } => {
+            console.line(overview())?;
+            Ok(Exit::Done)
+        }
+        Many::Suite { config, only, suite: args, .. } => {
+            let mut suite = Suite::named(config)?;
+            suite.keep(only)?;
+            let args = kept(args, &format!("suite-{config}"));
+            measure(suite, &args, Peers::All, global, console)
+        }
+        Many::Papers { papers, experiment, only, suite: args } => {
+            let mut suite = Suite::papers(papers, experiment)?;
+            suite.keep(only)?;
+            let args = kept(args, "papers");
+            let named = args.peers.is_some() || !args.engines.is_empty();
+            let peers = if named { Peers::All } else { Peers::None };
+            measure(suite, &args, peers, global, console)
+        }
+        Many::Report { files, baseline, pages } => {
+            let asked = Asked { files, baseline: baseline.as_deref(), pages };
+            bench_report::run(&asked, console)
+        }
+    }
+}
+
+/// What takes hours is kept, asked or not.
+fn kept(args: &SuiteArgs, name: &str) -> SuiteArgs {
+    let results = args.results.clone().unwrap_or_else(|| format!("{name}.jsonl").into());
+    let out = args.pages.out.clone().unwrap_or_else(|| results.with_extension("html"));
+    let pages = Pages { out: Some(out), ..args.pages.clone() };
+    SuiteArgs { results: Some(results), pages, ..args.clone() }
+}
+
+fn measure(
+    mut suite: Suite,
+    args: &SuiteArgs,
+    peers: Peers,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
+    let peers = if args.no_peers { Peers::None } else { peers };
+    let targets = targets(args, peers, global, console)?;
+    suite.repetitions = args.repetitions.unwrap_or(suite.repetitions);
+    suite.timeout = args.timeout.map_or(suite.timeout, Duration::from_secs);
+    let limit = args.memory_limit.unwrap_or(suite.memory_limit);
+    let home = tempfile::tempdir().map_err(Failure::file("create", Path::new("a directory")))?;
+    let results = args.results.clone().unwrap_or_else(|| home.path().join("quick.jsonl"));
+    let settings = Settings {
+        baseline: baseline(args, &targets)?,
+        memory_limit: (!args.no_memory_limit).then_some(limit),
+        dir: args.dir.clone(),
+        results: results.clone(),
+        disk: true,
+        resume: args.resume,
+        command: typed(env::args()),
+        suite,
+        targets,
+    };
+    announce(&settings, console);
+    interrupt::watch()?;
+    let finish = {
+        let rows = (!console.quiet() && !console.json()).then(Rows::new);
+        let watcher: &dyn Watcher = rows.as_ref().map_or(&Unwatched, |rows| rows);
+        run_suite(&settings, watcher, &interrupt::interrupted)?
+    };
+    let files = [results.clone()];
+    let asked = Asked { files: &files, baseline: args.baseline.as_deref(), pages: &args.pages };
+    bench_report::run(&asked, console)?;
+    if args.results.is_some() {
+        console.note(&format!("results: {}", results.display()));
+    } else if args.pages.out.is_none() {
+        console.note("charts: --out FILE.html; the numbers of every run: --results FILE");
+    }
+    exit(finish)
+}
+
+fn exit(finish: Finish) -> Result<Exit> {
+    match finish {
+        Finish { interrupted: true, .. } => Ok(Exit::Interrupted),
+        Finish { wrong: 1.., .. } => Ok(Exit::Damaged),
+        Finish { failed: 1.., .. } => Ok(Exit::Failed),
+        _ => Ok(Exit::Done),
+    }
+}
+
+/// The presets, and the peers that are found.
+fn targets(
+    args: &SuiteArgs,
+    peers: Peers,
+    global: &Global,
+    console: &Console,
+) -> Result<Vec<Target>> {
+    let own = Path::new("this program");
+    let program = env::current_exe().map_err(Failure::file("find", own))?;
+    let preset = |preset: Preset| Target {
+        engine: format!("cleave-{preset}"),
+        program: program.clone(),
+        arguments: ["--preset", preset.name(), "bench"].map(str::to_owned).into(),
+        results: "--results",
+    };
+    let chosen = Preset::ALL.into_iter().filter(|own| global.preset.is_none_or(|p| p == *own));
+    let mut targets: Vec<_> = chosen.map(preset).collect();
+    if peers != Peers::None {
+        let found = found_peers(args.peers.as_deref(), console)?;
+        let few = peers == Peers::Few && args.engines.is_empty();
+        let (taken, left): (Vec<_>, Vec<_>) =
+            found.into_iter().partition(|peer| !few || FEW.contains(&peer.engine.as_str()));
+        if !left.is_empty() {
+            let names: Vec<_> = left.iter().map(|peer| peer.engine.as_str()).collect();
+            console.note(&format!("left out for time, --all has them: {}", names.join(", ")));
+        }
+        targets.extend(taken);
+    }
+    Ok(choose(targets, &args.engines)?)
+}
+
+fn found_peers(given: Option<&Path>, console: &Console) -> Result<Vec<Target>> {
+    let Some(program) = find_peers(given)? else {
+        console.note(
+            "no peers were found, only presets run; build them as bench-peers/README.md says, and \
+             name the program by --peers",
+        );
+        return Ok(Vec::new());
+    };
+    match list_peers(&program) {
+        Ok(peers) => Ok(peers),
+        Err(why) if given.is_some() => Err(Failure::Usage(why)),
+        Err(why) => {
+            console.note(&format!("peers are left out: {why}"));
+            Ok(Vec::new())
+        }
+    }
+}
+
+fn baseline(args: &SuiteArgs, targets: &[Target]) -> Result<String> {
+    let there = |name: &str| targets.iter().any(|target| target.engine == name);
+    if let Some(asked) = &args.baseline {
+        let known = there(asked).then(|| asked.clone());
+        return known.ok_or_else(|| {
+            Failure::Usage(format!("--baseline {asked}: that engine does not take part"))
+        });
+    }
+    let usual = BASELINES.into_iter().find(|name| there(name)).map(str::to_owned);
+    Ok(usual.unwrap_or_else(|| targets.first().map_or(String::new(), |t| t.engine.clone())))
+}
+
+fn announce(settings: &Settings, console: &Console) {
+    let suite = &settings.suite;
+    let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.as_str()).collect();
+    let tasks = suite.lists.len() * engines.len() * suite.repetitions as usize;
+    console.note(&format!(
+        "{}: {}; {} engine(s) ({}), {} list(s) of workloads, {} repetition(s): {tasks} tasks, \
+         compared with {}",
+        suite.name,
+        suite.about,
+        engines.len(),
+        engines.join(", "),
+        suite.lists.len(),
+        suite.repetitions,
+        settings.baseline,
+    ));
+}
+
+/// The command that was typed, without what only says where things are or which part is chosen: it
+/// is to be read, and repeated, elsewhere.
+fn typed(given: impl Iterator<Item = String>) -> String {
+    const DROPPED: [&str; 6] = ["--only", "--dir", "--results", "--out", "--markdown", "--peers"];
+    let mut words = vec!["cleave".to_owned()];
+    let mut given = given.skip(1);
+    while let Some(word) = given.next() {
+        let name = word.split('=').next().unwrap_or_default();
+        match (DROPPED.contains(&name), name.len() == word.len()) {
+            (true, true) => drop(given.next()),
+            (true, false) => {}
+            _ if word == "--resume" => {}
+            _ => words.push(word),
+        }
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+
+    #[test]
+    fn a_command_is_repeated_without_its_places() {
+        let line = "/x/cleave bench suite --config ycsb --dir /y --only=a --peers p --resume -q";
+        assert_eq!(
+            typed(line.split(' ').map(str::to_owned)),
+            "cleave bench suite --config ycsb -q"
+        );
+    }
+}

@@ -9,16 +9,16 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
-use cleavedb_index::{Entry, MemHit, Retention, RunPosition};
+use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result};
+use cleavedb_index::{Entry, RunPosition};
 use cleavedb_storage::FileKind;
-use cleavedb_values::collect::{Collected, Found, Liveness, RunEntry, Victim, Visible, collect};
+use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::victim::{SpaceGoal, oldest_first};
 use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
 
 use super::flush::RunWriter;
+use super::liveness::AsOf;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::JobState;
@@ -27,11 +27,9 @@ use crate::state::ReadState;
 
 /// What a collection fixed when it began.
 pub(super) struct Fixed {
-    pub(super) state: Arc<ReadState>,
+    pub(super) as_of: AsOf,
     pub(super) target: Target,
     pub(super) groups: Arc<GroupTable>,
-    snapshots: Vec<SeqNo>,
-    pub(super) read_point: SeqNo,
     /// Epoch of the youngest flush that the picture holds.
     pub(super) epoch: u64,
     /// Whether no flush begins before this collection has ended.
@@ -44,41 +42,6 @@ pub(super) enum Target {
     File(FileNumber, FileFacts),
     /// All of a group: its records know what lives.
     Group(GroupId),
-}
-
-/// What answers for a key as of the read point: the MemTables, and then the index or, in a group,
-/// the records themselves.
-pub(super) struct AsOf<'a> {
-    pub(super) fixed: &'a Fixed,
-}
-
-impl Liveness for AsOf<'_> {
-    fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
-        let Fixed { state, snapshots, read_point, target, .. } = self.fixed;
-        let tree_key = &records[0].key[..];
-        let hash = hash64(tree_key, 0);
-        let mut hits: Vec<MemHit<'_>> = Vec::new();
-        for slot in &state.memtables {
-            slot.table.versions_of(tree_key, hash, *read_point, &mut hits);
-        }
-        out.extend(hits.iter().map(|hit| {
-            let value = hit.value.to_vec();
-            Visible { seq: hit.seq, kind: hit.kind, value, in_table: false }
-        }));
-        match target {
-            Target::Group(..) => out.extend(records.iter().map(Found::as_visible)),
-            Target::File(..) => {
-                let found = state.version.versions_of(u64::MAX, tree_key, hash, *read_point)?;
-                out.extend(found.into_iter().map(|found| {
-                    let value = found.value.to_vec();
-                    Visible { seq: found.seq, kind: found.kind, value, in_table: true }
-                }));
-            }
-        }
-        let mut retention = Retention::new(snapshots);
-        out.retain(|version| retention.keep(version.seq));
-        Ok(())
-    }
 }
 
 impl Engine {
@@ -165,12 +128,14 @@ impl Engine {
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
         let state = self.state.load_full();
+        let records_know = matches!(target, Target::Group(_));
+        let as_of = AsOf { state, snapshots, read_point, records_know };
         let retries_split = jobs.split_waits.is_some();
-        Ok(Some(Fixed { state, target, groups, snapshots, read_point, epoch, retries_split }))
+        Ok(Some(Fixed { as_of, target, groups, epoch, retries_split }))
     }
 
     fn collect_file(&self, fixed: &Fixed, number: FileNumber, facts: &FileFacts) -> Result<()> {
-        let segment = fixed.state.segments.get(number).ok_or_else(|| {
+        let segment = fixed.as_of.state.segments.get(number).ok_or_else(|| {
             Error::corruption("the victim of a collection is not open").with("file", number)
         })?;
         let victim = Victim {
@@ -182,7 +147,7 @@ impl Engine {
         let mut writer = RunWriter::new(self);
         let done = collect(
             &[victim],
-            &AsOf { fixed },
+            &fixed.as_of,
             &segments,
             self.database_id,
             self.options.segment_bytes,

@@ -17,7 +17,7 @@ use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::groups::{Extent, ExtentWriter, Place};
 use cleavedb_values::{GroupEdit, LedgerEdit, SegmentSet, hidden};
 
-use super::collection::{AsOf, Fixed, write_run};
+use super::collection::{Fixed, write_run};
 use super::flush::RunWriter;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
@@ -66,7 +66,7 @@ impl Engine {
 
     pub(super) fn collect_one_group(&self, fixed: &Fixed, group: GroupId) -> Result<()> {
         let victims: Vec<Extent> = fixed.groups.extents_of(group).cloned().collect();
-        let segments = &fixed.state.segments;
+        let segments = &fixed.as_of.state.segments;
         let handles = victims.iter().map(|extent| segments.extent(extent.place).cloned());
         let handles = handles.collect::<Result<Vec<_>>>()?;
         let files = NewFiles::new(self, FileKind::Group);
@@ -74,10 +74,9 @@ impl Engine {
         let readers = if self.options.background == Background::Manual { 1 } else { READERS };
         let mut writer = RunWriter::new(self);
         let home = Home { group, main_segment: self.options.groups.main_segment_bytes };
-        let done = collect_group(&handles, &AsOf { fixed }, extents, home, readers, &|| {
-            self.jobs.closing()
-        })
-        .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
+        let done =
+            collect_group(&handles, &fixed.as_of, extents, home, readers, &|| self.jobs.closing())
+                .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
         let collected = done.map_err(|e| {
             files.discard();
             self.discard(FileKind::Table, &writer.numbers);
@@ -121,7 +120,8 @@ impl Engine {
         if homes.is_empty() {
             homes.push(group);
         }
-        edit.groups.extend(homes.iter().map(|home| GroupEdit::Group(*home, fixed.read_point)));
+        edit.groups
+            .extend(homes.iter().map(|home| GroupEdit::Group(*home, fixed.as_of.read_point)));
         let emptied = emptied_files(live, gone);
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
@@ -136,7 +136,7 @@ impl Engine {
         }
         self.commit_edit(&mut manifest, &edit)?;
         for place in gone.iter().filter(|place| !emptied.contains(&place.file)) {
-            fixed.state.segments.extent(*place)?.mark_obsolete();
+            fixed.as_of.state.segments.extent(*place)?.mark_obsolete();
         }
         let version = manifest.live().version.clone();
         self.swap_state(|state| ReadState {

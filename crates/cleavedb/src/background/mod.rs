@@ -9,6 +9,7 @@ mod compaction;
 mod new_files;
 mod grouping;
 mod flush;
+mod liveness;
 mod collection;
 mod group_collection;
 mod threads;

@@ -5,7 +5,8 @@
 //! failure prints the one command that repeats its workload.
 
 use cleavedb::{Preset, Separation};
-use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Setup};
+use cleavedb_storage::Sim;
+use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Session, Setup, State};
 
 /// Distinct states that each of the four large shards visits.
 const STATES: u64 = 240_000;
@@ -41,6 +42,14 @@ fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
         }
     }
     println!("{test}: {} seeds, {:?}, {:?}", seed, explorer.totals, start.elapsed());
+}
+
+/// Whether the workload of a seed, which begins with one group, splits it.
+fn splits(setup: &Setup, seed: u64) -> bool {
+    let ops = Generator::new(seed, Profile::crash()).take(OPS);
+    let mut session = Session::on(&Sim::new(), setup, State::default()).unwrap();
+    ops.iter().for_each(|op| session.run(op).unwrap());
+    session.db().metrics().groups > 1
 }
 
 #[test]
@@ -80,11 +89,15 @@ fn hashkv_without_a_lasting_window_survives_every_crash() {
     visit("hashkv_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
 }
 
-/// Collections of groups come by themselves, while newer versions are in memory.
+/// Collections of groups come by themselves, while newer versions are in memory; groups split.
 #[test]
 fn groups_that_are_collected_again_and_again_survive_every_crash() {
     let mut setup = Setup::tiny(Preset::HashKv, true);
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
+    (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
+        (4 << 10, 4 << 10);
+    let splits = (0..4).filter(|seed| splits(&setup, *seed)).count();
+    assert!(splits > 0, "the first workloads split no group");
     let test = "groups_that_are_collected_again_and_again_survive_every_crash";
     visit(test, &setup, Plan::default(), STATES / 4);
 }

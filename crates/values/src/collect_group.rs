@@ -8,17 +8,15 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, Record};
-use cleavedb_base::{Error, GroupId, Result, ValuePointer};
-use parking_lot::Mutex;
+use cleavedb_base::{Error, GroupId, Result, TreeKey, ValuePointer};
 
 use crate::collect::{Found, Liveness, RunEntry, check_cancelled, join, repoint};
 use crate::groups::writer::Written;
-use crate::groups::{ExtentHandle, ExtentWriter};
+use crate::groups::{ExtentHandle, ExtentWriter, Place};
 
 /// The result of a collection, not yet installed.
 #[derive(Debug, Default)]
@@ -38,6 +36,11 @@ struct Loaded<'a> {
 }
 
 impl Loaded<'_> {
+    fn holds(&self, place: Place) -> bool {
+        let Place { file, offset } = self.handle.place();
+        place.file == file && (offset..offset + self.bytes.len() as u64).contains(&place.offset)
+    }
+
     /// The record that begins at `offset` of the file.
     fn record(&self, offset: u64) -> Result<Record<'_>> {
         let segment = self.handle.segment();
@@ -72,28 +75,36 @@ pub struct Home {
 }
 
 impl Home {
-    fn group_of(self, hash: u64, survivors: u64) -> GroupId {
-        let halves = self.group.halves().filter(|_| survivors > self.main_segment);
-        let upper = halves.map(|halves| halves[1].covers(hash));
-        match (halves, upper) {
-            (Some([lower, _]), Some(false)) => lower,
-            (Some([lower, _]), _) if planted(Bug::SplitIntoWrongHalf) => lower,
-            (Some([_, upper]), _) => upper,
-            (None, _) => self.group,
+    /// The groups that get survivors. A half that would get none is no gain: one value may be
+    /// longer than a main segment.
+    fn groups(self, survivors: &[ValuePointer], loaded: &[Loaded<'_>]) -> Result<Vec<GroupId>> {
+        let bytes: u64 = survivors.iter().map(|survivor| u64::from(survivor.len)).sum();
+        if let Some(halves) = self.group.halves().filter(|_| bytes > self.main_segment) {
+            let mut upper = 0;
+            for survivor in survivors {
+                upper += usize::from(halves[1].covers(hash_of(&record_at(loaded, *survivor)?)));
+            }
+            if (1..survivors.len()).contains(&upper) {
+                return Ok(halves.to_vec());
+            }
         }
+        Ok(vec![self.group])
     }
 }
 
-/// Collects all of `extents`, which are all extents of a group; `readers` threads read.
+fn hash_of(record: &Record<'_>) -> u64 {
+    hash64(TreeKey::new(record.header.keyspace, record.key).as_bytes(), 0)
+}
+
+/// Collects all of `extents`, which are all extents of a group.
 pub fn collect_group(
     extents: &[Arc<ExtentHandle>],
     records: &dyn Liveness,
     mut writer: ExtentWriter<'_>,
     home: Home,
-    readers: usize,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<CollectedGroup> {
-    let loaded = load(extents, readers)?;
+    let loaded = load(extents)?;
     check_cancelled(cancelled)?;
     let mut collected = CollectedGroup::default();
     let mut found = Vec::new();
@@ -101,58 +112,44 @@ pub fn collect_group(
         extent.scan(&mut found)?;
         collected.bytes_read += extent.bytes.len() as u64;
     }
-    let hashes: HashMap<ValuePointer, u64> =
-        found.iter().map(|record| (record.pointer, hash64(&record.key, 0))).collect();
-    let mut survivors = join(found, records, &mut collected.run, cancelled)?;
-    let bytes = survivors.iter().map(|survivor| u64::from(survivor.len)).sum();
-    let group_of = |survivor: &ValuePointer| home.group_of(hashes[survivor], bytes);
-    survivors.sort_by_key(group_of);
+    let survivors = join(found, records, &mut collected.run, cancelled)?;
     let mut moved = HashMap::with_capacity(survivors.len());
-    for old in survivors {
-        let holds = |extent: &&Loaded<'_>| {
-            let place = extent.handle.place();
-            let range = place.offset..place.offset + extent.bytes.len() as u64;
-            place.file == old.file && range.contains(&old.offset)
-        };
-        let extent = loaded.iter().find(holds).ok_or_else(|| {
-            Error::corruption("a survivor lies in no victim").with("file", old.file)
-        })?;
-        let record = extent.record(old.offset)?;
-        let header = Header { more: false, ..record.header };
-        moved.insert(old, writer.append(group_of(&old), &header, record.key, record.value)?);
+    let groups = home.groups(&survivors, &loaded)?;
+    for group in &groups {
+        check_cancelled(cancelled)?;
+        let all = groups.len() == 1 || planted(Bug::SplitIntoWrongHalf) && *group == groups[0];
+        for old in &survivors {
+            let record = record_at(&loaded, *old)?;
+            if !moved.contains_key(old) && (all || group.covers(hash_of(&record))) {
+                let header = Header { more: false, ..record.header };
+                moved.insert(*old, writer.append(*group, &header, record.key, record.value)?);
+            }
+        }
     }
     collected.written = writer.finish()?;
     repoint(&mut collected.run, &moved)?;
     Ok(collected)
 }
 
-/// Reads every extent, each in one piece, several side by side.
-fn load(extents: &[Arc<ExtentHandle>], readers: usize) -> Result<Vec<Loaded<'_>>> {
-    let read = |handle: &Arc<ExtentHandle>| handle.read_records();
-    let loaded = if readers < 2 || extents.len() < 2 {
-        extents.iter().map(read).collect::<Result<Vec<_>>>()?
-    } else {
-        let next = AtomicUsize::new(0);
-        let results: Mutex<Vec<Option<Result<Vec<u8>>>>> =
-            Mutex::new(extents.iter().map(|_| None).collect());
-        let work = || {
-            while let Some((at, handle)) = {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                extents.get(at).map(|handle| (at, handle))
-            } {
-                let result = read(handle);
-                results.lock()[at] = Some(result);
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..readers.min(extents.len()) {
-                // A thread that cannot be started is not needed: this one reads too.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
-            }
-            work();
-        });
-        results.into_inner().into_iter().flatten().collect::<Result<Vec<_>>>()?
-    };
-    let pairs = extents.iter().zip(loaded);
-    Ok(pairs.map(|(handle, bytes)| Loaded { handle, bytes }).collect())
+/// Reads every extent, each in one piece, in the order of their places. The device is told of all
+/// of them first, so that it reads them side by side: the paper's threads (section 3.8), without
+/// threads.
+fn load(extents: &[Arc<ExtentHandle>]) -> Result<Vec<Loaded<'_>>> {
+    extents.iter().for_each(|handle| handle.will_need());
+    let read = |handle| Ok(Loaded { handle, bytes: handle.read_records()? });
+    let mut loaded =
+        extents.iter().map(|handle| read(&**handle)).collect::<Result<Vec<Loaded<'_>>>>()?;
+    loaded.sort_unstable_by_key(|extent| extent.handle.place());
+    Ok(loaded)
+}
+
+/// The record of a survivor, in one of the extents that were `loaded`.
+fn record_at<'a>(loaded: &'a [Loaded<'_>], survivor: ValuePointer) -> Result<Record<'a>> {
+    let place = Place { file: survivor.file, offset: survivor.offset };
+    let after = loaded.partition_point(|extent| extent.handle.place() <= place);
+    let extent = after.checked_sub(1).map(|at| &loaded[at]).filter(|e| e.holds(place));
+    let extent = extent.ok_or_else(|| {
+        Error::corruption("a survivor lies in no victim").with("file", survivor.file)
+    })?;
+    extent.record(survivor.offset)
 }

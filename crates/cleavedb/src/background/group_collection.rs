@@ -24,11 +24,7 @@ use crate::engine::Engine;
 use crate::groups::publish;
 use crate::jobs::JobState;
 use crate::manifest::{Edit, LiveFiles};
-use crate::options::Background;
 use crate::state::ReadState;
-
-/// Threads that read the extents of a victim (HashKV, section 4.1).
-const READERS: usize = 8;
 
 impl Engine {
     /// The group to collect, if one should be: space is `over` the goal, the reserve for log
@@ -71,12 +67,10 @@ impl Engine {
         let handles = handles.collect::<Result<Vec<_>>>()?;
         let files = NewFiles::new(self, FileKind::Group);
         let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes, true);
-        let readers = if self.options.background == Background::Manual { 1 } else { READERS };
         let mut writer = RunWriter::new(self);
         let home = Home { group, main_segment: self.options.groups.main_segment_bytes };
-        let done =
-            collect_group(&handles, &fixed.as_of, extents, home, readers, &|| self.jobs.closing())
-                .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
+        let done = collect_group(&handles, &fixed.as_of, extents, home, &|| self.jobs.closing())
+            .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
         let collected = done.map_err(|e| {
             files.discard();
             self.discard(FileKind::Table, &writer.numbers);

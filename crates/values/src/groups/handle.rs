@@ -53,6 +53,11 @@ impl ExtentHandle {
         &self.segment
     }
 
+    /// Says that its records will be read soon.
+    pub fn will_need(&self) {
+        self.segment.will_need(self.place.offset, self.records_len as usize);
+    }
+
     /// Its records, in one read.
     pub fn read_records(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.records_len as usize];

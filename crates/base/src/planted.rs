@@ -59,6 +59,16 @@ pub enum Bug {
     AckBeforeSync,
     /// A flush takes for forgotten also the log that it has not made needless.
     ForgetsTheHead,
+    /// A flush does not tell a group of a delete or an inline value of a key that it holds.
+    StubForgotten,
+    /// A collection of a group drops the stubs that still hide older records.
+    StubDroppedEarly,
+    /// A group that splits puts all records into one half.
+    SplitIntoWrongHalf,
+    /// An extent is given back as soon as it is dropped, whoever still reads it.
+    PunchUnderReaders,
+    /// An extent is given back before the edit that drops it.
+    PunchBeforeEdit,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
 }

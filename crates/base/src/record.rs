@@ -36,6 +36,8 @@ pub enum RecordKind {
     FileHeader = 17,
     /// One edit of the manifest.
     Edit = 18,
+    /// Filter of the keys of an extent, behind its records.
+    Filter = 19,
 }
 
 impl RecordKind {
@@ -47,6 +49,7 @@ impl RecordKind {
             16 => Self::Mark,
             17 => Self::FileHeader,
             18 => Self::Edit,
+            19 => Self::Filter,
             _ => return None,
         })
     }

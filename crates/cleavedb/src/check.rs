@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::{EntryKind, Error, FileNumber, Result, ValuePointer};
+use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogReader;
-use cleavedb_values::Ledger;
+use cleavedb_values::groups::{Extent, Place};
 
 use crate::engine::Engine;
+use crate::manifest::LiveFiles;
+use crate::state::ReadState;
 
 /// What a check read, and what it found wrong.
 #[derive(Clone, Debug, Default)]
@@ -46,29 +49,29 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible());
     // Under the manifest's lock picture and ledger belong together.
-    let (state, ledger) = {
+    let (state, live) = {
         let manifest = engine.manifest.lock();
-        (engine.state.load_full(), manifest.live().ledger.clone())
+        (engine.state.load_full(), manifest.live().clone())
     };
     for (_, table) in state.version.tables() {
         report.tables += 1;
         let verified = table.table().and_then(|table| table.verify());
         report.note(verified);
     }
-    check_values(&state, &ledger, &mut report)?;
+    check_values(&state, &live, &mut report)?;
     check_pointers(&state, held.seq, &mut report);
     check_directory(engine, &mut report)?;
     Ok(report)
 }
 
 /// Every sealed value file, front to back.
-fn check_values(
-    state: &crate::state::ReadState,
-    ledger: &Ledger,
-    report: &mut CheckReport,
-) -> Result<()> {
+fn check_values(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) -> Result<()> {
     for segment in state.segments.iter() {
-        let Some(facts) = ledger.get(segment.number()) else { continue };
+        let Some(facts) = live.ledger.get(segment.number()) else { continue };
+        if facts.kind == FileKind::Group {
+            report.value_files += 1;
+            continue;
+        }
         let Some(len) = facts.len else { continue };
         report.value_files += 1;
         let identity = segment.identity();
@@ -77,22 +80,66 @@ fn check_values(
         let read = read_all(&mut reader, len, &mut report.records);
         report.note(read.map_err(|e| e.with("file", segment.name())));
     }
-    // Live bytes are those that entries in tables own: recount them.
-    let mut owned: BTreeMap<FileNumber, u64> = BTreeMap::new();
-    let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
-    let walked = count_owned(&mut merged, &mut owned);
-    report.note(walked);
-    for (number, facts) in ledger.iter() {
-        let counted = owned.get(&number).copied().unwrap_or_default();
-        if counted != facts.live {
-            let what = "the ledger's live bytes differ from what the index owns";
-            report.note(Err(Error::corruption(what)
-                .with("file", number)
-                .with("ledger", facts.live)
-                .with("index", counted)));
+    for extent in live.groups.extents() {
+        let checked = check_extent(state, extent, &mut report.records);
+        report.note(checked);
+    }
+    check_live_bytes(state, live, report);
+    Ok(())
+}
+
+/// One extent of a group, front to back.
+fn check_extent(state: &ReadState, extent: &Extent, records: &mut u64) -> Result<()> {
+    let handle = state.segments.extent(extent.place)?;
+    let filter = handle.read_filter()?;
+    let segment = handle.segment();
+    let (begin, end) = (extent.place.offset, extent.place.offset + extent.records_len);
+    let identity = segment.identity();
+    let mut reader = LogReader::new(&**segment.file(), None, identity, 0, begin, Some(end))?;
+    let fail = |what, offset| {
+        Err(Error::corruption(what).with("file", segment.name()).with("offset", offset))
+    };
+    let mut counted = 0;
+    while let Some((offset, record)) = reader.next_record()? {
+        let tree_key = TreeKey::new(record.header.keyspace, record.key);
+        let hash = hash64(tree_key.as_bytes(), 0);
+        if !extent.group.covers(hash) || !filter.may_contain(hash) {
+            return fail(
+                "a record lies in another group's extent, or its filter denies it",
+                offset,
+            );
         }
+        counted += 1;
+    }
+    *records += counted;
+    if counted != extent.records || reader.offset() != end {
+        return fail("an extent has a damaged record", reader.offset());
     }
     Ok(())
+}
+
+/// Live bytes are those that entries in tables own: recounts them.
+fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) {
+    let mut owned = Owned { live, files: BTreeMap::new(), extents: BTreeMap::new() };
+    let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
+    report.note(owned.count(&mut merged));
+    let differs = |known: u64, counted: Option<&u64>| {
+        let counted = counted.copied().unwrap_or_default();
+        let what = "the known live bytes differ from what the index owns";
+        let error = Error::corruption(what).with("known", known).with("index", counted);
+        (counted != known).then_some(error)
+    };
+    for (number, facts) in live.ledger.iter() {
+        if let Some(error) = differs(facts.live, owned.files.get(&number)) {
+            report.note(Err(error.with("file", number)));
+        }
+    }
+    for extent in live.groups.extents() {
+        let Place { file, offset } = extent.place;
+        if let Some(error) = differs(extent.live, owned.extents.get(&extent.place)) {
+            report.note(Err(error.with("file", file).with("offset", offset)));
+        }
+    }
 }
 
 /// Reads records up to `len`, the end of the last one.
@@ -107,23 +154,43 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
     Err(Error::corruption(what).with("offset", reader.offset()))
 }
 
-fn count_owned(merged: &mut MergeIter, owned: &mut BTreeMap<FileNumber, u64>) -> Result<()> {
-    use cleavedb_index::EntryIter;
-    merged.seek_first()?;
-    while merged.valid() {
-        let entry = merged.entry();
-        // A moved record's old entry names a file that is gone, and counts for nothing.
-        if entry.kind == EntryKind::Pointer && !entry.repeat {
-            let pointer = ValuePointer::decode(entry.value)?;
-            *owned.entry(pointer.file).or_default() += u64::from(pointer.len);
+/// Bytes of records that entries own, by what holds them.
+struct Owned<'a> {
+    live: &'a LiveFiles,
+    files: BTreeMap<FileNumber, u64>,
+    extents: BTreeMap<Place, u64>,
+}
+
+impl Owned<'_> {
+    fn count(&mut self, merged: &mut MergeIter) -> Result<()> {
+        use cleavedb_index::EntryIter;
+        merged.seek_first()?;
+        while merged.valid() {
+            let entry = merged.entry();
+            if entry.kind == EntryKind::Pointer && !entry.repeat {
+                self.add(ValuePointer::decode(entry.value)?);
+            }
+            merged.next()?;
         }
-        merged.next()?;
+        Ok(())
     }
-    Ok(())
+
+    fn add(&mut self, pointer: ValuePointer) {
+        let in_groups = |number| {
+            self.live.ledger.get(number).is_some_and(|facts| facts.kind == FileKind::Group)
+        };
+        let owned = match self.live.groups.extent_of(pointer) {
+            Some(extent) => self.extents.entry(extent.place).or_default(),
+            // A moved record's old entry names an extent that is gone, and counts for nothing.
+            None if in_groups(pointer.file) => return,
+            None => self.files.entry(pointer.file).or_default(),
+        };
+        *owned += u64::from(pointer.len);
+    }
 }
 
 /// Every visible pointer leads to its record.
-fn check_pointers(state: &crate::state::ReadState, seq: u64, report: &mut CheckReport) {
+fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport) {
     debug_assert!(seq <= SEQ_MAX);
     let mut sources = Vec::new();
     for slot in &state.memtables {

@@ -9,6 +9,7 @@
 //! order. A write returns once it is visible and as durable as asked.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::Guard;
 use cleavedb_base::checksum::hash64;
@@ -100,6 +101,8 @@ pub(crate) struct Commit {
     publisher: Publisher,
     /// Held by the writer that syncs for all that wait behind it.
     syncing: Mutex<()>,
+    /// Every operation up to this sequence number survives the loss of power.
+    durable: AtomicU64,
     poison: Arc<Poison>,
 }
 
@@ -116,6 +119,8 @@ impl Commit {
             append: Mutex::new(Append { appender, next_seq, next_ticket: 0, memtable }),
             publisher: Publisher::new(next_seq - 1),
             syncing: Mutex::new(()),
+            // Recovery synced what it replayed.
+            durable: AtomicU64::new(next_seq - 1),
             poison,
         }
     }
@@ -124,6 +129,17 @@ impl Commit {
     #[inline]
     pub(crate) fn visible(&self) -> SeqNo {
         self.publisher.visible()
+    }
+
+    /// The sequence number up to which every operation survives the loss of power: by a sync of the
+    /// log, or by a flush.
+    pub(crate) fn durable(&self) -> SeqNo {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// A flush made everything up to `last_seq` durable.
+    pub(crate) fn flushed(&self, last_seq: SeqNo) {
+        self.durable.fetch_max(last_seq, Ordering::AcqRel);
     }
 
     /// The append lock.
@@ -246,9 +262,10 @@ impl Commit {
         }
         self.complete(ticket, last_seq, end);
         self.publisher.wait(ticket);
-        let synced = self.log.sync_to(end, records_end).map_err(|e| self.poison.set(e));
+        self.log.sync_to(end, records_end).map_err(|e| self.poison.set(e))?;
+        self.durable.fetch_max(last_seq, Ordering::AcqRel);
         drop(syncing);
-        synced
+        Ok(())
     }
 
     /// Writes one piece of the log if the drain has a full one's worth; for the drain's thread.

@@ -180,7 +180,7 @@ impl Db {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.engine();
-        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
+        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation_at_commit());
         engine.write(&[prepared], op_bytes(op), durability)
     }
 
@@ -191,7 +191,7 @@ impl Db {
             return Ok(());
         }
         let engine = self.engine();
-        let separation = engine.options.separation;
+        let separation = engine.options.separation_at_commit();
         let bytes = batch.ops().map(op_bytes).sum();
         let prepared: Vec<Prepared<'_>> =
             batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separation)).collect();
@@ -406,18 +406,21 @@ fn open_segments(
     live: &crate::manifest::LiveFiles,
     young: (cleavedb_base::FileNumber, u64),
 ) -> Result<()> {
-    if engine.options.separation == Separation::Never {
-        return Ok(());
-    }
+    let in_logs = engine.options.separation_at_commit() != Separation::Never;
     let mut segments = Vec::new();
     for (number, facts) in live.ledger.iter() {
+        if facts.kind == FileKind::Log && !in_logs {
+            continue;
+        }
         let base = (number == young.0).then_some(young.1);
         segments.push(engine.open_segment(facts.kind, number, base)?);
     }
+    let segments = SegmentSet::default().with(&segments, &[]);
+    let segments = Arc::new(engine.open_groups(live, &segments)?);
     engine.swap_state(|state| ReadState {
         memtables: state.memtables.clone(),
         version: state.version.clone(),
-        segments: Arc::new(state.segments.with(&segments, &[])),
+        segments: segments.clone(),
     });
     Ok(())
 }

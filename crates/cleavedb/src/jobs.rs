@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -40,6 +40,10 @@ pub(crate) struct JobState {
     pub(crate) compactions: usize,
     /// Files in which a collection met a damaged record.
     pub(crate) damaged: BTreeSet<FileNumber>,
+    /// Groups in which a collection did.
+    pub(crate) damaged_groups: BTreeSet<GroupId>,
+    /// A group whose split a flush has prevented: no flush begins until it was tried again.
+    pub(crate) split_waits: Option<GroupId>,
     /// Collect files up to this number although the space goal is met.
     pub(crate) forced: Option<FileNumber>,
     pub(crate) last_error: Option<Error>,

@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod group_options;
 mod options;
 mod poison;
 mod publish;
@@ -32,6 +33,7 @@ mod throttle;
 mod commit;
 mod jobs;
 mod engine;
+mod groups;
 mod background;
 mod rooms;
 mod write;
@@ -49,7 +51,9 @@ pub use check::CheckReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
+pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};
+pub use group_options::GroupOptions;
 pub use metrics::{LevelMetrics, Metrics, Stall, StallCause, ValueFileMetrics};
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};

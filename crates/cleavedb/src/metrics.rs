@@ -56,8 +56,10 @@ pub(crate) struct Counters {
     pub(crate) compaction_read: Counter,
     pub(crate) compaction_written: Counter,
     pub(crate) collections: Counter,
+    pub(crate) splits: Counter,
     pub(crate) collection_read: Counter,
     pub(crate) collection_written: Counter,
+    pub(crate) bytes_punched: Counter,
     pub(crate) files_removed: Counter,
     stalls: [(Counter, Counter); StallCause::ALL.len()],
 }
@@ -148,6 +150,16 @@ pub struct Metrics {
     pub compaction_moves: u64,
     /// Collections done.
     pub collections: u64,
+    /// Groups of values; 0 in presets without groups.
+    pub groups: usize,
+    /// Groups that split in two.
+    pub splits: u64,
+    /// Bytes of log segments that groups take out of the reserve.
+    pub reserve_used: u64,
+    /// Bytes of the reserve.
+    pub reserve_bytes: u64,
+    /// Bytes of dead extents that were given back inside files.
+    pub bytes_punched: u64,
     /// Files removed.
     pub files_removed: u64,
     /// Waits of writers, by cause.

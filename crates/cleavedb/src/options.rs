@@ -6,6 +6,8 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::Compression;
 
+use crate::group_options::GroupOptions;
+
 /// One of the designs that the engine can be. Stored with the data; a database is opened with the
 /// preset that it was created with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,17 +17,21 @@ pub enum Preset {
     Lsm,
     /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
     WiscKey,
+    /// HashKV (Chan et al., ATC 2018): large values lie in groups by the hash of their key, and a
+    /// group is collected without asking the index.
+    HashKv,
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 2] = [Self::Lsm, Self::WiscKey];
+    pub const ALL: [Self; 3] = [Self::Lsm, Self::WiscKey, Self::HashKv];
 
     /// The name on the command line and in the data.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lsm => "lsm",
             Self::WiscKey => "wisckey",
+            Self::HashKv => "hashkv",
         }
     }
 
@@ -52,12 +58,13 @@ pub enum Durability {
     Sync,
 }
 
-/// When a value is kept outside the index. Decided at commit and stored in the record's kind.
+/// When a value is kept outside the index. Where the log keeps values this is decided at commit and
+/// stored in the record's kind; where groups keep them, at the flush that puts it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separation {
     /// Values live in the index.
     Never,
-    /// Values of at least this many bytes stay in the log; 0 separates every value.
+    /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
 }
 
@@ -133,6 +140,8 @@ pub struct Options {
     pub space_amplification: f64,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
     pub space_floor: u64,
+    /// Groups of values, for `HashKv`.
+    pub groups: GroupOptions,
     /// Who does background work. Default: two threads beside drain and flush.
     pub background: Background,
 }
@@ -166,6 +175,7 @@ impl Options {
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
             space_floor: 64 << 20,
+            groups: GroupOptions::default(),
             background: Background::Threads(2),
         };
         match preset {
@@ -173,12 +183,25 @@ impl Options {
             Preset::WiscKey => {
                 Self { separation: Separation::AtLeast(0), level0_bytes: 64 << 20, ..common }
             }
+            Preset::HashKv => {
+                Self { separation: Separation::AtLeast(192), level0_bytes: 64 << 20, ..common }
+            }
         }
     }
 
     /// Whether the index points into the log. If not, a flush leaves nothing in it that is needed.
     pub(crate) fn values_stay_in_log(&self) -> bool {
-        self.separation != Separation::Never
+        self.separation_at_commit() != Separation::Never
+    }
+
+    /// What leaves the index already at commit: only where the log is the store.
+    pub(crate) fn separation_at_commit(&self) -> Separation {
+        if self.preset == Preset::WiscKey { self.separation } else { Separation::Never }
+    }
+
+    /// What leaves the index at a flush, for its group.
+    pub(crate) fn separation_at_flush(&self) -> Separation {
+        if self.preset == Preset::HashKv { self.separation } else { Separation::Never }
     }
 
     /// Checks every option and every pair that must agree.
@@ -215,14 +238,14 @@ impl Options {
             ),
             (
                 self.preset != Preset::Lsm || self.separation == Separation::Never,
-                "the preset lsm keeps values in the index; use wisckey to separate them",
+                "the preset lsm keeps values in the index; use wisckey or hashkv to separate them",
             ),
             (
-                self.preset != Preset::WiscKey || self.separation != Separation::Never,
-                "the preset wisckey separates values; use lsm to keep them in the index",
+                self.preset == Preset::Lsm || self.separation != Separation::Never,
+                "this preset separates values; use lsm to keep them in the index",
             ),
         ];
-        match rules.into_iter().find(|(holds, _)| !holds) {
+        match rules.into_iter().chain(self.groups.rules()).find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
             None => Ok(()),
         }

@@ -14,6 +14,7 @@ use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Storage, Window};
 
+use crate::groups::initial;
 use crate::manifest::{Current, LiveFiles, Manifest};
 use crate::options::{Options, Preset};
 use crate::replay::{RecoveryReport, Replay, Replayed};
@@ -73,6 +74,9 @@ pub(crate) fn recover(
     }
     let next_file = highest_number(&**storage)?.max(live.next_file);
     let mut live = live;
+    if current.is_none() {
+        live.groups = Arc::new(initial(options)?);
+    }
     live.seq_limit = next_seq + SEQS_RESERVED;
     edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
     let manifest = Manifest::begin(storage.clone(), database_id, options.preset, live, next_file)?;
@@ -102,7 +106,9 @@ pub(crate) fn check_creatable(storage: &dyn Storage, options: &Options) -> Resul
 /// (never a table, a segment or a log) counts as empty.
 fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
     let failed = |e| Error::io("list the directory", e);
-    let data = |kind| matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Log);
+    let data = |kind| {
+        matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group | FileKind::Log)
+    };
     let files = storage.list().map_err(failed)?;
     if let Some((name, _)) = files.iter().find(|(name, _)| data(name.kind())) {
         let message = "the directory holds data but no file `current`; restore it from a backup";
@@ -162,7 +168,7 @@ fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
             FileKind::Current | FileKind::Window | FileKind::Lock => true,
             FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
-            FileKind::Log | FileKind::Segment => {
+            FileKind::Log | FileKind::Segment | FileKind::Group => {
                 live.ledger.get(number).is_some_and(|facts| facts.kind == name.kind())
             }
             FileKind::Table => live.version.tables().any(|(_, table)| table.number() == number),

@@ -84,7 +84,7 @@ impl Engine {
         let number = spare.number;
         let file =
             self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;
-        if self.options.separation != crate::Separation::Never {
+        if self.options.separation_at_commit() != crate::Separation::Never {
             let kind = cleavedb_storage::FileKind::Log;
             let segment =
                 self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use cleavedb_storage::Name;
+use cleavedb_base::FileNumber;
+use cleavedb_storage::{FileKind, Name};
+use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
+use crate::manifest::LiveFiles;
 use crate::metrics::{LevelMetrics, Metrics, ValueFileMetrics};
 
 /// What the database holds and did.
@@ -19,8 +22,11 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         .iter()
         .map(|(number, facts)| ValueFileMetrics {
             name: Name::numbered(facts.kind, number).to_string(),
-            bytes: facts.len,
-            live: facts.live,
+            bytes: match facts.kind {
+                FileKind::Group => Some(extents(&live, number).map(Extent::len).sum()),
+                _ => facts.len,
+            },
+            live: facts.live + extents(&live, number).map(|extent| extent.live).sum::<u64>(),
         })
         .collect();
     Metrics {
@@ -37,11 +43,16 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         compactions: counters.compactions.get(),
         compaction_moves: counters.compaction_moves.get(),
         collections: counters.collections.get(),
+        groups: live.groups.groups().count(),
+        splits: counters.splits.get(),
+        reserve_used: engine.options.groups.segments().used(&live.groups),
+        reserve_bytes: engine.options.groups.segments().reserve(&live.groups),
+        bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         stalls: counters.stalls(),
         levels: levels(&live.version),
         value_bytes: engine.value_bytes(&live),
-        live_bytes: live.ledger.live(),
+        live_bytes: live.owned(),
         hidden_bytes: live.hidden,
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
         memtable_memory: state.memtables.iter().map(|s| s.table.memory() as u64).sum(),
@@ -54,6 +65,11 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         background_error: engine.jobs.last_error().map(|e| e.to_string()),
         value_files,
     }
+}
+
+/// The extents of a group file.
+fn extents(live: &LiveFiles, file: FileNumber) -> impl Iterator<Item = &Extent> {
+    live.groups.extents_in(file)
 }
 
 fn levels(version: &cleavedb_index::Version) -> Vec<LevelMetrics> {

@@ -143,6 +143,11 @@ fn a_bit_of_every_byte_of_wisckey() {
 }
 
 #[test]
+fn a_bit_of_every_byte_of_hashkv() {
+    flip_every_byte(Preset::HashKv);
+}
+
+#[test]
 fn cuts_at_every_length() {
     for preset in Preset::ALL {
         let setup = Setup::tiny(preset, true);

@@ -5,7 +5,8 @@
 //! failure prints the one command that repeats its workload.
 
 use cleavedb::{Preset, Separation};
-use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Setup};
+use cleavedb_storage::Sim;
+use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Session, Setup, State};
 
 /// Distinct states that each of the four large shards visits.
 const STATES: u64 = 240_000;
@@ -43,6 +44,14 @@ fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
     println!("{test}: {} seeds, {:?}, {:?}", seed, explorer.totals, start.elapsed());
 }
 
+/// Whether the workload of a seed, which begins with one group, splits it.
+fn splits(setup: &Setup, seed: u64) -> bool {
+    let ops = Generator::new(seed, Profile::crash()).take(OPS);
+    let mut session = Session::on(&Sim::new(), setup, State::default()).unwrap();
+    ops.iter().for_each(|op| session.run(op).unwrap());
+    session.db().metrics().groups > 1
+}
+
 #[test]
 fn lsm_survives_every_crash() {
     let setup = Setup::tiny(Preset::Lsm, true);
@@ -68,10 +77,37 @@ fn wisckey_without_a_lasting_window_survives_every_crash() {
     visit(test, &setup, Plan::default(), STATES);
 }
 
+#[test]
+fn hashkv_survives_every_crash() {
+    let setup = Setup::tiny(Preset::HashKv, true);
+    visit("hashkv_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn hashkv_without_a_lasting_window_survives_every_crash() {
+    let setup = Setup::tiny(Preset::HashKv, false);
+    visit("hashkv_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+/// Collections of groups come by themselves, while newer versions are in memory; groups split.
+#[test]
+fn groups_that_are_collected_again_and_again_survive_every_crash() {
+    let mut setup = Setup::tiny(Preset::HashKv, true);
+    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
+    (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
+        (4 << 10, 4 << 10);
+    let splits = (0..4).filter(|seed| splits(&setup, *seed)).count();
+    assert!(splits > 0, "the first workloads split no group");
+    let test = "groups_that_are_collected_again_and_again_survive_every_crash";
+    visit(test, &setup, Plan::default(), STATES / 4);
+}
+
 /// Writes that only memory promised may go, but what stays is a prefix (invariant 10).
 #[test]
 fn buffered_writes_survive_as_a_prefix() {
-    for (preset, window_survives) in [(Preset::Lsm, false), (Preset::WiscKey, true)] {
+    for (preset, window_survives) in
+        [(Preset::Lsm, false), (Preset::WiscKey, true), (Preset::HashKv, true)]
+    {
         let setup = Setup::tiny(preset, window_survives);
         let profile = Profile { buffered: 60, synced: 5, kills: false, ..Profile::crash() };
         let plan = Plan { profile, ..Plan::default() };
@@ -89,6 +125,17 @@ fn a_replay_under_other_options_obeys_the_records() {
     other.options.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: Some(other), depth: 1, ..Plan::default() };
     visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);
+}
+
+/// As above where groups keep the values: a key moves between index and group with the options.
+#[test]
+fn groups_under_other_options_obey_the_records() {
+    let setup = Setup::tiny(Preset::HashKv, true);
+    let mut other = setup.clone();
+    other.options.separation = Separation::AtLeast(1000);
+    other.options.groups.main_segment_bytes = 64 << 10;
+    let plan = Plan { recover_with: Some(other), ..Plan::default() };
+    visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
 }
 
 /// Keys so long that one edit of the manifest fills several sectors, and many tables.

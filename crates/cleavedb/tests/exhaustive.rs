@@ -3,7 +3,7 @@
 //! Small workloads, all of them, find most crash bugs (ACE). Each sequence starts from a store in
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
 
-use cleavedb::{Durability, Preset};
+use cleavedb::{Durability, Preset, Separation};
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
 /// Longest sequence.
@@ -38,8 +38,11 @@ fn op(choice: usize, n: usize) -> Op {
 const CHOICES: usize = 12;
 
 fn every_sequence(preset: Preset, window_survives: bool) {
+    every_sequence_of(&Setup::tiny(preset, window_survives));
+}
+
+fn every_sequence_of(setup: &Setup) {
     let start = std::time::Instant::now();
-    let setup = Setup::tiny(preset, window_survives);
     let plan = Plan { images_max: 6, thorough_one_in: 50, depth: 1, ..Plan::default() };
     let mut explorer = Explorer::new(plan);
     let base =
@@ -48,7 +51,7 @@ fn every_sequence(preset: Preset, window_survives: bool) {
         let choices = (0..LEN).map(|i| number / CHOICES.pow(i as u32) % CHOICES);
         let sequence: Vec<Op> = choices.enumerate().map(|(n, choice)| op(choice, n)).collect();
         let ops = [&base[..], &sequence[..]].concat();
-        let outcome = Recording::first(&setup, &ops)
+        let outcome = Recording::first(setup, &ops)
             .and_then(|recording| explorer.explore_from(&recording, recording.after(1)));
         if let Err(failure) = outcome {
             panic!("{setup}, {sequence:?}: {failure}");
@@ -70,4 +73,12 @@ fn separated() {
 #[test]
 fn separated_without_a_lasting_window() {
     every_sequence(Preset::WiscKey, false);
+}
+
+/// Values of 54 bytes and more leave for their groups; shorter ones stay: keys move between both.
+#[test]
+fn grouped() {
+    let mut setup = Setup::tiny(Preset::HashKv, true);
+    setup.options.separation = Separation::AtLeast(54);
+    every_sequence_of(&setup);
 }

@@ -210,6 +210,11 @@ fn every_call_of_wisckey() {
 }
 
 #[test]
+fn every_call_of_hashkv() {
+    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::HashKv, true), seed));
+}
+
+#[test]
 fn every_call_of_wisckey_without_a_lasting_window() {
     SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, false), seed));
 }

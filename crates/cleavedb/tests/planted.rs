@@ -51,7 +51,8 @@ fn crash_of(setup: &Setup, plan: Plan, seed: u64) -> Result<(), String> {
 /// Crashes of a small workload, on both presets, as in `crash.rs`.
 fn crash(seed: u64) -> Result<(), String> {
     let plan = Plan { images_max: 8, deeper_one_in: 300, depth: 2, ..Plan::default() };
-    let setup = Setup::tiny(Preset::ALL[seed as usize % 2], !seed.is_multiple_of(3));
+    let setup =
+        Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], !seed.is_multiple_of(3));
     crash_of(&setup, plan, seed)
 }
 
@@ -71,6 +72,28 @@ fn crash_while_collecting(seed: u64) -> Result<(), String> {
     let recording = Recording::first(&setup, &ops)?;
     let plan = Plan { seed, images_max: 4, depth: 1, profile, ..Plan::default() };
     Explorer::new(plan).explore(&recording)
+}
+
+/// Crashes of a store of groups.
+fn crash_of_groups(seed: u64) -> Result<(), String> {
+    let plan = Plan { images_max: 8, depth: 1, ..Plan::default() };
+    crash_of(&Setup::tiny(Preset::HashKv, true), plan, seed)
+}
+
+/// A range that is read while the group of its values is collected, and the space given back.
+fn range_during_a_collection(seed: u64) -> Result<(), String> {
+    let setup = Setup::tiny(Preset::HashKv, true);
+    let db = open(Arc::new(Sim::new()), &setup).map_err(|e| e.to_string())?;
+    let keys: Vec<String> = (0..20).map(|i| format!("{i:02} of {seed}")).collect();
+    let put = |key: &String, byte| db.put(key.as_bytes(), &[byte; 1000]);
+    keys.iter().try_for_each(|key| put(key, 1)).map_err(|e| e.to_string())?;
+    db.flush().map_err(|e| e.to_string())?;
+    let range = db.range(None, None);
+    put(&keys[0], 2).and_then(|()| db.collect()).map_err(|e| e.to_string())?;
+    db.settle().map_err(|e| e.to_string())?;
+    let found = range.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    let whole = found.len() == keys.len() && found.iter().all(|item| item.value[..] == [1; 1000]);
+    whole.then_some(()).ok_or_else(|| "a range lost what it saw".to_owned())
 }
 
 /// Crashes after which the store is opened with other options.
@@ -100,7 +123,7 @@ fn model(seed: u64) -> Result<(), String> {
 
 /// A sync of the log fails once, then the power, as in `fault.rs`.
 fn failed_sync(seed: u64) -> Result<(), String> {
-    let setup = Setup::tiny(Preset::ALL[seed as usize % 2], true);
+    let setup = Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true);
     let sim = Sim::new();
     let faulty = Arc::new(Faulty::over(&sim));
     let db = open(faulty.clone(), &setup).map_err(|e| e.to_string())?;
@@ -207,6 +230,12 @@ caught! {
     no_sync_of_the_directory: NoDirectorySync by crash;
     a_file_that_goes_before_the_edit: UnlinkBeforeEdit by crash;
     a_sync_that_forgets_the_head: ForgetsTheHead by crash;
+    a_stub_that_is_forgotten: StubForgotten by model;
+    a_split_into_the_wrong_half: SplitIntoWrongHalf by model;
+    a_stub_that_is_dropped_early: StubDroppedEarly by model;
+    an_extent_given_back_under_its_readers: PunchUnderReaders by range_during_a_collection;
+    a_group_collected_ahead_of_the_log: CollectionWithoutLogSync by crash_of_groups;
+    an_extent_given_back_before_the_edit: PunchBeforeEdit by crash_of_groups;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;
 }

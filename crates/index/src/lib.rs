@@ -5,7 +5,6 @@
 pub mod entry;
 pub mod memtable;
 pub mod retention;
-pub mod filter;
 pub mod block;
 pub mod table_format;
 mod table_index;

@@ -20,9 +20,9 @@ use cleavedb_storage::{File, FileKind, Name};
 use crate::block::{Block, BlockIter};
 use crate::cache::BlockCache;
 use crate::entry::{Entry, EntryIter, Found};
-use crate::filter::Filter;
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
 use crate::table_index::TableIndex;
+use cleavedb_base::filter::Filter;
 
 mod verify;
 

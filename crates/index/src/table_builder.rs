@@ -16,10 +16,10 @@ use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{BlockBuilder, RESTART_INTERVAL};
 use crate::entry::Entry;
-use crate::filter::Filter;
 use crate::table_format::{
     BLOCK_TARGET_MAX, BlockHandle, Compression, Footer, Sealer, TableMeta, TableOptions,
 };
+use cleavedb_base::filter::Filter;
 
 /// Length at which the write buffer is written, in bytes.
 const WRITE_BYTES: usize = 1 << 20;

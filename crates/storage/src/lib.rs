@@ -22,6 +22,6 @@ pub use disk::Disk;
 pub use faulty::Faulty;
 pub use name::{FileKind, Name};
 pub use placed::Placed;
-pub use reaper::Reaper;
+pub use reaper::{Hole, Reaper};
 pub use sim::Sim;
 pub use window::Window;

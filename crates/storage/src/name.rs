@@ -13,6 +13,8 @@ pub enum FileKind {
     Log,
     /// `000001.seg`: values that collection moved.
     Segment,
+    /// `000001.grp`: values of groups, in extents.
+    Group,
     /// `000001.tbl`: a sorted table of the index.
     Table,
     /// `000001.manifest`: the log of edits, the one commit point for the set of live files.
@@ -32,6 +34,7 @@ impl FileKind {
         match self {
             Self::Log => Some("log"),
             Self::Segment => Some("seg"),
+            Self::Group => Some("grp"),
             Self::Table => Some("tbl"),
             Self::Manifest => Some("manifest"),
             Self::Current | Self::CurrentNew | Self::Window | Self::Lock => None,
@@ -44,13 +47,14 @@ impl FileKind {
             Self::CurrentNew => Some("current.new"),
             Self::Window => Some("window"),
             Self::Lock => Some("lock"),
-            Self::Log | Self::Segment | Self::Table | Self::Manifest => None,
+            Self::Log | Self::Segment | Self::Group | Self::Table | Self::Manifest => None,
         }
     }
 
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Log,
         Self::Segment,
+        Self::Group,
         Self::Table,
         Self::Manifest,
         Self::Current,

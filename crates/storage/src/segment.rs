@@ -172,6 +172,13 @@ impl SegmentWriter {
         Ok(ValuePointer { file: self.name.number(), offset, len: header.record_len() as u32 })
     }
 
+    /// Pads with zeros to a block, where an extent begins and ends.
+    pub fn align(&mut self) -> Result<()> {
+        let len = self.len();
+        let padding = len.next_multiple_of(BLOCK as u64) - len;
+        self.push(&[0; BLOCK][..padding as usize])
+    }
+
     fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let room = WRITE_LEN - self.buf.len();
@@ -198,8 +205,7 @@ impl SegmentWriter {
     /// record.
     pub fn finish(mut self) -> Result<u64> {
         let len = self.len();
-        let padding = len.next_multiple_of(BLOCK as u64) - len;
-        self.push(&[0; BLOCK][..padding as usize])?;
+        self.align()?;
         if !self.buf.is_empty() {
             self.write_out()?;
         }

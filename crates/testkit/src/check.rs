@@ -142,7 +142,7 @@ pub fn check_files(db: &Db, sim: &Sim) -> Checked {
     if found != tables {
         return Err(format!("{found} tables are in the directory, {tables} in the index"));
     }
-    let found = count(&[FileKind::Log, FileKind::Segment]);
+    let found = count(&[FileKind::Log, FileKind::Segment, FileKind::Group]);
     if found != metrics.value_files.len() {
         let known = metrics.value_files.len();
         return Err(format!("{found} value files are in the directory, {known} in the ledger"));

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use cleavedb::{Background, Compression, Durability, Options, Preset, Separation};
+use cleavedb::{
+    Background, Compression, Durability, GroupOptions, Options, Preset, Separation, VictimPolicy,
+};
 
 /// Options, and whether the log window outlives the process.
 #[derive(Clone, Debug)]
@@ -36,6 +38,12 @@ pub fn tiny(preset: Preset) -> Options {
         level0_bytes: 8 << 10,
         level1_bytes: 16 << 10,
         space_floor: 128 << 10,
+        groups: GroupOptions {
+            capacity_bytes: 64 << 10,
+            main_segment_bytes: 16 << 10,
+            log_segment_bytes: 4 << 10,
+            ..GroupOptions::default()
+        },
         durability: Durability::Os,
         background: Background::Manual,
         ..Options::preset(preset)
@@ -70,6 +78,7 @@ impl Setup {
                         (o.window_bytes, o.memtables_max) = (256 << 10, 3);
                         (o.compression, o.filter_bits) = (Compression::Zstd, 0);
                         (o.space_amplification, o.space_floor) = (1.05, 256 << 10);
+                        o.groups.victim = VictimPolicy::GreedyRandom(2);
                     }),
                 ];
                 for (name, change) in changes {
@@ -84,6 +93,13 @@ impl Setup {
             let mut setup = Self::tiny(Preset::WiscKey, true);
             setup.name = format!("wisckey, values of {len} bytes separated");
             setup.options.separation = Separation::AtLeast(len);
+            all.push(setup);
+        }
+        for len in [0, 1000] {
+            let mut setup = Self::tiny(Preset::HashKv, true);
+            setup.name = format!("hashkv, values of {len} bytes separated, by cost and benefit");
+            setup.options.separation = Separation::AtLeast(len);
+            setup.options.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
         all

@@ -1,8 +1,10 @@
 //! Collection: read victims, find what lives, move it, and say how the index must change.
 //!
 //! One algorithm (design, section 2). The caller fixed a read point and the live snapshots before;
-//! everything here is asked and decided as of then. A record lives if the index at the read point,
-//! or at a live snapshot, yields its key and sequence number *and this very pointer*. For every key
+//! everything here is asked and decided as of then. A record lives if what answers for its key at
+//! the read point, or at a live snapshot, yields its key and sequence number *and this very
+//! pointer*. For log files and segments that is the index; for a group, all of whose extents are
+//! victims at once, it is the records themselves ([`Liveness`]). For every key
 //! of which a record lives, the run of new pointers repeats all versions that anybody can see and
 //! that lie in tables, so that the run alone answers for its keys. A relocation keeps key, sequence
 //! number and payload checksum: it changes where a record lies, never what it is.
@@ -13,9 +15,11 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_storage::Name;
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::segment::{Segment, SegmentWriter};
-use cleavedb_storage::{File, Name};
+
+use crate::factory::SegmentFactory;
 
 /// A version of a key that the present or a live snapshot can see as of the read point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +34,11 @@ pub struct Visible {
     pub in_table: bool,
 }
 
-/// What collection asks of the index.
+/// What collection asks about a key of which it found `records`, newest first.
 pub trait Liveness {
-    /// Every visible version of `tree_key` as of the read point, newest first. Keys are asked for
-    /// in ascending order.
-    fn visible(&self, tree_key: &[u8], out: &mut Vec<Visible>) -> Result<()>;
-}
-
-/// Where survivors go.
-pub trait SegmentFactory {
-    /// A new, empty file with a durable number.
-    fn create(&self) -> Result<(Name, Arc<dyn File>)>;
+    /// Every visible version of their key as of the read point, newest first. Keys are asked for in
+    /// ascending order.
+    fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()>;
 }
 
 /// A sealed file to be collected.
@@ -95,10 +93,45 @@ pub struct Collected {
 }
 
 /// A record found in a victim.
-struct Found {
-    key: Vec<u8>,
-    seq: SeqNo,
-    pointer: ValuePointer,
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its tree key.
+    pub key: Vec<u8>,
+    /// Its sequence number.
+    pub seq: SeqNo,
+    /// Where it lies.
+    pub pointer: ValuePointer,
+    /// What the index says of it; a pointer, if it is not a stub.
+    pub kind: EntryKind,
+    /// The value of a stub.
+    pub inline: Vec<u8>,
+}
+
+impl Found {
+    /// The record at `pointer`.
+    pub(crate) fn new(record: &Record<'_>, pointer: ValuePointer) -> Result<Self> {
+        let (kind, inline) = match record.header.kind {
+            RecordKind::Delete => (EntryKind::Delete, Vec::new()),
+            RecordKind::Inline => (EntryKind::Inline, record.value.to_vec()),
+            RecordKind::Separated => (EntryKind::Pointer, Vec::new()),
+            _ => return Err(Error::corruption("a record of the store lies among values")),
+        };
+        let key = TreeKey::new(record.header.keyspace, record.key).as_bytes().to_vec();
+        Ok(Self { key, seq: record.header.seq, pointer, kind, inline })
+    }
+
+    /// The version that the index should hold of it, in a table.
+    pub fn as_visible(&self) -> Visible {
+        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+        let value = match self.kind {
+            EntryKind::Pointer => {
+                let len = self.pointer.encode(&mut encoded);
+                encoded[..len].to_vec()
+            }
+            _ => self.inline.clone(),
+        };
+        Visible { seq: self.seq, kind: self.kind, value, in_table: true }
+    }
 }
 
 /// Collects `victims`; new segments are cut at `segment_len` bytes. `cancelled` is asked now and
@@ -118,10 +151,7 @@ pub fn collect(
         collected.bytes_read += victim.len;
     }
     collected.records = found.len() as u64;
-    found.sort_unstable_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
-    let mut survivors = join(&found, index, &mut collected.run, cancelled)?;
-    drop(found);
-    survivors.sort_unstable_by_key(|survivor| (survivor.file, survivor.offset));
+    let survivors = join(found, index, &mut collected.run, cancelled)?;
     let moved = Mover {
         victims,
         factory,
@@ -132,17 +162,26 @@ pub fn collect(
         live: 0,
     }
     .run(&survivors, cancelled)?;
+    repoint(&mut collected.run, &moved)?;
+    Ok(collected)
+}
+
+/// Puts the new places of moved records into the run.
+pub(crate) fn repoint(
+    run: &mut [RunEntry],
+    moved: &HashMap<ValuePointer, ValuePointer>,
+) -> Result<()> {
     let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
-    for entry in collected.run.iter_mut().filter(|e| e.kind == EntryKind::Pointer && !e.repeat) {
+    for entry in run.iter_mut().filter(|e| e.kind == EntryKind::Pointer && !e.repeat) {
         let old = ValuePointer::decode(&entry.value)?;
         let len = moved[&old].encode(&mut encoded);
         entry.value.clear();
         entry.value.extend_from_slice(&encoded[..len]);
     }
-    Ok(collected)
+    Ok(())
 }
 
-fn check_cancelled(cancelled: &dyn Fn() -> bool) -> Result<()> {
+pub(crate) fn check_cancelled(cancelled: &dyn Fn() -> bool) -> Result<()> {
     if cancelled() {
         return Err(Error::new(cleavedb_base::ErrorKind::Closed, "the database is closing"));
     }
@@ -162,8 +201,7 @@ fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -
         }
         let pointer =
             ValuePointer { file: segment.number(), offset, len: record.header.record_len() as u32 };
-        let key = TreeKey::new(record.header.keyspace, record.key).as_bytes().to_vec();
-        found.push(Found { key, seq: record.header.seq, pointer });
+        found.push(Found::new(&record, pointer)?);
         if found.len().is_multiple_of(4096) {
             check_cancelled(cancelled)?;
         }
@@ -176,13 +214,15 @@ fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -
     Ok(())
 }
 
-/// Asks the index about every key found, in order; appends to the run and returns the survivors.
-fn join(
-    found: &[Found],
+/// Asks about every key found, in order; appends to the run and returns the survivors, in the order
+/// of their places. A stub survives as long as a record that it hides does.
+pub(crate) fn join(
+    mut found: Vec<Found>,
     index: &dyn Liveness,
     run: &mut Vec<RunEntry>,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<ValuePointer>> {
+    found.sort_unstable_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
     let mut survivors = Vec::new();
     let mut visible = Vec::new();
     let mut pointer = [0; ValuePointer::ENCODED_LEN_MAX];
@@ -191,7 +231,7 @@ fn join(
             check_cancelled(cancelled)?;
         }
         visible.clear();
-        index.visible(&records[0].key, &mut visible)?;
+        index.visible(records, &mut visible)?;
         let mut lives = |version: &Visible| {
             records.iter().find(|record| {
                 let len = record.pointer.encode(&mut pointer);
@@ -201,10 +241,15 @@ fn join(
             })
         };
         let living: Vec<Option<&Found>> = visible.iter().map(&mut lives).collect();
-        if living.iter().all(Option::is_none) {
-            continue;
-        }
+        let Some(oldest) = living.iter().rposition(Option::is_some) else { continue };
         survivors.extend(living.iter().flatten().map(|record| record.pointer));
+        let hides = |stub: &&Found| {
+            stub.kind != EntryKind::Pointer
+                && visible[..oldest].iter().any(|version| version.seq == stub.seq)
+        };
+        if !planted(Bug::StubDroppedEarly) {
+            survivors.extend(records.iter().filter(hides).map(|stub| stub.pointer));
+        }
         for (version, living) in visible.drain(..).zip(living) {
             let forgotten = planted(Bug::RunWithoutTombstones) && version.kind == EntryKind::Delete
                 || planted(Bug::RunWithoutRepeats) && living.is_none();
@@ -219,6 +264,7 @@ fn join(
             }
         }
     }
+    survivors.sort_unstable_by_key(|survivor| (survivor.file, survivor.offset));
     Ok(survivors)
 }
 

@@ -15,7 +15,7 @@ use cleavedb_storage::log::FileHeader;
 /// Facts about one log file or segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileFacts {
-    /// Log or segment.
+    /// Log, segment or group file.
     pub kind: FileKind,
     /// Log position of its first byte; 0 for segments and for logs that are not sealed.
     pub base: u64,
@@ -47,7 +47,11 @@ impl LedgerEdit {
             Self::Add(number, kind) => {
                 out.push(1);
                 put_varint(out, number.0);
-                out.push(u8::from(kind == FileKind::Segment));
+                out.push(match kind {
+                    FileKind::Segment => 1,
+                    FileKind::Group => 2,
+                    _ => 0,
+                });
             }
             Self::Seal(number, base, len) => {
                 out.push(2);
@@ -76,6 +80,7 @@ impl LedgerEdit {
             1 => match cursor.u8()? {
                 0 => Self::Add(number, FileKind::Log),
                 1 => Self::Add(number, FileKind::Segment),
+                2 => Self::Add(number, FileKind::Group),
                 kind => return Err(unknown("file kind", kind)),
             },
             2 => Self::Seal(number, cursor.varint()?, cursor.varint()?),
@@ -176,10 +181,12 @@ impl Ledger {
         self.files.values().map(|facts| facts.live).sum()
     }
 
-    /// Bytes of all sealed files, without the headers that every file has: a collection cannot win
-    /// them back, and a goal that counted them might never be reached.
+    /// Bytes of all sealed logs and segments, without the headers that every file has: a collection
+    /// cannot win them back, and a goal that counted them might never be reached. Of group files
+    /// the table of groups knows which parts are still there.
     pub fn sealed(&self) -> u64 {
-        let lengths = self.files.values().filter_map(|facts| facts.len);
+        let whole = self.files.values().filter(|facts| facts.kind != FileKind::Group);
+        let lengths = whole.filter_map(|facts| facts.len);
         lengths.map(|len| len.saturating_sub(FileHeader::RECORD_LEN as u64)).sum()
     }
 }

@@ -8,8 +8,13 @@
 pub mod ledger;
 pub mod victim;
 pub mod hidden;
+pub mod factory;
+pub mod groups;
 pub mod set;
 pub mod collect;
+pub mod collect_group;
 
+pub use factory::SegmentFactory;
+pub use groups::{GroupEdit, GroupTable};
 pub use ledger::{FileFacts, Ledger, LedgerEdit};
 pub use set::SegmentSet;

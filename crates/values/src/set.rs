@@ -1,5 +1,6 @@
 //! The segments that one picture of the database can read, and how a pointer becomes a value.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -7,10 +8,14 @@ use cleavedb_base::key::split_tree_key;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::segment::Segment;
 
-/// Immutable set of segments, ordered by number.
+use crate::groups::{ExtentHandle, Place};
+
+/// Immutable set of segments, ordered by number, and the extents of those that are group files.
 #[derive(Clone, Default)]
 pub struct SegmentSet {
     segments: Vec<Arc<Segment>>,
+    /// Held so that no place is given back that this picture can reach.
+    extents: Arc<BTreeMap<Place, Arc<ExtentHandle>>>,
 }
 
 impl SegmentSet {
@@ -22,7 +27,32 @@ impl SegmentSet {
         segments.retain(|segment| !removed.contains(&segment.number()));
         segments.extend_from_slice(added);
         segments.sort_by_key(|segment| segment.number());
-        Self { segments }
+        Self { segments, extents: self.extents.clone() }
+    }
+
+    /// This set with the extents `added` and without `removed`.
+    #[must_use]
+    pub fn with_extents(&self, added: &[Arc<ExtentHandle>], removed: &[Place]) -> Self {
+        let mut extents = BTreeMap::clone(&self.extents);
+        extents.extend(added.iter().map(|extent| (extent.place(), extent.clone())));
+        removed.iter().for_each(|place| _ = extents.remove(place));
+        Self { segments: self.segments.clone(), extents: Arc::new(extents) }
+    }
+
+    /// This set and all that is in `other`.
+    #[must_use]
+    pub fn joined(&self, other: &Self) -> Self {
+        let extents: Vec<_> = other.extents.values().cloned().collect();
+        self.with(&other.segments, &[]).with_extents(&extents, &[])
+    }
+
+    /// The extent that begins at `place`.
+    pub fn extent(&self, place: Place) -> Result<&Arc<ExtentHandle>> {
+        self.extents.get(&place).ok_or_else(|| {
+            Error::corruption("an extent of a group is not open")
+                .with("file", place.file)
+                .with("offset", place.offset)
+        })
     }
 
     /// The segment of this number.

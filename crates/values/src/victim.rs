@@ -40,13 +40,20 @@ pub fn oldest_first(
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> Option<FileNumber> {
-    let collectable = |kind, number| kind == FileKind::Segment || number < upto;
     ledger
         .iter()
         .find(|(number, facts)| {
-            facts.len.is_some() && collectable(facts.kind, *number) && sound(*number)
+            facts.len.is_some() && is_collectable(facts.kind, *number, upto) && sound(*number)
         })
         .map(|(number, _)| number)
+}
+
+/// Whether a file is collected or dropped as one; group files are not, their extents are.
+fn is_collectable(kind: FileKind, number: FileNumber, upto: FileNumber) -> bool {
+    match kind {
+        FileKind::Log => number < upto,
+        kind => kind == FileKind::Segment,
+    }
 }
 
 /// Files that hold nothing alive and can go without being read. See [`oldest_first`] for `upto`.
@@ -54,9 +61,7 @@ pub fn dead_files(ledger: &Ledger, upto: FileNumber) -> Vec<FileNumber> {
     ledger
         .iter()
         .filter(|(number, facts)| {
-            facts.live == 0
-                && facts.len.is_some()
-                && (facts.kind == FileKind::Segment || *number < upto)
+            facts.live == 0 && facts.len.is_some() && is_collectable(facts.kind, *number, upto)
         })
         .map(|(number, _)| number)
         .collect()

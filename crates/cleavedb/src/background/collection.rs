@@ -9,74 +9,39 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_index::{Entry, MemHit, Retention, RunPosition};
-use cleavedb_storage::{Access, File, FileKind, Name};
-use cleavedb_values::collect::{
-    Collected, Liveness, RunEntry, SegmentFactory, Victim, Visible, collect,
-};
+use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
+use cleavedb_index::{Entry, RunPosition};
+use cleavedb_storage::FileKind;
+use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::victim::{SpaceGoal, oldest_first};
-use cleavedb_values::{FileFacts, LedgerEdit, hidden};
-use parking_lot::Mutex;
+use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
 
 use super::flush::RunWriter;
+use super::liveness::AsOf;
+use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::JobState;
 use crate::manifest::{Edit, LiveFiles};
 use crate::state::ReadState;
 
 /// What a collection fixed when it began.
-struct Fixed {
-    state: Arc<ReadState>,
-    victim: (FileNumber, FileFacts),
-    snapshots: Vec<SeqNo>,
-    read_point: SeqNo,
+pub(super) struct Fixed {
+    pub(super) as_of: AsOf,
+    pub(super) target: Target,
+    pub(super) groups: Arc<GroupTable>,
     /// Epoch of the youngest flush that the picture holds.
-    epoch: u64,
+    pub(super) epoch: u64,
+    /// Whether no flush begins before this collection has ended.
+    retries_split: bool,
 }
 
-/// The index as of the read point.
-struct AsOf<'a> {
-    fixed: &'a Fixed,
-}
-
-impl Liveness for AsOf<'_> {
-    fn visible(&self, tree_key: &[u8], out: &mut Vec<Visible>) -> Result<()> {
-        let Fixed { state, snapshots, read_point, .. } = self.fixed;
-        let hash = hash64(tree_key, 0);
-        let mut retention = Retention::new(snapshots);
-        let mut hits: Vec<MemHit<'_>> = Vec::new();
-        for slot in &state.memtables {
-            slot.table.versions_of(tree_key, hash, *read_point, &mut hits);
-        }
-        for hit in hits.iter().filter(|hit| retention.keep(hit.seq)) {
-            let value = hit.value.to_vec();
-            out.push(Visible { seq: hit.seq, kind: hit.kind, value, in_table: false });
-        }
-        for found in state.version.versions_of(u64::MAX, tree_key, hash, *read_point)? {
-            if retention.keep(found.seq) {
-                let value = found.value.to_vec();
-                out.push(Visible { seq: found.seq, kind: found.kind, value, in_table: true });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Creates segments and remembers them, so that a failed collection leaves nothing behind.
-struct Segments<'a> {
-    engine: &'a Engine,
-    numbers: Mutex<Vec<FileNumber>>,
-}
-
-impl SegmentFactory for Segments<'_> {
-    fn create(&self) -> Result<(Name, Arc<dyn File>)> {
-        let (number, file) = self.engine.create_file(FileKind::Segment, Access::Direct)?;
-        self.numbers.lock().push(number);
-        Ok((Name::numbered(FileKind::Segment, number), file))
-    }
+/// What is collected.
+pub(super) enum Target {
+    /// A log file or a segment: the index knows what lives in it.
+    File(FileNumber, FileFacts),
+    /// All of a group: its records know what lives.
+    Group(GroupId),
 }
 
 impl Engine {
@@ -91,7 +56,7 @@ impl Engine {
     /// Bytes of value files, the log in use included.
     pub(crate) fn value_bytes(&self, live: &LiveFiles) -> u64 {
         let open_log = self.commit.log.ring().filled() - self.log_in_use_from(live);
-        live.ledger.sealed() + open_log
+        live.value_bytes() + open_log
     }
 
     /// Log position from which on the ledger does not know the log yet.
@@ -100,24 +65,38 @@ impl Engine {
         first.or(live.head.map(|head| head.base)).unwrap_or_default()
     }
 
-    /// The file to collect, if one should be: space is beyond the goal, or somebody asked for all
+    /// What to collect, if something should be: space is beyond the goal, or somebody asked for all
     /// files up to a number.
-    fn choose_victim(&self, live: &LiveFiles, jobs: &JobState) -> Option<FileNumber> {
+    fn choose_target(&self, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
+        let over = live.value_bytes() > self.space_goal().begin(live.estimated_live());
+        if let Some(group) = self.choose_group(live, jobs, over) {
+            return Some(Target::Group(group));
+        }
         let sound = |number| !jobs.damaged.contains(&number);
         let victim = oldest_first(&live.ledger, live.head_file(), sound)?;
-        let over = live.ledger.sealed() > self.space_goal().begin(live.estimated_live());
-        (over || jobs.forced.is_some_and(|upto| victim <= upto)).then_some(victim)
+        let due = over || jobs.forced.is_some_and(|upto| victim <= upto);
+        let facts = live.ledger.get(victim)?;
+        due.then(|| Target::File(victim, facts.clone()))
     }
 
     pub(super) fn run_collection(&self) -> Result<bool> {
         let Some(fixed) = self.prepare_collection()? else { return Ok(false) };
-        let result = self.collect_one(&fixed);
+        let result = match &fixed.target {
+            Target::File(victim, facts) => self.collect_file(&fixed, *victim, facts),
+            Target::Group(group) => self.collect_one_group(&fixed, *group),
+        };
         self.jobs.set_victim(FileNumber(0));
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
         self.jobs.finish(&result, |state| {
             state.constraints.hold_above = None;
-            // A file with a damaged record is not collected again: it would block all others.
-            state.damaged.extend(damaged.then_some(fixed.victim.0));
+            if fixed.retries_split {
+                state.split_waits = None;
+            }
+            // What has a damaged record is not collected again: it would block all others.
+            match fixed.target {
+                Target::File(victim, _) => state.damaged.extend(damaged.then_some(victim)),
+                Target::Group(group) => state.damaged_groups.extend(damaged.then_some(group)),
+            }
         });
         if result.is_ok() {
             self.update_pressure();
@@ -127,33 +106,46 @@ impl Engine {
 
     fn prepare_collection(&self) -> Result<Option<Fixed>> {
         let mut jobs = self.jobs.lock();
-        if jobs.constraints.hold_above.is_some() {
+        if jobs.constraints.hold_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
             return Ok(None);
         }
         let manifest = self.manifest.lock();
         let live = manifest.live();
-        let Some(victim) = self.choose_victim(live, &jobs) else {
+        let Some(target) = self.choose_target(live, &jobs) else {
             jobs.forced = None;
             return Ok(None);
         };
         self.check_open()?;
-        let Some(facts) = live.ledger.get(victim).cloned() else { return Ok(None) };
-        let (mut snapshots, read_point) = self.snapshots.fix(|| self.commit.visible());
+        let (mut snapshots, read_point) = self.snapshots.fix(|| self.read_point(&target));
         if planted(Bug::CollectionWithoutSnapshots) {
             snapshots.clear();
         }
         jobs.constraints.hold_above = Some(live.epoch);
-        self.jobs.set_victim(victim);
-        let epoch = live.epoch;
+        if let Target::File(victim, _) = target {
+            self.jobs.set_victim(victim);
+        }
+        let (epoch, groups) = (live.epoch, live.groups.clone());
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
         let state = self.state.load_full();
-        Ok(Some(Fixed { state, victim: (victim, facts), snapshots, read_point, epoch }))
+        let records_know = matches!(target, Target::Group(_));
+        let as_of = AsOf { state, snapshots, read_point, records_know };
+        let retries_split = jobs.split_waits.is_some();
+        Ok(Some(Fixed { as_of, target, groups, epoch, retries_split }))
     }
 
-    fn collect_one(&self, fixed: &Fixed) -> Result<()> {
-        let (number, facts) = &fixed.victim;
-        let segment = fixed.state.segments.get(*number).ok_or_else(|| {
+    /// What a collection of `target` may believe. Where the log is the store, all that is visible:
+    /// the log is synced before the victim goes. Else only what is durable by itself, so that no
+    /// collection drags a log to the device that is about to be needless (decision 0011).
+    fn read_point(&self, target: &Target) -> SeqNo {
+        match target {
+            Target::Group(_) if !planted(Bug::CollectionWithoutLogSync) => self.commit.durable(),
+            _ => self.commit.visible(),
+        }
+    }
+
+    fn collect_file(&self, fixed: &Fixed, number: FileNumber, facts: &FileFacts) -> Result<()> {
+        let segment = fixed.as_of.state.segments.get(number).ok_or_else(|| {
             Error::corruption("the victim of a collection is not open").with("file", number)
         })?;
         let victim = Victim {
@@ -161,41 +153,46 @@ impl Engine {
             base: facts.base,
             len: facts.len.unwrap_or_default(),
         };
-        let segments = Segments { engine: self, numbers: Mutex::default() };
+        let segments = NewFiles::new(self, FileKind::Segment);
         let mut writer = RunWriter::new(self);
         let done = collect(
             &[victim],
-            &AsOf { fixed },
+            &fixed.as_of,
             &segments,
             self.database_id,
             self.options.segment_bytes,
             &|| self.jobs.closing(),
         )
-        .and_then(|collected| {
-            collected.run.iter().try_for_each(|entry| writer.add(as_entry(entry)))?;
-            writer.finish()?;
-            Ok(collected)
-        });
+        .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
         let collected = done.map_err(|e| {
-            self.discard(FileKind::Segment, &segments.numbers.lock());
+            segments.discard();
             self.discard(FileKind::Table, &writer.numbers);
             self.failed_write(e)
         })?;
-        // From here on nothing is discarded: a failed sync or edit may have reached the disk.
         self.sync_dir()?;
+        // What killed the records that go must be durable before they do.
         if !planted(Bug::CollectionWithoutLogSync) {
             self.commit.sync()?;
         }
-        self.install_collection(fixed, &collected, &writer)
+        self.install_collection(fixed, (number, facts), &collected, &writer)
+    }
+
+    /// Where the run of a collection that fixed its inputs at `epoch` enters level 0.
+    pub(super) fn run_position(&self, live: &LiveFiles, epoch: u64) -> RunPosition {
+        let position = live.version.next_position(epoch);
+        if planted(Bug::RunAboveNextFlush) {
+            return RunPosition { epoch: position.epoch + 1, order: position.order + 1 };
+        }
+        position
     }
 
     fn install_collection(
         &self,
         fixed: &Fixed,
+        (victim, facts): (FileNumber, &FileFacts),
         collected: &Collected,
         writer: &RunWriter<'_>,
     ) -> Result<()> {
-        let (victim, facts) = &fixed.victim;
         let mut edit = Edit::default();
         let survived = collected.segments.iter().map(|new| new.live).sum();
         let mut opened = Vec::new();
@@ -206,18 +203,15 @@ impl Engine {
             edit.ledger.push(LedgerEdit::Born(number, new.live));
             opened.push(self.open_segment(FileKind::Segment, number, None)?);
         }
-        edit.ledger.push(LedgerEdit::Remove(*victim));
+        edit.ledger.push(LedgerEdit::Remove(victim));
         let mut manifest = self.manifest.lock();
-        let mut position = manifest.live().version.next_position(fixed.epoch);
-        if planted(Bug::RunAboveNextFlush) {
-            position = RunPosition { epoch: position.epoch + 1, order: position.order + 1 };
-        }
+        let position = self.run_position(manifest.live(), fixed.epoch);
         edit.index.add_run(position, writer.tables.iter().cloned());
         let live = manifest.live();
-        let all = live.ledger.live();
+        let all = live.owned();
         edit.hidden = Some(hidden::after_collection(live.hidden, facts.live, survived, all));
         if planted(Bug::UnlinkBeforeEdit) {
-            self.discard(facts.kind, &[*victim]);
+            self.discard(facts.kind, &[victim]);
         }
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
@@ -226,7 +220,7 @@ impl Engine {
             version: version.clone(),
             segments: Arc::new(state.segments.with(&opened, &[])),
         });
-        self.retire_segments(&[(*victim, facts.kind)]);
+        self.retire_segments(&[(victim, facts.kind)]);
         drop(manifest);
         self.counters.collections.add(1);
         self.counters.collection_read.add(collected.bytes_read);
@@ -244,6 +238,12 @@ impl Engine {
         }
         self.settle()
     }
+}
+
+/// Writes the run of new pointers.
+pub(super) fn write_run(run: &[RunEntry], writer: &mut RunWriter<'_>) -> Result<()> {
+    run.iter().try_for_each(|entry| writer.add(as_entry(entry)))?;
+    writer.finish()
 }
 
 fn as_entry(entry: &RunEntry) -> Entry<'_> {

@@ -10,25 +10,53 @@ use cleavedb_index::compaction::leveled::{pick, pick_full};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
 use cleavedb_storage::{Access, File, FileKind};
-use cleavedb_values::{LedgerEdit, hidden};
+use cleavedb_values::groups::Place;
+use cleavedb_values::{GroupEdit, GroupTable, Ledger, LedgerEdit, hidden};
 
 use crate::engine::Engine;
 use crate::manifest::Edit;
 use crate::state::ReadState;
 
-/// Adds up, by file, the bytes of records whose last pointer goes.
+/// Adds up, by file or extent, the bytes of records whose last pointer goes.
 #[derive(Default)]
 struct Deaths {
-    died: BTreeMap<FileNumber, u64>,
+    /// The groups when the job began: extents that come later are not pointed to by its inputs.
+    groups: Arc<GroupTable>,
+    files: BTreeMap<FileNumber, u64>,
+    extents: BTreeMap<Place, u64>,
     damaged: Option<cleavedb_base::Error>,
 }
 
 impl DropSink for Deaths {
     fn dropped(&mut self, entry: Entry<'_>) {
         match ValuePointer::decode(entry.value) {
-            Ok(pointer) => *self.died.entry(pointer.file).or_default() += u64::from(pointer.len),
+            Ok(pointer) => {
+                let died = match self.groups.extent_of(pointer) {
+                    Some(extent) => self.extents.entry(extent.place).or_default(),
+                    None => self.files.entry(pointer.file).or_default(),
+                };
+                *died += u64::from(pointer.len);
+            }
             Err(e) => self.damaged = Some(e),
         }
+    }
+}
+
+impl Deaths {
+    fn bytes(&self) -> u64 {
+        self.files.values().chain(self.extents.values()).sum()
+    }
+
+    /// Adds the deaths in files and extents that are still there: records of others were moved by a
+    /// collection, and their new entries own them.
+    fn add_to(&self, edit: &mut Edit, ledger: &Ledger) {
+        let whole = |number: &FileNumber| {
+            ledger.get(*number).is_some_and(|facts| facts.kind != FileKind::Group)
+        };
+        let files = self.files.iter().filter(|(number, _)| whole(number));
+        edit.ledger.extend(files.map(|(number, bytes)| LedgerEdit::Died(*number, *bytes)));
+        let extents = self.extents.iter();
+        edit.groups.extend(extents.map(|(place, bytes)| GroupEdit::Died(*place, *bytes)));
     }
 }
 
@@ -66,7 +94,7 @@ impl Engine {
         &self,
         choose: impl FnOnce(&Version, &Constraints) -> Option<Compaction>,
     ) -> Result<bool> {
-        let (mut job, compaction) = {
+        let (mut job, compaction, groups) = {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
             let version = manifest.live().version.clone();
@@ -95,14 +123,14 @@ impl Engine {
                 Some(epoch) if held(epoch) => job.below_which_a_run_may_enter(),
                 _ => job,
             };
-            (job, compaction)
+            (job, compaction, manifest.live().groups.clone())
         };
-        let mut deaths = Deaths::default();
+        let mut deaths = Deaths { groups, ..Deaths::default() };
         let result = job
             .run(self, &mut deaths, self.jobs.closing_flag())
             .and_then(|()| deaths.damaged.take().map_or(Ok(()), Err));
         let result = match result {
-            Ok(()) => self.install_compaction(job, deaths.died),
+            Ok(()) => self.install_compaction(job, &deaths),
             Err(e) => {
                 self.discard(FileKind::Table, job.created());
                 Err(self.failed_write(e))
@@ -118,25 +146,14 @@ impl Engine {
         result.map(|()| true)
     }
 
-    fn install_compaction(
-        &self,
-        job: CompactionJob,
-        died: BTreeMap<FileNumber, u64>,
-    ) -> Result<()> {
+    fn install_compaction(&self, job: CompactionJob, deaths: &Deaths) -> Result<()> {
         let moves = job.compaction().moves;
         let (index, stats) = job.finish();
         let mut manifest = self.manifest.lock();
-        // Records of files that are gone were moved by a collection; their new entries own them.
-        let known = |number: &FileNumber| manifest.live().ledger.get(*number).is_some();
-        let ledger = died
-            .iter()
-            .filter(|(number, _)| known(number))
-            .map(|(number, bytes)| LedgerEdit::Died(*number, *bytes))
-            .collect();
         let before = manifest.live().version.clone();
-        let died = died.values().sum();
-        let hidden = Some(hidden::after_compaction(manifest.live().hidden, died));
-        let edit = Edit { index, ledger, hidden, ..Edit::default() };
+        let hidden = Some(hidden::after_compaction(manifest.live().hidden, deaths.bytes()));
+        let mut edit = Edit { index, hidden, ..Edit::default() };
+        deaths.add_to(&mut edit, &manifest.live().ledger);
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         self.swap_state(|state| ReadState {

@@ -13,9 +13,14 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, FileKind};
-use cleavedb_values::{LedgerEdit, hidden, victim};
+use cleavedb_values::groups::writer::Written;
+use cleavedb_values::{LedgerEdit, SegmentSet, hidden, victim};
+
+use super::grouping::Grouped;
+use super::new_files::NewFiles;
 
 use crate::engine::Engine;
+use crate::groups::publish;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::options::Separation;
 use crate::state::{MemSlot, ReadState, Sealed};
@@ -92,12 +97,17 @@ struct Born {
 }
 
 impl Engine {
-    /// Flushes the oldest full MemTable, if there is one and nobody else does.
+    /// Flushes the oldest full MemTable, if there is one and nobody else does. If a split waits, it
+    /// goes first, here, since other threads may have long work before them.
     pub(super) fn run_flush(&self) -> Result<bool> {
+        if self.jobs.lock().split_waits.is_some() {
+            return self.run_collection();
+        }
         let (slot, sealed) = {
             let mut state = self.jobs.lock();
             let oldest = self.state.load().oldest_sealed();
-            let Some((slot, sealed)) = oldest.filter(|_| !state.flushing) else {
+            let held = state.flushing || state.split_waits.is_some();
+            let Some((slot, sealed)) = oldest.filter(|_| !held) else {
                 return Ok(false);
             };
             self.poison.check()?;
@@ -123,16 +133,19 @@ impl Engine {
             self.commit.sync_to(sealed.end)?;
         }
         let mut writer = RunWriter::new(self);
-        let written = self.write_run(slot, &snapshots, &mut writer);
-        let born = match written.and_then(|born| writer.finish().map(|()| born)) {
-            Ok(born) => born,
-            Err(e) => {
-                self.discard(FileKind::Table, &writer.numbers);
-                return Err(self.failed_write(e));
-            }
-        };
+        let files = NewFiles::new(self, FileKind::Group);
+        let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
+            let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
+            writer.finish()?;
+            Ok((born, grouped.written))
+        });
+        let (born, written) = written.map_err(|e| {
+            self.discard(FileKind::Table, &writer.numbers);
+            files.discard();
+            self.failed_write(e)
+        })?;
         self.sync_dir()?;
-        self.install_flush(slot, sealed, &writer, born)
+        self.install_flush(slot, sealed, &writer, born, &written)
     }
 
     /// Writes what somebody can still see.
@@ -140,6 +153,7 @@ impl Engine {
         &self,
         slot: &MemSlot,
         snapshots: &[SeqNo],
+        grouped: &mut Grouped,
         writer: &mut RunWriter<'_>,
     ) -> Result<Born> {
         let mut born = Born::default();
@@ -149,6 +163,7 @@ impl Engine {
         let one_in = hidden::one_in(slot.table.capacity());
         let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
+        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
         slot.table.for_each_sorted(|entry| {
             if last_key != Some(entry.key) {
                 retention.begin_key();
@@ -163,6 +178,11 @@ impl Engine {
             }
             if !retention.keep(entry.seq) {
                 return Ok(());
+            }
+            if let Some(pointer) = grouped.pointer(&entry) {
+                let len = pointer.encode(&mut encoded);
+                let (kind, value) = (EntryKind::Pointer, &encoded[..len]);
+                return writer.add(Entry { kind, value, ..entry });
             }
             if entry.kind == EntryKind::Pointer {
                 let pointer = ValuePointer::decode(entry.value)?;
@@ -179,6 +199,7 @@ impl Engine {
         sealed: Sealed,
         writer: &RunWriter<'_>,
         born: Born,
+        written: &Written,
     ) -> Result<()> {
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
@@ -192,19 +213,22 @@ impl Engine {
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
         edit.ledger =
             born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
+        publish(written, &mut edit);
+        let opened = self.with_written(&SegmentSet::default(), written)?;
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         self.swap_state(|state| ReadState {
             memtables: without(&state.memtables, slot),
             version: version.clone(),
-            segments: state.segments.clone(),
+            segments: Arc::new(state.segments.joined(&opened)),
         });
+        self.commit.flushed(sealed.last_seq);
         self.commit.log.forget(sealed.end);
         self.drop_dead_files(&mut manifest)?;
         drop(manifest);
         self.counters.flushes.add(1);
-        self.counters.flush_written.add(writer.bytes());
+        self.counters.flush_written.add(writer.bytes() + written.bytes());
         Ok(())
     }
 

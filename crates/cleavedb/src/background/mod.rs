@@ -6,8 +6,12 @@
 //! there are no threads, so a test can replay any schedule.
 
 mod compaction;
+mod new_files;
+mod grouping;
 mod flush;
+mod liveness;
 mod collection;
+mod group_collection;
 mod threads;
 
 use std::time::Duration;
@@ -62,6 +66,7 @@ impl Engine {
         if self.reaper.is_empty() || self.poison.check().is_err() {
             return false;
         }
+        self.reaper.take_holes().into_iter().for_each(|hole| self.punch(hole));
         for name in self.reaper.take() {
             // A file that cannot be removed now is an orphan, which the next open removes.
             if self.storage.remove(&name).is_ok() {
@@ -123,17 +128,22 @@ impl Engine {
 
     /// Recomputes how hard writers must be slowed down.
     pub(crate) fn update_pressure(&self) {
-        let (level0, value_bytes, live) = {
+        let (level0, value_bytes, live, hopeless) = {
             let manifest = self.manifest.lock();
             let live = manifest.live();
             // The log in use cannot be collected, and has a bound of its own: what the MemTables
             // may cover.
-            (live.version.level_bytes(0), live.ledger.sealed(), live.estimated_live())
+            let over = live.value_bytes() > self.space_goal().allowed(live.estimated_live());
+            // Where nothing can be won writers are slowed, but not stopped for ever.
+            let hopeless = over && !live.groups.is_empty() && !self.groups_can_shrink(live);
+            let bytes = (live.version.level_bytes(0), live.value_bytes(), live.estimated_live());
+            (bytes.0, bytes.1, bytes.2, hopeless)
         };
         let target = self.options.level0_bytes;
         let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);
         let allowed = self.space_goal().allowed(live);
         let (start, stop) = (allowed - allowed / 32, allowed + allowed / 8);
+        let stop = if hopeless { stop.max(2 * value_bytes) } else { stop };
         let space = Pressure::of(StallCause::Space, value_bytes, start, stop);
         self.throttle.set(compaction.max(space));
     }

@@ -2,7 +2,8 @@
 //!
 //! One drains the log, since commits must never wait for the device while it could be writing; one
 //! flushes, since a flush that queues behind a compaction stops the writers; the others compact and
-//! collect.
+//! collect. All but the first remove files: a thread that always has a flush before it would leave
+//! dead files lying until the disk is full.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,6 +27,10 @@ const IDLE_NAP: Duration = Duration::from_millis(5);
 /// How long a thread without work sleeps if nobody wakes it: readers that let go of files do not.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 
+/// What the thread that flushes does, and what the others do, in the order of their preference.
+const FLUSHER: [JobKind; 3] = [JobKind::Flush, JobKind::Spare, JobKind::Reap];
+const WORKER: [JobKind; 3] = [JobKind::Reap, JobKind::Compact, JobKind::Collect];
+
 /// Threads of an open database, to be joined at close.
 #[derive(Default)]
 pub(crate) struct Threads {
@@ -38,11 +43,9 @@ impl Threads {
         let mut threads = Self::default();
         let Background::Threads(workers) = engine.options.background else { return Ok(threads) };
         threads.spawn(engine, "cleave-drain", drain)?;
-        let flush = [JobKind::Flush, JobKind::Spare, JobKind::Reap];
-        threads.spawn(engine, "cleave-flush", move |engine| work(engine, &flush))?;
+        threads.spawn(engine, "cleave-flush", |engine| work(engine, &FLUSHER))?;
         for _ in 0..workers {
-            let kinds = [JobKind::Compact, JobKind::Collect];
-            threads.spawn(engine, "cleave-work", move |engine| work(engine, &kinds))?;
+            threads.spawn(engine, "cleave-work", |engine| work(engine, &WORKER))?;
         }
         Ok(threads)
     }
@@ -118,5 +121,16 @@ impl Engine {
             return;
         }
         self.jobs.work.wait_for(&mut state, pause);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A load into small MemTables left the whole log lying, since a flush was always due.
+    #[test]
+    fn dead_files_go_although_a_flush_is_always_due() {
+        assert_eq!(WORKER[0], JobKind::Reap);
     }
 }

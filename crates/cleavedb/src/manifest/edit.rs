@@ -4,7 +4,7 @@
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use cleavedb_index::VersionEdit;
-use cleavedb_values::LedgerEdit;
+use cleavedb_values::{GroupEdit, LedgerEdit};
 
 /// Where replay begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,7 @@ pub(crate) struct ReplayHead {
 pub(crate) struct Edit {
     pub(crate) index: VersionEdit,
     pub(crate) ledger: Vec<LedgerEdit>,
+    pub(crate) groups: Vec<GroupEdit>,
     pub(crate) head: Option<ReplayHead>,
     /// File numbers below are spoken for.
     pub(crate) next_file: Option<u64>,
@@ -40,6 +41,7 @@ const NEXT_FILE: u8 = 4;
 const SEQ_LIMIT: u8 = 5;
 const EPOCH: u8 = 6;
 const HIDDEN: u8 = 7;
+const GROUPS: u8 = 8;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
@@ -51,6 +53,10 @@ impl Edit {
         }
         for edit in &self.ledger {
             out.push(LEDGER);
+            edit.encode(&mut out);
+        }
+        for edit in &self.groups {
+            out.push(GROUPS);
             edit.encode(&mut out);
         }
         if let Some(head) = self.head {
@@ -80,6 +86,7 @@ impl Edit {
         while !cursor.is_empty() {
             match cursor.u8()? {
                 INDEX => edit.index = VersionEdit::decode(&mut cursor)?,
+                GROUPS => edit.groups.push(GroupEdit::decode(&mut cursor)?),
                 LEDGER => edit.ledger.push(LedgerEdit::decode(&mut cursor)?),
                 HEAD => {
                     edit.head = Some(ReplayHead {

@@ -15,7 +15,7 @@ use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::{TableStore, Version};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage};
-use cleavedb_values::Ledger;
+use cleavedb_values::{GroupTable, Ledger};
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead};
@@ -33,6 +33,7 @@ const NUMBERS_RESERVED: u64 = 1000;
 pub(crate) struct LiveFiles {
     pub(crate) version: Arc<Version>,
     pub(crate) ledger: Ledger,
+    pub(crate) groups: Arc<GroupTable>,
     pub(crate) head: Option<ReplayHead>,
     pub(crate) next_file: u64,
     pub(crate) seq_limit: SeqNo,
@@ -47,6 +48,7 @@ impl LiveFiles {
         Self {
             version: Arc::new(Version::empty(tables.clone())),
             ledger: Ledger::default(),
+            groups: Arc::default(),
             head: None,
             next_file: 1,
             seq_limit: 1,
@@ -59,6 +61,11 @@ impl LiveFiles {
         let version = self.version.apply(&edit.index)?;
         let mut ledger = self.ledger.clone();
         edit.ledger.iter().try_for_each(|change| ledger.apply(change))?;
+        if !edit.groups.is_empty() {
+            let mut groups = GroupTable::clone(&self.groups);
+            edit.groups.iter().try_for_each(|change| groups.apply(change))?;
+            self.groups = Arc::new(groups);
+        }
         self.version = Arc::new(version);
         self.ledger = ledger;
         self.head = edit.head.or(self.head);
@@ -73,6 +80,7 @@ impl LiveFiles {
         Edit {
             index: self.version.export(),
             ledger: self.ledger.export(),
+            groups: self.groups.export(),
             head: self.head,
             next_file: Some(self.next_file),
             seq_limit: Some(self.seq_limit),
@@ -83,7 +91,17 @@ impl LiveFiles {
 
     /// Estimated bytes of records that somebody can still see.
     pub(crate) fn estimated_live(&self) -> u64 {
-        self.ledger.live().saturating_sub(self.hidden)
+        self.owned().saturating_sub(self.hidden)
+    }
+
+    /// Bytes of records that index entries own.
+    pub(crate) fn owned(&self) -> u64 {
+        self.ledger.live() + self.groups.live()
+    }
+
+    /// Bytes that values take, but for logs in use.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        self.ledger.sealed() + self.groups.bytes()
     }
 
     /// First log file that replay would need.

@@ -33,6 +33,10 @@ struct Stats {
     runs: usize,
     filter_bits: usize,
     separates: bool,
+    /// Groups of values by the hash of the key; 0 if the preset has none.
+    groups: usize,
+    reserve_used: u64,
+    reserve_bytes: u64,
     user_bytes: u64,
     written_bytes: u64,
     write_amplification: Option<f64>,
@@ -98,6 +102,9 @@ impl Stats {
             space_floor,
             filter_bits,
             separates: separation != cleavedb::Separation::Never,
+            groups: metrics.groups,
+            reserve_used: metrics.reserve_used,
+            reserve_bytes: metrics.reserve_bytes,
             user_bytes,
             written_bytes,
             write_amplification,
@@ -135,10 +142,10 @@ impl Stats {
     }
 
     fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = if self.separates {
-            "value files: the log, and segments with what collection moved"
-        } else {
-            "log files: what was written; the tables hold it once it is flushed"
+        let title = match (self.separates, self.groups) {
+            (false, _) => "log files: what was written; the tables hold it once it is flushed",
+            (true, 0) => "value files: the log, and segments with what collection moved",
+            (true, _) => "value files: the log until it is flushed, then groups by hash of the key",
         };
         writeln!(f, "\n{title}")?;
         for file in self.value_files.iter().take(FILES_MAX) {
@@ -158,6 +165,15 @@ impl Stats {
         }
         if !self.separates {
             return Ok(());
+        }
+        if self.groups > 0 {
+            writeln!(
+                f,
+                "  {} groups, which take {} of a reserve of {}",
+                units::thousands(self.groups as f64),
+                units::bytes(self.reserve_used),
+                units::bytes(self.reserve_bytes),
+            )?;
         }
         writeln!(
             f,

@@ -38,6 +38,15 @@ fn stats_explain_themselves() {
 }
 
 #[test]
+fn stats_tell_of_groups_where_there_are_some() {
+    let home = Home::new();
+    home.run(&["--preset", "hashkv", "put", "a", "1"]).ok();
+    let text = home.run(&["stats"]).text();
+    assert!(text.contains("16 groups, which take 0 B of a reserve of"), "{text}");
+    assert_eq!(home.run(&["--json", "stats"]).json().remove(0)["groups"], json!(16));
+}
+
+#[test]
 fn a_whole_database_passes_its_check() {
     let home = churned();
     let text = home.run(&["check"]).text();

@@ -1,4 +1,5 @@
-//! Split-block Bloom filter: one cache line tells that a table does not hold a key.
+//! Split-block Bloom filter: one cache line tells that a table, or a group, does not
+//! hold a key.
 //!
 //! The filter is an array of 32-byte blocks of eight 32-bit words. A key's 64-bit hash picks one
 //! block by its upper half and one bit in each of the eight words by its lower half, so a look-up
@@ -9,7 +10,7 @@
 //! Encoding (`docs/format.md`, "Table"): a version byte, then the blocks, each as eight
 //! little-endian words.
 
-use cleavedb_base::{Error, Result};
+use crate::error::{Error, Result};
 
 /// Version of the encoding.
 const VERSION: u8 = 1;
@@ -122,7 +123,7 @@ impl Filter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cleavedb_base::checksum::hash64;
+    use crate::checksum::hash64;
 
     fn hashes(range: std::ops::Range<u64>) -> Vec<u64> {
         range.map(|i| hash64(&i.to_be_bytes(), 0)).collect()

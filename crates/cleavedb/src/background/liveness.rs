@@ -1,0 +1,90 @@
+//! What lives as of the read point of a collection: the MemTables say, and then the index or, in a
+//! group, the records themselves.
+//!
+//! A build with assertions, as all tests are, asks the index about every key of a group as well: a
+//! group that was not told of a death must never go unnoticed.
+
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::{EntryKind, Result, SeqNo};
+use cleavedb_index::{MemHit, Retention};
+use cleavedb_values::collect::{Found, Liveness, Visible};
+
+use crate::state::ReadState;
+
+/// A picture, and the read points at which it is asked.
+pub(super) struct AsOf {
+    pub(super) state: Arc<ReadState>,
+    pub(super) snapshots: Vec<SeqNo>,
+    pub(super) read_point: SeqNo,
+    /// Whether the records of a key, which are all that its group has, answer for the tables.
+    pub(super) records_know: bool,
+}
+
+impl Liveness for AsOf {
+    fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
+        if !self.records_know {
+            return self.ask_index(records, out);
+        }
+        self.ask_memtables(records, out);
+        out.extend(records.iter().map(Found::as_visible));
+        self.retain_seen(out);
+        if cfg!(debug_assertions) {
+            self.audit(records, out)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsOf {
+    fn ask_index(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
+        self.ask_memtables(records, out);
+        let key = &records[0].key[..];
+        let version = &self.state.version;
+        let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.read_point)?;
+        out.extend(found.into_iter().map(|found| {
+            let value = found.value.to_vec();
+            Visible { seq: found.seq, kind: found.kind, value, in_table: true }
+        }));
+        self.retain_seen(out);
+        Ok(())
+    }
+
+    fn ask_memtables(&self, records: &[Found], out: &mut Vec<Visible>) {
+        let key = &records[0].key[..];
+        let hash = hash64(key, 0);
+        let mut hits: Vec<MemHit<'_>> = Vec::new();
+        for slot in &self.state.memtables {
+            slot.table.versions_of(key, hash, self.read_point, &mut hits);
+        }
+        out.extend(hits.iter().map(|hit| {
+            let value = hit.value.to_vec();
+            Visible { seq: hit.seq, kind: hit.kind, value, in_table: false }
+        }));
+    }
+
+    /// Leaves what the present or a snapshot sees.
+    fn retain_seen(&self, versions: &mut Vec<Visible>) {
+        let mut retention = Retention::new(&self.snapshots);
+        versions.retain(|version| retention.keep(version.seq));
+    }
+
+    /// What the group answered is what the index says, down to the oldest version that lives in the
+    /// group: which of the older ones it was told of makes no difference.
+    fn audit(&self, records: &[Found], answered: &[Visible]) -> Result<()> {
+        let mut known = Vec::new();
+        self.ask_index(records, &mut known)?;
+        let lives = |version: &Visible| {
+            version.kind == EntryKind::Pointer
+                && records.iter().any(|record| record.as_visible() == *version)
+        };
+        let above_dead = |versions: &[Visible]| {
+            let oldest = versions.iter().rposition(lives);
+            versions[..oldest.map_or(0, |at| at + 1)].to_vec()
+        };
+        let (answered, known) = (above_dead(answered), above_dead(&known));
+        assert_eq!(answered, known, "a group and the index differ about {:?}", records[0].key);
+        Ok(())
+    }
+}

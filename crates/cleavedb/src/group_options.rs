@@ -1,0 +1,60 @@
+//! Options of presets that keep values in groups (HashKV, sections 3.2 to 3.4).
+
+use cleavedb_values::groups::victim::{Segments, VictimPolicy};
+
+/// How groups are sized and collected. Sizes count when a database is created; later a group that
+/// outgrows its main segment splits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupOptions {
+    /// Bytes of values that the groups are made for. Default: 1 GiB, 16 groups; more data makes
+    /// more groups.
+    pub capacity_bytes: u64,
+    /// Length of a main segment, in bytes. Default: 64 MiB, as in the paper.
+    pub main_segment_bytes: u64,
+    /// Length of a log segment, in bytes. Default: 1 MiB, as in the paper.
+    pub log_segment_bytes: u64,
+    /// Space for log segments, as a part of all main segments. Default: 0.3, as in the paper.
+    pub reserved_space: f64,
+    /// Which group is collected first. Default: greedy, as in the paper.
+    pub victim: VictimPolicy,
+}
+
+impl Default for GroupOptions {
+    fn default() -> Self {
+        Self {
+            capacity_bytes: 1 << 30,
+            main_segment_bytes: 64 << 20,
+            log_segment_bytes: 1 << 20,
+            reserved_space: 0.3,
+            victim: VictimPolicy::Greedy,
+        }
+    }
+}
+
+impl GroupOptions {
+    /// Each rule that must hold, and what to say if it does not.
+    pub(crate) fn rules(&self) -> [(bool, &'static str); 3] {
+        [
+            (
+                self.main_segment_bytes >= 4 << 10 && self.log_segment_bytes >= 4 << 10,
+                "main_segment_bytes and log_segment_bytes must be at least 4 KiB",
+            ),
+            (
+                self.reserved_space >= 0.05 && self.reserved_space.is_finite(),
+                "reserved_space must be at least 0.05: below, collection copies without end",
+            ),
+            (
+                self.capacity_bytes / self.main_segment_bytes.max(1) <= 1 << 16,
+                "capacity_bytes must be at most 65536 main segments; more data makes more groups",
+            ),
+        ]
+    }
+
+    pub(crate) fn segments(&self) -> Segments {
+        Segments {
+            main: self.main_segment_bytes,
+            log: self.log_segment_bytes,
+            reserved: self.reserved_space,
+        }
+    }
+}

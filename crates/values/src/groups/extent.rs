@@ -1,0 +1,117 @@
+//! Extents: contiguous parts of group files, each with records of one group.
+//!
+//! A flush or a collection appends an extent to a group once. It is a sequence of records, then a
+//! record with the filter of their keys; it begins and ends at blocks, so that its space can be
+//! given back alone. A segment of the paper is a length of such extents, not a file.
+
+use cleavedb_base::codec::{Cursor, put_varint};
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::{Error, FileNumber, GroupId, Result};
+
+/// Where an extent begins: the name by which edits mention it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The group file.
+    pub file: FileNumber,
+    /// Offset of its first byte, a multiple of a block.
+    pub offset: u64,
+}
+
+impl Place {
+    /// Appends the encoding: two varints.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.file.0);
+        put_varint(out, self.offset);
+    }
+
+    /// Reads a place.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(Self { file: FileNumber(cursor.varint()?), offset: cursor.varint()? })
+    }
+}
+
+/// Facts about one extent. All lengths are in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The group of its keys when it was written.
+    pub group: GroupId,
+    /// Where it begins.
+    pub place: Place,
+    /// Length of its records; the filter's record follows.
+    pub records_len: u64,
+    /// Length of the filter's record.
+    pub filter_len: u64,
+    /// Number of records.
+    pub records: u64,
+    /// Number of stubs among them: records that only end the life of others.
+    pub stubs: u64,
+    /// Length of the records that index entries own when the extent is published.
+    pub separated: u64,
+    /// Whether a collection wrote it, or else a flush.
+    pub survivors: bool,
+    /// Length of the records that index entries in tables own now.
+    pub live: u64,
+}
+
+impl Extent {
+    /// Its length up to the next block.
+    pub fn len(&self) -> u64 {
+        (self.records_len + self.filter_len).next_multiple_of(BLOCK as u64)
+    }
+
+    /// Whether it has no record, which no extent should be.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Whether `offset` of its file lies among its records.
+    pub fn holds(&self, offset: u64) -> bool {
+        (self.place.offset..self.place.offset + self.records_len).contains(&offset)
+    }
+
+    /// Appends the encoding. See `docs/format.md`, "Manifest".
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        self.group.encode(out);
+        self.place.encode(out);
+        for field in [
+            self.records_len,
+            self.filter_len,
+            self.records,
+            self.stubs,
+            self.separated,
+            u64::from(self.survivors),
+            self.live,
+        ] {
+            put_varint(out, field);
+        }
+    }
+
+    /// Reads an extent.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let extent = Self {
+            group: GroupId::decode(cursor)?,
+            place: Place::decode(cursor)?,
+            records_len: cursor.varint()?,
+            filter_len: cursor.varint()?,
+            records: cursor.varint()?,
+            stubs: cursor.varint()?,
+            separated: cursor.varint()?,
+            survivors: cursor.varint()? != 0,
+            live: cursor.varint()?,
+        };
+        let fits = extent
+            .records_len
+            .checked_add(extent.filter_len)
+            .is_some_and(|len| len < u64::MAX / 2 && extent.place.offset < u64::MAX / 2);
+        let sound = extent.place.offset.is_multiple_of(BLOCK as u64)
+            && extent.live <= extent.separated
+            && extent.separated <= extent.records_len
+            && extent.stubs <= extent.records;
+        if fits && sound {
+            return Ok(extent);
+        }
+        Err(Error::corruption("an edit adds an extent that cannot be")
+            .with("file", extent.place.file)
+            .with("offset", extent.place.offset))
+    }
+}

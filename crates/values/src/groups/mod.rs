@@ -1,0 +1,13 @@
+//! Groups of values: extents, the table that knows them, how they are written and read, and which
+//! group is collected next.
+
+pub mod extent;
+pub mod table;
+pub mod handle;
+pub mod writer;
+pub mod victim;
+
+pub use extent::{Extent, Place};
+pub use handle::ExtentHandle;
+pub use table::{Group, GroupEdit, GroupTable};
+pub use writer::ExtentWriter;

@@ -1,0 +1,175 @@
+//! Which group to collect next, and when (HashKV, sections 3.2 and 3.3): pure choices.
+//!
+//! The space of a group is counted as the paper counts it: the first part of it is its *main
+//! segment*, which the group has in any case; the rest is *log segments*, whole ones, out of a
+//! reserve that all groups share. Collection is due when the reserve is used up.
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::{GroupId, SeqNo};
+
+use super::table::GroupTable;
+
+/// Lengths of segments, in bytes, and the reserve.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Segments {
+    /// Length of a main segment.
+    pub main: u64,
+    /// Length of a log segment.
+    pub log: u64,
+    /// Reserved space for log segments, as a part of all main segments.
+    pub reserved: f64,
+}
+
+impl Segments {
+    /// Bytes of log segments that a group of `bytes` takes.
+    pub fn log_bytes(&self, bytes: u64) -> u64 {
+        bytes.saturating_sub(self.main).next_multiple_of(self.log.max(1))
+    }
+
+    /// Bytes of log segments in use, of all groups.
+    pub fn used(&self, table: &GroupTable) -> u64 {
+        table.groups().map(|(id, _)| self.log_bytes(group_bytes(table, id))).sum()
+    }
+
+    /// Bytes of the whole reserve.
+    pub fn reserve(&self, table: &GroupTable) -> u64 {
+        (table.groups().count() as f64 * self.main as f64 * self.reserved) as u64
+    }
+
+    /// Whether the reserve is used up.
+    pub fn exhausted(&self, table: &GroupTable) -> bool {
+        !table.is_empty() && self.used(table) >= self.reserve(table)
+    }
+
+    /// Number of bits of groups that hold `capacity` bytes together.
+    pub fn depth_for(&self, capacity: u64) -> u8 {
+        capacity.div_ceil(self.main.max(1)).max(1).next_power_of_two().trailing_zeros() as u8
+    }
+}
+
+/// Bytes of all extents of a group.
+pub fn group_bytes(table: &GroupTable, group: GroupId) -> u64 {
+    table.extents_of(group).map(|extent| extent.len()).sum()
+}
+
+/// How a victim is chosen among the groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimPolicy {
+    /// The group with the most writes since its last collection (the paper's default).
+    Greedy,
+    /// The group with the greatest age times garbage, per byte that is read and written.
+    CostBenefit,
+    /// One of so many groups with the most writes, at random; 1 is [`VictimPolicy::Greedy`].
+    GreedyRandom(usize),
+    /// Any group that was written.
+    Random,
+}
+
+/// A group as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The group.
+    pub group: GroupId,
+    /// Bytes of its extents.
+    pub bytes: u64,
+    /// Bytes that a collection may win, at most: what flushes appended since the last one, and
+    /// survivors that are known to be dead.
+    pub churn: u64,
+    /// Operations since its last collection.
+    pub age: SeqNo,
+}
+
+/// Bytes that a stub may win at least.
+const STUB_MIN: u64 = 256;
+
+/// Part of its bytes that a group must be able to win, in percent: below, a collection would copy
+/// much for little, and with all groups like this it would copy without end.
+const CHURN_MIN_PERCENT: u64 = 3;
+
+impl Candidate {
+    /// A group of `table` when `now` is the youngest operation.
+    pub fn of(table: &GroupTable, group: GroupId, now: SeqNo) -> Self {
+        let (mut bytes, mut churn) = (0, 0);
+        for extent in table.extents_of(group) {
+            bytes += extent.len();
+            if extent.survivors {
+                churn += extent.separated - extent.live;
+                continue;
+            }
+            // A stub may end the life of a record of any length: it counts for an average one.
+            let mean = extent.separated / (extent.records - extent.stubs).max(1);
+            churn += extent.separated + extent.stubs * mean.max(STUB_MIN);
+        }
+        let collected = table.group(group).map_or(0, |group| group.collected);
+        Self { group, bytes, churn: churn.min(bytes), age: now.saturating_sub(collected) }
+    }
+
+    /// Whether a collection may win enough.
+    pub fn is_worth_it(&self) -> bool {
+        self.churn > 0 && self.churn >= self.bytes / 100 * CHURN_MIN_PERCENT
+    }
+
+    fn cost_benefit(&self) -> u64 {
+        let alive = (self.bytes - self.churn) as f64 / self.bytes.max(1) as f64;
+        (self.age as f64 * (1.0 - alive) / (1.0 + alive) * 1024.0) as u64
+    }
+}
+
+impl VictimPolicy {
+    /// The group to collect among `candidates` that are worth it; `seed` decides what is random.
+    pub fn choose(self, mut candidates: Vec<Candidate>, seed: u64) -> Option<GroupId> {
+        candidates.retain(Candidate::is_worth_it);
+        let score = |candidate: &Candidate| match self {
+            Self::CostBenefit => candidate.cost_benefit(),
+            _ => candidate.churn,
+        };
+        candidates.sort_by_key(|candidate| std::cmp::Reverse((score(candidate), candidate.group)));
+        let among = match self {
+            Self::Greedy | Self::CostBenefit => 1,
+            Self::GreedyRandom(count) => count.clamp(1, candidates.len().max(1)),
+            Self::Random => candidates.len().max(1),
+        };
+        let at = hash64(&seed.to_le_bytes(), 0) as usize % among;
+        candidates.get(at).map(|candidate| candidate.group)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates() -> Vec<Candidate> {
+        let of = |group, churn, age| Candidate { group, bytes: 1000, churn, age };
+        let groups: Vec<GroupId> = GroupId::uniform(2).collect();
+        vec![
+            of(groups[0], 300, 10),
+            of(groups[1], 600, 10),
+            of(groups[2], 290, 1000),
+            of(groups[3], 0, 99_999),
+        ]
+    }
+
+    fn chosen(policy: VictimPolicy) -> std::collections::BTreeSet<GroupId> {
+        (0..100).filter_map(|seed| policy.choose(candidates(), seed)).collect()
+    }
+
+    #[test]
+    fn each_policy_chooses_what_it_says_and_never_what_was_not_written() {
+        let groups: Vec<GroupId> = GroupId::uniform(2).collect();
+        assert_eq!(chosen(VictimPolicy::Greedy), [groups[1]].into());
+        assert_eq!(chosen(VictimPolicy::CostBenefit), [groups[2]].into());
+        assert_eq!(chosen(VictimPolicy::GreedyRandom(1)), [groups[1]].into());
+        assert_eq!(chosen(VictimPolicy::GreedyRandom(2)), [groups[0], groups[1]].into());
+        assert_eq!(chosen(VictimPolicy::GreedyRandom(9)).len(), 3);
+        assert_eq!(chosen(VictimPolicy::Random).len(), 3);
+        assert_eq!(VictimPolicy::Greedy.choose(vec![candidates()[3]], 0), None);
+    }
+
+    #[test]
+    fn what_lies_beyond_the_main_segment_takes_whole_log_segments() {
+        let segments = Segments { main: 1000, log: 100, reserved: 0.3 };
+        assert_eq!([0, 1000, 1001, 1100].map(|bytes| segments.log_bytes(bytes)), [0, 0, 100, 100]);
+        assert_eq!([0, 1000, 1001, 4001].map(|bytes| segments.depth_for(bytes)), [0, 0, 1, 3]);
+        assert!(!segments.exhausted(&GroupTable::default()), "no groups, no reserve");
+    }
+}

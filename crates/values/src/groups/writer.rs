@@ -1,0 +1,140 @@
+//! Writes extents of many groups side by side into few files.
+//!
+//! A flush and a collection append to groups in the same way: group after group, each with one
+//! extent that ends with the filter of its keys. A file is ended at an extent's end only, so an
+//! extent lies in one file.
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::filter::Filter;
+use cleavedb_base::record::{Header, RecordKind};
+use cleavedb_base::{Error, FileNumber, GroupId, KeyspaceId, Result, TreeKey, ValuePointer};
+use cleavedb_storage::Name;
+use cleavedb_storage::segment::SegmentWriter;
+
+use super::extent::{Extent, Place};
+use crate::factory::SegmentFactory;
+
+/// Filter bits per key of an extent: one stub in a hundred is written for nothing.
+const FILTER_BITS: u32 = 10;
+
+/// What was written; everything is synced.
+#[derive(Clone, Debug, Default)]
+pub struct Written {
+    /// Extents, in the order of their places.
+    pub extents: Vec<Extent>,
+    /// Files and their lengths.
+    pub files: Vec<(FileNumber, u64)>,
+}
+
+impl Written {
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, len)| len).sum()
+    }
+}
+
+/// Writes extents front to back.
+pub struct ExtentWriter<'a> {
+    factory: &'a dyn SegmentFactory,
+    database_id: u64,
+    file_len: u64,
+    survivors: bool,
+    file: Option<(Name, SegmentWriter)>,
+    open: Option<(Extent, Vec<u64>)>,
+    written: Written,
+}
+
+impl<'a> ExtentWriter<'a> {
+    /// A writer of extents of survivors, or of a flush; files end at `file_len` bytes.
+    pub fn new(
+        factory: &'a dyn SegmentFactory,
+        database_id: u64,
+        file_len: u64,
+        survivors: bool,
+    ) -> Self {
+        let written = Written::default();
+        Self { factory, database_id, file_len, survivors, file: None, open: None, written }
+    }
+
+    /// Appends a record to `group`, whose records come one behind the other.
+    pub fn append(
+        &mut self,
+        group: GroupId,
+        header: &Header,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<ValuePointer> {
+        if self.open.as_ref().is_some_and(|(extent, _)| extent.group != group) {
+            self.end_extent()?;
+        }
+        if self.open.is_none() {
+            self.open = Some((self.begin(group)?, Vec::new()));
+        }
+        let (Some((extent, hashes)), Some((_, file))) = (&mut self.open, &mut self.file) else {
+            return Err(Error::corruption("an extent has no file"));
+        };
+        let pointer = file.append(header, key, value)?;
+        extent.records += 1;
+        match header.kind {
+            RecordKind::Separated => extent.separated += u64::from(pointer.len),
+            _ => extent.stubs += 1,
+        }
+        hashes.push(hash64(TreeKey::new(header.keyspace, key).as_bytes(), 0));
+        Ok(pointer)
+    }
+
+    fn begin(&mut self, group: GroupId) -> Result<Extent> {
+        let full = self.file.as_ref().is_some_and(|(_, file)| file.len() >= self.file_len);
+        if full {
+            self.end_file()?;
+        }
+        let (name, file) = match &mut self.file {
+            Some(open) => open,
+            none => {
+                let (name, file) = self.factory.create()?;
+                none.insert((name, SegmentWriter::create(name, self.database_id, file)?))
+            }
+        };
+        file.align()?;
+        let place = Place { file: name.number(), offset: file.len() };
+        Ok(Extent {
+            group,
+            place,
+            records_len: 0,
+            filter_len: 0,
+            records: 0,
+            stubs: 0,
+            separated: 0,
+            survivors: self.survivors,
+            live: 0,
+        })
+    }
+
+    fn end_extent(&mut self) -> Result<()> {
+        let Some((mut extent, hashes)) = self.open.take() else { return Ok(()) };
+        let Some((_, file)) = &mut self.file else { return Ok(()) };
+        extent.records_len = file.len() - extent.place.offset;
+        let mut filter = Vec::new();
+        Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
+        let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
+        extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
+        extent.live = extent.separated;
+        file.align()?;
+        self.written.extents.push(extent);
+        Ok(())
+    }
+
+    fn end_file(&mut self) -> Result<()> {
+        if let Some((name, file)) = self.file.take() {
+            self.written.files.push((name.number(), file.finish()?));
+        }
+        Ok(())
+    }
+
+    /// Ends and syncs everything.
+    pub fn finish(mut self) -> Result<Written> {
+        self.end_extent()?;
+        self.end_file()?;
+        Ok(self.written)
+    }
+}

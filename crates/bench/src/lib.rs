@@ -10,7 +10,7 @@
 //!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
 //!   [`experiments`]
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
-//! - how it runs: [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
+//! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
 //!   [`scratch`], [`session`]
 //! - many engines, one after another: [`suite`], [`record`], [`orchestrate`]
 //! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
@@ -47,6 +47,7 @@ pub mod experiments;
 pub mod meter;
 pub mod null;
 pub mod observer;
+pub mod turns;
 pub mod table;
 pub mod oracle;
 pub mod recording;

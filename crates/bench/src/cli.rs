@@ -158,8 +158,8 @@ pub struct BenchArgs {
     /// Measure the disk first, some seconds: sequential, random at depths 1, 8 and 32, sync
     #[arg(long)]
     pub disk: bool,
-    /// Run in pieces, as `bench quick` does: workloads that write end by count, in four pieces, each
-    /// settled; others in slices of half a second; a load is repeated until it ran for two seconds
+    /// Run in pieces, as `bench quick` does: --duration is for workloads that only read, in slices
+    /// of a quarter of a second; a load is repeated until it ran for four seconds
     #[arg(long)]
     pub pieces: bool,
     /// Wait for a line on standard input before each piece, for who runs several programs in turn

@@ -12,8 +12,6 @@ use crate::workload::{Begin, ScanLength, Workload};
 
 /// How long a piece of a workload that ends by time lasts.
 const SLICE: Duration = Duration::from_millis(250);
-/// Pieces of a workload that ends by count.
-const PIECES: u32 = 1;
 
 /// Most client threads: a thread's number has eight bits in a value's version.
 const MAX_THREADS: u32 = 256;
@@ -48,8 +46,8 @@ pub struct Config {
     /// What the workload `trace` replays.
     pub replay: Option<Replay>,
     /// Whether workloads run in pieces, so that several engines can take turns: those that only
-    /// read in slices of half a second until their time is over, those that write by count, in
-    /// four pieces, settled after each. A load is repeated until it has run for some time.
+    /// read in slices until their time is over, those that write as a whole and by count. A load is
+    /// repeated until it has run for some time.
     pub in_pieces: bool,
 }
 
@@ -165,7 +163,7 @@ impl Config {
             return 1;
         }
         let slices = |duration: Duration| duration.div_duration_f64(SLICE).ceil().max(1.0) as u32;
-        self.duration_of(workload).map_or(PIECES, slices)
+        self.duration_of(workload).map_or(1, slices)
     }
 
     /// When operations of `workload` begin.

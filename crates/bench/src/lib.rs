@@ -12,7 +12,7 @@
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
 //! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
 //!   [`scratch`], [`session`]
-//! - many engines, one after another: [`suite`], [`record`], [`orchestrate`]
+//! - many engines, one after another: [`suite`], [`estimate`], [`record`], [`orchestrate`]
 //! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
@@ -56,6 +56,7 @@ pub mod progress;
 pub mod session;
 pub mod cli;
 pub mod suite;
+pub mod estimate;
 pub mod record;
 pub mod report;
 pub mod orchestrate;

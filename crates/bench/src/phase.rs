@@ -121,8 +121,7 @@ impl Phase<'_> {
     pub fn run(&self) -> Result<Outcome> {
         sync_file_system(self.directory)?;
         let Self { engine, workload, config, .. } = *self;
-        let shared =
-            Shared::new(engine, workload, config, self.number, self.values, self.inserts);
+        let shared = Shared::new(engine, workload, config, self.number, self.values, self.inserts);
         let chooser = config.chooser(workload, self.inserts.count());
         let mut clients: Vec<_> = (0..config.threads)
             .map(|number| {
@@ -133,9 +132,11 @@ impl Phase<'_> {
         let total = config.operations_of(workload);
         self.observer.begins(workload, (total < u64::MAX).then_some(total));
         let warm_up = config.warm_up_of(workload);
-        self.together(&mut clients, || (), |clocked, number| {
-            clocked.client.warm_up(self.share(warm_up, number))
-        })?;
+        self.together(
+            &mut clients,
+            || (),
+            |clocked, number| clocked.client.warm_up(self.share(warm_up, number)),
+        )?;
         let pieces = config.pieces_of(workload);
         let piece = |at: u32| Piece {
             operations: if total == u64::MAX { total } else { part(total, pieces, at) },
@@ -172,14 +173,18 @@ impl Phase<'_> {
         let start = || *begin.get_or_init(Instant::now);
         let (ran, running, settled, samples) = thread::scope(|scope| {
             let sampler = scope.spawn(|| self.sample(&meter, shared, before, start, stopped));
-            let ran = self.together(clients, || _ = start(), |clocked, number| {
-                // Keys divide a trace among the clients: none knows how much is its own.
-                let operations = match piece.operations {
-                    all if self.workload.replays => all,
-                    all => self.share(all, number),
-                };
-                clocked.client.run(operations, piece.duration, &mut clocked.latencies)
-            });
+            let ran = self.together(
+                clients,
+                || _ = start(),
+                |clocked, number| {
+                    // Keys divide a trace among the clients: none knows how much is its own.
+                    let operations = match piece.operations {
+                        all if self.workload.replays => all,
+                        all => self.share(all, number),
+                    };
+                    clocked.client.run(operations, piece.duration, &mut clocked.latencies)
+                },
+            );
             let running = start().elapsed();
             self.observer.settles();
             let settles = piece.settles && ran.is_ok();

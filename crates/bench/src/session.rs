@@ -21,7 +21,7 @@ use crate::values::Values;
 use crate::workload::{Begin, Workload};
 
 /// A load in pieces is repeated until it has run for so long,
-const LOADING: Duration = Duration::from_secs(2);
+const LOADING: Duration = Duration::from_secs(4);
 /// or so often.
 const MOST_LOADS: u32 = 8;
 

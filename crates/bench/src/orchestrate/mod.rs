@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::engine::NOT_THERE;
 use crate::error::Result;
 use crate::orchestrate::child::{End, Job, Running, Stand};
 use crate::orchestrate::gather::Gathered;
@@ -29,8 +30,8 @@ use crate::record::{Content, Ended, Entry, Header, ListHeader, Outcome, Task, li
 use crate::result::Line;
 use crate::scratch::Scratch;
 use crate::suite::{List, Suite};
-use crate::system::{DiskLimits, available_memory};
 use crate::system::machine::Machine;
+use crate::system::{DiskLimits, available_memory};
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -96,7 +97,8 @@ fn tasks(
     let round = |one: &Task, next: &Task| {
         together && (&one.list, one.repetition) == (&next.list, next.repetition)
     };
-    let (finish, pace) = (Finish::default(), Pace::default());
+    let (finish, pace) = (Finish::default(), Pace::new(&settings.suite, engines.len()));
+    watcher.plans(planned.len(), pace.estimate(&planned));
     let left = &planned[..];
     let mut course = Course { settings, scratch, gathered, watcher, stop, finish, pace, left };
     for round in planned.chunk_by(round) {
@@ -117,7 +119,7 @@ struct Course<'a> {
     watcher: &'a dyn Watcher,
     stop: &'a dyn Fn() -> bool,
     finish: Finish,
-    pace: Pace,
+    pace: Pace<'a>,
     /// The tasks of this round and of those to come.
     left: &'a [Task],
 }
@@ -163,8 +165,9 @@ impl Course<'_> {
 
     /// Starts the child of `task`; `None` if it could not be run.
     fn start<'t>(&mut self, task: &'t Task, in_turns: bool) -> Result<Option<Member<'t>>> {
-        let store = self.scratch.emptied(&task.engine)?;
-        let file = |kind: &str| store.with_file_name(format!("{}.{kind}", task.engine));
+        let name = self.settings.store(task);
+        let store = self.scratch.emptied(&name)?;
+        let file = |kind: &str| store.with_file_name(format!("{name}.{kind}"));
         let (results, notes) = (file("jsonl"), file("err"));
         let target = self.settings.target(task);
         let mut command = Command::new(&target.program);
@@ -197,12 +200,12 @@ impl Course<'_> {
 
     /// `task` has ended; its data goes.
     fn ends(&mut self, task: &Task, outcome: &Outcome) -> Result<()> {
-        self.scratch.emptied(&task.engine)?;
+        self.scratch.emptied(&self.settings.store(task))?;
         self.gathered.add(&line_of("outcome", Some(task), outcome))?;
         self.watcher.ends(task, outcome);
         self.pace.learn(task, Duration::from_secs_f64(outcome.seconds));
         match outcome.ended {
-            Ended::Done => {}
+            Ended::Done | Ended::NotThere => {}
             Ended::Wrong => self.finish.wrong += 1,
             Ended::Interrupted => self.finish.interrupted = true,
             _ => self.finish.failed += 1,
@@ -266,10 +269,20 @@ impl Heard {
             (Ended::Done, None) if self.phases == 0 => {
                 (Ended::Failed, Some("the program ended without a result".to_owned()))
             }
+            // A program that refuses an option says so by its last words.
+            (Ended::Failed, None) if end.words.as_ref().is_some_and(|w| w.ends_with(NOT_THERE)) => {
+                (Ended::NotThere, end.words.map(reason))
+            }
             (ended, _) => (ended, end.words),
         };
         Outcome { ended, words, seconds: end.took.as_secs_f64(), command }
     }
+}
+
+/// What a program said behind its exit code, without the word that makes it an error.
+fn reason(words: String) -> String {
+    let said = words.split_once(": ").map_or(words.as_str(), |(_, said)| said);
+    said.trim_start_matches("error: ").to_owned()
 }
 
 impl Settings {
@@ -284,6 +297,12 @@ impl Settings {
     fn target(&self, task: &Task) -> &Target {
         let found = self.targets.iter().find(|target| target.engine == task.engine);
         found.expect("tasks are planned for these targets")
+    }
+
+    /// Directory of the store of the task's engine: names of engines may hold anything.
+    fn store(&self, task: &Task) -> String {
+        let at = self.targets.iter().position(|target| target.engine == task.engine);
+        format!("store-{}", at.unwrap_or_default())
     }
 
     fn list(&self, task: &Task) -> &List {

@@ -10,8 +10,8 @@
 //!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
 //!   [`experiments`]
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
-//! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
-//!   [`scratch`], [`session`]
+//! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`],
+//!   [`recording`], [`scratch`], [`session`]
 //! - many engines, one after another: [`suite`], [`estimate`], [`record`], [`orchestrate`]
 //! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
 //!

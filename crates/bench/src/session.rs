@@ -134,7 +134,7 @@ impl<'a> Session<'a> {
         match &self.store {
             None => Ok(Verification::default()),
             Some((directory, engine)) => {
-                // Nothing is measured any more: read the files at the disk's pace, not the engine's.
+                // Nothing is measured any more: read files at the disk's pace, not the engine's.
                 if self.limit.is_some_and(MemoryLimit::lift) {
                     fetch_files(directory);
                 }

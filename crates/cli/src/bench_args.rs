@@ -58,9 +58,9 @@ pub enum Many {
     /// The whole suite, or one of its parts: about an hour for each repetition
     ///
     /// Each engine runs in a process of its own, in turn, three times. A crash, the memory limit, a
-    /// hang or a wrong value ends that process alone, and the table says so. Reads, updates and scans
-    /// end after eight seconds. Results are kept as
-    /// they come: a run that was stopped goes on by --resume.
+    /// hang or a wrong value ends that process alone, and the table says so. Reads, updates and
+    /// scans end after eight seconds. Results are kept as they come: a run that was stopped goes on
+    /// by --resume.
     Suite {
         /// Which suite (--list names them)
         #[arg(long, default_value = "full", value_name = "NAME")]

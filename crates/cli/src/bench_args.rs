@@ -143,7 +143,7 @@ pub struct SuiteArgs {
     /// Do not limit memory: data may fit the page cache
     #[arg(long, conflicts_with = "memory_limit")]
     pub no_memory_limit: bool,
-    /// Seconds after which a workload that reads, updates or scans ends, in place of the suite's own
+    /// Seconds after which a workload that is no load ends, in place of the suite's own
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub duration: Option<u64>,
     /// Seconds after which an engine is taken to hang, and killed

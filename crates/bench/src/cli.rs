@@ -28,6 +28,7 @@ use crate::system::machine::Machine;
 use crate::system::{Device, DiskLimits, MemoryLimit};
 use crate::table;
 use crate::trace::{Replay, Trace};
+use crate::turns::Turns;
 use crate::units;
 use crate::workload::{BUNDLES, TRACE, WORKLOADS, Workload, select};
 
@@ -157,6 +158,13 @@ pub struct BenchArgs {
     /// Measure the disk first, some seconds: sequential, random at depths 1, 8 and 32, sync
     #[arg(long)]
     pub disk: bool,
+    /// Run in pieces, as `bench quick` does: --duration is for workloads that only read, in slices
+    /// of a quarter of a second; a load is repeated until it ran for four seconds
+    #[arg(long)]
+    pub pieces: bool,
+    /// Wait for a line on standard input before each piece, for who runs several programs in turn
+    #[arg(long, hide = true)]
+    pub turns: bool,
     /// Set an option of the engine, where it has one of that name; may be repeated
     #[arg(long = "option", value_parser = name_and_value, value_name = "NAME=VALUE")]
     pub options: Vec<(String, String)>,
@@ -203,6 +211,7 @@ impl BenchArgs {
             warm_up: if self.no_warm_up { Some(0) } else { self.warm_up },
             rate: self.rate,
             replay,
+            in_pieces: self.pieces,
             ..Config::new(self.records.unwrap_or(records), value_size)
         };
         config.validate()?;
@@ -310,7 +319,8 @@ fn measure(
 ) -> Result<Report> {
     let bar = (!args.quiet).then(Bar::new);
     let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
-    let mut session = Session::new(opener, scratch, config, limit, observer)?;
+    let session = Session::new(opener, scratch, config, limit, observer)?;
+    let mut session = session.taking(if args.turns { Turns::Given } else { Turns::Own });
     let mut phases = Vec::new();
     for workload in workloads {
         let result = session.run(workload)?;

@@ -171,6 +171,8 @@ pub struct Client<'a> {
     key: Key,
     value: Vec<u8>,
     tally: Tally,
+    /// Operations of the pieces that were run.
+    counted: u64,
 }
 
 impl<'a> Client<'a> {
@@ -196,7 +198,7 @@ impl<'a> Client<'a> {
         };
         let done = &shared.done[thread as usize].0;
         let (key, value) = ([0; KEY_LEN], Vec::with_capacity(shared.values.sizes().largest()));
-        Ok(Self { shared, source, done, key, value, tally: Tally::default() })
+        Ok(Self { shared, source, done, key, value, tally: Tally::default(), counted: 0 })
     }
 
     /// Does `operations` operations that are not counted or timed, as fast as it can.
@@ -215,7 +217,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// Does up to `operations` operations, for no longer than `duration`.
+    /// Does up to `operations` operations, for no longer than `duration`: a piece of the phase.
     pub fn run(
         &mut self,
         operations: u64,
@@ -226,6 +228,7 @@ impl<'a> Client<'a> {
         let begin = clock.now();
         let deadline = duration.map(|duration| begin + duration);
         let mut before = begin;
+        let earlier = self.counted;
         for count in 1..=operations {
             let Some(task) = self.source.next(&mut self.key)? else { break };
             if let Some(start) = task.start {
@@ -235,7 +238,8 @@ impl<'a> Client<'a> {
             self.perform(&task)?;
             let now = clock.now();
             latencies.record(task.operation.action, (now - before).as_nanos() as u64);
-            self.done.store(count, Ordering::Relaxed);
+            self.counted = earlier + count;
+            self.done.store(self.counted, Ordering::Relaxed);
             let over = deadline.is_some_and(|deadline| now >= deadline);
             if over || self.shared.failed.load(Ordering::Relaxed) {
                 break;

@@ -10,6 +10,9 @@ use crate::sizes::ValueSizes;
 use crate::trace::Replay;
 use crate::workload::{Begin, ScanLength, Workload};
 
+/// How long a piece of a workload that ends by time lasts.
+const SLICE: Duration = Duration::from_millis(250);
+
 /// Most client threads: a thread's number has eight bits in a value's version.
 const MAX_THREADS: u32 = 256;
 
@@ -42,6 +45,10 @@ pub struct Config {
     pub rate: Option<Rate>,
     /// What the workload `trace` replays.
     pub replay: Option<Replay>,
+    /// Whether workloads run in pieces, so that several engines can take turns: those that only
+    /// read in slices until their time is over, those that write as a whole and by count. A load is
+    /// repeated until it has run for some time.
+    pub in_pieces: bool,
 }
 
 impl Config {
@@ -60,6 +67,7 @@ impl Config {
             warm_up: None,
             rate: None,
             replay: None,
+            in_pieces: false,
         }
     }
 
@@ -123,7 +131,7 @@ impl Config {
             Some(replay) if workload.replays => replay.trace.operations(),
             _ => self.share(workload.operations).max(1),
         };
-        match (workload.begin, self.operations, self.duration) {
+        match (workload.begin, self.operations, self.duration_of(workload)) {
             (Begin::Empty, _, _) => own,
             (_, Some(operations), _) => operations,
             (_, None, Some(_)) => u64::MAX,
@@ -143,7 +151,19 @@ impl Config {
 
     /// Time after which `workload` ends.
     pub fn duration_of(&self, workload: &Workload) -> Option<Duration> {
-        self.duration.filter(|_| workload.begin != Begin::Empty)
+        let counted = self.in_pieces && workload.writes();
+        self.duration.filter(|_| workload.begin != Begin::Empty && !counted)
+    }
+
+    /// In how many pieces `workload` runs. A load is one piece, and so is what has moments of its
+    /// own at which operations begin.
+    pub fn pieces_of(&self, workload: &Workload) -> u32 {
+        let whole = workload.begin == Begin::Empty || workload.replays || self.is_open(workload);
+        if whole || !self.in_pieces {
+            return 1;
+        }
+        let slices = |duration: Duration| duration.div_duration_f64(SLICE).ceil().max(1.0) as u32;
+        self.duration_of(workload).map_or(1, slices)
     }
 
     /// When operations of `workload` begin.

@@ -71,7 +71,10 @@ pub trait Opener {
     }
 }
 
+/// The last words of an engine that is asked for what it does not have.
+pub const NOT_THERE: &str = "not there yet";
+
 /// The refusal of an option that an engine does not have.
 pub fn no_option(engine: &str, option: &str) -> BenchError {
-    BenchError::Usage(format!("{engine} has no option {option}: not there yet"))
+    BenchError::Usage(format!("{engine} has no option {option}: {NOT_THERE}"))
 }

@@ -10,9 +10,9 @@
 //!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
 //!   [`experiments`]
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
-//! - how it runs: [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`], [`recording`],
-//!   [`scratch`], [`session`]
-//! - many engines, one after another: [`suite`], [`record`], [`orchestrate`]
+//! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`],
+//!   [`recording`], [`scratch`], [`session`]
+//! - many engines, one after another: [`suite`], [`estimate`], [`record`], [`orchestrate`]
 //! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
@@ -47,6 +47,7 @@ pub mod experiments;
 pub mod meter;
 pub mod null;
 pub mod observer;
+pub mod turns;
 pub mod table;
 pub mod oracle;
 pub mod recording;
@@ -55,6 +56,7 @@ pub mod progress;
 pub mod session;
 pub mod cli;
 pub mod suite;
+pub mod estimate;
 pub mod record;
 pub mod report;
 pub mod orchestrate;

@@ -38,6 +38,24 @@ pub struct Reading {
     pub sync: Duration,
 }
 
+impl Reading {
+    /// What this and then `next` say of both together.
+    pub fn then(self, next: Self) -> Self {
+        let mut growth = self.counters_growth;
+        for (name, grown) in &next.counters_growth {
+            *growth.entry(name.clone()).or_default() += grown;
+        }
+        let peak_allocated = self.space.peak_allocated.max(next.space.peak_allocated);
+        Self {
+            cost: self.cost.then(next.cost),
+            space: Space { peak_allocated, ..next.space },
+            counters: next.counters,
+            counters_growth: growth,
+            sync: self.sync + next.sync,
+        }
+    }
+}
+
 impl<'a> Meter<'a> {
     /// Reads all counters, and starts peaks afresh.
     pub fn start(

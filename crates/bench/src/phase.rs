@@ -1,14 +1,15 @@
 //! One workload on an open engine, measured from the first operation to settled.
 //!
-//! Order: write back what is dirty, start the clients, warm up, read the counters, run, let the
-//! engine finish its background work, write back, read the counters again.
+//! Order: write back what is dirty, warm up, read the counters, run, let the engine finish its
+//! background work, write back, read the counters again. A phase in pieces does what follows the
+//! warm-up once for each, and adds up what it measured.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Barrier;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::{self, ScopedJoinHandle};
+use std::sync::{Barrier, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, Shared, Tally};
@@ -21,6 +22,7 @@ use crate::meter::{Meter, Reading};
 use crate::observer::Observer;
 use crate::result::Sample;
 use crate::system::{MemoryLimit, sync_file_system};
+use crate::turns::Turns;
 use crate::values::Values;
 use crate::workload::Workload;
 
@@ -49,6 +51,10 @@ pub struct Phase<'a> {
     pub limit: Option<&'a MemoryLimit>,
     /// Who is told how it goes.
     pub observer: &'a dyn Observer,
+    /// Who says when a piece of it may begin.
+    pub turns: Turns,
+    /// The step that it waits for.
+    pub step: u32,
 }
 
 /// What a phase did.
@@ -71,80 +77,164 @@ pub struct Outcome {
     pub reading: Reading,
 }
 
-/// What one client thread returns.
-struct ClientEnd {
-    drawn: u64,
-    tally: Tally,
+/// A client, and how long its operations took.
+struct Clocked<'a> {
+    client: Client<'a>,
     latencies: Latencies,
+    /// Why it could not go on.
+    failed: Option<BenchError>,
+}
+
+/// What the clients of a piece do: `part` of the operations each, for no longer than `duration`.
+#[derive(Clone, Copy)]
+struct Piece {
+    operations: u64,
+    duration: Option<Duration>,
+    /// Whether the engine is to finish its background work at the end.
+    settles: bool,
+}
+
+impl Outcome {
+    /// This, and then `next`.
+    pub fn then(mut self, next: Self) -> Self {
+        let (settled, operations) = (self.settled.as_secs_f64(), self.operations);
+        self.samples.extend(next.samples.into_iter().map(|sample| Sample {
+            seconds: settled + sample.seconds,
+            operations: operations + sample.operations,
+            ..sample
+        }));
+        self.tally.merge(next.tally);
+        self.latencies.merge(&next.latencies);
+        Self {
+            running: self.running + next.running,
+            settled: self.settled + next.settled,
+            operations: self.operations + next.operations,
+            drawn: next.drawn,
+            reading: self.reading.then(next.reading),
+            ..self
+        }
+    }
 }
 
 impl Phase<'_> {
     /// Runs it.
     pub fn run(&self) -> Result<Outcome> {
         sync_file_system(self.directory)?;
-        let shared = Shared::new(
-            self.engine,
-            self.workload,
-            self.config,
-            self.number,
-            self.values,
-            self.inserts,
-        );
-        let chooser = self.config.chooser(self.workload, self.inserts.count());
-        // Made before any thread starts: one that failed would leave the others at the barrier.
-        let clients: Vec<_> = (0..self.config.threads)
-            .map(|number| Client::new(&shared, number, chooser.clone()))
+        let Self { engine, workload, config, .. } = *self;
+        let shared = Shared::new(engine, workload, config, self.number, self.values, self.inserts);
+        let chooser = config.chooser(workload, self.inserts.count());
+        let mut clients: Vec<_> = (0..config.threads)
+            .map(|number| {
+                let client = Client::new(&shared, number, chooser.clone())?;
+                Ok(Clocked { client, latencies: Latencies::new(workload), failed: None })
+            })
             .collect::<Result<_>>()?;
-        let total = self.config.operations_of(self.workload);
-        self.observer.begins(self.workload, (total < u64::MAX).then_some(total));
-        let parties = self.config.threads as usize + 1;
-        let (warm, go) = (Barrier::new(parties), Barrier::new(parties));
-        thread::scope(|scope| {
-            let clients: Vec<_> = (0..)
-                .zip(clients)
-                .map(|(number, client)| {
-                    let (warm, go) = (&warm, &go);
-                    scope.spawn(move || self.client(client, number, warm, go))
-                })
-                .collect();
-            warm.wait();
-            let meter = Meter::start(self.engine, self.directory, self.limit);
-            // Even without a meter the clients are let go, or they would wait for ever.
-            let joined = || clients.into_iter().map(joined).collect();
-            let begin = Instant::now();
-            go.wait();
-            match meter {
-                Ok(meter) => self.measure(&shared, meter, begin, joined),
-                Err(error) => joined().and(Err(error)),
-            }
+        let total = config.operations_of(workload);
+        self.observer.begins(workload, (total < u64::MAX).then_some(total));
+        let warm_up = config.warm_up_of(workload);
+        self.together(
+            &mut clients,
+            || (),
+            |clocked, number| clocked.client.warm_up(self.share(warm_up, number)),
+        )?;
+        let pieces = config.pieces_of(workload);
+        let piece = |at: u32| Piece {
+            operations: if total == u64::MAX { total } else { part(total, pieces, at) },
+            duration: config.duration_of(workload).map(|whole| whole / pieces),
+            settles: workload.writes() || at + 1 == pieces,
+        };
+        let mut whole = self.piece(piece(0), &shared, &mut clients)?;
+        for at in 1..pieces {
+            whole = whole.then(self.piece(piece(at), &shared, &mut clients)?);
+        }
+        let (drawn, tallies): (Vec<_>, Vec<_>) = clients
+            .into_iter()
+            .map(|clocked| {
+                whole.latencies.merge(&clocked.latencies);
+                clocked.client.finish()
+            })
+            .unzip();
+        tallies.into_iter().for_each(|tally| whole.tally.merge(tally));
+        Ok(Outcome { drawn, ..whole })
+    }
+
+    /// One piece, from its turn to settled; what its clients counted is not in it yet.
+    fn piece(
+        &self,
+        piece: Piece,
+        shared: &Shared<'_>,
+        clients: &mut [Clocked<'_>],
+    ) -> Result<Outcome> {
+        self.turns.wait(self.step)?;
+        let (stop, stopped) = channel::<()>();
+        let before = shared.done();
+        let meter = Meter::start(self.engine, self.directory, self.limit)?;
+        let begin = OnceLock::new();
+        let start = || *begin.get_or_init(Instant::now);
+        let (ran, running, settled, samples) = thread::scope(|scope| {
+            let sampler = scope.spawn(|| self.sample(&meter, shared, before, start, stopped));
+            let ran = self.together(
+                clients,
+                || _ = start(),
+                |clocked, number| {
+                    // Keys divide a trace among the clients: none knows how much is its own.
+                    let operations = match piece.operations {
+                        all if self.workload.replays => all,
+                        all => self.share(all, number),
+                    };
+                    clocked.client.run(operations, piece.duration, &mut clocked.latencies)
+                },
+            );
+            let running = start().elapsed();
+            self.observer.settles();
+            let settles = piece.settles && ran.is_ok();
+            let ran = if settles { self.engine.settle() } else { ran };
+            let settled = start().elapsed();
+            drop(stop);
+            (ran, running, settled, sampler.join().unwrap_or_default())
+        });
+        ran?;
+        let reading = meter.finish(&samples)?;
+        Ok(Outcome {
+            running,
+            settled,
+            operations: shared.done() - before,
+            drawn: Vec::new(),
+            tally: Tally::default(),
+            latencies: Latencies::new(self.workload),
+            samples,
+            reading,
         })
     }
 
-    /// From the moment that clients go: waits for them by `joined`, settles, reads the counters.
-    fn measure(
+    /// What client `number` does of `total` operations.
+    fn share(&self, total: u64, number: u32) -> u64 {
+        if total == u64::MAX { total } else { part(total, self.config.threads, number) }
+    }
+
+    /// Lets every client do its `task` in a thread of its own; all begin at once, after `begin`.
+    fn together<'a>(
         &self,
-        shared: &Shared<'_>,
-        meter: Meter<'_>,
-        begin: Instant,
-        joined: impl FnOnce() -> Result<Vec<ClientEnd>>,
-    ) -> Result<Outcome> {
-        let (stop, stopped) = channel::<()>();
-        let (ends, running, settled, samples) = thread::scope(|scope| {
-            let sampler = scope.spawn(|| self.sample(&meter, shared, begin, stopped));
-            let ends = joined();
-            let running = begin.elapsed();
-            self.observer.settles();
-            let ends = ends.and_then(|ends| self.engine.settle().map(|()| ends));
-            let settled = begin.elapsed();
-            drop(stop);
-            (ends, running, settled, sampler.join().unwrap_or_default())
+        clients: &mut [Clocked<'a>],
+        begin: impl FnOnce(),
+        task: impl Fn(&mut Clocked<'a>, u32) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let go = Barrier::new(clients.len() + 1);
+        thread::scope(|scope| {
+            for (number, clocked) in (0..).zip(clients.iter_mut()) {
+                let (go, task) = (&go, &task);
+                scope.spawn(move || {
+                    go.wait();
+                    if let Err(error) = caught(|| task(clocked, number)) {
+                        clocked.client.give_up();
+                        clocked.failed = Some(error);
+                    }
+                });
+            }
+            begin();
+            go.wait();
         });
-        let ends = ends?;
-        let reading = meter.finish(&samples)?;
-        let drawn = ends.iter().map(|end| end.drawn).collect();
-        let (tally, latencies) = merge(self.workload, ends);
-        let operations = shared.done();
-        Ok(Outcome { running, settled, operations, drawn, tally, latencies, samples, reading })
+        clients.iter_mut().find_map(|clocked| clocked.failed.take()).map_or(Ok(()), Err)
     }
 
     /// Bytes of the records that exist after `done` operations, if that can be known.
@@ -153,61 +243,29 @@ impl Phase<'_> {
         (self.whole && !self.workload.leaves_holes()).then(|| records * self.config.record_bytes())
     }
 
-    /// A client's thread. Both barriers are passed whatever happens, or the phase would hang.
-    fn client(
-        &self,
-        mut client: Client<'_>,
-        number: u32,
-        warm: &Barrier,
-        go: &Barrier,
-    ) -> Result<ClientEnd> {
-        let threads = u64::from(self.config.threads);
-        let part = |total: u64| total / threads + u64::from(u64::from(number) < total % threads);
-        let mut latencies = Latencies::new(self.workload);
-        let warmed = caught(|| client.warm_up(part(self.config.warm_up_of(self.workload))));
-        warm.wait();
-        go.wait();
-        let ran = warmed.and_then(|()| {
-            // Keys divide a trace among the clients: none of them knows how much is its own.
-            let operations = self.config.operations_of(self.workload);
-            let operations = if self.workload.replays { operations } else { part(operations) };
-            let duration = self.config.duration_of(self.workload);
-            caught(|| client.run(operations, duration, &mut latencies))
-        });
-        let ran = ran.inspect_err(|_| client.give_up());
-        let (drawn, tally) = client.finish();
-        ran.map(|()| ClientEnd { drawn, tally, latencies })
-    }
-
     /// Samples until `stopped` hangs up.
     fn sample(
         &self,
         meter: &Meter<'_>,
         shared: &Shared<'_>,
-        begin: Instant,
+        before: u64,
+        start: impl Fn() -> Instant,
         stopped: Receiver<()>,
     ) -> Vec<Sample> {
         let mut samples = Vec::new();
         while stopped.recv_timeout(SAMPLE_EVERY) == Err(RecvTimeoutError::Timeout) {
-            let (elapsed, done) = (begin.elapsed(), shared.done());
-            samples.push(meter.sample(elapsed, done, self.live(done)));
+            let (elapsed, done) = (start().elapsed(), shared.done());
+            samples.push(meter.sample(elapsed, done - before, self.live(done)));
             self.observer.runs(done, elapsed);
         }
         samples
     }
 }
 
-fn merge(workload: &Workload, ends: Vec<ClientEnd>) -> (Tally, Latencies) {
-    let none = (Tally::default(), Latencies::new(workload));
-    ends.into_iter().fold(none, |(mut tally, mut latencies), end| {
-        tally.merge(end.tally);
-        latencies.merge(&end.latencies);
-        (tally, latencies)
-    })
-}
-
-fn joined<T>(handle: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
-    handle.join().unwrap_or_else(|panic| Err(panicked(&*panic)))
+/// The `at`th of `pieces` nearly equal parts of `total`.
+fn part(total: u64, pieces: u32, at: u32) -> u64 {
+    let pieces = u64::from(pieces);
+    total / pieces + u64::from(u64::from(at) < total % pieces)
 }
 
 /// Turns a panic of the engine into an error of the run.

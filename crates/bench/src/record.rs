@@ -10,6 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::engine::NOT_THERE;
 use crate::error::{BenchError, Result};
 use crate::result::Line;
 use crate::system::machine::Machine;
@@ -41,6 +42,8 @@ pub enum Ended {
     OutOfMemory,
     /// It did not end in its time, and was killed.
     TimedOut,
+    /// The engine does not have an option that the list asks for.
+    NotThere,
     /// The whole run was interrupted meanwhile.
     Interrupted,
 }
@@ -55,6 +58,7 @@ impl Ended {
             Self::Killed => "killed by a signal",
             Self::OutOfMemory => "killed at the memory limit",
             Self::TimedOut => "killed at its time limit",
+            Self::NotThere => NOT_THERE,
             Self::Interrupted => "interrupted",
         }
     }

@@ -173,6 +173,22 @@ pub struct Cost {
     pub device: Option<DeviceBytes>,
 }
 
+impl Cost {
+    /// What this and then `next` cost; unknown where one of them is.
+    pub fn then(self, next: Self) -> Self {
+        let sum = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+        Self {
+            cpu_user_seconds: self.cpu_user_seconds + next.cpu_user_seconds,
+            cpu_system_seconds: self.cpu_system_seconds + next.cpu_system_seconds,
+            cpu_others_seconds: sum(self.cpu_others_seconds, next.cpu_others_seconds),
+            peak_resident: self.peak_resident.max(next.peak_resident),
+            peak_limited: self.peak_limited.max(next.peak_limited),
+            process: self.process.zip(next.process).map(|(one, other)| one.plus(other)),
+            device: self.device.zip(next.device).map(|(one, other)| one.plus(other)),
+        }
+    }
+}
+
 /// Space taken by the store.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Space {

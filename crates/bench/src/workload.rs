@@ -357,6 +357,12 @@ impl Workload {
         self.share(Action::Scan) > 50
     }
 
+    /// Whether it changes what is stored.
+    pub fn writes(&self) -> bool {
+        let reads = [Action::Read, Action::Scan];
+        self.replays || self.mix.iter().any(|(action, _)| !reads.contains(action))
+    }
+
     /// Whether it may do `action`; a trace may do anything.
     pub fn does(&self, action: Action) -> bool {
         self.replays || self.share(action) > 0

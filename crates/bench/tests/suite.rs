@@ -57,6 +57,7 @@ impl Home {
             about: "one workload".to_owned(),
             arguments: vec!["-w".to_owned(), "load".to_owned()],
             timed: 0,
+            without: &[],
         };
         let timeout = Duration::from_millis(1500);
         Settings {
@@ -65,6 +66,7 @@ impl Home {
                 repetitions,
                 timeout,
                 budget: None,
+                in_pieces: false,
                 ..Suite::quick()
             },
             baseline: targets[0].engine.clone(),
@@ -293,7 +295,7 @@ fn a_paper_s_figure_stands_beside_ours() {
     let experiment = all().filter(shows).find(|e| !e.runs(&[]).is_empty()).unwrap();
     let speeds: Vec<_> = experiment.runs(&[]).iter().map(|_| 5000).collect();
     let mut settings = home.settings(vec![home.right("ours", &speeds)], 1);
-    settings.suite.lists = Suite::papers(&[], &[experiment.name.to_owned()]).unwrap().lists;
+    settings.suite.lists = Suite::papers(&[], &[experiment.name.to_owned()], None).unwrap().lists;
     assert_eq!(go(&settings), Finish::default());
     let text = text::summary(&results(&settings));
     let settled = Metric::Settled.name();

@@ -29,7 +29,7 @@ Examples:
   cleave bench quick                             presets and RocksDB, in about two minutes
   cleave bench quick --all                       every peer that is found, too: longer
   cleave bench quick --out quick.html            the same, with charts
-  cleave bench suite --config ycsb               YCSB on every engine, three times: hours
+  cleave bench suite --config ycsb               YCSB on every engine, three times
   cleave bench suite --config ycsb --resume      go on where it was stopped
   cleave bench papers hashkv                     one paper's experiments, beside its own figures
   cleave bench report suite-ycsb.jsonl           tables and charts of any result file
@@ -44,9 +44,10 @@ to drop caches), with --dir on the disk that is to be measured. What was not so,
 pub enum Many {
     /// A first answer in about two minutes: every preset, and RocksDB
     ///
-    /// 640,000 records of 1 KiB under a memory limit of 448 MiB; load, cold reads, updates and
-    /// scans; two repetitions of each engine, in turn. More engines take longer, because a load
-    /// cannot be cut short: --all measures every peer that is found.
+    /// 640,000 records of 1 KiB under a memory limit of 448 MiB; load, cold reads, scans and
+    /// updates. Engines take turns, a piece of work each, so that all meet the same disk. More
+    /// engines take longer, because a load cannot be cut short: --all measures every peer that is
+    /// found.
     Quick {
         /// Every peer that is found, though that takes longer than two minutes
         #[arg(long)]
@@ -54,11 +55,12 @@ pub enum Many {
         #[command(flatten)]
         suite: SuiteArgs,
     },
-    /// The whole suite, or one of its parts: hours
+    /// The whole suite, or one of its parts: about an hour for each repetition
     ///
     /// Each engine runs in a process of its own, in turn, three times. A crash, the memory limit, a
-    /// hang or a wrong value ends that process alone, and the table says so. Results are kept as
-    /// they come: a run that was stopped goes on by --resume.
+    /// hang or a wrong value ends that process alone, and the table says so. Reads, updates and
+    /// scans end after eight seconds. Results are kept as they come: a run that was stopped goes on
+    /// by --resume.
     Suite {
         /// Which suite (--list names them)
         #[arg(long, default_value = "full", value_name = "NAME")]
@@ -85,6 +87,10 @@ pub enum Many {
         /// Only these of their lists, as the report names them
         #[arg(long, value_name = "LIST")]
         only: Vec<String>,
+        /// Bytes of every load, in place of the experiments' own 2 GiB; memory is limited to half
+        /// of them, at least 256 MiB
+        #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+        data: Option<u64>,
         #[command(flatten)]
         suite: SuiteArgs,
     },
@@ -137,6 +143,9 @@ pub struct SuiteArgs {
     /// Do not limit memory: data may fit the page cache
     #[arg(long, conflicts_with = "memory_limit")]
     pub no_memory_limit: bool,
+    /// Seconds after which a workload that is no load ends, in place of the suite's own
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
+    pub duration: Option<u64>,
     /// Seconds after which an engine is taken to hang, and killed
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub timeout: Option<u64>,

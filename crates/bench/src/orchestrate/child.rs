@@ -1,13 +1,17 @@
 //! One child process: run, watched, and ended with all its descendants when it must.
 //!
+//! Several may be alive at once and take turns ([`crate::turns`]): a child then works until it says
+//! that it waits for its next turn, and its time is that of its turns.
+//!
 //! The child has a process group of its own, so that whatever it started dies with it, and so that
 //! Ctrl-C on the terminal reaches the orchestrator alone, which then decides.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::{BenchError, Result};
 use crate::orchestrate::guard::Guard;
 use crate::record::Ended;
+use crate::turns::TURN;
 
 /// Between two looks at a child.
 const POLL: Duration = Duration::from_millis(50);
@@ -26,13 +31,13 @@ const NOTES_TAIL: usize = 16 << 10;
 const SIGKILL: i32 = 9;
 
 /// What to run, and for how long at most.
-pub struct Job<'a> {
+pub struct Job {
     /// The program and its arguments.
     pub command: Command,
     /// The file to which it appends results, a line each.
-    pub results: &'a Path,
+    pub results: PathBuf,
     /// The file for what it prints to standard error.
-    pub notes: &'a Path,
+    pub notes: PathBuf,
     /// After which it is taken to hang.
     pub timeout: Duration,
 }
@@ -47,53 +52,121 @@ pub struct End {
     pub took: Duration,
 }
 
-/// Runs a child to its end. `line` gets each line of its results as soon as it is there; `stop` is
-/// asked all the while whether to end the child.
-pub fn run(
-    mut job: Job<'_>,
-    line: &mut dyn FnMut(&str) -> Result<()>,
-    stop: &dyn Fn() -> bool,
-) -> Result<End> {
-    let notes = File::create(job.notes).map_err(BenchError::io("create", job.notes))?;
-    let mut tail = Tail::new(job.results)?;
-    let killed_before = out_of_memory_kills();
-    let begin = Instant::now();
-    let command = job.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(notes);
-    let child = match command.process_group(0).spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let program = Path::new(command.get_program()).display();
-            let words = Some(format!("{program} cannot be run: {error}"));
-            return Ok(End { ended: Ended::Failed, words, took: Duration::ZERO });
+/// Is given each line of a child's results as soon as it is there.
+pub type OnLine<'a> = &'a mut dyn FnMut(&str) -> Result<()>;
+
+/// Where a child stands at the end of a turn.
+pub enum Stand {
+    /// It waits for its next turn, to do a piece of this step.
+    Waits(u32),
+    /// It has ended.
+    Ended(End),
+}
+
+/// A child that was started.
+pub struct Running {
+    group: Group,
+    results: Tail,
+    notes: PathBuf,
+    timeout: Duration,
+    /// The time of its turns.
+    took: Duration,
+    /// Where it gets its turns, and says that it waits for the next.
+    turns: Option<(ChildStdin, Receiver<u32>)>,
+}
+
+impl Running {
+    /// Starts a child, which works at once, or `in_turns`. How it ended, if it could not be run.
+    pub fn start(mut job: Job, in_turns: bool) -> Result<Result<Self, End>> {
+        let notes = File::create(&job.notes).map_err(BenchError::io("create", &job.notes))?;
+        let results = Tail::new(&job.results)?;
+        let pipe = || if in_turns { Stdio::piped() } else { Stdio::null() };
+        let command = job.command.stdin(pipe()).stdout(pipe()).stderr(notes);
+        let mut child = match command.process_group(0).spawn() {
+            Ok(child) => child,
+            Err(error) => {
+                let program = Path::new(command.get_program()).display();
+                let words = Some(format!("{program} cannot be run: {error}"));
+                return Ok(Err(End { ended: Ended::Failed, words, took: Duration::ZERO }));
+            }
+        };
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let turns = pipes.map(|(input, output)| (input, steps(output)));
+        let (group, notes, timeout) = (Group::of(child), job.notes, job.timeout);
+        Ok(Ok(Self { group, results, notes, timeout, took: Duration::ZERO, turns }))
+    }
+
+    /// Lets it work for a turn, or to its end if it takes none; `first` if nothing needs to be said
+    /// for it to begin. `stop` is asked all the while whether to end the child.
+    pub fn turn(
+        &mut self,
+        first: bool,
+        line: OnLine<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Stand> {
+        let killed_before = out_of_memory_kills();
+        if let (false, Some((input, _))) = (first, &mut self.turns) {
+            // Fails only if it has ended, which is seen below.
+            let _ = writeln!(input, "go");
         }
-    };
-    let mut group = Group::of(child);
-    let forced = loop {
-        tail.read(line)?;
-        if group.child.try_wait().map_err(BenchError::io("wait for", job.notes))?.is_some() {
-            break None;
+        let begin = Instant::now();
+        let forced = loop {
+            let waits = self.wait();
+            self.results.read(line)?;
+            if let Some(step) = waits {
+                self.took += begin.elapsed();
+                return Ok(Stand::Waits(step));
+            }
+            let ended = self.group.child.try_wait();
+            if ended.map_err(BenchError::io("wait for", &self.notes))?.is_some() {
+                break None;
+            }
+            if stop() {
+                break Some(Ended::Interrupted);
+            }
+            if self.took + begin.elapsed() > self.timeout {
+                break Some(Ended::TimedOut);
+            }
+        };
+        self.took += begin.elapsed();
+        let end = self.end(forced, killed_before)?;
+        self.results.read(line)?;
+        Ok(Stand::Ended(end))
+    }
+
+    /// Waits for a moment; the step of which it awaits a turn, if it does by then.
+    fn wait(&self) -> Option<u32> {
+        let step = self.turns.as_ref().map(|(_, steps)| steps.recv_timeout(POLL));
+        // Without turns, or when it has closed its output, there is nothing to wait for.
+        if !matches!(step, Some(Ok(_) | Err(RecvTimeoutError::Timeout))) {
+            thread::sleep(POLL);
         }
-        if stop() {
-            break Some(Ended::Interrupted);
-        }
-        if begin.elapsed() > job.timeout {
-            break Some(Ended::TimedOut);
-        }
-        thread::sleep(POLL);
-    };
-    let status = group.end().map_err(BenchError::io("wait for", job.notes))?;
-    tail.read(line)?;
-    let memory = out_of_memory_kills() > killed_before;
-    let (ended, how) = match forced {
-        Some(ended) => (ended, None),
-        None => judge(status, memory),
-    };
-    let words = match ended {
-        Ended::Done => None,
-        Ended::TimedOut => Some(format!("not done after {:.0} s", job.timeout.as_secs_f64())),
-        _ => how.map(|how| format!("{how}{}", said(job.notes))),
-    };
-    Ok(End { ended, words, took: begin.elapsed() })
+        step?.ok()
+    }
+
+    fn end(&mut self, forced: Option<Ended>, killed_before: u64) -> Result<End> {
+        let status = self.group.end().map_err(BenchError::io("wait for", &self.notes))?;
+        let memory = out_of_memory_kills() > killed_before;
+        let (ended, how) = forced.map_or_else(|| judge(status, memory), |ended| (ended, None));
+        let words = match ended {
+            Ended::Done => None,
+            Ended::TimedOut => Some(format!("not done after {:.0} s", self.timeout.as_secs_f64())),
+            _ => how.map(|how| format!("{how}{}", said(&self.notes))),
+        };
+        Ok(End { ended, words, took: self.took })
+    }
+}
+
+/// The steps of which a child says on `output` that it awaits a turn.
+fn steps(output: ChildStdout) -> Receiver<u32> {
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let lines = BufReader::new(output).lines().map_while(std::io::Result::ok);
+        let steps = lines.filter_map(|line| line.strip_prefix(TURN)?.parse().ok());
+        // Whatever else it prints is nobody's, but must be read for it to go on.
+        steps.for_each(|step| _ = sender.send(step));
+    });
+    receiver
 }
 
 /// A child and its descendants; dropped, they end.
@@ -200,7 +273,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{Job, run};
+    use super::{Job, Running, Stand};
     use crate::record::Ended;
 
     /// Runs a shell script with its result file as `$0`; returns how it ended, and its lines.
@@ -214,8 +287,11 @@ mod tests {
             lines.push(line.to_owned());
             Ok(())
         };
-        let job = Job { command, results: &results, notes: &notes, timeout };
-        let end = run(job, &mut line, &|| stop).unwrap();
+        let job = Job { command, results, notes, timeout };
+        let mut running = Running::start(job, false).unwrap().ok().unwrap();
+        let Stand::Ended(end) = running.turn(true, &mut line, &|| stop).unwrap() else {
+            panic!("a child without turns works to its end");
+        };
         (end, lines)
     }
 
@@ -257,12 +333,35 @@ mod tests {
     }
 
     #[test]
+    fn a_child_works_only_in_its_turns() {
+        let home = tempfile::tempdir().unwrap();
+        let (results, notes) = (home.path().join("results"), home.path().join("notes"));
+        let script = "echo turn 4; read go; echo done >> $0; echo turn 7; read go; echo more >> $0";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).arg(&results);
+        let job = Job { command, results: results.clone(), notes, timeout: LONG };
+        let mut running = Running::start(job, true).unwrap().ok().unwrap();
+        let mut lines = Vec::new();
+        let mut turn = |first| {
+            let mut line = |line: &str| {
+                lines.push(line.to_owned());
+                Ok(())
+            };
+            let stand = running.turn(first, &mut line, &|| false).unwrap();
+            (stand, lines.len())
+        };
+        assert!(matches!(turn(true), (Stand::Waits(4), 0)));
+        assert!(matches!(turn(false), (Stand::Waits(7), 1)));
+        assert!(matches!(turn(false), (Stand::Ended(end), 2) if end.ended == Ended::Done));
+    }
+
+    #[test]
     fn a_program_that_cannot_run_is_a_failure_of_its_task_alone() {
         let home = tempfile::tempdir().unwrap();
         let (results, notes) = (home.path().join("results"), home.path().join("notes"));
         let command = Command::new(home.path().join("absent"));
-        let job = Job { command, results: &results, notes: &notes, timeout: LONG };
-        let end = run(job, &mut |_| Ok(()), &|| false).unwrap();
+        let job = Job { command, results, notes, timeout: LONG };
+        let end = Running::start(job, false).unwrap().err().unwrap();
         assert_eq!(end.ended, Ended::Failed);
         assert!(end.words.unwrap().contains("absent"));
     }

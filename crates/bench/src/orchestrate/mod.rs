@@ -1,5 +1,7 @@
 //! A suite: many engines, each task in a process of its own.
 //!
+//! A suite in pieces has all engines of a round alive at once: one works, the others wait.
+//!
 //! What happens to one engine (a crash, the memory limit, a hang, a wrong value) ends its task, the
 //! result file says what happened, and the next task begins. Data is deleted whatever happens.
 
@@ -10,14 +12,16 @@ pub mod child;
 pub mod gather;
 pub mod watch;
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::engine::NOT_THERE;
 use crate::error::Result;
-use crate::orchestrate::child::{End, Job};
+use crate::orchestrate::child::{End, Job, Running, Stand};
 use crate::orchestrate::gather::Gathered;
 use crate::orchestrate::plan::{Pace, plan};
 use crate::orchestrate::target::Target;
@@ -26,8 +30,8 @@ use crate::record::{Content, Ended, Entry, Header, ListHeader, Outcome, Task, li
 use crate::result::Line;
 use crate::scratch::Scratch;
 use crate::suite::{List, Suite};
-use crate::system::DiskLimits;
 use crate::system::machine::Machine;
+use crate::system::{DiskLimits, available_memory};
 
 /// What to run, and where.
 #[derive(Clone, Debug)]
@@ -88,54 +92,133 @@ fn tasks(
     }
     let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.clone()).collect();
     let mut planned = plan(&settings.suite, &engines);
-    let command_of = |task: &Task| settings.command_of(task);
-    planned.retain(|task| !gathered.has(task, &command_of(task)));
-    let (mut finish, mut pace) = (Finish::default(), Pace::default());
-    for (at, task) in planned.iter().enumerate() {
-        watcher.begins(task, at + 1, planned.len(), pace.estimate(&planned[at..]));
-        let outcome = one(settings, scratch, gathered, task, watcher, stop)?;
-        gathered.add(&line_of("outcome", Some(task), &outcome))?;
-        watcher.ends(task, &outcome);
-        pace.learn(task, Duration::from_secs_f64(outcome.seconds));
-        match outcome.ended {
-            Ended::Done => {}
-            Ended::Wrong => finish.wrong += 1,
-            Ended::Interrupted => return Ok(Finish { interrupted: true, ..finish }),
-            _ => finish.failed += 1,
+    planned.retain(|task| !gathered.has(task, &settings.command_of(task)));
+    let together = settings.together();
+    let round = |one: &Task, next: &Task| {
+        together && (&one.list, one.repetition) == (&next.list, next.repetition)
+    };
+    let (finish, pace) = (Finish::default(), Pace::new(&settings.suite, engines.len()));
+    watcher.plans(planned.len(), pace.estimate(&planned));
+    let left = &planned[..];
+    let mut course = Course { settings, scratch, gathered, watcher, stop, finish, pace, left };
+    for round in planned.chunk_by(round) {
+        course.round(round, planned.len())?;
+        if course.finish.interrupted {
+            break;
         }
+        course.left = &course.left[round.len()..];
     }
-    Ok(finish)
+    Ok(course.finish)
 }
 
-/// Runs one task, and says how it ended.
-fn one(
-    settings: &Settings,
-    scratch: &Scratch,
-    gathered: &mut Gathered,
-    task: &Task,
-    watcher: &dyn Watcher,
-    stop: &dyn Fn() -> bool,
-) -> Result<Outcome> {
-    let store = scratch.emptied("store")?;
-    let files = store.with_file_name("child");
-    let (results, notes) = (files.with_extension("jsonl"), files.with_extension("err"));
-    let target = settings.target(task);
-    let mut command = Command::new(&target.program);
-    command.args(&target.arguments).args(settings.arguments(task)).arg("--quiet");
-    command.arg("--dir").arg(&store).arg(target.results).arg(&results);
-    let job = Job { command, results: &results, notes: &notes, timeout: settings.suite.timeout };
-    let mut heard = Heard::default();
-    let end = child::run(
-        job,
-        &mut |line| {
-            if let Some(value) = heard.line(line, task, watcher) {
-                gathered.add(&tagged(value, Some(task)))?;
+/// A suite on its way.
+struct Course<'a> {
+    settings: &'a Settings,
+    scratch: &'a Scratch,
+    gathered: &'a mut Gathered,
+    watcher: &'a dyn Watcher,
+    stop: &'a dyn Fn() -> bool,
+    finish: Finish,
+    pace: Pace<'a>,
+    /// The tasks of this round and of those to come.
+    left: &'a [Task],
+}
+
+/// A task whose child is alive.
+struct Member<'a> {
+    task: &'a Task,
+    running: Running,
+    heard: Heard,
+    /// That of the turn which it awaits.
+    step: u32,
+    /// Whether it has not worked yet.
+    new: bool,
+}
+
+impl Course<'_> {
+    /// Runs `tasks`, of `all`, to their end; they take turns if there are several.
+    fn round(&mut self, tasks: &[Task], all: usize) -> Result<()> {
+        let mut waiting = VecDeque::new();
+        for task in tasks {
+            waiting.extend(self.start(task, tasks.len() > 1)?);
+        }
+        // The lowest step comes first, and among equals who waits for longest.
+        while let Some(mut member) = lowest(&mut waiting) {
+            let left = self.pace.estimate(self.left);
+            let number = all - self.left.len() + tasks.len() - waiting.len();
+            self.watcher.begins(member.task, number, all, left);
+            match self.turn(&mut member)? {
+                Stand::Waits(step) => {
+                    waiting.push_back(Member { step, new: false, ..member });
+                }
+                Stand::Ended(end) => {
+                    let outcome = member.heard.outcome(end, self.settings.command_of(member.task));
+                    self.ends(member.task, &outcome)?;
+                }
             }
-            Ok(())
-        },
-        stop,
-    )?;
-    Ok(heard.outcome(end, settings.command_of(task)))
+            if self.finish.interrupted {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the child of `task`; `None` if it could not be run.
+    fn start<'t>(&mut self, task: &'t Task, in_turns: bool) -> Result<Option<Member<'t>>> {
+        let name = self.settings.store(task);
+        let store = self.scratch.emptied(&name)?;
+        let file = |kind: &str| store.with_file_name(format!("{name}.{kind}"));
+        let (results, notes) = (file("jsonl"), file("err"));
+        let target = self.settings.target(task);
+        let mut command = Command::new(&target.program);
+        command.args(&target.arguments).args(self.settings.arguments(task)).arg("--quiet");
+        command.args(in_turns.then_some("--turns"));
+        command.arg("--dir").arg(&store).arg(target.results).arg(&results);
+        let timeout = self.settings.suite.timeout;
+        match Running::start(Job { command, results, notes, timeout }, in_turns)? {
+            Ok(running) => {
+                let heard = Heard::default();
+                Ok(Some(Member { task, running, heard, step: 0, new: true }))
+            }
+            Err(end) => {
+                let outcome = Heard::default().outcome(end, self.settings.command_of(task));
+                self.ends(task, &outcome)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn turn(&mut self, member: &mut Member<'_>) -> Result<Stand> {
+        let Member { task, running, heard, new, .. } = member;
+        let (gathered, watcher) = (&mut *self.gathered, self.watcher);
+        let mut line = |line: &str| match heard.line(line, task, watcher) {
+            Some(value) => gathered.add(&tagged(value, Some(task))),
+            None => Ok(()),
+        };
+        running.turn(*new, &mut line, self.stop)
+    }
+
+    /// `task` has ended; its data goes.
+    fn ends(&mut self, task: &Task, outcome: &Outcome) -> Result<()> {
+        self.scratch.emptied(&self.settings.store(task))?;
+        self.gathered.add(&line_of("outcome", Some(task), outcome))?;
+        self.watcher.ends(task, outcome);
+        self.pace.learn(task, Duration::from_secs_f64(outcome.seconds));
+        match outcome.ended {
+            Ended::Done | Ended::NotThere => {}
+            Ended::Wrong => self.finish.wrong += 1,
+            Ended::Interrupted => self.finish.interrupted = true,
+            _ => self.finish.failed += 1,
+        }
+        Ok(())
+    }
+}
+
+/// Takes out the first of those that await the lowest step.
+fn lowest<'a>(waiting: &mut VecDeque<Member<'a>>) -> Option<Member<'a>> {
+    let step = waiting.iter().map(|member| (!member.new, member.step)).min()?;
+    let first = waiting.iter().position(|member| (!member.new, member.step) == step)?;
+    waiting.remove(first)
 }
 
 /// What a child's results said so far.
@@ -186,16 +269,40 @@ impl Heard {
             (Ended::Done, None) if self.phases == 0 => {
                 (Ended::Failed, Some("the program ended without a result".to_owned()))
             }
+            // A program that refuses an option says so by its last words.
+            (Ended::Failed, None) if end.words.as_ref().is_some_and(|w| w.ends_with(NOT_THERE)) => {
+                (Ended::NotThere, end.words.map(reason))
+            }
             (ended, _) => (ended, end.words),
         };
         Outcome { ended, words, seconds: end.took.as_secs_f64(), command }
     }
 }
 
+/// What a program said behind its exit code, without the word by which it begins an error.
+fn reason(words: String) -> String {
+    let said = words.split_once(": ").map_or(words.as_str(), |(_, said)| said);
+    said.trim_start_matches("error: ").trim_start_matches("cleave: ").to_owned()
+}
+
 impl Settings {
+    /// Whether the engines of a round are alive at once and take turns: if the suite is one of
+    /// pieces, and if memory is there for all of them.
+    fn together(&self) -> bool {
+        let limit = self.memory_limit.unwrap_or(self.suite.memory_limit);
+        let needed = limit * self.targets.len() as u64;
+        self.suite.in_pieces && available_memory().is_some_and(|there| needed < there / 4 * 3)
+    }
+
     fn target(&self, task: &Task) -> &Target {
         let found = self.targets.iter().find(|target| target.engine == task.engine);
         found.expect("tasks are planned for these targets")
+    }
+
+    /// Directory of the store of the task's engine: names of engines may hold anything.
+    fn store(&self, task: &Task) -> String {
+        let at = self.targets.iter().position(|target| target.engine == task.engine);
+        format!("store-{}", at.unwrap_or_default())
     }
 
     fn list(&self, task: &Task) -> &List {
@@ -208,6 +315,7 @@ impl Settings {
         if let Some(limit) = self.memory_limit {
             arguments.extend(["--memory-limit".to_owned(), size_argument(limit)]);
         }
+        arguments.extend(self.suite.in_pieces.then(|| "--pieces".to_owned()));
         if let Some(duration) = self.suite.duration(self.targets.len()) {
             let seconds = format!("{:.1}", duration.as_secs_f64());
             arguments.extend(["--duration".to_owned(), seconds]);
@@ -230,6 +338,14 @@ impl Settings {
                 self.command.clone()
             },
         };
+        let mut warnings: Vec<_> = machine.noise().into_iter().collect();
+        if self.suite.in_pieces && !self.together() {
+            warnings.push(format!(
+                "there is no memory for {} engines at once: each ran alone, and its pieces do not \
+                 alternate with those of the others",
+                self.targets.len()
+            ));
+        }
         Header {
             name: self.suite.name.to_owned(),
             about: self.suite.about.to_owned(),
@@ -239,7 +355,7 @@ impl Settings {
             baseline: self.baseline.clone(),
             repetitions: self.suite.repetitions,
             memory_limit: self.memory_limit,
-            warnings: machine.noise().into_iter().collect(),
+            warnings,
             machine,
         }
     }

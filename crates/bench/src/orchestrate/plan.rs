@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use crate::estimate::expected;
 use crate::record::Task;
 use crate::suite::Suite;
 
@@ -12,42 +13,61 @@ pub fn plan(suite: &Suite, engines: &[String]) -> Vec<Task> {
     let rounds = suite.lists.iter().flat_map(|list| {
         (1..=suite.repetitions).map(move |repetition| (list.name.clone(), repetition))
     });
+    let runs = |task: &Task| {
+        let without = suite.list(&task.list).map_or(&[][..], |list| list.without);
+        !without.contains(&task.engine.as_str())
+    };
     let tasks = rounds.flat_map(|(list, repetition)| {
         let task =
             move |engine: &String| Task { list: list.clone(), engine: engine.clone(), repetition };
-        engines.iter().map(task)
+        engines.iter().map(task).filter(runs)
     });
     tasks.collect()
 }
 
-/// What tasks took so far, to tell how long the others will.
-#[derive(Debug, Default)]
-pub struct Pace {
+/// What tasks are expected to take, and what they took so far, to tell how long the others will.
+#[derive(Debug)]
+pub struct Pace<'a> {
+    suite: &'a Suite,
+    duration: Option<Duration>,
     /// By list and engine: the sum of the times, and their number.
     took: HashMap<(String, String), (Duration, u32)>,
-    all: (Duration, u32),
+    /// What all tasks took, and were expected to take.
+    sums: (Duration, Duration),
 }
 
-impl Pace {
+impl<'a> Pace<'a> {
+    /// Of the tasks of `suite` on so many `engines`.
+    pub fn new(suite: &'a Suite, engines: usize) -> Self {
+        let (took, sums) = (HashMap::new(), (Duration::ZERO, Duration::ZERO));
+        Self { suite, duration: suite.duration(engines), took, sums }
+    }
+
     /// `task` took so long.
     pub fn learn(&mut self, task: &Task, took: Duration) {
         let own = self.took.entry((task.list.clone(), task.engine.clone())).or_default();
-        for sum in [own, &mut self.all] {
-            sum.0 += took;
-            sum.1 += 1;
-        }
+        own.0 += took;
+        own.1 += 1;
+        let expected = self.expected(task);
+        self.sums.0 += took;
+        self.sums.1 += expected;
     }
 
-    /// The time that `tasks` will take: each as its engine took before, or as tasks took on
-    /// average. `None` as long as nothing is known.
-    pub fn estimate(&self, tasks: &[Task]) -> Option<Duration> {
-        let mean = |(sum, count): (Duration, u32)| (count > 0).then(|| sum / count);
-        let average = mean(self.all)?;
+    /// The time that `tasks` will take: each as its engine took before, or as much longer or
+    /// shorter than expected as the others.
+    pub fn estimate(&self, tasks: &[Task]) -> Duration {
+        let (took, expected) = self.sums;
+        let factor = if expected.is_zero() { 1.0 } else { took.div_duration_f64(expected) };
         let one = |task: &Task| {
-            let own = self.took.get(&(task.list.clone(), task.engine.clone())).copied();
-            own.and_then(mean).unwrap_or(average)
+            let own = self.took.get(&(task.list.clone(), task.engine.clone()));
+            own.map_or_else(|| self.expected(task).mul_f64(factor), |(sum, count)| *sum / *count)
         };
-        Some(tasks.iter().map(one).sum())
+        tasks.iter().map(one).sum()
+    }
+
+    fn expected(&self, task: &Task) -> Duration {
+        let list = self.suite.list(&task.list);
+        list.map_or(Duration::ZERO, |list| expected(list, self.duration, &task.engine))
     }
 }
 
@@ -61,25 +81,31 @@ mod tests {
     #[test]
     fn engines_take_turns() {
         let engines = ["a", "b"].map(str::to_owned);
-        let tasks = plan(&Suite::quick(), &engines);
+        let tasks = plan(&Suite { repetitions: 2, ..Suite::quick() }, &engines);
         let order: Vec<_> =
             tasks.iter().map(|task| (task.repetition, task.engine.as_str())).collect();
         assert_eq!(order, [(1, "a"), (1, "b"), (2, "a"), (2, "b")]);
         let full = plan(&Suite::named("full").unwrap(), &engines);
         assert_eq!(full.len(), 6 * 3 * 2);
         assert!(full[..6].iter().all(|task| task.list == full[0].list));
+        let with_slow = plan(&Suite::named("full").unwrap(), &["a", "lmdb"].map(str::to_owned));
+        let slow = with_slow.iter().filter(|task| task.engine == "lmdb").count();
+        assert_eq!(slow, 2 * 3, "it runs two of the six lists");
     }
 
     #[test]
     fn the_rest_takes_as_long_as_it_took_before() {
         let engines = ["a", "b"].map(str::to_owned);
-        let tasks = plan(&Suite::quick(), &engines);
-        let mut pace = Pace::default();
-        assert_eq!(pace.estimate(&tasks), None);
+        let suite = Suite { repetitions: 2, ..Suite::quick() };
+        let tasks = plan(&suite, &engines);
+        let mut pace = Pace::new(&suite, 2);
+        let whole = pace.estimate(&tasks);
+        assert!(whole > Duration::from_secs(40), "{whole:?}");
         pace.learn(&tasks[0], Duration::from_secs(10));
-        assert_eq!(pace.estimate(&tasks[1..]), Some(Duration::from_secs(30)));
+        let left = pace.estimate(&tasks[1..]).as_secs_f64();
+        assert!((left - 30.0).abs() < 0.1, "{left}");
         pace.learn(&tasks[1], Duration::from_secs(20));
-        assert_eq!(pace.estimate(&tasks[2..]), Some(Duration::from_secs(30)));
-        assert_eq!(pace.estimate(&[]), Some(Duration::ZERO));
+        assert_eq!(pace.estimate(&tasks[2..]), Duration::from_secs(30));
+        assert_eq!(pace.estimate(&[]), Duration::ZERO);
     }
 }

@@ -14,8 +14,10 @@ use crate::units::{bytes, short, thousands};
 pub trait Watcher {
     /// The disk was measured; tasks follow.
     fn disk(&self, limits: &DiskLimits);
+    /// So many tasks follow, which take about `expected`.
+    fn plans(&self, tasks: usize, expected: Duration);
     /// `task` begins, the `number`th of `of`; all that is left takes about `remaining`.
-    fn begins(&self, task: &Task, number: usize, of: usize, remaining: Option<Duration>);
+    fn begins(&self, task: &Task, number: usize, of: usize, remaining: Duration);
     /// A workload of `task` is done.
     fn phase(&self, task: &Task, result: &PhaseResult);
     /// `task` has ended.
@@ -28,7 +30,8 @@ pub struct Unwatched;
 
 impl Watcher for Unwatched {
     fn disk(&self, _: &DiskLimits) {}
-    fn begins(&self, _: &Task, _: usize, _: usize, _: Option<Duration>) {}
+    fn plans(&self, _: usize, _: Duration) {}
+    fn begins(&self, _: &Task, _: usize, _: usize, _: Duration) {}
     fn phase(&self, _: &Task, _: &PhaseResult) {}
     fn ends(&self, _: &Task, _: &Outcome) {}
 }
@@ -75,14 +78,18 @@ impl Watcher for Rows {
         self.say(&limits.to_string());
     }
 
-    fn begins(&self, task: &Task, number: usize, of: usize, remaining: Option<Duration>) {
+    fn plans(&self, tasks: usize, expected: Duration) {
+        self.say(&format!("{tasks} task(s), expected to take about {}", HumanDuration(expected)));
+    }
+
+    fn begins(&self, task: &Task, number: usize, of: usize, remaining: Duration) {
         self.0.set_length(of as u64);
         self.0.set_position(number as u64 - 1);
-        let left = remaining.map_or("time left: not known yet".to_owned(), |remaining| {
-            format!("about {} left", HumanDuration(remaining))
-        });
         let Task { list, engine, repetition } = task;
-        self.0.set_message(format!("{left}; now {engine}, {list}, repetition {repetition}"));
+        let left = HumanDuration(remaining);
+        self.0.set_message(format!(
+            "about {left} left; now {engine}, {list}, repetition {repetition}"
+        ));
         self.0.enable_steady_tick(Duration::from_millis(500));
     }
 

@@ -33,6 +33,8 @@ pub struct Results {
     pub groups: Vec<Group>,
     /// Tasks that did not end well.
     pub failures: Vec<(Task, Outcome)>,
+    /// Tasks that ask for what their engine does not have.
+    pub absent: Vec<(Task, Outcome)>,
     /// Lines of kinds that have no place of their own, with their kind: limits of the disk.
     pub others: Vec<(String, Value)>,
     /// The engine to which others are compared.
@@ -235,7 +237,9 @@ impl Results {
         let bad = attempt.outcome.as_ref().filter(|outcome| outcome.ended != Ended::Done);
         let trouble = bad.map(|outcome| outcome.ended.words().to_owned());
         if let (Some(task), Some(outcome)) = (&attempt.task, bad) {
-            self.failures.push((task.clone(), outcome.clone()));
+            let there = outcome.ended != Ended::NotThere;
+            let list = if there { &mut self.failures } else { &mut self.absent };
+            list.push((task.clone(), outcome.clone()));
         }
         let Some(list) = list else { return };
         if attempt.task.is_none() && !self.commands.contains(&attempt.command) {

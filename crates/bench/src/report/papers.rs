@@ -1,6 +1,7 @@
 //! The papers' figures beside ours.
 
-use crate::experiments::{Experiment, Metric, all};
+use crate::experiments::{Experiment, Metric, Run, all};
+use crate::record::{Outcome, Task};
 use crate::report::collect::{Group, Results, Row};
 use crate::report::stats::Spread;
 use crate::report::tables::Table;
@@ -26,6 +27,10 @@ pub fn papers(results: &Results) -> Table {
     for experiment in all() {
         for run in experiment.runs(&[]) {
             let list = list_name(experiment, &run.label);
+            let absent = results.absent.iter().filter(|(task, _)| task.list == list);
+            table
+                .rows
+                .extend(absent.map(|(task, outcome)| missing(experiment, &run, task, outcome)));
             let Some(group) = results.groups.iter().find(|group| group.name == list) else {
                 continue;
             };
@@ -43,6 +48,22 @@ pub fn papers(results: &Results) -> Table {
 
 fn spread(row: &Row, metric: Metric) -> Option<Spread> {
     Spread::of(row.runs.iter().filter_map(|run| metric.of(run)))
+}
+
+/// The row of an engine that has no such option: which one, and that it is not there yet.
+fn missing(experiment: &Experiment, run: &Run, task: &Task, outcome: &Outcome) -> Vec<String> {
+    let none = || NONE.to_owned();
+    vec![
+        experiment.name.to_owned(),
+        experiment.rows.join("; "),
+        run.label.clone(),
+        none(),
+        none(),
+        task.engine.clone(),
+        outcome.words.clone().unwrap_or_else(|| outcome.ended.words().to_owned()),
+        none(),
+        experiment.paper_says.to_owned(),
+    ]
 }
 
 /// The cells of a row; `None` if the workload has no such figure.

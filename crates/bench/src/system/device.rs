@@ -33,6 +33,11 @@ impl DeviceBytes {
             written: self.written.saturating_sub(earlier.written),
         }
     }
+
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self { read: self.read + other.read, written: self.written + other.written }
+    }
 }
 
 /// A block device whose counters can be read.

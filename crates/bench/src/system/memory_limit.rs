@@ -78,6 +78,11 @@ impl MemoryLimit {
         text.trim().parse().ok()
     }
 
+    /// Takes the limit away; the group and its sums stay. Returns whether it could.
+    pub fn lift(&self) -> bool {
+        fs::write(self.group.join("memory.limit_in_bytes"), "-1").is_ok()
+    }
+
     /// Forgets the largest use so far.
     pub fn reset_peak(&self) -> bool {
         fs::write(self.group.join("memory.max_usage_in_bytes"), "0").is_ok()

@@ -3,15 +3,15 @@
 //! Linux only, through `/proc`, `/sys` and `getrusage`. A number that the system does not give is
 //! `None`, never zero.
 
+pub mod usage;
 pub mod caches;
 pub mod device;
 pub mod disk;
 pub mod machine;
 pub mod memory_limit;
 pub mod process;
-pub mod usage;
 
-pub use caches::{drop_caches, sync_file_system};
+pub use caches::{available_memory, drop_caches, fetch_files, sync_file_system};
 pub use device::{Device, DeviceBytes};
 pub use disk::DiskLimits;
 pub use memory_limit::MemoryLimit;

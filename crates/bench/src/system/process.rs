@@ -71,6 +71,16 @@ impl ProcessBytes {
             sent: self.sent - earlier.sent,
         }
     }
+
+    /// Both together.
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            read_calls: self.read_calls + other.read_calls,
+            write_calls: self.write_calls + other.write_calls,
+            fetched: self.fetched + other.fetched,
+            sent: self.sent + other.sent,
+        }
+    }
 }
 
 /// Forgets the largest resident size so far, so that the next phase has one of its own.

@@ -47,8 +47,8 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let args = kept(args, &format!("suite-{config}"));
             measure(suite, &args, Peers::All, global, console)
         }
-        Many::Papers { papers, experiment, only, suite: args } => {
-            let mut suite = Suite::papers(papers, experiment)?;
+        Many::Papers { papers, experiment, only, data, suite: args } => {
+            let mut suite = Suite::papers(papers, experiment, *data)?;
             suite.keep(only)?;
             let args = kept(args, "papers");
             let named = args.peers.is_some() || !args.engines.is_empty();
@@ -80,6 +80,7 @@ fn measure(
     let peers = if args.no_peers { Peers::None } else { peers };
     let targets = targets(args, peers, global, console)?;
     suite.repetitions = args.repetitions.unwrap_or(suite.repetitions);
+    suite.each = args.duration.map(Duration::from_secs).or(suite.each);
     suite.timeout = args.timeout.map_or(suite.timeout, Duration::from_secs);
     let limit = args.memory_limit.unwrap_or(suite.memory_limit);
     let home = tempfile::tempdir().map_err(Failure::file("create", Path::new("a directory")))?;

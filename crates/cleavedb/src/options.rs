@@ -5,6 +5,7 @@
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::Compression;
+use cleavedb_index::compaction::Level0;
 
 /// One of the designs that the engine can be. Stored with the data; a database is opened with the
 /// preset that it was created with.
@@ -15,17 +16,21 @@ pub enum Preset {
     Lsm,
     /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
     WiscKey,
+    /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
+    /// side.
+    Ohdb,
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 2] = [Self::Lsm, Self::WiscKey];
+    pub const ALL: [Self; 3] = [Self::Lsm, Self::WiscKey, Self::Ohdb];
 
     /// The name on the command line and in the data.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lsm => "lsm",
             Self::WiscKey => "wisckey",
+            Self::Ohdb => "ohdb",
         }
     }
 
@@ -122,7 +127,10 @@ pub struct Options {
     pub compression: Compression,
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 128 MiB for `Lsm`, two
+    /// How level 0 is kept. May be another at each open. Default: whole; for `Ohdb` 10 partitions,
+    /// the number of the paper (section IV.A).
+    pub level0: Level0,
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 128 MiB, two
     /// MemTables, since every scan reads a block of each run; 64 MiB where the index holds
     /// pointers only.
     pub level0_bytes: u64,
@@ -162,6 +170,7 @@ impl Options {
             filter_bits: 10,
             compression: Compression::None,
             table_bytes: 32 << 20,
+            level0: Level0::Whole,
             level0_bytes: 128 << 20,
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
@@ -173,6 +182,7 @@ impl Options {
             Preset::WiscKey => {
                 Self { separation: Separation::AtLeast(0), level0_bytes: 64 << 20, ..common }
             }
+            Preset::Ohdb => Self { level0: Level0::Partitions(10), ..common },
         }
     }
 
@@ -201,6 +211,10 @@ impl Options {
                 "level0_bytes and level1_bytes must be at least 4 KiB",
             ),
             (
+                !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
+                "level0 must have 2 to 256 partitions; Level0::Whole has one",
+            ),
+            (
                 self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
                 "space_amplification must be at least 1.05: below, collection copies without end",
             ),
@@ -209,8 +223,8 @@ impl Options {
                 "background threads must be at least 1; use Background::Manual for none",
             ),
             (
-                self.preset != Preset::Lsm || self.separation == Separation::Never,
-                "the preset lsm keeps values in the index; use wisckey to separate them",
+                self.preset == Preset::WiscKey || self.separation == Separation::Never,
+                "the presets lsm and ohdb keep values in the index; use wisckey to separate them",
             ),
             (
                 self.preset != Preset::WiscKey || self.separation != Separation::Never,

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, Metrics, Modelled, Options, Preset, Separation};
+use cleavedb::{Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation};
 use cleavedb_bench::counters::SPACE_BUDGET;
 use cleavedb_bench::engine::{VisitPair, no_option};
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
@@ -55,6 +55,17 @@ impl CleaveOpener {
                 options.space_amplification = 1.0 + number? as f64 / 100.0;
                 options.space_floor = 0;
             }
+            "partitions" => {
+                options.level0 = match number? {
+                    0 | 1 => Level0::Whole,
+                    count => Level0::Partitions(count as usize),
+                }
+            }
+            // What the paper of OHDB compares with.
+            "level0" if value == "one-table" => options.level0 = Level0::OneTable,
+            "level0" if value == "whole" => options.level0 = Level0::Whole,
+            "level0" => return Err(malformed(&"there are whole and one-table")),
+            "level0-size" => options.level0_bytes = number?,
             "memtable" => options.memtable_bytes = number? as usize,
             "table" => options.table_bytes = number?,
             "segment" => {
@@ -193,7 +204,7 @@ impl Engine for Cleave {
             ("table", units::bytes(options.table_bytes)),
             ("compression", format!("{:?}", options.compression).to_lowercase()),
             ("filter", format!("{} bits a key", options.filter_bits)),
-            ("level 0", units::bytes(options.level0_bytes)),
+            ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
             ("background", format!("{:?}", options.background)),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb::{Background, Compression, Durability, Options, Preset, Separation};
+use cleavedb::{Background, Compression, Durability, Level0, Options, Preset, Separation};
 
 /// Options, and whether the log window outlives the process.
 #[derive(Clone, Debug)]
@@ -79,6 +79,16 @@ impl Setup {
                     all.push(setup);
                 }
             }
+        }
+        for (preset, level0) in [
+            (Preset::Lsm, Level0::OneTable),
+            (Preset::WiscKey, Level0::Partitions(3)),
+            (Preset::Ohdb, Level0::Partitions(3)),
+        ] {
+            let mut setup = Self::tiny(preset, true);
+            setup.name = format!("{preset}, {level0:?}, large level 0");
+            (setup.options.level0, setup.options.level0_bytes) = (level0, 96 << 10);
+            all.push(setup);
         }
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);

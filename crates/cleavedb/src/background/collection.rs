@@ -12,7 +12,7 @@ use std::sync::Arc;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
-use cleavedb_index::{Entry, MemHit, Retention, RunPosition};
+use cleavedb_index::{Entry, KeySample, MemHit, Retention, RunPosition};
 use cleavedb_storage::{Access, File, FileKind, Name};
 use cleavedb_values::collect::{
     Collected, Liveness, RunEntry, SegmentFactory, Victim, Visible, collect,
@@ -172,6 +172,7 @@ impl Engine {
             &|| self.jobs.closing(),
         )
         .and_then(|collected| {
+            writer.cut_like_level0(&sample(&collected.run));
             collected.run.iter().try_for_each(|entry| writer.add(as_entry(entry)))?;
             writer.finish()?;
             Ok(collected)
@@ -244,6 +245,16 @@ impl Engine {
         }
         self.settle()
     }
+}
+
+/// The keys of a run, with the bytes of their newest versions.
+fn sample(run: &[RunEntry]) -> KeySample {
+    let mut sample = KeySample::default();
+    for versions in run.chunk_by(|a, b| a.key == b.key) {
+        let newest = &versions[0];
+        sample.add(&newest.key, (newest.key.len() + newest.value.len()) as u64);
+    }
+    sample
 }
 
 fn as_entry(entry: &RunEntry) -> Entry<'_> {

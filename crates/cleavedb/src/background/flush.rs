@@ -5,12 +5,13 @@
 //! one edit publishes run, live bytes and replay head.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_index::{Entry, Retention, RunPosition, TableBuilder, TableMeta};
+use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
 use cleavedb_storage::{Access, FileKind};
 use cleavedb_values::{LedgerEdit, hidden, victim};
 
@@ -19,9 +20,11 @@ use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::options::Separation;
 use crate::state::{MemSlot, ReadState, Sealed};
 
-/// Tables written from sorted entries, cut at the table length.
+/// Tables written from sorted entries, cut at the table length and where level 0 is.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
+    /// Keys before which a table ends, the next one last.
+    cuts: Vec<Box<[u8]>>,
     builder: Option<TableBuilder>,
     last_key: Vec<u8>,
     pub(crate) numbers: Vec<FileNumber>,
@@ -32,11 +35,19 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Self {
         Self {
             engine,
+            cuts: Vec::new(),
             builder: None,
             last_key: Vec::new(),
             numbers: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// Ends tables where the partitions of level 0 ask for it; `sample` holds the keys to come.
+    pub(crate) fn cut_like_level0(&mut self, sample: &KeySample) {
+        let version = self.engine.state.load().version.clone();
+        self.cuts = cuts(&version, &self.engine.compaction_options(), sample);
+        self.cuts.reverse();
     }
 
     /// Adds an entry; versions of one key never part.
@@ -45,7 +56,12 @@ impl<'a> RunWriter<'a> {
             .builder
             .as_ref()
             .is_some_and(|b| b.estimated_size() >= self.engine.options.table_bytes);
-        if full && self.last_key != entry.key {
+        let mut passed = false;
+        while self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
+            self.cuts.pop();
+            passed = true;
+        }
+        if (full || passed) && self.last_key != entry.key {
             self.cut()?;
         }
         self.last_key.clear();
@@ -120,6 +136,7 @@ impl Engine {
         let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
         self.commit.sync_to(sealed.end)?;
         let mut writer = RunWriter::new(self);
+        writer.cut_like_level0(&self.sample(slot));
         let written = self.write_run(slot, &snapshots, &mut writer);
         let born = match written.and_then(|born| writer.finish().map(|()| born)) {
             Ok(born) => born,
@@ -130,6 +147,23 @@ impl Engine {
         };
         self.sync_dir()?;
         self.install_flush(slot, sealed, &writer, born)
+    }
+
+    /// The keys of a MemTable, if a flush wants to know where to cut them: each with the bytes of
+    /// its newest version.
+    fn sample(&self, slot: &MemSlot) -> KeySample {
+        let mut sample = KeySample::default();
+        if self.options.level0.partitions() > 1 {
+            let mut last_key: Option<&[u8]> = None;
+            let visited = slot.table.for_each_sorted(|entry| {
+                if last_key.replace(entry.key) != Some(entry.key) {
+                    sample.add(entry.key, (entry.key.len() + entry.value.len()) as u64);
+                }
+                Ok::<(), Infallible>(())
+            });
+            let Ok(()) = visited;
+        }
+        sample
     }
 
     /// Writes what somebody can still see.

@@ -66,6 +66,7 @@ impl CleaveOpener {
             "level0" if value == "whole" => options.level0 = Level0::Whole,
             "level0" => return Err(malformed(&"there are whole and one-table")),
             "level0-size" => options.level0_bytes = number?,
+            "level1-size" => options.level1_bytes = number?,
             "memtable" => options.memtable_bytes = number? as usize,
             "table" => options.table_bytes = number?,
             "segment" => {

@@ -32,8 +32,9 @@ pub enum Level0 {
     /// A flush is one run; once level 0 is full, all that is joined by common keys goes at once.
     #[default]
     Whole,
-    /// A flush is cut by keys into about so many parts, at least 2; each bucket of level 0 that has
-    /// its share of the size goes by itself, several at a time (OHDB, section III.A).
+    /// A flush is cut by keys into about so many parts, at least 2; a bucket of level 0 that has
+    /// twice its share of the size goes by itself, or the largest one when level 0 is full, several
+    /// at a time (OHDB, section III.A).
     Partitions(usize),
     /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
     /// 0. Only to compare with (OHDB, section IV).
@@ -89,9 +90,10 @@ impl CompactionOptions {
         (1..level).fold(self.l1_bytes, |bytes, _| bytes.saturating_mul(self.level_ratio))
     }
 
-    /// Size at which one bucket of level 0 is compacted, in bytes.
+    /// Size at which one bucket of level 0 is compacted, in bytes: twice its share of level 0,
+    /// since buckets that leave in turn are half full on average.
     pub fn bucket_bytes(&self) -> u64 {
-        (self.l0_bytes / self.level0.partitions() as u64).max(1)
+        (2 * self.l0_bytes / self.level0.partitions() as u64).max(1)
     }
 
     /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.

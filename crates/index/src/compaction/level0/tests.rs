@@ -6,7 +6,7 @@ use crate::edit::{AddedTable, VersionEdit};
 use crate::testing::{Item, World, position};
 use crate::version::Version;
 
-const BUCKETS: Level0 = Level0::Partitions(4);
+const BUCKETS: Level0 = Level0::Partitions(8);
 
 /// A table takes about 400 bytes more than its values.
 fn options(level0: Level0) -> CompactionOptions {

@@ -17,6 +17,10 @@ pub enum Bug {
     RunOwnsRepeats,
     /// A compaction drops tombstones though older places may hold their keys.
     TombstoneDroppedEarly,
+    /// A merge within level 0 drops tombstones although older runs hold their keys.
+    BucketForgetsOlderRuns,
+    /// A table leaves level 0 although an older one with its keys has to stay.
+    YoungerLeavesFirst,
     /// The newest full MemTable is flushed first.
     NewestMemTableFirst,
     /// A flush moves the replay head to the end of the log.

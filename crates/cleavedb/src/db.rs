@@ -85,6 +85,16 @@ impl Db {
     /// holds something else, [`ErrorKind::PresetMismatch`], [`ErrorKind::NewerFormat`] or
     /// [`ErrorKind::Corruption`] as they say; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
+        Self::open_through(path, options, |disk| disk)
+    }
+
+    /// As [`Db::open`], through what `wrap` makes of the directory: a [`crate::Modelled`] device,
+    /// for example.
+    pub fn open_through(
+        path: impl AsRef<Path>,
+        options: Options,
+        wrap: impl FnOnce(Arc<dyn Storage>) -> Arc<dyn Storage>,
+    ) -> Result<Self> {
         let path = path.as_ref();
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
@@ -95,7 +105,8 @@ impl Db {
             }
         })?;
         let id = random_id();
-        Self::open_in(Arc::new(storage), options, id).map_err(|e| e.with("path", path.display()))
+        Self::open_in(wrap(Arc::new(storage)), options, id)
+            .map_err(|e| e.with("path", path.display()))
     }
 
     /// Opens the database in `storage`; a new one gets the id `new_id`. For tests and tools that

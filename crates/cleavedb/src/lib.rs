@@ -51,6 +51,8 @@ pub use check::CheckReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
+pub use cleavedb_index::compaction::Level0;
+pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};
 pub use group_options::GroupOptions;

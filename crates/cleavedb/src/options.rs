@@ -5,6 +5,7 @@
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::Compression;
+use cleavedb_index::compaction::Level0;
 
 use crate::group_options::GroupOptions;
 
@@ -20,11 +21,14 @@ pub enum Preset {
     /// HashKV (Chan et al., ATC 2018): large values lie in groups by the hash of their key, and a
     /// group is collected without asking the index.
     HashKv,
+    /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
+    /// side.
+    Ohdb,
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 3] = [Self::Lsm, Self::WiscKey, Self::HashKv];
+    pub const ALL: [Self; 4] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::Ohdb];
 
     /// The name on the command line and in the data.
     pub fn name(self) -> &'static str {
@@ -32,6 +36,7 @@ impl Preset {
             Self::Lsm => "lsm",
             Self::WiscKey => "wisckey",
             Self::HashKv => "hashkv",
+            Self::Ohdb => "ohdb",
         }
     }
 
@@ -129,7 +134,10 @@ pub struct Options {
     pub compression: Compression,
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 128 MiB for `Lsm`, two
+    /// How level 0 is kept. May be another at each open. Default: whole; for `Ohdb` 10 partitions,
+    /// the number of the paper (section IV.A).
+    pub level0: Level0,
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 128 MiB, two
     /// MemTables, since every scan reads a block of each run; 64 MiB where the index holds
     /// pointers only.
     pub level0_bytes: u64,
@@ -171,6 +179,7 @@ impl Options {
             filter_bits: 10,
             compression: Compression::None,
             table_bytes: 32 << 20,
+            level0: Level0::Whole,
             level0_bytes: 128 << 20,
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
@@ -186,12 +195,18 @@ impl Options {
             Preset::HashKv => {
                 Self { separation: Separation::AtLeast(192), level0_bytes: 64 << 20, ..common }
             }
+            Preset::Ohdb => Self { level0: Level0::Partitions(10), ..common },
         }
     }
 
     /// Whether the index points into the log. If not, a flush leaves nothing in it that is needed.
     pub(crate) fn values_stay_in_log(&self) -> bool {
         self.separation_at_commit() != Separation::Never
+    }
+
+    /// Whether the preset is one that separates values.
+    fn separates(&self) -> bool {
+        matches!(self.preset, Preset::WiscKey | Preset::HashKv)
     }
 
     /// What leaves the index already at commit: only where the log is the store.
@@ -229,6 +244,10 @@ impl Options {
                 "level0_bytes and level1_bytes must be at least 4 KiB",
             ),
             (
+                !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
+                "level0 must have 2 to 256 partitions; Level0::Whole has one",
+            ),
+            (
                 self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
                 "space_amplification must be at least 1.05: below, collection copies without end",
             ),
@@ -237,11 +256,12 @@ impl Options {
                 "background threads must be at least 1; use Background::Manual for none",
             ),
             (
-                self.preset != Preset::Lsm || self.separation == Separation::Never,
-                "the preset lsm keeps values in the index; use wisckey or hashkv to separate them",
+                self.separates() || self.separation == Separation::Never,
+                "the presets lsm and ohdb keep values in the index; use wisckey or hashkv to \
+                 separate them",
             ),
             (
-                self.preset == Preset::Lsm || self.separation != Separation::Never,
+                !self.separates() || self.separation != Separation::Never,
                 "this preset separates values; use lsm to keep them in the index",
             ),
         ];

@@ -4,7 +4,7 @@
 //! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Preset, Separation};
+use cleavedb::{Level0, Preset, Separation};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Session, Setup, State};
 
@@ -62,6 +62,21 @@ fn lsm_survives_every_crash() {
 fn lsm_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tiny(Preset::Lsm, false);
     visit("lsm_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn ohdb_survives_every_crash() {
+    let setup = Setup::tiny(Preset::Ohdb, true);
+    visit("ohdb_survives_every_crash", &setup, Plan::default(), STATES / 2);
+}
+
+/// The run of a collection is cut like level 0, too.
+#[test]
+fn wisckey_in_partitions_survives_every_crash() {
+    let mut setup = Setup::tiny(Preset::WiscKey, true);
+    setup.name = "wisckey, level 0 in partitions".to_owned();
+    (setup.options.level0, setup.options.level0_bytes) = (Level0::Partitions(3), 24 << 10);
+    visit("wisckey_in_partitions_survives_every_crash", &setup, Plan::default(), STATES / 4);
 }
 
 #[test]

@@ -66,6 +66,11 @@ fn inline() {
 }
 
 #[test]
+fn in_partitions() {
+    every_sequence(Preset::Ohdb, true);
+}
+
+#[test]
 fn separated() {
     every_sequence(Preset::WiscKey, true);
 }

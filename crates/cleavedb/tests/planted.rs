@@ -216,6 +216,7 @@ caught! {
     a_run_without_repeats: RunWithoutRepeats by model;
     a_run_that_owns_what_it_repeats: RunOwnsRepeats by model;
     a_tombstone_dropped_early: TombstoneDroppedEarly by model;
+    a_bucket_that_forgets_its_older_runs: BucketForgetsOlderRuns by model;
     the_newest_memtable_first: NewestMemTableFirst by crash;
     a_replay_head_too_far: HeadTooFar by crash;
     a_replay_head_behind_padding: HeadBehindPadding by crash;

@@ -19,6 +19,10 @@ pub struct BenchCommand {
     /// What a write survives before it is acknowledged
     #[arg(long, value_enum, default_value = "os")]
     pub durability: DurabilityName,
+    /// Take the time of another device: hdd, sata or nvme, at SPEED times its own speed. Its page
+    /// cache is --option page-cache=SIZE (1GiB). The data should lie on a faster device
+    #[arg(long, value_name = "NAME[:SPEED]")]
+    pub device: Option<String>,
     /// The workloads.
     #[command(flatten)]
     pub bench: BenchArgs,
@@ -34,6 +38,7 @@ Examples:
   cleave bench papers hashkv                     one paper's experiments, beside its own figures
   cleave bench report suite-ycsb.jsonl           tables and charts of any result file
   cleave --preset lsm bench -w load,ycsb-a       two workloads on one preset
+  cleave bench --device hdd:10 -w fillrandom     as on a hard disk that is ten times as fast
   cleave bench --list                            the workloads
 
 A result is worth what its conditions are: run on an idle machine, as root (to limit memory and

@@ -2,12 +2,14 @@
 
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::Arc;
 
-use cleavedb::{Db, Durability, Metrics, Options, Preset, Separation};
+use cleavedb::{Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation};
 use cleavedb_bench::counters::SPACE_BUDGET;
 use cleavedb_bench::engine::{VisitPair, no_option};
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 
+use crate::device::{Device, OnDevice};
 use crate::interrupt;
 
 /// Opens databases of one preset with one durability.
@@ -15,13 +17,22 @@ use crate::interrupt;
 pub struct CleaveOpener {
     name: String,
     options: Options,
+    device: Device,
 }
 
 impl CleaveOpener {
     /// Databases of `preset`, whose writes wait for `durability`.
     pub fn new(preset: Preset, durability: Durability) -> Self {
         let options = Options { durability, ..Options::preset(preset) };
-        Self { name: format!("cleave-{preset}"), options }
+        Self { name: format!("cleave-{preset}"), options, device: Device::default() }
+    }
+
+    /// The same on the device that `text` names, if it names one.
+    pub fn on(mut self, text: Option<&str>) -> Result<Self> {
+        if let Some(text) = text {
+            self.set("device", text)?;
+        }
+        Ok(self)
     }
 
     /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
@@ -33,6 +44,8 @@ impl CleaveOpener {
         let number = units::parse(value.trim_end_matches('%')).map_err(|why| malformed(&why));
         let options = &mut self.options;
         match name {
+            "device" => self.device.model(value).map_err(|why| malformed(&why))?,
+            "page-cache" => self.device.set_page_cache(number?),
             "threshold" if options.separation == Separation::Never => {
                 return Err(malformed(&format!("{} separates nothing", self.name)));
             }
@@ -42,6 +55,18 @@ impl CleaveOpener {
                 options.space_amplification = 1.0 + number? as f64 / 100.0;
                 options.space_floor = 0;
             }
+            "partitions" => {
+                options.level0 = match number? {
+                    0 | 1 => Level0::Whole,
+                    count => Level0::Partitions(count as usize),
+                }
+            }
+            // What the paper of OHDB compares with.
+            "level0" if value == "one-table" => options.level0 = Level0::OneTable,
+            "level0" if value == "whole" => options.level0 = Level0::Whole,
+            "level0" => return Err(malformed(&"there are whole and one-table")),
+            "level0-size" => options.level0_bytes = number?,
+            "level1-size" => options.level1_bytes = number?,
             "memtable" => options.memtable_bytes = number? as usize,
             "table" => options.table_bytes = number?,
             "segment" => {
@@ -62,8 +87,9 @@ impl Opener for CleaveOpener {
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
         let (name, options) = (self.name.clone(), self.options.clone());
-        let db = Db::open(directory, options).map_err(|e| BenchError::engine(&name, "open", e))?;
-        Ok(Box::new(Cleave { name, db }))
+        let opened = self.device.open(directory, options);
+        let OnDevice { db, model } = opened.map_err(|e| BenchError::engine(&name, "open", e))?;
+        Ok(Box::new(Cleave { name, db, device: self.device.describe(), model }))
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
@@ -79,6 +105,8 @@ impl Opener for CleaveOpener {
 struct Cleave {
     name: String,
     db: Db,
+    device: String,
+    model: Option<Arc<Modelled>>,
 }
 
 impl Cleave {
@@ -98,6 +126,25 @@ impl Cleave {
         let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
         let scaled = (live as f64 * options.space_amplification) as u64;
         scaled.max(live + options.space_floor) + metrics.index_bytes
+    }
+}
+
+impl Cleave {
+    /// What a modelled device did; nothing of a real one, which the kernel counts.
+    fn device_counters(&self) -> Vec<(String, f64)> {
+        let Some(model) = &self.model else { return Vec::new() };
+        let totals = model.totals();
+        [
+            ("modelled_reads", totals.reads as f64),
+            ("modelled_writes", totals.writes as f64),
+            ("modelled_bytes_read", totals.bytes_read as f64),
+            ("modelled_bytes_written", totals.bytes_written as f64),
+            ("modelled_positionings", totals.positionings as f64),
+            ("modelled_flushes", totals.flushes as f64),
+            ("modelled_busy_seconds", totals.busy.as_secs_f64()),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
     }
 }
 
@@ -144,6 +191,7 @@ impl Engine for Cleave {
         };
         [
             ("preset", options.preset.to_string()),
+            ("device", self.device.clone()),
             ("durability", format!("{:?}", options.durability).to_lowercase()),
             ("separation", separation),
             (
@@ -157,7 +205,7 @@ impl Engine for Cleave {
             ("table", units::bytes(options.table_bytes)),
             ("compression", format!("{:?}", options.compression).to_lowercase()),
             ("filter", format!("{} bits a key", options.filter_bits)),
-            ("level 0", units::bytes(options.level0_bytes)),
+            ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
             ("background", format!("{:?}", options.background)),
@@ -200,11 +248,11 @@ impl Engine for Cleave {
             ]
         });
         let named = named.map(|(name, value)| (name.to_owned(), value as f64));
-        named.into_iter().chain(stalls).collect()
+        named.into_iter().chain(stalls).chain(self.device_counters()).collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        let Self { name, db } = *self;
+        let Self { name, db, .. } = *self;
         db.close().map_err(|error| BenchError::engine(&name, "close", error))
     }
 }

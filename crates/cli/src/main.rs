@@ -19,6 +19,7 @@ mod watch;
 mod space;
 mod formats;
 mod loader;
+mod device;
 mod engine;
 mod commands;
 

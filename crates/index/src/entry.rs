@@ -70,6 +70,16 @@ pub trait EntryIter: Send {
     /// Says that a `seek` or `seek_before` to this place comes next, so that what several sources
     /// have to read for it is fetched side by side. Costs speed only if it does not come.
     fn expect_seek(&mut self, _key: &[u8], _seq: SeqNo) {}
+    /// Whether it *waits*: a seek found a place in front of everything that would have to be read.
+    /// Until it arrives it is not valid, and [`EntryIter::peek`] shows a place that is not behind
+    /// its next entry: enough to see that others come first.
+    fn waits(&self) -> bool {
+        false
+    }
+    /// Moves to the entry before which it waits.
+    fn arrive(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// Moves to the last entry before (`key`, `seq`) in index order.
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
     /// Moves one entry on; panics if not valid.

@@ -16,10 +16,13 @@ pub mod visible;
 pub mod table_handle;
 pub mod table_set;
 pub mod edit;
+pub mod buckets;
 pub mod version;
 pub mod compaction;
+pub mod cuts;
 
 pub use cache::BlockCache;
+pub use cuts::{KeySample, cuts};
 pub use edit::{RunPosition, VersionEdit};
 pub use entry::{Entry, EntryIter, Found};
 pub use memtable::{MemHit, MemTable};

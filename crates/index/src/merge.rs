@@ -6,6 +6,8 @@
 //!
 //! The smallest of k entries is kept by a tournament (a *loser tree*): inner node n remembers who
 //! lost there, so a step costs one comparison per round, log2 k in all, and none for one source.
+//! A source that waits in front of its next table takes part with that table's first key, and is
+//! made to arrive when it wins: most scans end before.
 
 use std::cmp::Ordering;
 
@@ -91,6 +93,17 @@ impl MergeIter {
         self.winner = winner;
     }
 
+    /// Lets winners arrive, until one wins that is there. Most sources never have to.
+    fn let_winner_arrive(&mut self) -> Result<()> {
+        while self.sources.get(self.winner).is_some_and(|source| source.waits()) {
+            if let Err(error) = self.sources[self.winner].arrive() {
+                return Err(self.fail(error));
+            }
+            self.replay();
+        }
+        Ok(())
+    }
+
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
         self.error = Some(error.clone());
@@ -110,7 +123,7 @@ impl MergeIter {
             }
         }
         self.rebuild(direction);
-        Ok(())
+        self.let_winner_arrive()
     }
 
     /// Turns round on the current entry: every source is put on its neighbour of that entry in the
@@ -198,8 +211,9 @@ impl EntryIter for MergeIter {
         if let Err(error) = self.sources[self.winner].next() {
             return Err(self.fail(error));
         }
+        let before = self.winner;
         self.replay();
-        Ok(())
+        if self.winner == before { Ok(()) } else { self.let_winner_arrive() }
     }
 
     #[inline]

@@ -7,7 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::{Error, Result, SeqNo};
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::{EntryKind, Error, Result, SeqNo};
 
 use crate::entry::{Entry, EntryIter};
 use crate::table::{ReadMode, TableIter};
@@ -90,7 +91,13 @@ impl TableSet {
     ) -> Option<TableSetIter> {
         let within = self.indexes_within(lower, upper);
         let tables = Arc::clone(&self.tables);
-        (!within.is_empty()).then(|| TableSetIter { within, ..TableSetIter::new(tables, mode) })
+        // Whoever reads all of it gains nothing.
+        let may_wait = mode == ReadMode::Cached;
+        (!within.is_empty()).then(|| TableSetIter {
+            within,
+            may_wait,
+            ..TableSetIter::new(tables, mode)
+        })
     }
 }
 
@@ -103,6 +110,10 @@ pub struct TableSetIter {
     /// Index of the table that `current` walks, among those.
     at: usize,
     current: Option<TableIter>,
+    /// It stands before the first entry of table `at`, which it has not entered.
+    waits: bool,
+    /// Whether a seek to a key between two tables waits before the second.
+    may_wait: bool,
     error: Option<Error>,
 }
 
@@ -110,7 +121,9 @@ impl TableSetIter {
     /// An iterator over `tables`, which are those of a [`TableSet`] or a part of it.
     pub fn new(tables: impl Into<Arc<[Arc<TableHandle>]>>, mode: ReadMode) -> Self {
         let all = tables.into();
-        Self { within: 0..all.len(), all, mode, at: 0, current: None, error: None }
+        let (current, error) = (None, None);
+        let (waits, may_wait) = (false, false);
+        Self { within: 0..all.len(), all, mode, at: 0, current, waits, may_wait, error }
     }
 
     #[inline]
@@ -133,6 +146,7 @@ impl TableSetIter {
         if let Some(error) = &self.error {
             return Err(error.clone());
         }
+        self.waits = false;
         movement(self).inspect_err(|error| {
             self.current = None;
             self.error = Some(error.clone());
@@ -141,6 +155,13 @@ impl TableSetIter {
 
     fn on_entry(&self) -> bool {
         self.current.as_ref().is_some_and(|iter| iter.valid())
+    }
+
+    /// The table that a seek to `key` enters, and whether it may as well wait before it.
+    fn table_at(&self, key: &[u8]) -> (usize, bool) {
+        let at = self.tables().partition_point(|table| &*table.meta().largest < key);
+        let before = self.tables().get(at).is_some_and(|table| &*table.meta().smallest > key);
+        (at, self.may_wait && before)
     }
 
     /// Goes on to the next table if the current one has ended.
@@ -180,7 +201,26 @@ impl EntryIter for TableSetIter {
 
     #[inline]
     fn peek(&self) -> Option<Entry<'_>> {
-        self.current.as_ref()?.peek()
+        match &self.current {
+            Some(iter) => iter.peek(),
+            None if self.waits => {
+                let key = &*self.tables()[self.at].meta().smallest;
+                let kind = EntryKind::Delete;
+                Some(Entry { key, seq: SEQ_MAX, kind, repeat: false, value: &[] })
+            }
+            None => None,
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
+    }
+
+    fn arrive(&mut self) -> Result<()> {
+        self.run(|set| match set.enter(set.at)? {
+            Some(iter) => iter.seek_first(),
+            None => Ok(()),
+        })
     }
 
     fn keep_value(&self) -> Bytes {
@@ -203,7 +243,11 @@ impl EntryIter for TableSetIter {
 
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()> {
         self.run(|set| {
-            let at = set.tables().partition_point(|table| &*table.meta().largest < key);
+            let (at, waits) = set.table_at(key);
+            if waits {
+                (set.at, set.current, set.waits) = (at, None, true);
+                return Ok(());
+            }
             let Some(iter) = set.enter(at)? else { return Ok(()) };
             iter.seek(key, seq)?;
             set.settle_forward()
@@ -211,9 +255,9 @@ impl EntryIter for TableSetIter {
     }
 
     fn expect_seek(&mut self, key: &[u8], seq: SeqNo) {
-        let at = self.tables().partition_point(|table| &*table.meta().largest < key);
+        let (at, waits) = self.table_at(key);
         // An error comes again when the table is entered for the seek.
-        if let Ok(Some(iter)) = self.enter(at) {
+        if !waits && let Ok(Some(iter)) = self.enter(at) {
             iter.expect_seek(key, seq);
         }
     }

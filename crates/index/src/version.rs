@@ -14,6 +14,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 
+use crate::buckets::{Bucket, layers};
 use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
 use crate::entry::{EntryIter, Found};
 use crate::table::ReadMode;
@@ -37,6 +38,10 @@ pub struct Version {
     store: Arc<TableStore>,
     /// Level 0, youngest first.
     runs: Vec<Arc<Run>>,
+    /// The same by keys, ascending.
+    buckets: Arc<[Bucket]>,
+    /// The same as few places as possible, youngest first.
+    layers: Arc<[TableSet]>,
     /// Levels 1 through [`LEVEL_MAX`].
     levels: [Arc<TableSet>; DEEP_LEVELS],
 }
@@ -44,7 +49,8 @@ pub struct Version {
 impl Version {
     /// The version without tables.
     pub fn empty(store: Arc<TableStore>) -> Self {
-        Self { store, runs: Vec::new(), levels: Default::default() }
+        let (buckets, layers) = (Arc::default(), Arc::default());
+        Self { store, runs: Vec::new(), buckets, layers, levels: Default::default() }
     }
 
     /// What its tables have in common.
@@ -55,6 +61,11 @@ impl Version {
     /// Level 0, youngest run first.
     pub fn runs(&self) -> &[Arc<Run>] {
         &self.runs
+    }
+
+    /// Level 0 by keys, ascending.
+    pub fn buckets(&self) -> &[Bucket] {
+        &self.buckets
     }
 
     /// The position above all runs of `epoch`, below all of later epochs: where a flush of a new
@@ -90,8 +101,11 @@ impl Version {
     /// The sets of tables from the youngest to the oldest, without runs of later epochs than
     /// `epoch`.
     pub(crate) fn places(&self, epoch: u64) -> impl Iterator<Item = &TableSet> {
-        let runs = self.runs.iter().filter(move |run| run.position.epoch <= epoch);
-        runs.map(|run| &run.set).chain(self.levels.iter().map(|set| &**set))
+        let all = self.runs.first().is_none_or(|run| run.position.epoch <= epoch);
+        let (layers, runs) = if all { (&*self.layers, &[][..]) } else { (&[][..], &*self.runs) };
+        let runs = runs.iter().filter(move |run| run.position.epoch <= epoch);
+        let level0 = layers.iter().chain(runs.map(|run| &run.set));
+        level0.chain(self.levels.iter().map(|set| &**set))
     }
 
     /// The newest entry of `key` at or below `snapshot`, a tombstone included; `hash` is
@@ -257,6 +271,12 @@ impl Version {
             let newest = |run: &Run| run.set.tables().iter().map(|t| t.meta().max_seq).max();
             version.runs.sort_by_key(|run| std::cmp::Reverse(newest(run)));
         }
+        let runs = version.runs.iter().enumerate();
+        let tables = runs.flat_map(|(number, run)| {
+            run.set.tables().iter().map(move |table| (number, run.position, table))
+        });
+        version.buckets = Bucket::of(tables).into();
+        version.layers = layers(&version.buckets)?.into();
         Ok(version)
     }
 

@@ -2,8 +2,9 @@
 //!
 //! [`api`] is the trait that everything above goes through; [`Disk`] is the real one, [`Sim`]
 //! records every operation and enumerates the states a crash may leave, [`Faulty`] fails chosen
-//! calls, and [`Placed`] spreads kinds of files over several directories. On top of the trait stand
-//! the log and the segments. Modules are listed bottom first; a module uses only those above it.
+//! calls, [`Placed`] spreads kinds of files over several directories, and [`Modelled`] takes the
+//! time of another device. On top of the trait stand the log and the segments. Modules are listed
+//! bottom first; a module uses only those above it.
 
 pub mod name;
 pub mod window;
@@ -14,12 +15,14 @@ pub mod log;
 pub mod segment;
 pub mod disk;
 pub mod placed;
+pub mod modelled;
 pub mod sim;
 pub mod faulty;
 
 pub use api::{Access, File, Lock, Mode, Storage};
 pub use disk::Disk;
 pub use faulty::Faulty;
+pub use modelled::Modelled;
 pub use name::{FileKind, Name};
 pub use placed::Placed;
 pub use reaper::{Hole, Reaper};

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use cleavedb::{
-    Background, Compression, Durability, GroupOptions, Options, Preset, Separation, VictimPolicy,
+    Background, Compression, Durability, GroupOptions, Level0, Options, Preset, Separation,
+    VictimPolicy,
 };
 
 /// Options, and whether the log window outlives the process.
@@ -88,6 +89,16 @@ impl Setup {
                     all.push(setup);
                 }
             }
+        }
+        for (preset, level0) in [
+            (Preset::Lsm, Level0::OneTable),
+            (Preset::WiscKey, Level0::Partitions(3)),
+            (Preset::Ohdb, Level0::Partitions(3)),
+        ] {
+            let mut setup = Self::tiny(preset, true);
+            setup.name = format!("{preset}, {level0:?}, large level 0");
+            (setup.options.level0, setup.options.level0_bytes) = (level0, 96 << 10);
+            all.push(setup);
         }
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);

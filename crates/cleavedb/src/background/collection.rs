@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
-use cleavedb_index::{Entry, RunPosition};
+use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileKind;
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::victim::{SpaceGoal, oldest_first};
@@ -242,8 +242,19 @@ impl Engine {
 
 /// Writes the run of new pointers.
 pub(super) fn write_run(run: &[RunEntry], writer: &mut RunWriter<'_>) -> Result<()> {
+    writer.cut_like_level0(&sample(run));
     run.iter().try_for_each(|entry| writer.add(as_entry(entry)))?;
     writer.finish()
+}
+
+/// The keys of a run, with the bytes of their newest versions.
+fn sample(run: &[RunEntry]) -> KeySample {
+    let mut sample = KeySample::default();
+    for versions in run.chunk_by(|a, b| a.key == b.key) {
+        let newest = &versions[0];
+        sample.add(&newest.key, (newest.key.len() + newest.value.len()) as u64);
+    }
+    sample
 }
 
 fn as_entry(entry: &RunEntry) -> Entry<'_> {

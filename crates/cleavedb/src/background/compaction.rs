@@ -68,8 +68,9 @@ impl TableFactory for Engine {
 }
 
 impl Engine {
-    fn compaction_options(&self) -> CompactionOptions {
+    pub(super) fn compaction_options(&self) -> CompactionOptions {
         CompactionOptions {
+            level0: self.options.level0,
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
             table_bytes: self.options.table_bytes,

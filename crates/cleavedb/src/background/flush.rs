@@ -6,12 +6,13 @@
 //! the head are forgotten as they are (decision 0011).
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_index::{Entry, Retention, RunPosition, TableBuilder, TableMeta};
+use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
 use cleavedb_storage::{Access, FileKind};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::{LedgerEdit, SegmentSet, hidden, victim};
@@ -25,9 +26,11 @@ use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::options::Separation;
 use crate::state::{MemSlot, ReadState, Sealed};
 
-/// Tables written from sorted entries, cut at the table length.
+/// Tables written from sorted entries, cut at the table length and where level 0 is.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
+    /// Keys before which a table ends, the next one last.
+    cuts: Vec<Box<[u8]>>,
     builder: Option<TableBuilder>,
     last_key: Vec<u8>,
     pub(crate) numbers: Vec<FileNumber>,
@@ -38,11 +41,19 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Self {
         Self {
             engine,
+            cuts: Vec::new(),
             builder: None,
             last_key: Vec::new(),
             numbers: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// Ends tables where the partitions of level 0 ask for it; `sample` holds the keys to come.
+    pub(crate) fn cut_like_level0(&mut self, sample: &KeySample) {
+        let version = self.engine.state.load().version.clone();
+        self.cuts = cuts(&version, &self.engine.compaction_options(), sample);
+        self.cuts.reverse();
     }
 
     /// Adds an entry; versions of one key never part.
@@ -51,7 +62,12 @@ impl<'a> RunWriter<'a> {
             .builder
             .as_ref()
             .is_some_and(|b| b.estimated_size() >= self.engine.options.table_bytes);
-        if full && self.last_key != entry.key {
+        let mut passed = false;
+        while self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
+            self.cuts.pop();
+            passed = true;
+        }
+        if (full || passed) && self.last_key != entry.key {
             self.cut()?;
         }
         self.last_key.clear();
@@ -133,6 +149,7 @@ impl Engine {
             self.commit.sync_to(sealed.end)?;
         }
         let mut writer = RunWriter::new(self);
+        writer.cut_like_level0(&self.sample(slot));
         let files = NewFiles::new(self, FileKind::Group);
         let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
             let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
@@ -146,6 +163,23 @@ impl Engine {
         })?;
         self.sync_dir()?;
         self.install_flush(slot, sealed, &writer, born, &written)
+    }
+
+    /// The keys of a MemTable, if a flush wants to know where to cut them: each with the bytes of
+    /// its newest version.
+    fn sample(&self, slot: &MemSlot) -> KeySample {
+        let mut sample = KeySample::default();
+        if self.options.level0.partitions() > 1 {
+            let mut last_key: Option<&[u8]> = None;
+            let visited = slot.table.for_each_sorted(|entry| {
+                if last_key.replace(entry.key) != Some(entry.key) {
+                    sample.add(entry.key, (entry.key.len() + entry.value.len()) as u64);
+                }
+                Ok::<(), Infallible>(())
+            });
+            let Ok(()) = visited;
+        }
+        sample
     }
 
     /// Writes what somebody can still see.

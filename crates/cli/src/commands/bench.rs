@@ -23,6 +23,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     }
     let preset = global.preset.unwrap_or(Preset::WiscKey);
     let opener = CleaveOpener::new(preset, args.durability.into());
+    let opener = opener.on(args.device.as_deref())?;
     let bench = &args.bench;
     if bench.list || bench.self_check {
         cli::run(bench, &opener)?;

@@ -86,6 +86,18 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
 }
 
 #[test]
+fn bench_runs_on_a_modelled_device() {
+    let home = Home::new();
+    let load = ["bench", "--records", "500", "-w", "load,readrandom", "--results", "r"];
+    let with = |device| [&load[..], &["--device", device]].concat();
+    home.run(&[&with("nvme:50")[..], &["--option", "page-cache=0"]].concat()).ok();
+    let results = std::fs::read_to_string(home.path("r")).unwrap();
+    assert!(results.contains("modelled nvme, 50 times as fast, page cache 0 B"), "{results}");
+    assert!(results.contains("modelled_bytes_written"), "{results}");
+    home.run(&with("floppy")).fails(2, "hdd, sata, nvme");
+}
+
+#[test]
 fn a_trace_is_recorded_shown_and_replayed() {
     let home = Home::new();
     let small = ["-w", "load,ycsb-a", "--records", "1000"];

@@ -15,7 +15,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
-use super::{Compaction, CompactionOptions, older_places};
+use super::{Compaction, CompactionOptions, Level0, older_places};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::{Entry, EntryIter};
 use crate::merge::MergeIter;
@@ -74,6 +74,9 @@ pub struct CompactionJob {
     /// [`CompactionJob::below_which_a_run_may_enter`].
     older_may_come: bool,
     grandparents: Vec<Arc<TableHandle>>,
+    /// Keys before which a table ends, unless it is too small: where buckets of level 0 begin, so
+    /// that each meets tables of level 1 of its own.
+    cuts: Vec<Box<[u8]>>,
     created: Vec<FileNumber>,
     outputs: Vec<TableMeta>,
     stats: CompactionStats,
@@ -98,7 +101,14 @@ impl CompactionJob {
             0 | crate::edit::LEVEL_MAX => Vec::new(),
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
+        let cuts = match (compaction.level, options.level0) {
+            (1, Level0::Partitions(_)) => {
+                version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
         Self {
+            cuts,
             older: older_places(version, &compaction),
             older_may_come: false,
             store: Arc::clone(version.store()),
@@ -150,6 +160,7 @@ impl CompactionJob {
             &self.options,
             Places::new(&self.older, self.older_may_come),
             &self.grandparents,
+            &self.cuts,
             &mut self.created,
         );
         let mut filter = KeyFilter::new(&self.snapshots, sink);

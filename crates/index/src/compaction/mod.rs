@@ -14,18 +14,48 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
+use cleavedb_base::planted::{Bug, planted};
 
 use crate::edit::{LEVEL_MAX, RunPosition};
 use crate::table_format::TableMeta;
 use crate::table_handle::TableHandle;
 use crate::version::Version;
 
+mod picker;
+mod level0;
 pub mod leveled;
 pub mod job;
+
+/// How level 0 is kept and handed on to level 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level0 {
+    /// A flush is one run; once level 0 is full, all that is joined by common keys goes at once.
+    #[default]
+    Whole,
+    /// A flush is cut by keys into about so many parts, at least 2; a bucket of level 0 that has
+    /// twice its share of the size goes by itself, or the largest one when level 0 is full, several
+    /// at a time (OHDB, section III.A).
+    Partitions(usize),
+    /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
+    /// 0. Only to compare with (OHDB, section IV).
+    OneTable,
+}
+
+impl Level0 {
+    /// Parts of a flush, 1 if it is not cut.
+    pub fn partitions(self) -> usize {
+        match self {
+            Self::Partitions(count) => count.max(1),
+            Self::Whole | Self::OneTable => 1,
+        }
+    }
+}
 
 /// Sizes that the policy keeps.
 #[derive(Clone, Debug)]
 pub struct CompactionOptions {
+    /// How level 0 is kept. Default: whole.
+    pub level0: Level0,
     /// Size at which level 0 is compacted into level 1, in bytes. Default 64 MiB.
     pub l0_bytes: u64,
     /// Runs at which level 0 is compacted into level 1, whatever its size. Default 12.
@@ -43,6 +73,7 @@ pub struct CompactionOptions {
 impl Default for CompactionOptions {
     fn default() -> Self {
         Self {
+            level0: Level0::Whole,
             l0_bytes: 64 << 20,
             l0_runs_max: 12,
             l0_merge_runs: 4,
@@ -57,6 +88,17 @@ impl CompactionOptions {
     /// Size that level `level` (1 or deeper) may reach, in bytes.
     pub fn level_bytes(&self, level: u8) -> u64 {
         (1..level).fold(self.l1_bytes, |bytes, _| bytes.saturating_mul(self.level_ratio))
+    }
+
+    /// Size at which one bucket of level 0 is compacted, in bytes: twice its share of level 0,
+    /// since buckets that leave in turn are half full on average.
+    pub fn bucket_bytes(&self) -> u64 {
+        (2 * self.l0_bytes / self.level0.partitions() as u64).max(1)
+    }
+
+    /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.
+    pub fn table_bytes_min(&self) -> u64 {
+        self.table_bytes / 32
     }
 
     /// Bytes of the level below the target that one output table may overlap: what the compaction
@@ -205,6 +247,10 @@ fn older_places(version: &Version, compaction: &Compaction) -> Vec<Vec<Arc<Table
     version
         .places(u64::MAX)
         .skip_while(|place| !place.tables().iter().any(is_input))
+        .filter(|place| {
+            let deep = || (1..=LEVEL_MAX).any(|level| std::ptr::eq(version.level(level), *place));
+            !planted(Bug::BucketForgetsOlderRuns) || deep()
+        })
         .map(|place| {
             let overlapping = place.overlapping(smallest, largest);
             overlapping.iter().filter(|table| !is_input(table)).cloned().collect::<Vec<_>>()

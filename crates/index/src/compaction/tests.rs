@@ -13,7 +13,8 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::job::CompactionJob;
 use super::leveled::{pick, pick_full};
-use super::{Compaction, CompactionOptions, Constraints};
+use super::{Compaction, CompactionOptions, Constraints, Level0};
+use crate::cuts::{KeySample, cuts};
 use crate::edit::VersionEdit;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
@@ -55,7 +56,7 @@ struct History {
 }
 
 impl History {
-    fn new() -> Self {
+    fn new(level0: Level0) -> Self {
         let world = World::new();
         Self {
             version: Version::empty(Arc::clone(&world.store)),
@@ -70,6 +71,7 @@ impl History {
             jobs: Vec::new(),
             reported: HashSet::new(),
             options: CompactionOptions {
+                level0,
                 l0_bytes: 3000,
                 l0_runs_max: 6,
                 l0_merge_runs: 3,
@@ -101,7 +103,15 @@ impl History {
 
     fn install(&mut self, epoch: u64, items: &[Item]) {
         let mut edit = VersionEdit::default();
-        edit.add_run(self.version.next_position(epoch), [self.world.table(items)]);
+        let mut sample = KeySample::default();
+        let mut keys: Vec<&[u8]> = items.iter().map(|item| &item.key[..]).collect();
+        keys.dedup();
+        keys.iter().for_each(|key| sample.add(key, 40));
+        let cuts = cuts(&self.version, &self.options, &sample);
+        let part = |item: &Item| cuts.partition_point(|cut| **cut <= *item.key);
+        let parts = items.chunk_by(|a, b| part(a) == part(b));
+        let tables: Vec<_> = parts.map(|items| self.world.table(items)).collect();
+        edit.add_run(self.version.next_position(epoch), tables);
         self.version = self.version.apply(&edit).unwrap();
     }
 
@@ -293,21 +303,30 @@ impl History {
     }
 }
 
+const LEVEL0: [Level0; 4] =
+    [Level0::Whole, Level0::Partitions(3), Level0::Partitions(8), Level0::OneTable];
+
+fn run_history(level0: Level0, steps: impl IntoIterator<Item = (u8, u16)>) -> History {
+    let mut history = History::new(level0);
+    for (i, (op, seed)) in steps.into_iter().enumerate() {
+        history.step(op, u64::from(seed));
+        if i % 8 == 0 {
+            history.check();
+        }
+    }
+    history.settle();
+    history
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn compaction_keeps_exactly_what_somebody_sees(
+        level0 in 0..LEVEL0.len(),
         steps in proptest::collection::vec((any::<u8>(), any::<u16>()), 1..160),
     ) {
-        let mut history = History::new();
-        for (i, (op, seed)) in steps.into_iter().enumerate() {
-            history.step(op, u64::from(seed));
-            if i % 8 == 0 {
-                history.check();
-            }
-        }
-        history.settle();
+        let history = run_history(LEVEL0[level0], steps);
 
         let iters = history.version.iters(None, None, ReadMode::Ahead);
         let left = forwards(&mut MergeIter::new(iters) as &mut dyn EntryIter);
@@ -329,5 +348,40 @@ proptest! {
         }
         let files = history.world.sim.list().unwrap().len();
         assert_eq!(files, history.version.tables().count());
+    }
+}
+
+/// Mistakes that need compactions side by side, which the tests of the engine do not have.
+#[cfg(feature = "planted-bugs")]
+mod planted {
+    use std::panic::catch_unwind;
+
+    use cleavedb_base::planted::{Bug, plant};
+    use cleavedb_storage::sim::Rng;
+
+    use super::{Level0, run_history};
+
+    fn history(seed: u64) {
+        let mut rng = Rng::new(seed);
+        let steps: Vec<_> =
+            (0..150).map(|_| (rng.below(256) as u8, rng.below(1 << 16) as u16)).collect();
+        run_history(Level0::Partitions(3), steps);
+    }
+
+    fn caught(bug: Bug) {
+        plant(Some(bug));
+        let found = (0..300).find(|&seed| catch_unwind(|| history(seed)).is_err());
+        plant(None);
+        history(found.unwrap_or_else(|| panic!("nothing notices {bug:?}")));
+    }
+
+    #[test]
+    fn a_table_that_leaves_before_an_older_one() {
+        caught(Bug::YoungerLeavesFirst);
+    }
+
+    #[test]
+    fn a_bucket_that_forgets_its_older_runs() {
+        caught(Bug::BucketForgetsOlderRuns);
     }
 }

@@ -11,6 +11,7 @@ use crate::aligned::AlignedBuf;
 use crate::api::{Access, File, Mode, Storage, write_all_at};
 use crate::disk::Disk;
 use crate::disk::window::probe;
+use crate::modelled::{Clock, Modelled, Profile};
 use crate::name::{FileKind, Name};
 
 fn log(number: u64) -> Name {
@@ -80,6 +81,19 @@ fn disk_and_simulator_give_the_same_answers() {
         for (i, (real, simulated)) in real.iter().zip(&simulated).enumerate() {
             assert_eq!(real, simulated, "answer {i}, seed {seed}");
         }
+    }
+}
+
+#[test]
+fn a_modelled_device_changes_time_and_no_answer() {
+    for (seed, profile) in (0..30).zip(Profile::ALL.into_iter().cycle()) {
+        let [plain, below] = [(); 2].map(|()| Sim::new());
+        plain.set_write_once(false);
+        below.set_write_once(false);
+        let clock = Clock::virtual_time();
+        let modelled = Modelled::new(Arc::new(below), profile, clock.clone(), 8 * BLOCK as u64);
+        assert_eq!(script(&modelled, seed), script(&plain, seed), "seed {seed}");
+        assert!(!clock.now().is_zero(), "seed {seed}");
     }
 }
 

@@ -52,6 +52,8 @@ pub(super) struct Output<'a> {
     older: Places<'a>,
     /// Tables of the level below the target that lie at or behind the current key.
     grandparents: &'a [Arc<TableHandle>],
+    /// Keys before which a table should end, those at or behind the current key.
+    cuts: &'a [Box<[u8]>],
     /// Bytes of grandparents that the current table passed.
     overlap: u64,
     created: &'a mut Vec<FileNumber>,
@@ -66,6 +68,7 @@ impl<'a> Output<'a> {
         options: &'a CompactionOptions,
         older: Places<'a>,
         grandparents: &'a [Arc<TableHandle>],
+        cuts: &'a [Box<[u8]>],
         created: &'a mut Vec<FileNumber>,
     ) -> Self {
         Self {
@@ -74,6 +77,7 @@ impl<'a> Output<'a> {
             options,
             older,
             grandparents,
+            cuts,
             overlap: 0,
             created,
             builder: None,
@@ -95,11 +99,15 @@ impl<'a> Output<'a> {
             self.overlap += first.meta().size;
             self.grandparents = rest;
         }
+        let passed = self.cuts.partition_point(|cut| &**cut <= key);
+        self.cuts = &self.cuts[passed..];
         let Some(builder) = &self.builder else {
             self.overlap = 0;
             return Ok(());
         };
-        let full = builder.estimated_size() >= self.options.table_bytes
+        let size = builder.estimated_size();
+        let full = size >= self.options.table_bytes
+            || passed > 0 && size >= self.options.table_bytes_min()
             || self.overlap > self.options.overlap_bytes_max();
         if full { self.end_table() } else { Ok(()) }
     }

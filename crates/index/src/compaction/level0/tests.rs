@@ -1,0 +1,144 @@
+//! Which buckets leave, alone and side by side, and what merges in one that waits.
+
+use crate::compaction::leveled::pick;
+use crate::compaction::{Compaction, CompactionOptions, Constraints, Level0};
+use crate::edit::{AddedTable, VersionEdit};
+use crate::testing::{Item, World, position};
+use crate::version::Version;
+
+const BUCKETS: Level0 = Level0::Partitions(8);
+
+/// A table takes about 400 bytes more than its values.
+fn options(level0: Level0) -> CompactionOptions {
+    CompactionOptions { level0, l0_bytes: 40_000, l0_merge_runs: 3, ..CompactionOptions::default() }
+}
+
+/// Level 0 from runs, oldest first, and level 1; of each table the first and the last key, and the
+/// length of a value.
+fn tree(world: &World, runs: &[&[(&str, &str, usize)]], level1: &[(&str, &str)]) -> Version {
+    let mut seq = 0;
+    let mut table = |(from, to, len): &(&str, &str, usize)| {
+        seq += 1;
+        let value = "x".repeat(*len);
+        world.table(&[Item::inline(from, seq, &value), Item::inline(to, seq, "")])
+    };
+    let mut edit = VersionEdit::default();
+    for (from, to) in level1 {
+        let meta = table(&(*from, *to, 0));
+        edit.added.push(AddedTable { level: 1, position: None, meta });
+    }
+    for (epoch, run) in runs.iter().enumerate() {
+        edit.add_run(position(epoch as u64, 0), run.iter().map(&mut table));
+    }
+    Version::empty(world.store.clone()).apply(&edit).unwrap()
+}
+
+/// The first keys of the inputs, by level.
+fn inputs(compaction: &Compaction) -> Vec<(u8, String)> {
+    let name = |table: &crate::table_handle::TableHandle| {
+        String::from_utf8(table.meta().smallest.to_vec()).unwrap()
+    };
+    let all = compaction.inputs.iter();
+    all.flat_map(|input| input.tables.iter().map(|table| (input.level, name(table)))).collect()
+}
+
+fn named(list: &[(u8, &str)]) -> Vec<(u8, String)> {
+    list.iter().map(|(level, name)| (*level, (*name).to_owned())).collect()
+}
+
+const LARGE: usize = 6000;
+
+#[test]
+fn full_buckets_leave_side_by_side_and_others_stay() {
+    let world = World::new();
+    let run: &[_] = &[("a", "b", LARGE), ("d", "e", 10), ("g", "h", LARGE)];
+    let below = [("a0", "c"), ("d0", "f"), ("g0", "z")];
+    let version = tree(&world, &[run, run], &below);
+    let mut constraints = Constraints::default();
+    let mut next = || {
+        let compaction = pick(&version, &options(BUCKETS), &constraints)?;
+        constraints.start(&compaction);
+        assert!(compaction.level == 1 && !compaction.moves);
+        Some(inputs(&compaction))
+    };
+    let (one, two) = (next().unwrap(), next().unwrap());
+    let mut both = [one, two];
+    both.sort();
+    assert_eq!(both[0], named(&[(0, "a"), (0, "a"), (1, "a0")]));
+    assert_eq!(both[1], named(&[(0, "g"), (0, "g"), (1, "g0")]));
+    assert_eq!(next(), None, "the bucket of d is not full");
+    let whole = pick(&version, &options(Level0::Whole), &Constraints::default());
+    assert!(whole.is_none(), "level 0 as a whole is not full");
+}
+
+#[test]
+fn a_table_that_joins_two_buckets_waits_for_the_one_that_is_busy() {
+    let world = World::new();
+    let old: &[_] = &[("a", "b", 2 * LARGE), ("d", "e", LARGE)];
+    let before = tree(&world, &[old], &[("a0", "c"), ("d0", "f")]);
+    let mut constraints = Constraints::default();
+    let running = pick(&before, &options(BUCKETS), &constraints).unwrap();
+    assert_eq!(inputs(&running), named(&[(0, "a"), (1, "a0")]));
+    constraints.start(&running);
+    let mut edit = VersionEdit::default();
+    let wide = [Item::inline("b", 90, &"x".repeat(2 * LARGE)), Item::inline("d", 91, "")];
+    edit.add_run(position(1, 0), [world.table(&wide)]);
+    let after = before.apply(&edit).unwrap();
+    assert_eq!(after.buckets().len(), 1);
+    let next = pick(&after, &options(BUCKETS), &constraints).unwrap();
+    assert_eq!(inputs(&next), named(&[(0, "d"), (1, "d0")]), "the older half may go");
+    constraints.start(&next);
+    assert!(pick(&after, &options(BUCKETS), &constraints).is_none(), "the younger table waits");
+}
+
+#[test]
+fn small_slices_merge_inside_their_bucket_only() {
+    let world = World::new();
+    let runs: [&[_]; 3] =
+        [&[("a", "b", 10), ("d", "e", 10)], &[("a", "b", 10)], &[("a", "b", 10), ("d", "e", 10)]];
+    let version = tree(&world, &runs, &[]);
+    let merge = pick(&version, &options(BUCKETS), &Constraints::default()).unwrap();
+    assert_eq!(inputs(&merge), named(&[(0, "a"), (0, "a"), (0, "a")]));
+    assert_eq!(merge.position, Some(position(2, 0)), "where the youngest stood");
+}
+
+#[test]
+fn what_meets_nothing_moves_once_level_0_is_full() {
+    let world = World::new();
+    let runs: [&[_]; 4] = [
+        &[("a", "b", LARGE)],
+        &[("c", "d", LARGE), ("e", "f", LARGE)],
+        &[("g", "h", LARGE)],
+        &[("i", "j", 3 * LARGE)],
+    ];
+    let version = tree(&world, &runs, &[]);
+    let moved = pick(&version, &options(BUCKETS), &Constraints::default()).unwrap();
+    assert!(moved.moves);
+    assert_eq!(inputs(&moved), named(&[(0, "i")]), "a bucket beyond its share goes first");
+    let full = CompactionOptions { l0_bytes: 4 * LARGE as u64, ..options(Level0::Partitions(2)) };
+    let small = tree(&world, &runs[..3], &[]);
+    assert_eq!(inputs(&pick(&small, &full, &Constraints::default()).unwrap()).len(), 4);
+}
+
+#[test]
+fn one_table_goes_at_a_time_the_oldest_first() {
+    let world = World::new();
+    let run: &[_] = &[("a", "f", 2 * LARGE), ("g", "h", 2 * LARGE)];
+    let version = tree(&world, &[run, run, run], &[("a0", "c"), ("d0", "g0")]);
+    let mut constraints = Constraints::default();
+    let first = pick(&version, &options(Level0::OneTable), &constraints).unwrap();
+    assert_eq!(inputs(&first), named(&[(0, "a"), (1, "a0"), (1, "d0")]));
+    assert_eq!(first.inputs[0].position, Some(position(0, 0)));
+    constraints.start(&first);
+    assert!(pick(&version, &options(Level0::OneTable), &constraints).is_none(), "d0 is busy");
+}
+
+#[test]
+fn layers_are_as_many_as_the_deepest_bucket_has_slices() {
+    let world = World::new();
+    let runs: [&[_]; 4] =
+        [&[("a", "b", 1), ("d", "e", 1)], &[("a", "b", 1)], &[("d", "e", 1)], &[("g", "h", 1)]];
+    let version = tree(&world, &runs, &[]);
+    assert_eq!((version.runs().len(), version.places(u64::MAX).count()), (4, 2 + 6));
+    assert_eq!(version.places(1).count(), 2 + 6, "an older picture reads by runs");
+}

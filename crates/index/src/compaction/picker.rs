@@ -1,0 +1,46 @@
+//! Picker: what all choices of the next compaction look at.
+
+use std::sync::Arc;
+
+use super::{CompactionOptions, Constraints};
+use crate::edit::LEVEL_MAX;
+use crate::table_handle::TableHandle;
+use crate::version::Version;
+
+pub(super) fn bytes_of(tables: &[Arc<TableHandle>]) -> u64 {
+    tables.iter().map(|table| table.meta().size).sum()
+}
+
+/// The picture, the sizes to keep, and what must be left alone.
+pub(super) struct Picker<'a> {
+    pub(super) version: &'a Version,
+    pub(super) options: &'a CompactionOptions,
+    pub(super) constraints: &'a Constraints,
+}
+
+impl Picker<'_> {
+    /// Whether `table`, which has no keys in common with `level`, should move there as it is. A
+    /// table of tombstones with nothing below is rewritten instead: they go.
+    pub(super) fn may_move(&self, table: &TableHandle, level: u8) -> bool {
+        let mut deeper = (level + 1..=LEVEL_MAX).map(|deeper| self.below(deeper, table));
+        let next = deeper.next().map_or(0, bytes_of);
+        let hides = next > 0 || deeper.any(|tables| !tables.is_empty());
+        (table.meta().tombstones == 0 || hides) && next <= self.options.overlap_bytes_max()
+    }
+
+    /// The tables of `level` that have keys in common with `table`.
+    pub(super) fn below(&self, level: u8, table: &TableHandle) -> &[Arc<TableHandle>] {
+        self.version.level(level).overlapping(&table.meta().smallest, &table.meta().largest)
+    }
+
+    /// The tables one level below `table` of `level` that it has keys in common with; none if a
+    /// running compaction is in the way.
+    pub(super) fn free_below(&self, level: u8, table: &TableHandle) -> Option<&[Arc<TableHandle>]> {
+        let (meta, constraints) = (table.meta(), self.constraints);
+        let lower = self.below(level + 1, table);
+        let blocked = constraints.is_busy(table)
+            || lower.iter().any(|lower| constraints.is_busy(lower))
+            || constraints.is_written(level + 1, &meta.smallest, &meta.largest);
+        (!blocked).then_some(lower)
+    }
+}

@@ -16,7 +16,7 @@ use cleavedb_base::{Error, GroupId, Result, TreeKey, ValuePointer};
 
 use crate::collect::{Found, Liveness, RunEntry, check_cancelled, join, repoint};
 use crate::groups::writer::Written;
-use crate::groups::{ExtentHandle, ExtentWriter, Place};
+use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, Place};
 
 /// The result of a collection, not yet installed.
 #[derive(Debug, Default)]
@@ -27,41 +27,6 @@ pub struct CollectedGroup {
     pub run: Vec<RunEntry>,
     /// Bytes read.
     pub bytes_read: u64,
-}
-
-/// An extent in memory.
-struct Loaded<'a> {
-    handle: &'a ExtentHandle,
-    bytes: Vec<u8>,
-}
-
-impl Loaded<'_> {
-    fn holds(&self, place: Place) -> bool {
-        let Place { file, offset } = self.handle.place();
-        place.file == file && (offset..offset + self.bytes.len() as u64).contains(&place.offset)
-    }
-
-    /// The record that begins at `offset` of the file.
-    fn record(&self, offset: u64) -> Result<Record<'_>> {
-        let segment = self.handle.segment();
-        let at = (offset - self.handle.place().offset) as usize;
-        Record::parse(&self.bytes[at..], segment.identity(), offset)
-            .map_err(|e| e.with("file", segment.name()))
-    }
-
-    fn scan(&self, found: &mut Vec<Found>) -> Result<()> {
-        let place = self.handle.place();
-        let end = place.offset + self.bytes.len() as u64;
-        let mut offset = place.offset;
-        while offset < end {
-            let record = self.record(offset)?;
-            let len = record.header.record_len();
-            let pointer = ValuePointer { file: place.file, offset, len: len as u32 };
-            found.push(Found::new(&record, pointer)?);
-            offset += len as u64;
-        }
-        Ok(())
-    }
 }
 
 /// Where survivors go: to the group, or, if they are longer than `main_segment` bytes, to its two
@@ -77,26 +42,41 @@ pub struct Home {
 impl Home {
     /// The groups that get survivors. A half that would get none is no gain: one value may be
     /// longer than a main segment.
-    fn groups(self, survivors: &[ValuePointer], loaded: &[Loaded<'_>]) -> Result<Vec<GroupId>> {
+    fn groups(self, survivors: &[ValuePointer], hashes: &Hashes) -> Vec<GroupId> {
         let bytes: u64 = survivors.iter().map(|survivor| u64::from(survivor.len)).sum();
         if let Some(halves) = self.group.halves().filter(|_| bytes > self.main_segment) {
-            let mut upper = 0;
-            for survivor in survivors {
-                upper += usize::from(halves[1].covers(hash_of(&record_at(loaded, *survivor)?)));
-            }
+            let upper = survivors.iter().filter(|old| halves[1].covers(hashes.of(**old))).count();
             if (1..survivors.len()).contains(&upper) {
-                return Ok(halves.to_vec());
+                return halves.to_vec();
             }
         }
-        Ok(vec![self.group])
+        vec![self.group]
     }
 }
 
-fn hash_of(record: &Record<'_>) -> u64 {
-    hash64(TreeKey::new(record.header.keyspace, record.key).as_bytes(), 0)
+/// The hashes of all keys of a victim, by the places of their records.
+#[derive(Default)]
+struct Hashes(Vec<(Place, u64)>);
+
+impl Hashes {
+    /// Adds a record that lies behind all others.
+    fn push(&mut self, record: &Record<'_>, pointer: ValuePointer) {
+        let tree_key = TreeKey::new(record.header.keyspace, record.key);
+        self.0.push((place_of(pointer), hash64(tree_key.as_bytes(), 0)));
+    }
+
+    fn of(&self, pointer: ValuePointer) -> u64 {
+        let at = self.0.partition_point(|(place, _)| *place < place_of(pointer));
+        self.0[at].1
+    }
 }
 
-/// Collects all of `extents`, which are all extents of a group.
+fn place_of(pointer: ValuePointer) -> Place {
+    Place { file: pointer.file, offset: pointer.offset }
+}
+
+/// Collects all of `extents`, which are all extents of a group. The device is told of all of them
+/// first, so that it reads them side by side: the paper's threads (section 3.8), without threads.
 pub fn collect_group(
     extents: &[Arc<ExtentHandle>],
     records: &dyn Liveness,
@@ -104,23 +84,29 @@ pub fn collect_group(
     home: Home,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<CollectedGroup> {
-    let loaded = load(extents)?;
-    check_cancelled(cancelled)?;
+    extents.iter().for_each(|handle| handle.will_need());
+    let mut readers: Vec<_> = extents.iter().cloned().map(ExtentReader::new).collect();
+    readers.sort_unstable_by_key(ExtentReader::place);
     let mut collected = CollectedGroup::default();
-    let mut found = Vec::new();
-    for extent in &loaded {
-        extent.scan(&mut found)?;
-        collected.bytes_read += extent.bytes.len() as u64;
+    let (mut found, mut hashes) = (Vec::new(), Hashes::default());
+    for reader in &mut readers {
+        check_cancelled(cancelled)?;
+        reader.scan(|record, pointer| {
+            hashes.push(record, pointer);
+            collected.bytes_read += u64::from(pointer.len);
+            found.push(Found::new(record, pointer)?);
+            Ok(())
+        })?;
     }
     let survivors = join(found, records, &mut collected.run, cancelled)?;
     let mut moved = HashMap::with_capacity(survivors.len());
-    let groups = home.groups(&survivors, &loaded)?;
+    let groups = home.groups(&survivors, &hashes);
     for group in &groups {
         check_cancelled(cancelled)?;
         let all = groups.len() == 1 || planted(Bug::SplitIntoWrongHalf) && *group == groups[0];
         for old in &survivors {
-            let record = record_at(&loaded, *old)?;
-            if !moved.contains_key(old) && (all || group.covers(hash_of(&record))) {
+            if !moved.contains_key(old) && (all || group.covers(hashes.of(*old))) {
+                let record = reader_of(&mut readers, *old)?.record(old.offset)?;
                 let header = Header { more: false, ..record.header };
                 moved.insert(*old, writer.append(*group, &header, record.key, record.value)?);
             }
@@ -131,25 +117,12 @@ pub fn collect_group(
     Ok(collected)
 }
 
-/// Reads every extent, each in one piece, in the order of their places. The device is told of all
-/// of them first, so that it reads them side by side: the paper's threads (section 3.8), without
-/// threads.
-fn load(extents: &[Arc<ExtentHandle>]) -> Result<Vec<Loaded<'_>>> {
-    extents.iter().for_each(|handle| handle.will_need());
-    let read = |handle| Ok(Loaded { handle, bytes: handle.read_records()? });
-    let mut loaded =
-        extents.iter().map(|handle| read(&**handle)).collect::<Result<Vec<Loaded<'_>>>>()?;
-    loaded.sort_unstable_by_key(|extent| extent.handle.place());
-    Ok(loaded)
-}
-
-/// The record of a survivor, in one of the extents that were `loaded`.
-fn record_at<'a>(loaded: &'a [Loaded<'_>], survivor: ValuePointer) -> Result<Record<'a>> {
-    let place = Place { file: survivor.file, offset: survivor.offset };
-    let after = loaded.partition_point(|extent| extent.handle.place() <= place);
-    let extent = after.checked_sub(1).map(|at| &loaded[at]).filter(|e| e.holds(place));
-    let extent = extent.ok_or_else(|| {
+/// The reader of the extent that holds a survivor; they are sorted by place.
+fn reader_of(readers: &mut [ExtentReader], survivor: ValuePointer) -> Result<&mut ExtentReader> {
+    let place = place_of(survivor);
+    let after = readers.partition_point(|reader| reader.place() <= place);
+    let reader = after.checked_sub(1).map(|at| &mut readers[at]).filter(|r| r.holds(place));
+    reader.ok_or_else(|| {
         Error::corruption("a survivor lies in no victim").with("file", survivor.file)
-    })?;
-    extent.record(survivor.offset)
+    })
 }

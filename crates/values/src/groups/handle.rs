@@ -58,11 +58,9 @@ impl ExtentHandle {
         self.segment.will_need(self.place.offset, self.records_len as usize);
     }
 
-    /// Its records, in one read.
-    pub fn read_records(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.records_len as usize];
-        self.segment.read(self.place.offset, &mut bytes)?;
-        Ok(bytes)
+    /// Length of its records, in bytes.
+    pub fn records_len(&self) -> u64 {
+        self.records_len
     }
 
     /// Whether one of its records may be of a key with this hash; `false` is certain.

@@ -4,10 +4,12 @@
 pub mod extent;
 pub mod table;
 pub mod handle;
+pub mod reader;
 pub mod writer;
 pub mod victim;
 
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
+pub use reader::ExtentReader;
 pub use table::{Group, GroupEdit, GroupTable};
 pub use writer::ExtentWriter;

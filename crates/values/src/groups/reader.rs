@@ -1,0 +1,95 @@
+//! Reading an extent in pieces: front to back, and then its survivors in the same order.
+//!
+//! A group is as long as several main segments, so a collection never holds it whole: it reads an
+//! extent once to learn what lies in it, and once more what survives. Records of an extent are in
+//! key order, and so are survivors, so the second reading goes front to back in every extent too.
+
+use std::sync::Arc;
+
+use cleavedb_base::record::{HEADER_LEN, Header, Record};
+use cleavedb_base::{Error, Result, ValuePointer};
+
+use super::extent::Place;
+use super::handle::ExtentHandle;
+
+/// Bytes that are read at once; a collection holds so many for each extent of its victim.
+const PIECE: u64 = 256 << 10;
+
+/// Reads records of one extent.
+pub struct ExtentReader {
+    handle: Arc<ExtentHandle>,
+    piece: Vec<u8>,
+    /// Offset of the piece in the file.
+    at: u64,
+}
+
+impl ExtentReader {
+    /// A reader of the records of `handle`'s extent.
+    pub fn new(handle: Arc<ExtentHandle>) -> Self {
+        Self { at: handle.place().offset, handle, piece: Vec::new() }
+    }
+
+    /// Where the extent begins.
+    pub fn place(&self) -> Place {
+        self.handle.place()
+    }
+
+    /// Offset behind the last record.
+    fn end(&self) -> u64 {
+        self.handle.place().offset + self.handle.records_len()
+    }
+
+    /// Whether a record at this place is one of the extent's.
+    pub fn holds(&self, place: Place) -> bool {
+        let begin = self.place();
+        place.file == begin.file && (begin.offset..self.end()).contains(&place.offset)
+    }
+
+    /// Hands every record to `visit`, front to back, and lets go of what was read.
+    pub fn scan(
+        &mut self,
+        mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
+    ) -> Result<()> {
+        let Place { file, mut offset } = self.place();
+        while offset < self.end() {
+            let record = self.record(offset)?;
+            let len = record.header.record_len();
+            visit(&record, ValuePointer { file, offset, len: len as u32 })?;
+            offset += len as u64;
+        }
+        self.piece = Vec::new();
+        Ok(())
+    }
+
+    /// The record at `offset` of the file, verified.
+    pub fn record(&mut self, offset: u64) -> Result<Record<'_>> {
+        self.fill(offset, HEADER_LEN as u64)?;
+        let identity = self.handle.segment().identity();
+        // A header that is not one is reported by the record's own check.
+        if let Some(header) = Header::decode(self.from(offset), identity, offset) {
+            self.fill(offset, header.record_len() as u64)?;
+        }
+        Record::parse(self.from(offset), identity, offset)
+            .map_err(|e| e.with("file", self.handle.segment().name()))
+    }
+
+    fn from(&self, offset: u64) -> &[u8] {
+        &self.piece[(offset - self.at) as usize..]
+    }
+
+    /// Makes the piece hold `len` bytes at `offset`, and what follows.
+    fn fill(&mut self, offset: u64, len: u64) -> Result<()> {
+        let held = self.at..self.at + self.piece.len() as u64;
+        if held.start <= offset && offset + len <= held.end {
+            return Ok(());
+        }
+        if offset + len > self.end() {
+            let what = "a record is longer than its extent";
+            let error = Error::corruption(what).with("file", self.handle.segment().name());
+            return Err(error.with("offset", offset));
+        }
+        self.piece.resize(len.max(PIECE).min(self.end() - offset) as usize, 0);
+        self.at = offset;
+        self.handle.segment().read(offset, &mut self.piece)
+    }
+}

@@ -23,8 +23,8 @@ const (
 
 // fitMemory makes the options fit a small limit. The documentation ("Memory usage") names the
 // options: memtables and with them tables of level 0, compactors, and the size of value log files.
-// An author's advice for 200 MB (issue 545) is one memtable of 4 MB, one table of level 0 and a
-// stall at two; ours are as far between that and the defaults as the limits here.
+// For 200 MB of memory an author advised one memtable and one table of level 0, tables of 4 MB and a
+// stall at two (issue 545 of Badger, 2018); small limits here are larger, and so are these.
 func fitMemory(opts badger.Options, limit int64) badger.Options {
 	if limit >= smallMemory {
 		return opts

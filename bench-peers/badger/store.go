@@ -25,6 +25,7 @@ const (
 type store struct {
 	db        *badger.DB
 	options   badger.Options
+	limit     int64
 	stop      chan struct{}
 	collected chan struct{}
 }
@@ -40,11 +41,15 @@ func openStore(directory string, threshold int64) (*store, error) {
 	if threshold > 0 {
 		opts = opts.WithValueThreshold(threshold)
 	}
+	limit := memoryLimit()
+	opts = fitMemory(opts, limit)
 	db, err := badger.Open(opts)
 	if err != nil {
 		return nil, err
 	}
-	s := &store{db: db, options: opts, stop: make(chan struct{}), collected: make(chan struct{})}
+	s := &store{
+		db: db, options: opts, limit: limit, stop: make(chan struct{}), collected: make(chan struct{}),
+	}
 	go s.collectNowAndThen()
 	go adviseNowAndThen(directory, s.stop)
 	return s, nil
@@ -184,7 +189,6 @@ func (s *store) close() error {
 // describe returns lines of name and setting, apart by a tab.
 func (s *store) describe() string {
 	opts := s.options
-	const mib = 1 << 20
 	lines := [][2]any{
 		{"version", version()},
 		{"compression", "none (values do not compress)"},
@@ -193,7 +197,9 @@ func (s *store) describe() string {
 		{"ValueLogFileSize", fmt.Sprint(opts.ValueLogFileSize, " bytes")},
 		{"MemTableSize", fmt.Sprint(opts.MemTableSize/mib, " MiB")},
 		{"NumMemtables", opts.NumMemtables},
+		{"NumLevelZeroTables", fmt.Sprint(opts.NumLevelZeroTables, ", stall at ", opts.NumLevelZeroTablesStall)},
 		{"NumCompactors", opts.NumCompactors},
+		{"memory", describeMemory(s.limit)},
 		{"BlockCacheSize", "0 (as advised without compression)"},
 		{"mapped files", "without read-ahead (MADV_RANDOM, set from outside Badger every second)"},
 		{"IndexCacheSize", "0 (all indices in memory)"},

@@ -20,7 +20,7 @@ use crate::latency::Latencies;
 use crate::pace::{Pace, wait_until};
 use crate::stream::{Operation, Place, Stream};
 use crate::trace::ReplayStream;
-use crate::values::Values;
+use crate::values::{ValueBuffer, Values};
 use crate::workload::{Action, Workload};
 
 /// What the clients of a phase share.
@@ -138,7 +138,7 @@ struct Task {
 
 impl Source<'_> {
     /// The next operation; its key, if it is one of ours, is written to `key`.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, key: &mut Key) -> Result<Option<Task>> {
         match self {
             Self::Drawn(stream, order, pace) => {
@@ -169,7 +169,7 @@ pub struct Client<'a> {
     source: Source<'a>,
     done: &'a AtomicU64,
     key: Key,
-    value: Vec<u8>,
+    buffer: ValueBuffer,
     tally: Tally,
     /// Operations of the pieces that were run.
     counted: u64,
@@ -197,8 +197,9 @@ impl<'a> Client<'a> {
             }
         };
         let done = &shared.done[thread as usize].0;
-        let (key, value) = ([0; KEY_LEN], Vec::with_capacity(shared.values.sizes().largest()));
-        Ok(Self { shared, source, done, key, value, tally: Tally::default(), counted: 0 })
+        let buffer = ValueBuffer::with_room(shared.values.sizes().largest());
+        let (key, tally) = ([0; KEY_LEN], Tally::default());
+        Ok(Self { shared, source, done, key, buffer, tally, counted: 0 })
     }
 
     /// Does `operations` operations that are not counted or timed, as fast as it can.
@@ -225,23 +226,23 @@ impl<'a> Client<'a> {
         latencies: &mut Latencies,
     ) -> Result<()> {
         let clock = Clock::new();
-        let begin = clock.now();
-        let deadline = duration.map(|duration| begin + duration);
-        let mut before = begin;
+        let (begin, raw) = (clock.now(), clock.raw());
+        let elapsed = || clock.delta_as_nanos(raw, clock.raw());
+        let deadline = duration.map_or(u64::MAX, |duration| duration.as_nanos() as u64);
+        let mut before = 0;
         let earlier = self.counted;
         for count in 1..=operations {
             let Some(task) = self.source.next(&mut self.key)? else { break };
             if let Some(start) = task.start {
-                before = begin + start;
-                wait_until(&clock, before);
+                before = start.as_nanos() as u64;
+                wait_until(&clock, begin + start);
             }
             self.perform(&task)?;
-            let now = clock.now();
-            latencies.record(task.operation.action, (now - before).as_nanos() as u64);
+            let now = elapsed();
+            latencies.record(task.operation.action, now.saturating_sub(before));
             self.counted = earlier + count;
             self.done.store(self.counted, Ordering::Relaxed);
-            let over = deadline.is_some_and(|deadline| now >= deadline);
-            if over || self.shared.failed.load(Ordering::Relaxed) {
+            if now >= deadline || self.shared.failed.load(Ordering::Relaxed) {
                 break;
             }
             before = now;
@@ -269,18 +270,18 @@ impl<'a> Client<'a> {
         (self.source.drawn(), self.tally)
     }
 
-    #[inline]
+    #[inline(always)]
     fn perform(&mut self, task: &Task) -> Result<()> {
-        let Self { shared, value, tally, source, key, .. } = self;
+        let Self { shared, buffer, tally, source, key, .. } = self;
         let Shared { engine, values, .. } = **shared;
         let Task { operation, hash, .. } = *task;
         let key: &[u8] = match source {
             Source::Drawn(..) => key,
             Source::Replayed(stream) => stream.key(),
         };
-        let fill = |value: &mut Vec<u8>| match operation.size {
-            None => values.fill(hash, operation.version, value),
-            Some(size) => values.fill_sized(hash, operation.version, size, value),
+        let make = |buffer| match operation.size {
+            None => values.make(hash, operation.version, buffer),
+            Some(size) => values.make_sized(hash, operation.version, size, buffer),
         };
         match operation.action {
             Action::Read => {
@@ -290,7 +291,7 @@ impl<'a> Client<'a> {
                 }
             }
             Action::Update | Action::Insert => {
-                fill(value);
+                let value = make(buffer);
                 engine.put(key, value)?;
                 tally.written += (key.len() + value.len()) as u64;
                 if operation.action == Action::Insert && !shared.workload.is_load() {
@@ -298,7 +299,7 @@ impl<'a> Client<'a> {
                 }
             }
             Action::ReadModifyWrite => {
-                fill(value);
+                let value = make(buffer);
                 let visit = &mut |value: &[u8]| tally.check(values, hash, key, value);
                 let found = engine.read_modify_write(key, value, visit)?;
                 tally.written += (key.len() + value.len()) as u64;

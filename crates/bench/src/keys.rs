@@ -108,7 +108,7 @@ pub fn key_of_hash(hash: u64) -> Key {
     let (upper, lowest) = (hash / EIGHT_DIGITS, hash % EIGHT_DIGITS);
     let (highest, middle) = (upper / EIGHT_DIGITS, upper % EIGHT_DIGITS);
     // The highest number has four digits at most: its other four places are the prefix's.
-    key[4..8].copy_from_slice(&eight_digits(highest)[4..]);
+    key[4..8].copy_from_slice(&digits_of_fours(highest << 32)[4..]);
     key[8..16].copy_from_slice(&eight_digits(middle));
     key[16..].copy_from_slice(&eight_digits(lowest));
     key
@@ -118,10 +118,14 @@ pub fn key_of_hash(hash: u64) -> Key {
 /// for every operation, and divisions one after another would dominate it. Each step halves every
 /// lane of the word: one of eight digits, two of four, four of two, eight of one.
 fn eight_digits(number: u64) -> [u8; 8] {
+    digits_of_fours((number / 10_000) | ((number % 10_000) << 32))
+}
+
+/// The same from two lanes of four digits, the first in the lower one.
+fn digits_of_fours(fours: u64) -> [u8; 8] {
     const FOURS: u64 = 0x0000_007F_0000_007F;
     const TWOS: u64 = 0x000F_000F_000F_000F;
     const ZEROS: u64 = 0x3030_3030_3030_3030;
-    let fours = (number / 10_000) | ((number % 10_000) << 32);
     // Division by 100 as multiplication by 10486 / 2^20, by 10 as 103 / 2^10: exact in their
     // ranges.
     let hundreds = ((fours * 10_486) >> 20) & FOURS;

@@ -18,7 +18,7 @@ use crate::latency::Latencies;
 use crate::sizes::ValueSizes;
 use crate::stream::INSERTED;
 use crate::trace::Replay;
-use crate::values::Values;
+use crate::values::{ValueBuffer, Values};
 use crate::workload::{Action, Workload};
 
 /// Operations of a calibration; a scan counts as many as it reads records.
@@ -28,7 +28,7 @@ const ROUNDS: u64 = 10;
 
 thread_local! {
     /// Where the values that are read are made.
-    static VALUE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    static VALUE: RefCell<ValueBuffer> = RefCell::default();
 }
 
 /// Accepts every write, finds every key.
@@ -66,10 +66,9 @@ impl Engine for NullEngine {
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
         let first = hash_of_any(from);
-        VALUE.with_borrow_mut(|value| {
+        VALUE.with_borrow_mut(|buffer| {
             for hash in (first..).take(limit) {
-                self.values.fill(hash, INSERTED, value);
-                visit(&key_of_hash(hash), value);
+                visit(&key_of_hash(hash), self.values.make(hash, INSERTED, buffer));
             }
         });
         Ok(limit)

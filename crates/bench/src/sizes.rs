@@ -22,6 +22,8 @@ const QUANTILES: usize = 4096;
 const PARETO_SHAPE: f64 = 0.2615;
 /// Scale of the same: `value_sigma`, in bytes. The mean is scale / (1 - shape).
 const PARETO_SCALE: f64 = 25.45;
+/// Smallest value that mixgraph writes, in bytes. The largest, 1024, is beyond our last quantile.
+const MIXGRAPH_LEAST: usize = 10;
 
 /// The distribution of value sizes, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +32,10 @@ pub enum ValueSizes {
     Fixed(usize),
     /// Every size from the first to the second equally likely.
     Uniform(usize, usize),
-    /// Generalized Pareto with location 0, the shape of mixgraph and this mean.
+    /// Generalized Pareto with location 0, shape and scale of mixgraph; no value has fewer than 10
+    /// bytes, which makes the mean 36.
+    Mixgraph,
+    /// The same with this mean, and no such bound.
     Pareto(usize),
     /// From the first to the second, Zipfian with constant 0.99, the smallest most popular (HashKV,
     /// experiment 8).
@@ -40,14 +45,15 @@ pub enum ValueSizes {
 }
 
 impl ValueSizes {
-    /// The sizes of mixgraph: `value_k` = 0.2615, `value_sigma` = 25.45, mean 34 bytes.
-    pub const MIXGRAPH: Self = Self::Pareto((PARETO_SCALE / (1.0 - PARETO_SHAPE)) as usize);
-
     /// The quantile `at`, in (0, 1).
     fn quantile(&self, zipfian: Option<&Zipfian>, at: f64) -> usize {
         let size = match *self {
             Self::Fixed(size) => size,
             Self::Uniform(least, most) => least + (at * (most - least + 1) as f64) as usize,
+            Self::Mixgraph => {
+                let size = generalized_pareto(at, PARETO_SHAPE, PARETO_SCALE).ceil() as usize;
+                size.max(MIXGRAPH_LEAST)
+            }
             Self::Pareto(mean) => {
                 let scale = mean as f64 * (1.0 - PARETO_SHAPE);
                 generalized_pareto(at, PARETO_SHAPE, scale).ceil() as usize
@@ -86,6 +92,7 @@ impl ValueSizes {
     /// The smallest size that the description names, where it names one.
     fn least(&self) -> usize {
         match *self {
+            Self::Mixgraph => MIXGRAPH_LEAST,
             Self::Fixed(size) | Self::Pareto(size) => size,
             Self::Uniform(least, _) | Self::Zipfian(least, _) | Self::Two(least, _, _) => least,
         }
@@ -99,6 +106,7 @@ impl ValueSizes {
             ));
         }
         let (least, most) = match *self {
+            Self::Mixgraph => (MIXGRAPH_LEAST, MIXGRAPH_LEAST),
             Self::Fixed(size) | Self::Pareto(size) => (size, size),
             Self::Uniform(least, most) | Self::Zipfian(least, most) => (least, most),
             Self::Two(small, large, percent) if percent <= 100 => (small.min(large), large),
@@ -116,6 +124,7 @@ impl Display for ValueSizes {
         match self {
             Self::Fixed(size) => write!(f, "{size}"),
             Self::Uniform(least, most) => write!(f, "uniform:{least}:{most}"),
+            Self::Mixgraph => write!(f, "pareto"),
             Self::Pareto(mean) => write!(f, "pareto:{mean}"),
             Self::Zipfian(least, most) => write!(f, "zipfian:{least}:{most}"),
             Self::Two(small, large, percent) => write!(f, "two:{small}:{large}:{percent}"),
@@ -135,7 +144,7 @@ impl FromStr for ValueSizes {
         let numbers: Vec<_> = numbers?.into_iter().map(|number| number as usize).collect();
         let sizes = match (name, &numbers[..]) {
             ("uniform", &[least, most]) => Self::Uniform(least, most),
-            ("pareto", &[]) => Self::MIXGRAPH,
+            ("pareto", &[]) => Self::Mixgraph,
             ("pareto", &[mean]) => Self::Pareto(mean),
             ("zipfian", &[least, most]) => Self::Zipfian(least, most),
             ("two", &[small, large, percent]) => {
@@ -217,11 +226,24 @@ mod tests {
     }
 
     #[test]
+    fn sizes_of_mixgraph_are_those_of_db_bench() {
+        let table = parse("pareto").table();
+        // The generalized Pareto distribution has its median at 19 bytes; 28.7% of it is below 10.
+        let sizes: Vec<_> = (0..100_000).map(|version| table.size(1, version)).collect();
+        let share = |most| sizes.iter().filter(|&&size| size <= most).count() as f64 / 1e5;
+        assert!(sizes.iter().all(|size| (10..=1024).contains(size)));
+        assert!((share(10) - 0.31).abs() < 0.01, "{}", share(10));
+        assert!((share(19) - 0.5).abs() < 0.01, "{}", share(19));
+        assert!((table.mean() - 36.5).abs() < 0.1, "{}", table.mean());
+    }
+
+    #[test]
     fn a_description_reads_back_as_it_is_printed() {
-        for text in ["100", "uniform:8:9", "pareto:34", "zipfian:40:8192", "two:40:1024:33"] {
+        for text in
+            ["100", "uniform:8:9", "pareto", "pareto:34", "zipfian:40:8192", "two:40:1024:33"]
+        {
             assert_eq!(parse(text).to_string(), text);
         }
-        assert_eq!(parse("pareto"), ValueSizes::MIXGRAPH);
         for text in ["7", "uniform:9:8", "two:40:1024:101", "pareto:1:2", "gauss:1:2", "zipfian:8"]
         {
             assert!(text.parse::<ValueSizes>().is_err(), "{text}");

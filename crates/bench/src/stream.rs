@@ -95,7 +95,7 @@ impl<'a> Stream<'a> {
     }
 
     /// The next operation.
-    #[inline]
+    #[inline(always)]
     pub fn draw(&mut self) -> Operation {
         let (action, record) = self.target();
         let length = if action == Action::Scan { self.scan_length() } else { 0 };
@@ -107,7 +107,7 @@ impl<'a> Stream<'a> {
         Operation { action, record, version, length, size: None }
     }
 
-    #[inline]
+    #[inline(always)]
     fn target(&mut self) -> (Action, u64) {
         match self.action() {
             Action::Insert if self.workload.is_load() => {
@@ -136,12 +136,12 @@ impl<'a> Stream<'a> {
             ScanLength::UpTo(most) => 1 + below(&mut self.random, most as u64) as usize,
             ScanLength::Mixgraph => {
                 let length = generalized_pareto(unit(&mut self.random), 2.517, 14.236);
-                (length as usize % MOST).max(1)
+                (length.ceil() as usize % MOST).max(1)
             }
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn action(&mut self) -> Action {
         // Most workloads have one action: spare them the draw.
         if let [(only, _)] = self.workload.mix {

@@ -14,7 +14,7 @@
 //! - `mixgraph`: Cao et al. (FAST 2020), section 7, and the benchmark of that name in `db_bench`:
 //!   gets, puts and seeks as 83, 14, 3; key ranges as in [`KeyRanges`](crate::ranges::KeyRanges);
 //!   value sizes with `--value-sizes pareto`; its sine of the load with `--rate 4500:0.22:60`
-//!   (there the period is a day).
+//!   (there, if it is asked for, 4500 + 1000 sin(0.000073 t): the period is a day).
 //! - `range-*`: "KT-Store", section 4.3, which varies the entries of a range from 2,000 to 20,000.
 //! - `update-moving`: HoaKV says that hot and cold data are not fixed (section 3.2) but measures no
 //!   such workload; ours replaces the hot set ten times.

@@ -48,7 +48,8 @@ fn crash_of(setup: &Setup, plan: Plan, seed: u64) -> Result<(), String> {
     Explorer::new(Plan { seed, ..plan }).explore(&recording)
 }
 
-/// Crashes of a small workload, on every preset, two thirds with a lasting window, as in `crash.rs`.
+/// Crashes of a small workload, on every preset, two thirds with a lasting window, as in
+/// `crash.rs`.
 fn crash(seed: u64) -> Result<(), String> {
     let plan = Plan { images_max: 8, deeper_one_in: 300, depth: 2, ..Plan::default() };
     let presets = Preset::ALL.len() as u64;

@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation};
+use cleavedb::{
+    Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy,
+};
 use cleavedb_bench::counters::SPACE_BUDGET;
 use cleavedb_bench::engine::{VisitPair, no_option};
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
@@ -52,8 +54,19 @@ impl CleaveOpener {
             "threshold" => options.separation = Separation::AtLeast(number? as usize),
             // What the space goal tolerates beyond the live bytes is the paper's reserved space.
             "reserved-space" => {
-                options.space_amplification = 1.0 + number? as f64 / 100.0;
+                options.groups.reserved_space = number? as f64 / 100.0;
+                options.space_amplification = 1.0 + options.groups.reserved_space;
                 options.space_floor = 0;
+            }
+            "log-segment" if options.preset == Preset::HashKv => {
+                options.groups.log_segment_bytes = number?;
+            }
+            "segment" if options.preset == Preset::HashKv => {
+                options.groups.main_segment_bytes = number?;
+            }
+            "victim-policy" if options.preset == Preset::HashKv => {
+                options.groups.victim = victim_policy(value)
+                    .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random, random"))?;
             }
             "partitions" => {
                 options.level0 = match number? {
@@ -78,6 +91,18 @@ impl CleaveOpener {
         }
         Ok(())
     }
+}
+
+/// The policy of that name. The paper does not say among how many groups its greedy-random draws.
+fn victim_policy(name: &str) -> Option<VictimPolicy> {
+    const AMONG: usize = 4;
+    Some(match name {
+        "greedy" => VictimPolicy::Greedy,
+        "cost-benefit" => VictimPolicy::CostBenefit,
+        "greedy-random" => VictimPolicy::GreedyRandom(AMONG),
+        "random" => VictimPolicy::Random,
+        _ => return None,
+    })
 }
 
 impl Opener for CleaveOpener {

@@ -83,6 +83,12 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     home.run(&with("threshold=much")).fails(2, "threshold");
     let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();
     home.run(&lsm).fails(2, "separates nothing");
+    let hashkv = |option| [&["--preset", "hashkv"][..], &with(option)].concat();
+    for option in ["victim-policy=greedy-random", "log-segment=64KiB", "reserved-space=20%"] {
+        home.run(&hashkv(option)).ok();
+    }
+    home.run(&hashkv("victim-policy=oldest")).fails(2, "cost-benefit");
+    home.run(&with("log-segment=64KiB")).fails(2, "no option log-segment");
 }
 
 #[test]

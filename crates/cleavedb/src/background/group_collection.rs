@@ -71,11 +71,7 @@ impl Engine {
         let home = Home { group, main_segment: self.options.groups.main_segment_bytes };
         let done = collect_group(&handles, &fixed.as_of, extents, home, &|| self.jobs.closing())
             .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
-        let collected = done.map_err(|e| {
-            files.discard();
-            self.discard(FileKind::Table, &writer.numbers);
-            self.failed_write(e)
-        })?;
+        let collected = done.map_err(|e| self.given_up(&files, &writer, e))?;
         self.sync_dir()?;
         let gone: Vec<Place> = victims.iter().map(|extent| extent.place).collect();
         self.install_group(fixed, group, &gone, &collected, &writer)
@@ -92,21 +88,24 @@ impl Engine {
         let mut written = collected.written.clone();
         let opened = self.with_written(&SegmentSet::default(), &written)?;
         let halved = written.extents.iter().any(|extent| extent.group != group);
-        // Held so that no flush begins that would write for a group that is about to split.
         let mut jobs = halved.then(|| self.jobs.lock());
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let mut edit = Edit::default();
         edit.groups.extend(gone.iter().copied().map(GroupEdit::Remove));
+        let mut splits = false;
         if let Some(jobs) = &mut jobs {
             let added = live.groups.extents_of(group).any(|e| !gone.contains(&e.place));
-            if jobs.flushing || added {
-                written.extents.iter_mut().for_each(|extent| extent.group = group);
-                jobs.split_waits = Some(group);
-            } else {
-                edit.groups.push(GroupEdit::Split(group));
-                self.counters.splits.add(1);
-            }
+            splits = !jobs.flushing && !added;
+            // Either way no flush begins that would write for the group: until the split was tried
+            // again, or is done.
+            jobs.split_waits = Some(group);
+        }
+        drop(jobs);
+        if splits {
+            edit.groups.push(GroupEdit::Split(group));
+        } else {
+            written.extents.iter_mut().for_each(|extent| extent.group = group);
         }
         publish(&written, &mut edit);
         let mut homes: Vec<GroupId> = written.extents.iter().map(|extent| extent.group).collect();
@@ -140,7 +139,11 @@ impl Engine {
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);
-        drop((manifest, jobs));
+        drop(manifest);
+        if splits {
+            self.jobs.lock().split_waits = None;
+            self.counters.splits.add(1);
+        }
         if planted(Bug::PunchUnderReaders) {
             self.punch_now(&fixed.groups, gone);
         }

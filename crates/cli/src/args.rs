@@ -22,7 +22,7 @@ Examples:
   cleave --db site.db export --dir copy      write it back
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
-  cleave bench quick                         measure: presets and RocksDB, two minutes
+  cleave bench quick                         measure: presets and RocksDB, some minutes
 
 Exit codes:
   0    done; also when the reader of the output closes the pipe

@@ -89,7 +89,7 @@ impl Engine {
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
         self.jobs.finish(&result, |state| {
             state.constraints.hold_above = None;
-            if fixed.retries_split {
+            if fixed.retries_split || result.is_err() {
                 state.split_waits = None;
             }
             // What has a damaged record is not collected again: it would block all others.
@@ -164,11 +164,7 @@ impl Engine {
             &|| self.jobs.closing(),
         )
         .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
-        let collected = done.map_err(|e| {
-            segments.discard();
-            self.discard(FileKind::Table, &writer.numbers);
-            self.failed_write(e)
-        })?;
+        let collected = done.map_err(|e| self.given_up(&segments, &writer, e))?;
         self.sync_dir()?;
         // What killed the records that go must be durable before they do.
         if !planted(Bug::CollectionWithoutLogSync) {
@@ -242,7 +238,7 @@ impl Engine {
 
 /// Writes the run of new pointers.
 pub(super) fn write_run(run: &[RunEntry], writer: &mut RunWriter<'_>) -> Result<()> {
-    writer.cut_like_level0(&sample(run));
+    writer.cut_like_level0(|| sample(run));
     run.iter().try_for_each(|entry| writer.add(as_entry(entry)))?;
     writer.finish()
 }

@@ -49,11 +49,14 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Ends tables where the partitions of level 0 ask for it; `sample` holds the keys to come.
-    pub(crate) fn cut_like_level0(&mut self, sample: &KeySample) {
-        let version = self.engine.state.load().version.clone();
-        self.cuts = cuts(&version, &self.engine.compaction_options(), sample);
-        self.cuts.reverse();
+    /// Ends tables where the partitions of level 0 ask for it, if it has any; `sample` tells the
+    /// keys to come.
+    pub(crate) fn cut_like_level0(&mut self, sample: impl FnOnce() -> KeySample) {
+        if self.engine.options.level0.partitions() > 1 {
+            let version = self.engine.state.load().version.clone();
+            self.cuts = cuts(&version, &self.engine.compaction_options(), &sample());
+            self.cuts.reverse();
+        }
     }
 
     /// Adds an entry; versions of one key never part.
@@ -149,37 +152,16 @@ impl Engine {
             self.commit.sync_to(sealed.end)?;
         }
         let mut writer = RunWriter::new(self);
-        writer.cut_like_level0(&self.sample(slot));
+        writer.cut_like_level0(|| sample(slot));
         let files = NewFiles::new(self, FileKind::Group);
         let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
             let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
             Ok((born, grouped.written))
         });
-        let (born, written) = written.map_err(|e| {
-            self.discard(FileKind::Table, &writer.numbers);
-            files.discard();
-            self.failed_write(e)
-        })?;
+        let (born, written) = written.map_err(|e| self.given_up(&files, &writer, e))?;
         self.sync_dir()?;
         self.install_flush(slot, sealed, &writer, born, &written)
-    }
-
-    /// The keys of a MemTable, if a flush wants to know where to cut them: each with the bytes of
-    /// its newest version.
-    fn sample(&self, slot: &MemSlot) -> KeySample {
-        let mut sample = KeySample::default();
-        if self.options.level0.partitions() > 1 {
-            let mut last_key: Option<&[u8]> = None;
-            let visited = slot.table.for_each_sorted(|entry| {
-                if last_key.replace(entry.key) != Some(entry.key) {
-                    sample.add(entry.key, (entry.key.len() + entry.value.len()) as u64);
-                }
-                Ok::<(), Infallible>(())
-            });
-            let Ok(()) = visited;
-        }
-        sample
     }
 
     /// Writes what somebody can still see.
@@ -235,6 +217,7 @@ impl Engine {
         born: Born,
         written: &Written,
     ) -> Result<()> {
+        let opened = self.with_written(&SegmentSet::default(), written)?;
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let epoch = live.epoch + 1;
@@ -248,7 +231,6 @@ impl Engine {
         edit.ledger =
             born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
         publish(written, &mut edit);
-        let opened = self.with_written(&SegmentSet::default(), written)?;
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
@@ -321,6 +303,18 @@ impl Engine {
         });
     }
 
+    /// Removes what a job has written that failed before an edit could name it.
+    pub(super) fn given_up(
+        &self,
+        files: &NewFiles<'_>,
+        writer: &RunWriter<'_>,
+        error: cleavedb_base::Error,
+    ) -> cleavedb_base::Error {
+        files.discard();
+        self.discard(FileKind::Table, &writer.numbers);
+        self.failed_write(error)
+    }
+
     /// A background write that failed: want of space is tried again later, anything else ends
     /// writing.
     pub(super) fn failed_write(&self, error: cleavedb_base::Error) -> cleavedb_base::Error {
@@ -330,6 +324,19 @@ impl Engine {
             _ => self.poison.set(error),
         }
     }
+}
+
+/// The keys of a MemTable, each with the bytes of its newest version.
+fn sample(slot: &MemSlot) -> KeySample {
+    let mut sample = KeySample::default();
+    let mut last_key: Option<&[u8]> = None;
+    let Ok(()) = slot.table.for_each_sorted(|entry| {
+        if last_key.replace(entry.key) != Some(entry.key) {
+            sample.add(entry.key, (entry.key.len() + entry.value.len()) as u64);
+        }
+        Ok::<(), Infallible>(())
+    });
+    sample
 }
 
 fn without(memtables: &[Arc<MemSlot>], slot: &Arc<MemSlot>) -> Vec<Arc<MemSlot>> {

@@ -136,8 +136,8 @@ impl Engine {
             let over = live.value_bytes() > self.space_goal().allowed(live.estimated_live());
             // Where nothing can be won writers are slowed, but not stopped for ever.
             let hopeless = over && !live.groups.is_empty() && !self.groups_can_shrink(live);
-            let bytes = (live.version.level_bytes(0), live.value_bytes(), live.estimated_live());
-            (bytes.0, bytes.1, bytes.2, hopeless)
+            let level0 = live.version.level_bytes(0);
+            (level0, live.value_bytes(), live.estimated_live(), hopeless)
         };
         let target = self.options.level0_bytes;
         let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);

@@ -14,6 +14,7 @@ use cleavedb_base::{FileNumber, GroupId, Result};
 use cleavedb_storage::{FileKind, Hole, Name};
 use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
 use cleavedb_values::groups::victim::Candidate;
+use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentWriter, Place};
 use cleavedb_values::{GroupEdit, LedgerEdit, SegmentSet, hidden};
 
@@ -108,13 +109,8 @@ impl Engine {
             written.extents.iter_mut().for_each(|extent| extent.group = group);
         }
         publish(&written, &mut edit);
-        let mut homes: Vec<GroupId> = written.extents.iter().map(|extent| extent.group).collect();
-        homes.dedup();
-        if homes.is_empty() {
-            homes.push(group);
-        }
-        edit.groups
-            .extend(homes.iter().map(|home| GroupEdit::Group(*home, fixed.as_of.read_point)));
+        let collected_at = |home| GroupEdit::Group(home, fixed.as_of.read_point);
+        edit.groups.extend(homes(&written, group).into_iter().map(collected_at));
         let emptied = emptied_files(live, gone);
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
@@ -161,6 +157,13 @@ impl Engine {
             self.punch(Hole { name, offset, len: extent.len() });
         }
     }
+}
+
+/// The groups that have what was written: `group` itself if that is nothing.
+fn homes(written: &Written, group: GroupId) -> Vec<GroupId> {
+    let mut homes: Vec<GroupId> = written.extents.iter().map(|extent| extent.group).collect();
+    homes.dedup();
+    if homes.is_empty() { vec![group] } else { homes }
 }
 
 /// Files of `gone` that hold no other extent.

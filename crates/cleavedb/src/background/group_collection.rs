@@ -11,7 +11,7 @@
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, GroupId, Result};
-use cleavedb_storage::{FileKind, Hole, Name};
+use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
 use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::groups::writer::Written;
@@ -66,7 +66,7 @@ impl Engine {
         let segments = &fixed.as_of.state.segments;
         let handles = victims.iter().map(|extent| segments.extent(extent.place).cloned());
         let handles = handles.collect::<Result<Vec<_>>>()?;
-        let files = NewFiles::new(self, FileKind::Group);
+        let files = NewFiles::new(self, FileClass::Groups);
         let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes, true);
         let mut writer = RunWriter::new(self);
         let home = Home { group, main_segment: self.options.groups.main_segment_bytes };

@@ -119,13 +119,16 @@ impl Error {
         error
     }
 
-    /// The same error, or [`ErrorKind::ReadOnly`] if the cause is a disk that cannot be written.
+    /// The same error, with what can be done if the cause is a disk that is full, or that cannot be
+    /// written, which becomes [`ErrorKind::ReadOnly`].
     #[must_use]
-    pub fn or_read_only(mut self) -> Self {
+    pub fn with_remedy(mut self) -> Self {
         let cause = self.0.source.as_ref().map(|e| e.kind());
         if cause == Some(io::ErrorKind::ReadOnlyFilesystem) {
             self.0.kind = ErrorKind::ReadOnly;
             self.0.message.push_str("; mount the disk for writing");
+        } else if self.0.kind == ErrorKind::NoSpace {
+            self.0.message.push_str("; make room on the disk");
         }
         self
     }

@@ -242,7 +242,7 @@ pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
             ErrorKind::Locked,
             "another process, or another handle in this one, has the database open",
         ),
-        _ => Error::io("lock the directory", e).or_read_only(),
+        _ => Error::io("lock the directory", e).with_remedy(),
     })
 }
 

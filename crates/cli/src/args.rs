@@ -31,7 +31,8 @@ Exit codes:
   1    get: there is no such key
   2    the command line cannot be meant
   3    damage: check found problems, or data on disk is not what was written
-  4    anything else: no database, in use elsewhere, another preset, disk full, part left out
+  4    anything else: no database, in use elsewhere, another preset, disk full or not mounted,
+       part left out
   130  stopped by Ctrl-C; the database was closed in good order";
 
 /// An embedded key-value store that keeps values out of the tree, from the command line.

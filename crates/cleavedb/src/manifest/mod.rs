@@ -229,7 +229,7 @@ impl Manifest {
         let Current { database_id, manifest, .. } = self.current;
         for (at, volume) in self.storage.volumes().enumerate() {
             let stamp = Stamp { database_id, number: at + 1, manifest };
-            let written = stamp.write(&*volume.storage).map_err(Error::or_read_only);
+            let written = stamp.write(&*volume.storage).map_err(Error::with_remedy);
             written.map_err(|e| e.with("volume", &volume.path))?;
         }
         Ok(())

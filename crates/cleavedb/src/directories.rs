@@ -45,18 +45,34 @@ pub(crate) fn find(
         given.push(Volume { directory, ..volume.clone() });
     }
     let mut new = Vec::new();
-    for volume in &given {
+    for volume in given {
         found.place_nowhere(&volume.classes);
-        let own = path.as_ref() == Some(&volume.directory);
-        if !own && !found.is_known(volume)? {
-            new.push(volume.clone());
+        if path.as_ref() != Some(&volume.directory) {
+            check_outside(path.as_deref(), &volume.directory)?;
+            new.extend(found.recognise(volume)?);
         }
     }
     found.open_stored()?;
-    for volume in new {
-        found.add(volume, options.create_if_missing)?;
+    for unknown in new {
+        found.add(unknown, options.create_if_missing)?;
     }
     found.finish(path.unwrap_or_default())
+}
+
+/// A volume within the own directory would make that a directory of strangers.
+fn check_outside(own: Option<&Path>, volume: &Path) -> Result<()> {
+    if own.is_none_or(|own| !volume.starts_with(own)) {
+        return Ok(());
+    }
+    let message = "a volume may not lie within the database's own directory; choose another one";
+    let error = Error::new(ErrorKind::InvalidOptions, message);
+    Err(error.with("volume", volume.display()))
+}
+
+/// A directory that was named and is no volume yet; it may be missing.
+struct Unknown {
+    volume: Volume,
+    storage: Option<Arc<dyn Storage>>,
 }
 
 fn whole_path(path: &Path) -> Result<PathBuf> {
@@ -82,18 +98,19 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// Takes a directory for a volume of the database, if it is one, wherever it was before.
-    fn is_known(&mut self, given: &Volume) -> Result<bool> {
+    /// Takes a directory for a volume of the database, if it is one, wherever it was before; else
+    /// gives it back.
+    fn recognise(&mut self, given: Volume) -> Result<Option<Unknown>> {
         let named = |error: Error| error.with("volume", given.directory.display());
         let by_path = self.stored.iter().position(|v| v.directory == given.directory);
         let storage = match (self.open)(&given.directory, false) {
             Ok(storage) => storage,
             // One that has its old path is looked for, and missed, below.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                if let Some(at) = by_path {
-                    self.know(at, given, None)?;
-                }
-                return Ok(by_path.is_some());
+                return match by_path {
+                    Some(at) => self.know(at, &given, None).map(|()| None),
+                    None => Ok(Some(Unknown { volume: given, storage: None })),
+                };
             }
             Err(e) => return Err(named(unopened(e))),
         };
@@ -104,8 +121,8 @@ impl Finder<'_, '_> {
             .and_then(|stamp| stamp.number.checked_sub(1))
             .filter(|at| *at < self.stored.len());
         match by_stamp.or(by_path) {
-            Some(at) => self.know(at, given, Some(storage)).map(|()| true),
-            None => Ok(false),
+            Some(at) => self.know(at, &given, Some(storage)).map(|()| None),
+            None => Ok(Some(Unknown { volume: given, storage: Some(storage) })),
         }
     }
 
@@ -181,11 +198,13 @@ impl Finder<'_, '_> {
     }
 
     /// Makes a new volume of an empty directory.
-    fn add(&mut self, volume: Volume, create: bool) -> Result<()> {
+    fn add(&mut self, Unknown { volume, storage }: Unknown, create: bool) -> Result<()> {
         let directory = volume.directory.clone();
         let named = |error: Error| error.with("volume", directory.display());
-        let opened = (self.open)(&directory, create);
-        let storage = opened.map_err(|e| named(unopened(e)))?;
+        let storage = match storage {
+            Some(storage) => storage,
+            None => (self.open)(&directory, create).map_err(|e| named(unopened(e)))?,
+        };
         self.check_new(&*storage).map_err(named)?;
         if !create {
             let message = "there is no such volume, and none may be created";

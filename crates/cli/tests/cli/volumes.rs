@@ -46,6 +46,7 @@ fn a_place_that_cannot_be_meant_is_refused() {
     ] {
         home.run(&["--place", place, "put", "k", "v"]).fails(2, words);
     }
+    home.run(&["--place", "levels=cleave.db/ssd", "put", "k", "v"]).fails(2, "within");
     let twice = ["--place", "levels=a", "--place", "levels=b", "put", "k", "v"];
     home.run(&twice).fails(2, "two volumes");
     home.file("full/letter", b"x");

@@ -20,6 +20,7 @@
 //! | `partitions` | Parts of level 0 |
 //! | `variant` | A store of OHDB's evaluation on one of its machines, modelled: `c-high:10` |
 //! | `place`, `device` | Classes of files on a second disk; the device that is modelled |
+//! | `levels` | Bytes of a key that name its group: KT-Store's levels of the trie |
 
 pub mod metric;
 pub mod wisckey;

@@ -7,6 +7,7 @@ pub mod handle;
 pub mod reader;
 pub mod writer;
 pub mod victim;
+pub mod growth;
 
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;

@@ -20,6 +20,9 @@ pub enum ErrorKind {
     InvalidOptions,
     /// The directory holds something else than a CleaveDB database, or nothing where one must be.
     NotADatabase,
+    /// A directory that is part of the database is not where it should be: its disk is not mounted,
+    /// or something else is in its place. Nothing was changed.
+    MissingVolume,
     /// The data was written by a newer release; this one must not touch it.
     NewerFormat,
     /// The database was created with another preset than the one asked for.
@@ -37,7 +40,7 @@ pub enum ErrorKind {
     Poisoned,
     /// The database was closed.
     Closed,
-    /// The database was opened for reading only.
+    /// The disk is mounted for reading only.
     ReadOnly,
 }
 
@@ -48,6 +51,7 @@ impl ErrorKind {
             Self::InvalidArgument => "invalid argument",
             Self::InvalidOptions => "invalid options",
             Self::NotADatabase => "not a database",
+            Self::MissingVolume => "missing volume",
             Self::NewerFormat => "newer format",
             Self::PresetMismatch => "preset mismatch",
             Self::Locked => "locked",
@@ -113,6 +117,20 @@ impl Error {
         let mut error = Self::new(ErrorKind::Io, format!("failed to {doing}"));
         error.0.source = Some(Arc::new(cause));
         error
+    }
+
+    /// The same error, with what can be done if the cause is a disk that is full, or that cannot be
+    /// written, which becomes [`ErrorKind::ReadOnly`].
+    #[must_use]
+    pub fn with_remedy(mut self) -> Self {
+        let cause = self.0.source.as_ref().map(|e| e.kind());
+        if cause == Some(io::ErrorKind::ReadOnlyFilesystem) {
+            self.0.kind = ErrorKind::ReadOnly;
+            self.0.message.push_str("; mount the disk for writing");
+        } else if self.0.kind == ErrorKind::NoSpace {
+            self.0.message.push_str("; make room on the disk");
+        }
+        self
     }
 
     /// The same error with one more fact, printed as `name=value`.

@@ -57,6 +57,10 @@ pub enum Bug {
     CorruptIsAbsent,
     /// Directory entries are not synced before an edit names the files.
     NoDirectorySync,
+    /// The directory of a volume is not synced before an edit names the files in it.
+    VolumeNotSynced,
+    /// A volume's file that says how old it is is written behind the edit that makes it so old.
+    VolumeStampedLate,
     /// A victim's file goes before the edit that drops it.
     UnlinkBeforeEdit,
     /// A write is acknowledged before its sync.

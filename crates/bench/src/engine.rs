@@ -2,7 +2,7 @@
 //!
 //! Values are handed to closures, so that an engine that can lend its buffer need not copy.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{BenchError, Result};
 
@@ -49,6 +49,11 @@ pub trait Engine: Send + Sync {
     /// [`crate::counters`] has the names that are understood.
     fn counters(&self) -> Vec<(String, f64)> {
         Vec::new()
+    }
+
+    /// Directories outside of the store's own in which it has files, on other disks perhaps.
+    fn outside(&self) -> &[PathBuf] {
+        &[]
     }
 
     /// Closes the store in good order; what was written before is there at the next open.

@@ -14,9 +14,11 @@ use crate::system::{Cpu, Device, DeviceBytes, MemoryLimit, ProcessBytes, Usage, 
 /// Counters as they stood when the phase began.
 pub struct Meter<'a> {
     engine: &'a dyn Engine,
-    directory: PathBuf,
+    /// The store's own, and those outside of it.
+    directories: Vec<PathBuf>,
     limit: Option<&'a MemoryLimit>,
-    device: Option<Device>,
+    /// Those under the directories, each once; empty if one of them cannot be counted.
+    devices: Vec<Device>,
     cpu: Option<Cpu>,
     machine: Option<Duration>,
     process: Option<ProcessBytes>,
@@ -67,23 +69,30 @@ impl<'a> Meter<'a> {
         if let Some(limit) = limit {
             limit.reset_peak();
         }
-        let device = Device::of(directory)?;
+        let own = directory.to_owned();
+        let directories: Vec<_> =
+            std::iter::once(own).chain(engine.outside().iter().cloned()).collect();
+        let devices = devices(&directories)?;
         Ok(Self {
             engine,
-            directory: directory.to_owned(),
+            directories,
             limit,
             cpu: Cpu::now(),
             machine: machine_cpu(),
             process: ProcessBytes::now(),
-            device_bytes: device.as_ref().and_then(Device::bytes),
+            device_bytes: bytes(&devices),
             counters: engine.counters().into_iter().collect(),
-            device,
+            devices,
         })
+    }
+
+    fn usage(&self) -> Usage {
+        self.directories.iter().map(|path| Usage::of(path)).fold(Usage::default(), Usage::plus)
     }
 
     /// A moment of the phase: space is measured now, and the engine asked for its budget.
     pub fn sample(&self, elapsed: Duration, operations: u64, live: Option<u64>) -> Sample {
-        let allocated = Usage::of(&self.directory).allocated;
+        let allocated = self.usage().allocated;
         let counters = self.engine.counters();
         let budget = counters.iter().find(|(name, _)| name == SPACE_BUDGET);
         let budget = budget.map(|(_, bytes)| *bytes as u64);
@@ -99,14 +108,14 @@ impl<'a> Meter<'a> {
         let peak_resident = peak_memory();
         let peak_limited = self.limit.and_then(MemoryLimit::peak);
         let begin = Instant::now();
-        sync_file_system(&self.directory)?;
+        self.directories.iter().try_for_each(|path| sync_file_system(path))?;
         let sync = begin.elapsed();
-        let device = self.device_bytes.and_then(|before| Some(self.device?.bytes()?.since(before)));
+        let device = self.device_bytes.and_then(|before| Some(bytes(&self.devices)?.since(before)));
         let counters: BTreeMap<_, _> = self.engine.counters().into_iter().collect();
         let growth = |(name, end): (&String, &f64)| {
             (name.clone(), end - self.counters.get(name).copied().unwrap_or(0.0))
         };
-        let end = Usage::of(&self.directory);
+        let end = self.usage();
         let sampled = samples.iter().map(|sample| sample.allocated).max().unwrap_or(0);
         Ok(Reading {
             cost: Cost {
@@ -125,4 +134,23 @@ impl<'a> Meter<'a> {
             sync,
         })
     }
+}
+
+/// The devices under `directories`, each once; none if one of them cannot be counted.
+fn devices(directories: &[PathBuf]) -> Result<Vec<Device>> {
+    let mut devices = Vec::new();
+    for directory in directories {
+        match Device::of(directory)? {
+            Some(device) if devices.contains(&device) => {}
+            Some(device) => devices.push(device),
+            None => return Ok(Vec::new()),
+        }
+    }
+    Ok(devices)
+}
+
+/// What all of `devices` moved; `None` if one of them does not say, or there is none.
+fn bytes(devices: &[Device]) -> Option<DeviceBytes> {
+    let each = devices.iter().map(Device::bytes).collect::<Option<Vec<_>>>()?;
+    each.into_iter().reduce(DeviceBytes::plus)
 }

@@ -112,6 +112,10 @@ impl Engine for Recording {
         self.inner.counters()
     }
 
+    fn outside(&self) -> &[PathBuf] {
+        self.inner.outside()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.inner.close()
     }

@@ -7,8 +7,8 @@ use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
-use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogReader;
+use cleavedb_storage::{FileKind, Storage};
 use cleavedb_values::GroupTable;
 use cleavedb_values::groups::{Extent, Place};
 

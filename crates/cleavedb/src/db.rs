@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::{Log, SpareLog};
-use cleavedb_storage::{Disk, FileKind, Mode, Name, Storage};
+use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
 use cleavedb_values::{LedgerEdit, SegmentSet};
 use parking_lot::Mutex;
 
@@ -15,14 +15,15 @@ use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
+use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::{Engine, log_access};
 use crate::jobs::{JobKind, Jobs};
 use crate::manifest::Edit;
-use crate::metrics::{Counters, Metrics};
+use crate::metrics::{Counters, DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options, Preset, Separation};
 use crate::poison::Poison;
 use crate::range::{Bounds, Range};
-use crate::recovery::{Recovered, check_creatable, recover, stored_preset};
+use crate::recovery::{Recovered, check_openable, recover, stored_preset};
 use crate::replay::RecoveryReport;
 use crate::snapshot::{HeldSnapshot, SnapshotList};
 use crate::state::{MemSlot, ReadState};
@@ -82,18 +83,19 @@ impl Inner {
 impl Db {
     /// Opens the database in the directory `path`, creating it if the options allow. Fails with
     /// [`ErrorKind::Locked`] if somebody has it open, [`ErrorKind::NotADatabase`] if the directory
-    /// holds something else, [`ErrorKind::PresetMismatch`], [`ErrorKind::NewerFormat`] or
-    /// [`ErrorKind::Corruption`] as they say; nothing is changed then.
+    /// holds something else, [`ErrorKind::MissingVolume`] if a volume of it cannot be found,
+    /// [`ErrorKind::PresetMismatch`], [`ErrorKind::NewerFormat`] or [`ErrorKind::Corruption`] as
+    /// they say; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
-        Self::open_through(path, options, |disk| disk)
+        Self::open_through(path, options, |_, disk| disk)
     }
 
-    /// As [`Db::open`], through what `wrap` makes of the directory: a [`crate::Modelled`] device,
-    /// for example.
+    /// As [`Db::open`], through what `wrap` makes of each directory, whose path it gets: a
+    /// [`crate::Modelled`] device, for example. The path of a volume is absolute.
     pub fn open_through(
         path: impl AsRef<Path>,
         options: Options,
-        wrap: impl FnOnce(Arc<dyn Storage>) -> Arc<dyn Storage>,
+        mut wrap: impl FnMut(&Path, Arc<dyn Storage>) -> Arc<dyn Storage>,
     ) -> Result<Self> {
         let path = path.as_ref();
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
@@ -104,26 +106,46 @@ impl Db {
                 Error::io("open the directory", e).with("path", path.display())
             }
         })?;
-        let id = random_id();
-        Self::open_in(wrap(Arc::new(storage)), options, id)
+        let first = wrap(path, Arc::new(storage));
+        let mut volume = |path: &Path, create| {
+            let disk: Arc<dyn Storage> = Arc::new(Disk::open(path, create)?);
+            Ok(wrap(path, disk))
+        };
+        Self::open_all((first, Some(path)), &mut volume, options, random_id())
             .map_err(|e| e.with("path", path.display()))
     }
 
-    /// Opens the database in `storage`; a new one gets the id `new_id`. For tests and tools that
-    /// bring their own storage.
+    /// Opens the database in `storage`, which has no volumes; a new one gets the id `new_id`. For
+    /// tests and tools that bring their own storage.
     pub fn open_in(storage: Arc<dyn Storage>, options: Options, new_id: u64) -> Result<Self> {
+        Self::open_beside(storage, |_, _| Err(std::io::ErrorKind::NotFound.into()), options, new_id)
+    }
+
+    /// As [`Db::open_in`], with volumes: `volume` opens the directory of one by its absolute path,
+    /// and makes it if it is missing and the second argument says so.
+    pub fn open_beside(
+        storage: Arc<dyn Storage>,
+        mut volume: impl FnMut(&Path, bool) -> std::io::Result<Arc<dyn Storage>>,
+        options: Options,
+        new_id: u64,
+    ) -> Result<Self> {
+        Self::open_all((storage, None), &mut volume, options, new_id)
+    }
+
+    fn open_all(
+        (first, path): (Arc<dyn Storage>, Option<&Path>),
+        volume: &mut OpenDirectory<'_>,
+        options: Options,
+        new_id: u64,
+    ) -> Result<Self> {
         options.validate()?;
         // Before the lock, whose file would be left in a directory that is not ours.
-        check_creatable(&*storage, &options)?;
-        let lock = storage.lock().map_err(|e| match e.kind() {
-            std::io::ErrorKind::WouldBlock => Error::new(
-                ErrorKind::Locked,
-                "another process, or another handle in this one, has the database open",
-            ),
-            _ => Error::io("lock the directory", e),
-        })?;
-        let recovered = recover(&storage, &options, || new_id)?;
-        let (engine, report) = build(storage, options, recovered, lock)?;
+        check_openable(&*first, &options)?;
+        let own = directories::lock(&*first)?;
+        let mut directories = directories::find(&first, path, &options, volume)?;
+        directories.locks.push(own);
+        let recovered = recover(&directories, &options, new_id)?;
+        let (engine, report) = build(directories, options, recovered)?;
         let engine = Arc::new(engine);
         // The edit that drops them may have been next when the last process died.
         engine.drop_dead_files(&mut engine.manifest.lock())?;
@@ -296,6 +318,11 @@ impl Db {
         crate::stats::metrics(self.engine())
     }
 
+    /// The directories that the database consists of, its own first, and what lies in each.
+    pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
+        crate::stats::directories(self.engine())
+    }
+
     /// Flushes and closes. Writes that were acknowledged are safe whether or not this succeeds, as
     /// far as their durability promised; other handles get [`ErrorKind::Closed`].
     pub fn close(self) -> Result<()> {
@@ -351,11 +378,11 @@ fn random_id() -> u64 {
 
 /// Puts the engine together from what recovery found.
 fn build(
-    storage: Arc<dyn Storage>,
+    directories: Directories,
     options: Options,
     recovered: Recovered,
-    lock: cleavedb_storage::Lock,
 ) -> Result<(Engine, RecoveryReport)> {
+    let Directories { placed: storage, locks, .. } = directories;
     let Recovered { mut manifest, database_id, tables, reaper, .. } = recovered;
     let poison = Arc::new(Poison::default());
     // The first log file, named before it is written.
@@ -363,7 +390,7 @@ fn build(
     let name = Name::numbered(FileKind::Log, number);
     let access = log_access(&options, recovered.window.survives());
     let failed = |e| Error::io("create the log", e).with("file", name);
-    let file = storage.open(&name, Mode::CreateNew, access).map_err(failed)?;
+    let file = storage.create(FileClass::Log, number, access).map_err(failed)?;
     file.allocate(options.log_file_bytes).map_err(failed)?;
     storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))?;
     let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
@@ -405,7 +432,7 @@ fn build(
         poison,
         counters: Counters::default(),
         options,
-        _lock: lock,
+        _locks: locks,
     };
     open_segments(&engine, &live, young)?;
     Ok((engine, recovered.report))

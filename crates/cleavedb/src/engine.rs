@@ -12,7 +12,9 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
 use cleavedb_storage::segment::Segment;
-use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Reaper, Storage};
+use cleavedb_storage::{
+    Access, File, FileClass, FileKind, Lock, Mode, Name, Placed, Reaper, Storage,
+};
 use cleavedb_values::LedgerEdit;
 use parking_lot::Mutex;
 
@@ -29,7 +31,7 @@ use crate::throttle::Throttle;
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
     pub(crate) options: Options,
-    pub(crate) storage: Arc<dyn Storage>,
+    pub(crate) storage: Arc<Placed>,
     pub(crate) database_id: u64,
     pub(crate) commit: Commit,
     pub(crate) state: ArcSwap<ReadState>,
@@ -42,8 +44,8 @@ pub(crate) struct Engine {
     pub(crate) spare_log: Mutex<Option<SpareLog>>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Counters,
-    /// Released last: the directory is ours until everything else is gone.
-    pub(crate) _lock: Lock,
+    /// Released last: the directories are ours until everything else is gone.
+    pub(crate) _locks: Vec<Lock>,
 }
 
 impl Engine {
@@ -60,16 +62,22 @@ impl Engine {
     /// A new, empty file with a number that was never used. Its directory entry is not durable yet.
     pub(crate) fn create_file(
         &self,
-        kind: FileKind,
+        class: FileClass,
         access: Access,
     ) -> Result<(FileNumber, Arc<dyn File>)> {
         let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
-        let name = Name::numbered(kind, number);
-        let file = self
-            .storage
-            .open(&name, Mode::CreateNew, access)
-            .map_err(|e| Error::io("create a file", e).with("file", name))?;
-        Ok((number, file))
+        let created = self.storage.create(class, number, access);
+        let name = Name::numbered(class.kind(), number);
+        Ok((number, created.map_err(|e| Error::io("create a file", e).with("file", name))?))
+    }
+
+    /// The same error, with the volume on which its file lies.
+    pub(crate) fn with_volume(&self, error: Error) -> Error {
+        let name = error.fact("file").and_then(Name::parse);
+        match name.and_then(|name| self.storage.volume_of(&name)) {
+            Some(volume) => error.with("volume", &volume.path),
+            None => error,
+        }
     }
 
     /// Makes the directory entries of new files durable, before an edit names them.
@@ -96,11 +104,14 @@ impl Engine {
     /// Creates and names a log file ahead of its use.
     pub(crate) fn create_spare(&self) -> Result<SpareLog> {
         let access = log_access(&self.options, self.commit.log.ring().survives());
-        let (number, file) = self.create_file(FileKind::Log, access)?;
+        let (number, file) = self.create_file(FileClass::Log, access)?;
         let reserved = file.allocate(self.options.log_file_bytes);
         if let Err(e) = reserved {
+            let name = Name::numbered(FileKind::Log, number);
+            let error = Error::io("reserve space for the log", e).with("file", name);
+            let error = self.with_volume(error);
             self.discard(FileKind::Log, &[number]);
-            return Err(Error::io("reserve space for the log", e).with("file", number));
+            return Err(error);
         }
         self.sync_dir()?;
         let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];

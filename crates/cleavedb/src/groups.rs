@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::partition::uniform_bounds;
 use cleavedb_base::{Error, FileNumber, Partitioner, Result};
-use cleavedb_storage::{Access, FileKind, Hole, Mode, Name};
+use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle};
 use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet};

@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod volume;
 mod group_options;
 mod options;
 mod poison;
@@ -42,6 +43,7 @@ mod range;
 mod stats;
 mod check;
 mod replay;
+mod directories;
 mod recovery;
 mod db;
 
@@ -52,11 +54,13 @@ pub use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VAL
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
+pub use cleavedb_storage::FileClass;
 pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};
 pub use group_options::GroupOptions;
-pub use metrics::{LevelMetrics, Metrics, Stall, StallCause, ValueFileMetrics};
+pub use metrics::{DirectoryMetrics, LevelMetrics, Metrics, Stall, StallCause, ValueFileMetrics};
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;
+pub use volume::Volume;

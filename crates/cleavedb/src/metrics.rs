@@ -4,6 +4,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cleavedb_storage::FileClass;
+
 /// A counter that is only ever added to.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -120,6 +122,24 @@ pub struct ValueFileMetrics {
     pub bytes: Option<u64>,
     /// Bytes of records that the index owns.
     pub live: u64,
+}
+
+/// One of the directories of a database.
+#[derive(Clone, Debug)]
+pub struct DirectoryMetrics {
+    /// Its path; empty if the storage was brought by the caller.
+    pub path: String,
+    /// What is placed there.
+    pub classes: Vec<FileClass>,
+    /// Bytes of files at which new ones go to the database's own directory.
+    pub capacity: Option<u64>,
+    /// Files of the database in it.
+    pub files: usize,
+    /// Sum of their lengths; space that is reserved ahead, or was given back inside a file, does
+    /// not change it.
+    pub bytes: u64,
+    /// Bytes that its disk has left.
+    pub free: u64,
 }
 
 /// A picture of what the database holds and did since it was opened. All sizes are in bytes.

@@ -8,6 +8,7 @@ use cleavedb_index::Compression;
 use cleavedb_index::compaction::Level0;
 
 use crate::group_options::GroupOptions;
+use crate::volume::{self, Volume};
 
 /// One of the designs that the engine can be. Stored with the data; a database is opened with the
 /// preset that it was created with.
@@ -154,6 +155,9 @@ pub struct Options {
     pub space_floor: u64,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
+    /// Directories beside the database's own, and what is placed there. Those that the database has
+    /// need not be named again. Default: none.
+    pub volumes: Vec<Volume>,
     /// Who does background work. Default: two threads beside drain and flush.
     pub background: Background,
 }
@@ -189,6 +193,7 @@ impl Options {
             space_amplification: 1.3,
             space_floor: 64 << 20,
             groups: GroupOptions::default(),
+            volumes: Vec::new(),
             background: Background::Threads(2),
         };
         match preset {
@@ -285,8 +290,9 @@ impl Options {
                 "this preset separates values; use lsm to keep them in the index",
             ),
         ];
-        match rules.into_iter().chain(self.groups.rules()).find(|(holds, _)| !holds) {
-            Some((_, rule)) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
+        let broken = rules.into_iter().chain(self.groups.rules()).find(|(holds, _)| !holds);
+        match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
+            Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
             None => Ok(()),
         }
     }

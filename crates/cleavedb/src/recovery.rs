@@ -9,11 +9,12 @@
 use std::sync::Arc;
 
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Storage, Window};
 
+use crate::directories::Directories;
 use crate::groups::initial;
 use crate::manifest::{Current, LiveFiles, Manifest};
 use crate::options::{Options, Preset};
@@ -36,26 +37,18 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
 }
 
-/// Recovers, or creates, the database in `storage`, whose lock the caller holds.
+/// Recovers, or creates, the database in `directories`, whose locks the caller holds.
 pub(crate) fn recover(
-    storage: &Arc<dyn Storage>,
+    directories: &Directories,
     options: &Options,
-    new_id: impl FnOnce() -> u64,
+    new_id: u64,
 ) -> Result<Recovered> {
+    let storage = &directories.placed;
     let current = Current::read(&**storage)?;
-    if let Some(current) = &current
-        && current.preset != options.preset
-    {
-        let message = format!(
-            "the database was created with preset {}, it cannot be opened with {}",
-            current.preset, options.preset
-        );
-        return Err(Error::new(ErrorKind::PresetMismatch, message));
-    }
     if current.is_none() {
         check_empty(&**storage, options)?;
     }
-    let database_id = current.as_ref().map_or_else(new_id, |current| current.database_id);
+    let database_id = current.as_ref().map_or(new_id, |current| current.database_id);
     let cache = Arc::new(BlockCache::new(options.cache_bytes as u64));
     let reaper = Arc::new(Reaper::default());
     let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));
@@ -79,7 +72,10 @@ pub(crate) fn recover(
     }
     live.seq_limit = next_seq + SEQS_RESERVED;
     edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
-    let manifest = Manifest::begin(storage.clone(), database_id, options.preset, live, next_file)?;
+    let volumes = directories.volumes.clone();
+    let manifest = FileNumber(next_file);
+    let next = Current { manifest, database_id, preset: options.preset, volumes };
+    let manifest = Manifest::begin(storage.clone(), next, live, next_file)?;
     report.orphans_removed = remove_orphans(&**storage, &manifest)?;
     Ok(Recovered {
         manifest,
@@ -94,9 +90,17 @@ pub(crate) fn recover(
     })
 }
 
-/// Fails if there is no database in `storage` and none may be created there.
-pub(crate) fn check_creatable(storage: &dyn Storage, options: &Options) -> Result<()> {
+/// Fails if the database in `storage` has another preset than `options`, or if there is none and
+/// none may be created there.
+pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result<()> {
     match Current::read(storage)? {
+        Some(current) if current.preset != options.preset => {
+            let message = format!(
+                "the database was created with preset {}, it cannot be opened with {}",
+                current.preset, options.preset
+            );
+            Err(Error::new(ErrorKind::PresetMismatch, message))
+        }
         Some(_) => Ok(()),
         None => check_empty(storage, options),
     }
@@ -110,6 +114,10 @@ fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
         matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group | FileKind::Log)
     };
     let files = storage.list().map_err(failed)?;
+    if files.iter().any(|(name, _)| name.kind() == FileKind::Volume) {
+        let message = "the directory is a volume of a database, not its own; open that one";
+        return Err(Error::new(ErrorKind::NotADatabase, message));
+    }
     if let Some((name, _)) = files.iter().find(|(name, _)| data(name.kind())) {
         let message = "the directory holds data but no file `current`; restore it from a backup";
         return Err(Error::new(ErrorKind::NotADatabase, message).with("found", name));
@@ -166,7 +174,8 @@ fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
         let number = name.number();
         let named = match name.kind() {
             FileKind::Current | FileKind::Window | FileKind::Lock => true,
-            FileKind::CurrentNew => false,
+            // Those of volumes are not listed; here they are left of a mistake.
+            FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
             FileKind::Log | FileKind::Segment | FileKind::Group => {
                 live.ledger.get(number).is_some_and(|facts| facts.kind == name.kind())

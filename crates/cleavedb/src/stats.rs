@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use cleavedb_base::{FileNumber, Partitioner};
-use cleavedb_storage::{FileKind, Name};
+use cleavedb_base::{Error, FileNumber, Partitioner, Result};
+use cleavedb_storage::{Directory, FileClass, FileKind, Name};
 use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
-use crate::metrics::{LevelMetrics, Metrics, ValueFileMetrics};
+use crate::metrics::{DirectoryMetrics, LevelMetrics, Metrics, ValueFileMetrics};
 
 /// What the database holds and did.
 pub(crate) fn metrics(engine: &Engine) -> Metrics {
@@ -68,6 +68,29 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         background_error: engine.jobs.last_error().map(|e| e.to_string()),
         value_files,
     }
+}
+
+/// What lies in each directory.
+pub(crate) fn directories(engine: &Engine) -> Result<Vec<DirectoryMetrics>> {
+    let placed = &engine.storage;
+    let elsewhere = |class| placed.volumes().any(|volume| volume.classes.contains(&class));
+    let own = FileClass::ALL.into_iter().filter(|class| !elsewhere(*class)).collect();
+    let first = Directory { classes: own, ..placed.first().clone() };
+    std::iter::once(&first).chain(placed.volumes()).map(directory).collect()
+}
+
+fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
+    let Directory { storage, path, classes, capacity } = directory;
+    let failed = |e| Error::io("list the directory", e).with("path", path);
+    let files = storage.list().map_err(failed)?;
+    Ok(DirectoryMetrics {
+        path: path.clone(),
+        classes: classes.clone(),
+        capacity: *capacity,
+        files: files.len(),
+        bytes: files.iter().map(|(_, len)| len).sum(),
+        free: storage.free_space().map_err(failed)?,
+    })
 }
 
 /// The extents of a group file.

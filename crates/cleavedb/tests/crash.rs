@@ -4,7 +4,7 @@
 //! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Level0, Preset, Separation};
+use cleavedb::{FileClass, Level0, Preset, Separation};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Session, Setup, State};
 
@@ -142,6 +142,24 @@ fn collect_and_split(preset: Preset, test: &str) {
     let splits = (0..4).filter(|seed| splits(&setup, *seed)).count();
     assert!(splits > 0, "the first workloads split no group");
     visit(test, &setup, Plan::default(), STATES / 4);
+}
+
+/// Two disks lose different amounts.
+#[test]
+fn two_disks_survive_every_crash() {
+    for setup in Setup::two_disks() {
+        visit("two_disks_survive_every_crash", &setup, Plan::default(), STATES / 8);
+    }
+}
+
+/// A placement is of new files only: the next open may have another one.
+#[test]
+fn two_disks_under_another_placement_survive_every_crash() {
+    let setup = Setup::tiny(Preset::Ohdb, true).on_two_disks([FileClass::Levels]);
+    let other = Setup::tiny(Preset::Ohdb, true).on_two_disks([FileClass::Log, FileClass::Level0]);
+    let plan = Plan { recover_with: Some(other), ..Plan::default() };
+    let test = "two_disks_under_another_placement_survive_every_crash";
+    visit(test, &setup, plan, STATES / 16);
 }
 
 /// Writes that only memory promised may go, but what stays is a prefix (invariant 10).

@@ -80,6 +80,13 @@ fn separated_without_a_lasting_window() {
     every_sequence(Preset::WiscKey, false);
 }
 
+/// Every flush and every collection writes to the second disk.
+#[test]
+fn separated_on_two_disks() {
+    let [_, wisckey, ..] = Setup::two_disks();
+    every_sequence_of(&wisckey);
+}
+
 /// Values of 54 bytes and more leave for their groups; shorter ones stay: keys move between both.
 #[test]
 fn grouped() {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use cleavedb::{Db, Durability, ErrorKind, Preset};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::{PowerLoss, SECTOR};
+use cleavedb_storage::sim::PowerLoss;
 use cleavedb_storage::{FileKind, Sim, Storage};
-use cleavedb_testkit::session::{commit, open};
-use cleavedb_testkit::{Bounds, Generator, Op, Oracle, Profile, Setup, State, Write};
+use cleavedb_testkit::session::{commit, open, open_all};
+use cleavedb_testkit::{Bounds, Disks, Generator, Op, Oracle, Profile, Setup, State, Write};
 
 /// Images checked of the power loss after a run.
 const POWER_IMAGES: usize = 6;
@@ -132,68 +132,74 @@ fn keys_of(ops: &[Op]) -> Vec<Vec<u8>> {
     keys
 }
 
-/// Runs `ops` with what `plan` fails; then checks what survives. Returns the number of calls.
-fn run(setup: &Setup, ops: &[Op], plan: impl Fn(&Faulty)) -> u64 {
-    let sim = Sim::new();
-    sim.set_window_survives(setup.window_survives);
-    let faulty = Arc::new(Faulty::over(&sim));
+/// Runs `ops` with what `plan` fails on disk `number`; then checks what survives. Returns the
+/// number of calls on that disk.
+fn run(setup: &Setup, ops: &[Op], number: usize, plan: impl Fn(&Faulty)) -> u64 {
+    let disks = Disks::new(setup);
+    let faulty = Arc::new(Faulty::over(&disks.sims()[number]));
     plan(&faulty);
-    let storage: Arc<dyn Storage> = faulty.clone();
+    let mut storages = disks.storages();
+    storages[number] = faulty.clone();
     let keys = keys_of(ops);
     let empty = State::default();
     let mut ended = (vec![empty.hash()], [0, 0]);
-    if let Ok(db) = open(storage, setup) {
+    if let Ok(db) = open_all(&storages, setup) {
         let hashes = vec![empty.hash()];
         let mut run = Run { db, model: empty, hashes, least: [0; 2], keys, uncertain: false };
         ops.iter().for_each(|op| run.op(op));
         run.keys.iter().for_each(|key| run.read(key));
         ended = (run.hashes, run.least);
         // The process dies: what its handles do from now on changes nothing.
-        let _ = sim.kill();
+        let _ = disks.kill();
     }
     let calls = faulty.calls();
-    check(setup, &sim, &keys_of(ops), &ended.0, ended.1);
+    check(setup, &disks, &keys_of(ops), &ended.0, ended.1);
     calls
 }
 
-fn check(setup: &Setup, sim: &Sim, keys: &[Vec<u8>], hashes: &[u64], least: [usize; 2]) {
+fn check(setup: &Setup, disks: &Disks, keys: &[Vec<u8>], hashes: &[u64], least: [usize; 2]) {
     let oracle = Oracle { setup, hashes, keys };
     let most = hashes.len() - 1;
     let killed = Bounds { least: least[0], most };
-    let outcome = oracle.check(&sim.image(), killed, false);
+    let outcome = oracle.check(&disks.images(), killed, false);
     outcome.unwrap_or_else(|failure| panic!("after a kill: {failure}"));
-    let mut replay = sim.replay(SECTOR);
-    replay.advance(replay.last_point());
+    let mut replay = disks.replay();
+    replay.advance(disks.time());
     let options = PowerLoss { states_max: POWER_IMAGES, ..PowerLoss::default() };
-    for image in replay.power_loss(&options) {
-        let outcome = oracle.check(&image, Bounds { least: least[1], most }, false);
+    for images in replay.power_loss(&options) {
+        let outcome = oracle.check(&images, Bounds { least: least[1], most }, false);
         outcome.unwrap_or_else(|failure| panic!("after a power loss: {failure}"));
     }
 }
 
 fn every_call_fails(setup: &Setup, seed: u64) {
+    (0..setup.disks()).for_each(|number| every_call_on(number, setup, seed));
+}
+
+fn every_call_on(number: usize, setup: &Setup, seed: u64) {
     let start = std::time::Instant::now();
     let ops = workload(seed);
-    let calls = run(setup, &ops, |_| {});
+    let calls = run(setup, &ops, number, |_| {});
     let mut runs = 0;
     for call in 0..calls {
         for fault in Fault::ALL {
             for sticky in [false, true] {
                 let outcome = catch_unwind(AssertUnwindSafe(|| {
-                    run(setup, &ops, |faulty| match sticky {
+                    run(setup, &ops, number, |faulty| match sticky {
                         true => faulty.fail_from(call, fault),
                         false => faulty.fail_call(call, fault),
                     })
                 }));
                 assert!(
                     outcome.is_ok(),
-                    "{setup}, seed {seed}: call {call} fails with {fault:?}, sticky {sticky}"
+                    "{setup}, seed {seed}: call {call} of disk {number} fails with {fault:?}, \
+                     sticky {sticky}"
                 );
                 runs += 1;
             }
         }
     }
-    println!("{setup}: {calls} calls, {runs} runs, {:?}", start.elapsed());
+    println!("{setup}: {calls} calls of disk {number}, {runs} runs, {:?}", start.elapsed());
 }
 
 /// Workloads whose calls are failed, for each setup.
@@ -207,6 +213,13 @@ fn every_call_of_lsm() {
 #[test]
 fn every_call_of_ohdb() {
     (0..2).for_each(|seed| every_call_fails(&Setup::tiny(Preset::Ohdb, true), seed));
+}
+
+#[test]
+fn every_call_on_two_disks() {
+    for (seed, setup) in Setup::two_disks().iter().enumerate() {
+        every_call_fails(setup, seed as u64);
+    }
 }
 
 #[test]

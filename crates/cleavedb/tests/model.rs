@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use cleavedb::Background;
-use cleavedb_storage::{Disk, Sim};
-use cleavedb_testkit::{Generator, Op, Profile, Session, Setup, State};
+use cleavedb_storage::{Disk, Storage};
+use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 
 /// Seeds, each run under every setup.
 const SEEDS: u64 = 700;
@@ -54,10 +54,7 @@ fn on_simulated_disks(test: &str, part: u64) {
         let ops = Generator::new(seed, Profile::model()).take(OPS);
         let mut answers = Vec::new();
         for setup in &setups {
-            let sim = Sim::new();
-            sim.stop_recording();
-            sim.set_window_survives(setup.window_survives);
-            let session = Session::on(&sim, setup, State::default());
+            let session = Session::on(Disks::forgetful(setup), setup, State::default());
             answers.push(check(test, seed, setup, run(session, &ops)));
         }
         assert!(answers.iter().all(|a| *a == answers[0]), "seed {seed}: setups answer differently");
@@ -82,10 +79,7 @@ fn values_of_every_size() {
         let profile = Profile { value_lens: lens, keys: 12, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(80);
         for setup in &Setup::all() {
-            let sim = Sim::new();
-            sim.stop_recording();
-            sim.set_window_survives(setup.window_survives);
-            let session = Session::on(&sim, setup, State::default());
+            let session = Session::on(Disks::forgetful(setup), setup, State::default());
             check("values_of_every_size", seed, setup, run(session, &ops));
         }
     }
@@ -101,8 +95,11 @@ fn with_threads_on_a_real_disk() {
         for mut setup in Setup::all() {
             setup.options.background = Background::Threads(2);
             let dir = tempfile::tempdir().unwrap();
-            let disk = Disk::open(dir.path(), true).unwrap();
-            let session = Session::open(Arc::new(disk), &setup, State::default());
+            let disk = |number: usize| -> Arc<dyn Storage> {
+                Arc::new(Disk::open(dir.path().join(number.to_string()), true).unwrap())
+            };
+            let disks = (0..setup.disks()).map(disk).collect();
+            let session = Session::open(disks, &setup, State::default());
             check("with_threads_on_a_real_disk", seed, &setup, run(session, &ops));
         }
     }

@@ -15,7 +15,9 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{FileKind, Sim};
 use cleavedb_testkit::session::open;
-use cleavedb_testkit::{Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State};
+use cleavedb_testkit::{
+    Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State,
+};
 
 /// Seeds that a check may use before the bug counts as missed.
 const SEEDS: u64 = 60;
@@ -87,6 +89,13 @@ fn crash_of_groups(seed: u64) -> Result<(), String> {
     crash_of(&Setup::tiny(Preset::HashKv, true), plan, seed)
 }
 
+/// Crashes of a store on two disks.
+fn crash_of_two_disks(seed: u64) -> Result<(), String> {
+    let plan = Plan { images_max: 8, deeper_one_in: 300, depth: 2, ..Plan::default() };
+    let setups = Setup::two_disks();
+    crash_of(&setups[seed as usize % setups.len()], plan, seed)
+}
+
 /// A range that is read while the group of its values is collected, and the space given back.
 fn range_during_a_collection(seed: u64) -> Result<(), String> {
     let setup = Setup::tiny(Preset::HashKv, true);
@@ -116,10 +125,7 @@ fn crash_with_other_options(seed: u64) -> Result<(), String> {
 fn model(seed: u64) -> Result<(), String> {
     let ops = Generator::new(seed, Profile::model()).take(150);
     for setup in &Setup::all() {
-        let sim = Sim::new();
-        sim.stop_recording();
-        sim.set_window_survives(setup.window_survives);
-        let mut session = Session::on(&sim, setup, State::default())?;
+        let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
         ops.iter().try_for_each(|op| session.run(op))?;
         session.compare_all()?;
         session.verify()?;
@@ -236,6 +242,8 @@ caught! {
     a_checksum_without_key: ChecksumWithoutKey by damage;
     a_corrupt_value_that_is_absent: CorruptIsAbsent by damage;
     no_sync_of_the_directory: NoDirectorySync by crash;
+    a_volume_that_is_not_synced: VolumeNotSynced by crash_of_two_disks;
+    a_volume_that_is_stamped_late: VolumeStampedLate by crash_of_two_disks;
     a_file_that_goes_before_the_edit: UnlinkBeforeEdit by crash;
     a_sync_that_forgets_the_head: ForgetsTheHead by crash_of_the_index_alone;
     a_stub_that_is_forgotten: StubForgotten by model;

@@ -10,6 +10,7 @@ use cleavedb_bench::cli::BenchArgs;
 
 use crate::bench_args::BenchCommand;
 use crate::durability::DurabilityName;
+use crate::placement::{self, Placement};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,6 +23,7 @@ Examples:
   cleave --db site.db export --dir copy      write it back
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
+  cleave --place levels=/ssd/db put k v     keep level 1 and below on another disk, from now on
   cleave bench quick                         measure: presets and RocksDB, some minutes
 
 Exit codes:
@@ -29,7 +31,8 @@ Exit codes:
   1    get: there is no such key
   2    the command line cannot be meant
   3    damage: check found problems, or data on disk is not what was written
-  4    anything else: no database, in use elsewhere, another preset, disk full, part left out
+  4    anything else: no database, in use elsewhere, another preset, disk full or not mounted,
+       part left out
   130  stopped by Ctrl-C; the database was closed in good order";
 
 /// An embedded key-value store that keeps values out of the tree, from the command line.
@@ -59,6 +62,19 @@ pub struct Global {
     /// Design of the database: of a new one, wisckey if not given; of an existing one, checked
     #[arg(long, global = true, value_parser = preset_parser(), value_name = "NAME")]
     pub preset: Option<Preset>,
+    /// Put files of a class (log, level0, levels, segments, groups) on another disk
+    ///
+    /// DIR must be new or empty the first time. New files of CLASS are created there from then on,
+    /// beyond CAPACITY in the database's own directory; what lies elsewhere stays there. The
+    /// database remembers it: other commands find DIR by themselves, unless its disk was mounted
+    /// elsewhere. May be given several times. With bench, the database of the benchmark is meant
+    #[arg(
+        long,
+        global = true,
+        value_parser = placement::parse,
+        value_name = "CLASS[,CLASS]=DIR[:CAPACITY]"
+    )]
+    pub place: Vec<Placement>,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
     pub json: bool,

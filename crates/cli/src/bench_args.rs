@@ -19,10 +19,11 @@ pub struct BenchCommand {
     /// What a write survives before it is acknowledged
     #[arg(long, value_enum, default_value = "os")]
     pub durability: DurabilityName,
-    /// Take the time of another device: hdd, sata or nvme, at SPEED times its own speed. Its page
-    /// cache is --option page-cache=SIZE (1GiB). The data should lie on a faster device
-    #[arg(long, value_name = "NAME[:SPEED]")]
-    pub device: Option<String>,
+    /// Take the time of another device: hdd, sata or nvme, at SPEED times its own speed; with
+    /// CLASS= that of the disk on which --place puts this class of files. The page cache is
+    /// --option page-cache=SIZE (1GiB). The data should lie on a faster device
+    #[arg(long, value_name = "[CLASS=]NAME[:SPEED]")]
+    pub device: Vec<String>,
     /// The workloads.
     #[command(flatten)]
     pub bench: BenchArgs,
@@ -39,6 +40,9 @@ Examples:
   cleave bench report suite-ycsb.jsonl           tables and charts of any result file
   cleave --preset lsm bench -w load,ycsb-a       two workloads on one preset
   cleave bench --device hdd:10 -w fillrandom     as on a hard disk that is ten times as fast
+  cleave --preset ohdb bench --place levels=/ssd -w fillrandom      on two disks
+  cleave --preset ohdb bench --option place=levels --device hdd:10 --device levels=sata:10 \
+      -w fillrandom                              on two modelled ones
   cleave bench --list                            the workloads
 
 A result is worth what its conditions are: run on an idle machine, as root (to limit memory and

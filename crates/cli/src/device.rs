@@ -1,33 +1,41 @@
-//! The device under a benchmark: the real one, or one whose time is modelled.
+//! The devices under a benchmark: the real ones, or some whose time is modelled.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleavedb::{Clock, Db, Modelled, Options, Profile};
+use cleavedb::{Clock, Db, FileClass, Modelled, Options, Profile, Volume};
 use cleavedb_bench::units;
 
-/// Page cache of a modelled device if none is given, in bytes: the memory limit of the suites.
+use crate::placement::parse_classes;
+
+/// Page cache of all modelled devices together if none is given, in bytes: the memory limit of the
+/// suites.
 const PAGE_CACHE: u64 = 1 << 30;
 
 /// What a benchmark's database lies on.
 #[derive(Clone, Debug)]
 pub struct Device {
-    modelled: Option<(Profile, f64)>,
+    /// The profile under the database's own directory, and under volumes that have none.
+    own: Option<Profile>,
+    /// Profiles under the volumes that hold a class.
+    volumes: Vec<(FileClass, Profile)>,
+    speed: Option<f64>,
     page_cache: u64,
 }
 
 impl Default for Device {
     fn default() -> Self {
-        Self { modelled: None, page_cache: PAGE_CACHE }
+        Self { own: None, volumes: Vec::new(), speed: None, page_cache: PAGE_CACHE }
     }
 }
 
-/// A database on a device, and the model that counts its requests, if there is one.
+/// A database on its devices, and the models that count their requests, if there are some: the
+/// database's own first.
 pub struct OnDevice {
     /// The database.
     pub db: Db,
-    /// The model.
-    pub model: Option<Arc<Modelled>>,
+    /// The models, each with the directory above it.
+    pub models: Vec<(PathBuf, Arc<Modelled>)>,
 }
 
 /// Reads `NAME` or `NAME:SPEED`.
@@ -43,47 +51,90 @@ pub fn parse(text: &str) -> Result<(Profile, f64), String> {
 }
 
 impl Device {
-    /// Takes the time of the device that `text` names.
+    /// Takes the time of the device that `text` names: `NAME[:SPEED]`, or `CLASS=NAME[:SPEED]` for
+    /// the volume that holds a class of files. All devices are as many times faster.
     pub fn model(&mut self, text: &str) -> Result<(), String> {
-        self.modelled = Some(parse(text)?);
+        let (classes, name) = match text.split_once('=') {
+            Some((classes, name)) => (parse_classes(classes)?, name),
+            None => (Vec::new(), text),
+        };
+        let (profile, speed) = parse(name)?;
+        if self.speed.is_some_and(|other| other != speed) {
+            return Err("all devices must have the same speed".to_owned());
+        }
+        self.speed = Some(speed);
+        if classes.is_empty() {
+            self.own = Some(profile.clone());
+        }
+        self.volumes.extend(classes.into_iter().map(|class| (class, profile.clone())));
         Ok(())
     }
 
-    /// Sets the page cache of the model, in bytes.
+    /// Sets the page cache of the models together, in bytes.
     pub fn set_page_cache(&mut self, bytes: u64) {
         self.page_cache = bytes;
     }
 
-    /// Opens the database in `directory` on this device.
+    /// The profile under the directory `path` of a database with `volumes`.
+    fn under(&self, path: &Path, volumes: &[Volume]) -> Option<&Profile> {
+        let volume = volumes.iter().find(|volume| volume.directory == path);
+        let named = volume.and_then(|volume| {
+            self.volumes.iter().find(|(class, _)| volume.classes.contains(class))
+        });
+        named.map(|(_, profile)| profile).or(self.own.as_ref())
+    }
+
+    /// Opens the database in `directory` on these devices. The paths of its volumes are absolute.
     pub fn open(&self, directory: &Path, options: Options) -> cleavedb::Result<OnDevice> {
-        let Some((profile, speed)) = &self.modelled else {
-            return Ok(OnDevice { db: Db::open(directory, options)?, model: None });
-        };
-        let mut kept = None;
-        let db = Db::open_through(directory, options, |disk| {
-            let clock = Clock::real_time(*speed);
-            let model = Arc::new(Modelled::new(disk, profile.clone(), clock, self.page_cache));
-            kept = Some(model.clone());
+        let volumes = options.volumes.clone();
+        let share = self.page_cache / (1 + volumes.len() as u64);
+        let clock = self.speed.map(Clock::real_time);
+        let mut models = Vec::new();
+        let db = Db::open_through(directory, options, |path, disk| {
+            let (Some(clock), Some(profile)) = (&clock, self.under(path, &volumes)) else {
+                return disk;
+            };
+            let model = Arc::new(Modelled::new(disk, profile.clone(), clock.clone(), share));
+            models.push((path.to_owned(), model.clone()));
             model
         })?;
-        Ok(OnDevice { db, model: kept })
+        Ok(OnDevice { db, models })
     }
 
     /// In words, for a result.
-    pub fn describe(&self) -> String {
-        match &self.modelled {
-            None => "real".to_owned(),
-            Some((profile, speed)) => {
-                let cache = units::bytes(self.page_cache);
-                format!("modelled {}, {speed} times as fast, page cache {cache}", profile.name)
-            }
+    pub fn describe(&self, volumes: &[Volume]) -> String {
+        let Some(speed) = self.speed else { return "real".to_owned() };
+        let name = |profile: Option<&Profile>| profile.map_or("real", |profile| profile.name);
+        let mut names = vec![name(self.own.as_ref()).to_owned()];
+        for volume in volumes {
+            let classes: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
+            let under = name(self.under(&volume.directory, volumes));
+            names.push(format!("{under} for {}", classes.join(" and ")));
         }
+        let cache = units::bytes(self.page_cache);
+        format!("modelled {}, {speed} times as fast, page cache {cache}", names.join(", "))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use cleavedb::{FileClass, Volume};
+
+    use super::{Device, parse};
+
+    #[test]
+    fn a_volume_has_the_device_of_its_class_or_that_of_the_database() {
+        let mut device = Device::default();
+        for text in ["hdd:10", "levels=sata:10"] {
+            device.model(text).unwrap();
+        }
+        let volumes = [Volume::new("/a", [FileClass::Levels]), Volume::new("/b", [FileClass::Log])];
+        let under = |path: &str| device.under(path.as_ref(), &volumes).map(|profile| profile.name);
+        let found = [under("/own"), under("/a"), under("/b")];
+        assert_eq!(found, [Some("hdd"), Some("sata"), Some("hdd")]);
+        assert!(device.describe(&volumes).contains("hdd, sata for levels, hdd for log"));
+        assert!(device.model("log=nvme:2").unwrap_err().contains("same speed"));
+    }
 
     #[test]
     fn a_device_has_a_name_and_perhaps_a_speed() {

@@ -1,18 +1,21 @@
 //! CleaveDB as the benchmark sees it.
 
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use cleavedb::{
-    Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy,
+    Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy, Volume,
 };
 use cleavedb_bench::counters::SPACE_BUDGET;
 use cleavedb_bench::engine::{VisitPair, no_option};
+use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 
 use crate::device::{Device, OnDevice};
 use crate::interrupt;
+use crate::placement::{self, Placement};
+use crate::variant;
 
 /// Opens databases of one preset with one durability.
 #[derive(Clone)]
@@ -20,21 +23,47 @@ pub struct CleaveOpener {
     name: String,
     options: Options,
     device: Device,
+    /// Where its volumes are; those that do not say so are beside the database.
+    placements: Vec<Placement>,
 }
 
 impl CleaveOpener {
     /// Databases of `preset`, whose writes wait for `durability`.
     pub fn new(preset: Preset, durability: Durability) -> Self {
         let options = Options { durability, ..Options::preset(preset) };
-        Self { name: format!("cleave-{preset}"), options, device: Device::default() }
+        let (device, placements) = (Device::default(), Vec::new());
+        Self { name: format!("cleave-{preset}"), options, device, placements }
     }
 
-    /// The same on the device that `text` names, if it names one.
-    pub fn on(mut self, text: Option<&str>) -> Result<Self> {
-        if let Some(text) = text {
-            self.set("device", text)?;
-        }
+    /// The same on the devices that `devices` name.
+    pub fn on(mut self, devices: &[String], placements: &[Placement]) -> Result<Self> {
+        devices.iter().try_for_each(|device| self.set("device", device))?;
+        self.placements.extend_from_slice(placements);
         Ok(self)
+    }
+
+    /// Where database and volumes lie for a benchmark in `directory`. Volumes without a directory
+    /// lie within, beside the database, which then has a directory of its own there; the others
+    /// have one below the directory that was named, which is emptied for a new database.
+    fn layout(&self, directory: &Path) -> Result<(PathBuf, Vec<Volume>)> {
+        if self.placements.is_empty() {
+            return Ok((directory.to_owned(), Vec::new()));
+        }
+        let (own, beside) = (directory.join("own"), directory.join("volume"));
+        let is_new = !own.exists();
+        let mut volumes = placement::volumes(&self.placements, &beside);
+        for volume in volumes.iter_mut().filter(|volume| volume.directory != beside) {
+            let scratch = Scratch::claim(&volume.directory)?;
+            volume.directory = match is_new {
+                true => scratch.emptied(&self.name)?,
+                false => volume.directory.join(&self.name),
+            };
+        }
+        for volume in &mut volumes {
+            let failed = BenchError::io("find", &volume.directory);
+            volume.directory = absolute(&volume.directory).map_err(failed)?;
+        }
+        Ok((own, volumes))
     }
 
     /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
@@ -48,6 +77,15 @@ impl CleaveOpener {
         let grouped = matches!(options.preset, Preset::HashKv | Preset::KtStore);
         match name {
             "device" => self.device.model(value).map_err(|why| malformed(&why))?,
+            // The stores that the paper of OHDB compares.
+            "variant" => {
+                let options = variant::options(value).map_err(|why| malformed(&why))?;
+                return options.iter().try_for_each(|(name, value)| self.set(name, value));
+            }
+            // OHDB's two disk components; without a directory for a modelled device.
+            "place" => {
+                self.placements.push(Placement::somewhere(value).map_err(|why| malformed(&why))?);
+            }
             "page-cache" => self.device.set_page_cache(number?),
             "threshold" if options.separation == Separation::Never => {
                 return Err(malformed(&format!("{} separates nothing", self.name)));
@@ -97,6 +135,16 @@ impl CleaveOpener {
     }
 }
 
+/// What is placed where, in words; paths are of this machine and left out.
+fn volumes(volumes: &[Volume]) -> String {
+    let classes = |volume: &Volume| {
+        let names: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
+        names.join(" and ")
+    };
+    let each: Vec<_> = volumes.iter().map(classes).collect();
+    if each.is_empty() { "none".to_owned() } else { each.join("; ") }
+}
+
 /// The policy of that name. The paper does not say among how many groups its greedy-random draws.
 fn victim_policy(name: &str) -> Option<VictimPolicy> {
     const AMONG: usize = 4;
@@ -115,10 +163,15 @@ impl Opener for CleaveOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let (name, options) = (self.name.clone(), self.options.clone());
-        let opened = self.device.open(directory, options);
-        let OnDevice { db, model } = opened.map_err(|e| BenchError::engine(&name, "open", e))?;
-        Ok(Box::new(Cleave { name, db, device: self.device.describe(), model }))
+        let name = self.name.clone();
+        let (own, volumes) = self.layout(directory)?;
+        let device = self.device.describe(&volumes);
+        let outside = volumes.iter().map(|volume| volume.directory.clone());
+        let outside = outside.filter(|path| !path.starts_with(directory)).collect();
+        let options = Options { volumes, ..self.options.clone() };
+        let opened = self.device.open(&own, options);
+        let OnDevice { db, models } = opened.map_err(|e| BenchError::engine(&name, "open", e))?;
+        Ok(Box::new(Cleave { name, db, device, models, outside }))
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
@@ -135,7 +188,9 @@ struct Cleave {
     name: String,
     db: Db,
     device: String,
-    model: Option<Arc<Modelled>>,
+    models: Vec<(PathBuf, Arc<Modelled>)>,
+    /// Volumes that lie outside of the benchmark's directory.
+    outside: Vec<PathBuf>,
 }
 
 impl Cleave {
@@ -159,21 +214,26 @@ impl Cleave {
 }
 
 impl Cleave {
-    /// What a modelled device did; nothing of a real one, which the kernel counts.
+    /// What modelled devices did; nothing of real ones, which the kernel counts.
     fn device_counters(&self) -> Vec<(String, f64)> {
-        let Some(model) = &self.model else { return Vec::new() };
-        let totals = model.totals();
-        [
-            ("modelled_reads", totals.reads as f64),
-            ("modelled_writes", totals.writes as f64),
-            ("modelled_bytes_read", totals.bytes_read as f64),
-            ("modelled_bytes_written", totals.bytes_written as f64),
-            ("modelled_positionings", totals.positionings as f64),
-            ("modelled_flushes", totals.flushes as f64),
-            ("modelled_busy_seconds", totals.busy.as_secs_f64()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        let volumes = &self.db.options().volumes;
+        let mut counters = Vec::new();
+        for (path, model) in &self.models {
+            let volume = volumes.iter().position(|volume| volume.directory == *path);
+            let device = volume.map_or("modelled".to_owned(), |at| format!("modelled_{}", at + 1));
+            let totals = model.totals();
+            let named = [
+                ("reads", totals.reads as f64),
+                ("writes", totals.writes as f64),
+                ("bytes_read", totals.bytes_read as f64),
+                ("bytes_written", totals.bytes_written as f64),
+                ("positionings", totals.positionings as f64),
+                ("flushes", totals.flushes as f64),
+                ("busy_seconds", totals.busy.as_secs_f64()),
+            ];
+            counters.extend(named.map(|(name, value)| (format!("{device}_{name}"), value)));
+        }
+        counters
     }
 }
 
@@ -221,6 +281,7 @@ impl Engine for Cleave {
         [
             ("preset", options.preset.to_string()),
             ("device", self.device.clone()),
+            ("volumes", volumes(&options.volumes)),
             ("durability", format!("{:?}", options.durability).to_lowercase()),
             ("separation", separation),
             (
@@ -278,6 +339,10 @@ impl Engine for Cleave {
         });
         let named = named.map(|(name, value)| (name.to_owned(), value as f64));
         named.into_iter().chain(stalls).chain(self.device_counters()).collect()
+    }
+
+    fn outside(&self) -> &[PathBuf] {
+        &self.outside
     }
 
     fn close(self: Box<Self>) -> Result<()> {

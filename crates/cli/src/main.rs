@@ -9,6 +9,7 @@
 mod failure;
 mod encoding;
 mod durability;
+mod placement;
 mod bench_args;
 mod args;
 mod console;
@@ -20,6 +21,7 @@ mod space;
 mod formats;
 mod loader;
 mod device;
+mod variant;
 mod engine;
 mod commands;
 

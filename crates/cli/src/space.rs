@@ -44,14 +44,17 @@ impl Space {
             tables: metrics.levels.iter().map(|level| level.tables).sum(),
             index_bytes: metrics.index_bytes,
             space_amplification: metrics.space_amplification(),
-            disk_bytes: on_disk(path),
+            disk_bytes: on_disk(db, path),
         }
     }
 }
 
-/// Bytes of disk blocks that the files in `path` take; files that go meanwhile do not count.
-fn on_disk(path: &Path) -> u64 {
-    let Ok(entries) = fs::read_dir(path) else { return 0 };
+/// Bytes of disk blocks that the files in `path`, and in the volumes, take; files that go meanwhile
+/// do not count.
+fn on_disk(db: &Db, path: &Path) -> u64 {
+    let volumes = db.directories().unwrap_or_default().into_iter().skip(1);
+    let directories = std::iter::once(path.to_owned()).chain(volumes.map(|v| v.path.into()));
+    let entries = directories.filter_map(|directory| fs::read_dir(directory).ok()).flatten();
     let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
     sizes.map(|metadata| metadata.blocks() * SECTOR).sum()
 }

@@ -8,6 +8,7 @@ use cleavedb::{Db, Options, Preset};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::placement;
 
 /// Opens the database, which must be there, with the preset that it was created with.
 pub fn open_existing(global: &Global) -> Result<Db> {
@@ -18,7 +19,7 @@ pub fn open_existing(global: &Global) -> Result<Db> {
         return Err(Failure::NoDatabase(path.clone()));
     }
     let preset = global.preset.or(stored).unwrap_or(Preset::WiscKey);
-    open(path, Options { create_if_missing: false, ..Options::preset(preset) })
+    open(path, Options { create_if_missing: false, ..options(global, preset) })
 }
 
 /// Opens the database, or creates it.
@@ -27,7 +28,14 @@ pub fn open_or_create(global: &Global) -> Result<Db> {
         Some(preset) => preset,
         None => stored_preset(&global.db)?.unwrap_or(Preset::WiscKey),
     };
-    open(&global.db, Options::preset(preset))
+    open(&global.db, options(global, preset))
+}
+
+/// The options that the arguments of every command ask for.
+pub fn options(global: &Global, preset: Preset) -> Options {
+    // The command line takes no placement without a directory.
+    let volumes = placement::volumes(&global.place, Path::new(""));
+    Options { volumes, ..Options::preset(preset) }
 }
 
 /// Opens the database in `path` with `options`.

@@ -35,7 +35,7 @@ struct Factory {
 }
 
 impl TableFactory for Factory {
-    fn create(&self) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
+    fn create(&self, _: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
         let number = FileNumber(self.next.fetch_add(1, Ordering::Relaxed));
         Ok((number, self.store.create(number)?, self.store.identity(number)))
     }
@@ -70,7 +70,7 @@ fn flush(
     run: u64,
     pointers: bool,
 ) -> Result<VersionEdit> {
-    let (number, file, identity) = factory.create()?;
+    let (number, file, identity) = factory.create(0)?;
     let mut builder = TableBuilder::new(file, identity, number, options)?;
     let (mut value, inline) = ([0; ValuePointer::ENCODED_LEN_MAX], [b'v'; 100]);
     for i in 0..KEYS_PER_RUN {

@@ -144,7 +144,8 @@ impl TableBuilder {
     }
 
     fn io(&self, doing: &str, cause: std::io::Error) -> Error {
-        Error::io(doing, cause).with("table", self.meta.number).with("offset", self.written)
+        let name = Name::numbered(FileKind::Table, self.meta.number);
+        Error::io(doing, cause).with("file", name).with("offset", self.written)
     }
 
     /// Completes and syncs the table. A table holds at least one entry.

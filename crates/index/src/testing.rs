@@ -308,7 +308,7 @@ impl World {
 
     /// Writes one table.
     pub fn table(&self, items: &[Item]) -> TableMeta {
-        let (number, file, identity) = self.create().unwrap();
+        let (number, file, identity) = self.create(0).unwrap();
         let options = small_blocks(Compression::None);
         let mut builder = TableBuilder::new(file, identity, number, &options).unwrap();
         for item in items {
@@ -319,7 +319,7 @@ impl World {
 }
 
 impl TableFactory for World {
-    fn create(&self) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
+    fn create(&self, _: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
         let number = FileNumber(self.next.fetch_add(1, Ordering::Relaxed));
         Ok((number, self.store.create(number)?, self.store.identity(number)))
     }

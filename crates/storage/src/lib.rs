@@ -2,11 +2,12 @@
 //!
 //! [`api`] is the trait that everything above goes through; [`Disk`] is the real one, [`Sim`]
 //! records every operation and enumerates the states a crash may leave, [`Faulty`] fails chosen
-//! calls, [`Placed`] spreads kinds of files over several directories, and [`Modelled`] takes the
+//! calls, [`Placed`] spreads classes of files over several directories, and [`Modelled`] takes the
 //! time of another device. On top of the trait stand the log and the segments. Modules are listed
 //! bottom first; a module uses only those above it.
 
 pub mod name;
+pub mod class;
 pub mod window;
 pub mod api;
 pub mod reaper;
@@ -20,11 +21,12 @@ pub mod sim;
 pub mod faulty;
 
 pub use api::{Access, File, Lock, Mode, Storage};
+pub use class::FileClass;
 pub use disk::Disk;
 pub use faulty::Faulty;
 pub use modelled::Modelled;
 pub use name::{FileKind, Name};
-pub use placed::Placed;
+pub use placed::{Directory, Placed};
 pub use reaper::{Hole, Reaper};
 pub use sim::Sim;
 pub use window::Window;

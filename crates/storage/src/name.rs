@@ -6,7 +6,7 @@ use std::fmt;
 
 use cleavedb_base::FileNumber;
 
-/// What a file holds; decides its suffix and where it is placed.
+/// What a file holds; decides its suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileKind {
     /// `000001.log`: user commits, once; in log-as-store presets also the youngest values.
@@ -27,6 +27,10 @@ pub enum FileKind {
     Window,
     /// `lock`: held while the database is open.
     Lock,
+    /// `volume`: of which database another directory is a volume; replaced by rename.
+    Volume,
+    /// `volume.new`: the next `volume`, before its rename.
+    VolumeNew,
 }
 
 impl FileKind {
@@ -37,7 +41,12 @@ impl FileKind {
             Self::Group => Some("grp"),
             Self::Table => Some("tbl"),
             Self::Manifest => Some("manifest"),
-            Self::Current | Self::CurrentNew | Self::Window | Self::Lock => None,
+            Self::Current
+            | Self::CurrentNew
+            | Self::Window
+            | Self::Lock
+            | Self::Volume
+            | Self::VolumeNew => None,
         }
     }
 
@@ -47,11 +56,13 @@ impl FileKind {
             Self::CurrentNew => Some("current.new"),
             Self::Window => Some("window"),
             Self::Lock => Some("lock"),
+            Self::Volume => Some("volume"),
+            Self::VolumeNew => Some("volume.new"),
             Self::Log | Self::Segment | Self::Group | Self::Table | Self::Manifest => None,
         }
     }
 
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::Log,
         Self::Segment,
         Self::Group,
@@ -61,6 +72,8 @@ impl FileKind {
         Self::CurrentNew,
         Self::Window,
         Self::Lock,
+        Self::Volume,
+        Self::VolumeNew,
     ];
 }
 

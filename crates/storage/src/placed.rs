@@ -1,183 +1,386 @@
-//! One storage made of several directories, each kind of file in a place of its own.
+//! One storage made of several directories, each class of file in a place of its own.
 //!
-//! The first directory holds what makes a database one (lock, manifest, `current`) and every kind
-//! that is not placed elsewhere. The route depends on the kind alone, so a file is found where it
-//! was written as long as the placement stays the same; a file in a wrong place is an error of
-//! [`Storage::list`], not a missing file.
+//! The first directory is the database's own: it holds what makes it one (`current`, the manifest,
+//! the window) and every class that is placed nowhere else. The others are *volumes*. A class
+//! decides where a file is created, and nothing else: where a file lies is known from the
+//! directories themselves, which are listed once, and it stays there until it is removed. So a
+//! placement may change from open to open, and a table that moves down a level stays on its disk.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, FileNumber, Result};
+use parking_lot::{Mutex, RwLock};
 
 use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::class::FileClass;
 use crate::name::{FileKind, Name};
 use crate::window::Window;
 
-/// Kinds that stay in the first directory.
-const PINNED: [FileKind; 4] =
-    [FileKind::Lock, FileKind::Current, FileKind::CurrentNew, FileKind::Manifest];
+/// One of the directories of a database.
+#[derive(Clone)]
+pub struct Directory {
+    /// Its files.
+    pub storage: Arc<dyn Storage>,
+    /// Where it is, for messages.
+    pub path: String,
+    /// What is placed here; the first directory also takes what is placed nowhere.
+    pub classes: Vec<FileClass>,
+    /// Once its files have so many bytes, new ones are created in the first directory.
+    pub capacity: Option<u64>,
+}
 
-/// A storage that routes each kind of file to one of several directories.
+impl Directory {
+    /// All of a database that has no volumes.
+    pub fn whole(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, path: String::new(), classes: Vec::new(), capacity: None }
+    }
+
+    /// Sum of the lengths of all files.
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.storage.list()?.iter().map(|(_, len)| len).sum())
+    }
+
+    fn is_full(&self) -> io::Result<bool> {
+        Ok(match self.capacity {
+            Some(capacity) => self.bytes()? >= capacity,
+            None => false,
+        })
+    }
+
+    /// The same error, which says where.
+    fn says(&self, error: io::Error) -> io::Error {
+        if self.path.is_empty() {
+            return error;
+        }
+        io::Error::new(error.kind(), format!("{error}, in {}", self.path))
+    }
+}
+
+/// A directory, and whether its names are durable.
+struct Tracked {
+    directory: Directory,
+    /// Counts changes of names, each behind the change.
+    changes: AtomicU64,
+    /// The count up to which they are durable; locked while they are being made so.
+    synced: Mutex<u64>,
+}
+
+impl Tracked {
+    fn new(directory: Directory) -> Self {
+        // What an earlier process changed may not be durable.
+        Self { directory, changes: AtomicU64::new(1), synced: Mutex::new(0) }
+    }
+
+    fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut synced = self.synced.lock();
+        let changes = self.changes.load(Ordering::Acquire);
+        if *synced != changes {
+            self.directory.storage.sync_dir().map_err(|e| self.directory.says(e))?;
+            *synced = changes;
+        }
+        Ok(())
+    }
+}
+
+/// A storage that creates each class of file in one of several directories, and finds every file
+/// where it lies.
 pub struct Placed {
-    first: Arc<dyn Storage>,
-    others: Vec<(Vec<FileKind>, Arc<dyn Storage>)>,
+    first: Directory,
+    volumes: Vec<Tracked>,
+    /// Files that lie in volumes, and in which one.
+    homes: RwLock<HashMap<Name, usize>>,
 }
 
 impl Placed {
-    /// All kinds in `first`, until [`Placed::with`] moves some.
-    pub fn new(first: Arc<dyn Storage>) -> Self {
-        Self { first, others: Vec::new() }
-    }
-
-    /// Places `kinds` in `storage`.
+    /// The database's own directory and its volumes.
     ///
-    /// # Panics
-    /// If a kind is placed twice, or is one of those that stay in the first directory.
-    #[must_use]
-    pub fn with(mut self, kinds: &[FileKind], storage: Arc<dyn Storage>) -> Self {
-        for kind in kinds {
-            assert!(!PINNED.contains(kind), "{kind:?} stays in the first directory");
-            assert_eq!(self.place_of(*kind), 0, "{kind:?} is placed twice");
+    /// Fails with [`cleavedb_base::ErrorKind::Corruption`] if a file lies in two of them, or one in
+    /// a volume that belongs into the first.
+    pub fn new(first: Directory, volumes: Vec<Directory>) -> Result<Self> {
+        let mut homes = HashMap::new();
+        let list = |directory: &Directory| {
+            let listed = directory.storage.list();
+            listed.map_err(|e| Error::io("list the directory", directory.says(e)))
+        };
+        let own: HashMap<Name, u64> = match volumes.is_empty() {
+            true => HashMap::new(),
+            false => list(&first)?.into_iter().collect(),
+        };
+        for (number, volume) in volumes.iter().enumerate() {
+            for (name, _) in list(volume)? {
+                if stays_in_each(name.kind()) {
+                    continue;
+                }
+                let error = |what| {
+                    let error = Error::corruption(what).with("file", name);
+                    Err(error.with("directory", &volume.path))
+                };
+                if !is_placed(name.kind()) {
+                    return error(
+                        "a file lies in a volume that belongs into the database's own \
+                                  directory; move it there, or restore both from a backup",
+                    );
+                }
+                if own.contains_key(&name) || homes.insert(name, number).is_some() {
+                    return error("a file lies in two directories; remove the copy");
+                }
+            }
         }
-        self.others.push((kinds.to_vec(), storage));
-        self
+        let volumes = volumes.into_iter().map(Tracked::new).collect();
+        Ok(Self { first, volumes, homes: RwLock::new(homes) })
     }
 
-    /// Number of the place of `kind`; 0 is the first directory.
-    fn place_of(&self, kind: FileKind) -> usize {
-        self.others.iter().position(|(kinds, _)| kinds.contains(&kind)).map_or(0, |i| i + 1)
+    /// A database in one directory.
+    pub fn whole(storage: Arc<dyn Storage>) -> Self {
+        let homes = RwLock::default();
+        Self { first: Directory::whole(storage), volumes: Vec::new(), homes }
     }
 
-    fn places(&self) -> impl Iterator<Item = &Arc<dyn Storage>> {
-        std::iter::once(&self.first).chain(self.others.iter().map(|(_, storage)| storage))
+    /// The database's own directory.
+    pub fn first(&self) -> &Directory {
+        &self.first
     }
 
-    fn storage_of(&self, name: &Name) -> &dyn Storage {
-        match self.place_of(name.kind()) {
-            0 => &*self.first,
-            place => &*self.others[place - 1].1,
+    /// The volumes, in their order.
+    pub fn volumes(&self) -> impl Iterator<Item = &Directory> {
+        self.volumes.iter().map(|volume| &volume.directory)
+    }
+
+    /// Creates file `number` where its class is placed, or in the first directory if there is no
+    /// room. The name is durable after the next [`Storage::sync_dir`].
+    pub fn create(
+        &self,
+        class: FileClass,
+        number: FileNumber,
+        access: Access,
+    ) -> io::Result<Arc<dyn File>> {
+        let name = Name::numbered(class.kind(), number);
+        let placed = self.volumes.iter().position(|v| v.directory.classes.contains(&class));
+        let Some(at) = placed else {
+            return self.first.storage.open(&name, Mode::CreateNew, access);
+        };
+        let directory = &self.volumes[at].directory;
+        if directory.is_full().map_err(|e| directory.says(e))? {
+            return self.first.storage.open(&name, Mode::CreateNew, access);
         }
+        let created = directory.storage.open(&name, Mode::CreateNew, access);
+        let file = created.map_err(|e| directory.says(e))?;
+        self.volumes[at].changed();
+        self.homes.write().insert(name, at);
+        Ok(file)
+    }
+
+    /// Where the volume is in which a file lies; `None` if it lies in the first directory.
+    pub fn volume_of(&self, name: &Name) -> Option<&Directory> {
+        Some(&self.home(name)?.directory)
+    }
+
+    fn home(&self, name: &Name) -> Option<&Tracked> {
+        if self.volumes.is_empty() {
+            return None;
+        }
+        self.homes.read().get(name).map(|at| &self.volumes[*at])
     }
 }
 
+/// Whether every directory has a file of this kind of its own.
+fn stays_in_each(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Lock | FileKind::Volume | FileKind::VolumeNew)
+}
+
+/// Whether files of this kind may lie in a volume.
+fn is_placed(kind: FileKind) -> bool {
+    FileClass::ALL.iter().any(|class| class.kind() == kind)
+}
+
 impl Storage for Placed {
+    /// A file that is created in this way lies in the first directory.
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
-        self.storage_of(name).open(name, mode, access)
+        match self.home(name) {
+            None => self.first.storage.open(name, mode, access),
+            Some(home) => {
+                let opened = home.directory.storage.open(name, mode, access);
+                opened.map_err(|e| home.directory.says(e))
+            }
+        }
     }
 
     fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
-        if self.place_of(from.kind()) != self.place_of(to.kind()) {
-            return Err(io::Error::new(
-                io::ErrorKind::CrossesDevices,
-                format!("{from} and {to} lie in different directories"),
-            ));
+        if self.home(from).is_some() || self.home(to).is_some() {
+            let message = format!("{from} or {to} lies in a volume, where nothing is renamed");
+            return Err(io::Error::new(io::ErrorKind::CrossesDevices, message));
         }
-        self.storage_of(from).rename(from, to)
+        self.first.storage.rename(from, to)
     }
 
     fn remove(&self, name: &Name) -> io::Result<()> {
-        self.storage_of(name).remove(name)
+        let Some(home) = self.home(name) else {
+            return self.first.storage.remove(name);
+        };
+        home.directory.storage.remove(name).map_err(|e| home.directory.says(e))?;
+        home.changed();
+        self.homes.write().remove(name);
+        Ok(())
     }
 
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {
-        let mut all = Vec::new();
-        for (place, storage) in self.places().enumerate() {
-            for (name, len) in storage.list()? {
-                let belongs = self.place_of(name.kind());
-                if belongs == place {
-                    all.push((name, len));
-                } else if name.kind() != FileKind::Lock {
-                    let message = format!("{name} lies in directory {place}, not in {belongs}");
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-                }
-            }
+        let mut all = self.first.storage.list()?;
+        for volume in self.volumes() {
+            let listed = volume.storage.list().map_err(|e| volume.says(e))?;
+            all.extend(listed.into_iter().filter(|(name, _)| !stays_in_each(name.kind())));
         }
         Ok(all)
     }
 
     fn foreign(&self) -> io::Result<Vec<String>> {
-        let mut all = Vec::new();
-        for storage in self.places() {
-            all.extend(storage.foreign()?);
-        }
-        Ok(all)
+        self.first.storage.foreign()
     }
 
+    /// The first directory always; of the volumes those whose names have changed since, so that a
+    /// job waits for the disks only that it wrote to.
     fn sync_dir(&self) -> io::Result<()> {
-        self.places().try_for_each(|storage| storage.sync_dir())
+        if !planted(Bug::VolumeNotSynced) {
+            self.volumes.iter().try_for_each(Tracked::sync)?;
+        }
+        self.first.storage.sync_dir()
     }
 
-    /// Locks every directory: another database may have been given one of the others as its first.
+    /// Locks every directory: another database may have been given one of them.
     fn lock(&self) -> io::Result<Lock> {
-        let locks = self.places().map(|storage| storage.lock()).collect::<io::Result<Vec<_>>>()?;
+        let mut locks = vec![self.first.storage.lock()?];
+        for volume in self.volumes() {
+            locks.push(volume.storage.lock().map_err(|e| volume.says(e))?);
+        }
         Ok(Box::new(locks))
     }
 
     /// The space of the fullest directory: it is the one that stops a write.
     fn free_space(&self) -> io::Result<u64> {
-        self.others.iter().try_fold(self.first.free_space()?, |least, (_, storage)| {
-            Ok(least.min(storage.free_space()?))
+        self.volumes().try_fold(self.first.storage.free_space()?, |least, volume| {
+            Ok(least.min(volume.storage.free_space().map_err(|e| volume.says(e))?))
         })
     }
 
     fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        self.storage_of(name).open_window(name, len)
+        self.first.storage.open_window(name, len)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cleavedb_base::FileNumber;
+    use cleavedb_base::ErrorKind;
 
     use super::*;
     use crate::sim::Sim;
 
+    fn directory(sim: &Sim, path: &str, classes: &[FileClass]) -> Directory {
+        let storage = Arc::new(sim.clone());
+        Directory { storage, path: path.to_owned(), classes: classes.to_vec(), capacity: None }
+    }
+
+    fn open(first: &Sim, second: &Sim, capacity: Option<u64>) -> Result<Placed> {
+        let volume = directory(second, "/second", &[FileClass::Levels]);
+        Placed::new(directory(first, "/first", &[]), vec![Directory { capacity, ..volume }])
+    }
+
     fn placed() -> (Sim, Sim, Placed) {
         let (first, second) = (Sim::new(), Sim::new());
-        let placed = Placed::new(Arc::new(first.clone()))
-            .with(&[FileKind::Segment], Arc::new(second.clone()));
+        let placed = open(&first, &second, None).unwrap();
         (first, second, placed)
     }
 
-    fn create(storage: &dyn Storage, kind: FileKind, number: u64) -> Name {
-        let name = Name::numbered(kind, FileNumber(number));
-        storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
-        name
+    fn create(placed: &Placed, class: FileClass, number: u64) -> Name {
+        placed.create(class, FileNumber(number), Access::Random).unwrap();
+        Name::numbered(class.kind(), FileNumber(number))
     }
 
     #[test]
-    fn each_kind_goes_to_its_place_and_the_list_shows_all() {
+    fn a_class_decides_where_a_file_is_created_and_the_list_shows_all() {
         let (first, second, placed) = placed();
-        let table = create(&placed, FileKind::Table, 1);
-        let segment = create(&placed, FileKind::Segment, 2);
-        assert_eq!(first.list().unwrap(), [(table, 0)]);
-        assert_eq!(second.list().unwrap(), [(segment, 0)]);
-        assert_eq!(placed.list().unwrap(), [(table, 0), (segment, 0)]);
-        placed.remove(&segment).unwrap();
-        assert!(second.list().unwrap().is_empty());
+        let young = create(&placed, FileClass::Level0, 1);
+        let old = create(&placed, FileClass::Levels, 2);
+        assert_eq!(first.list().unwrap(), [(young, 0)]);
+        assert_eq!(second.list().unwrap(), [(old, 0)]);
+        assert_eq!(placed.list().unwrap(), [(young, 0), (old, 0)]);
+        assert_eq!(placed.volume_of(&old).unwrap().path, "/second");
+        assert!(placed.volume_of(&young).is_none());
+        placed.remove(&old).unwrap();
+        assert!(second.list().unwrap().is_empty() && placed.volume_of(&old).is_none());
     }
 
     #[test]
-    fn sync_dir_reaches_every_place() {
+    fn a_file_is_found_where_it_lies_whatever_the_placement_is_now() {
         let (first, second, placed) = placed();
-        let table = create(&placed, FileKind::Table, 1);
-        let segment = create(&placed, FileKind::Segment, 2);
+        let young = create(&placed, FileClass::Level0, 1);
+        let old = create(&placed, FileClass::Levels, 2);
+        drop(placed);
+        let volume = directory(&second, "/second", &[FileClass::Level0]);
+        let placed = Placed::new(directory(&first, "/first", &[]), vec![volume]).unwrap();
+        for name in [young, old] {
+            placed.open(&name, Mode::Read, Access::Random).unwrap();
+        }
+        let next = create(&placed, FileClass::Level0, 3);
+        assert_eq!(second.list().unwrap(), [(old, 0), (next, 0)]);
+    }
+
+    #[test]
+    fn sync_dir_reaches_what_has_changed_and_nothing_else() {
+        let (first, second, placed) = placed();
+        let young = create(&placed, FileClass::Level0, 1);
+        let old = create(&placed, FileClass::Levels, 2);
         placed.sync_dir().unwrap();
-        assert!(first.is_name_durable(&table) && second.is_name_durable(&segment));
+        assert!(first.is_name_durable(&young) && second.is_name_durable(&old));
+        let synced = second.history_len();
+        create(&placed, FileClass::Level0, 3);
+        placed.sync_dir().unwrap();
+        assert_eq!(second.history_len(), synced, "nothing has changed there");
+        placed.remove(&old).unwrap();
+        placed.sync_dir().unwrap();
+        assert_eq!(second.history_len(), synced + 2, "a removal, and its sync");
     }
 
     #[test]
-    fn a_file_in_the_wrong_place_and_a_rename_between_places_are_refused() {
-        let (_, second, placed) = placed();
-        let segment = create(&placed, FileKind::Segment, 2);
-        let table = Name::numbered(FileKind::Table, FileNumber(2));
-        let error = placed.rename(&segment, &table).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::CrossesDevices);
-        create(&second, FileKind::Table, 3);
-        assert_eq!(placed.list().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    fn a_file_in_two_directories_or_in_a_wrong_one_is_an_error_in_words() {
+        let (first, second, _) = placed();
+        let name = Name::numbered(FileKind::Table, FileNumber(7));
+        for sim in [&first, &second] {
+            sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
+        }
+        let error = open(&first, &second, None).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert_eq!(error.fact("file"), Some("000007.tbl"));
+        assert_eq!(error.fact("directory"), Some("/second"));
+        second.remove(&name).unwrap();
+        assert!(open(&first, &second, None).is_ok());
+        let manifest = Name::numbered(FileKind::Manifest, FileNumber(8));
+        second.open(&manifest, Mode::CreateNew, Access::Random).unwrap();
+        let error = open(&first, &second, None).err().unwrap();
+        assert!(error.message().contains("own directory"), "{error}");
     }
 
     #[test]
-    fn the_lock_covers_every_place() {
+    fn what_exceeds_a_capacity_goes_to_the_first_directory() {
+        let (first, second) = (Sim::new(), Sim::new());
+        let placed = open(&first, &second, Some(100)).unwrap();
+        let file = placed.create(FileClass::Levels, FileNumber(1), Access::Random).unwrap();
+        file.write_at(&[7; 100], 0).unwrap();
+        let next = create(&placed, FileClass::Levels, 2);
+        assert_eq!(first.list().unwrap(), [(next, 0)]);
+        placed.remove(&Name::numbered(FileKind::Table, FileNumber(1))).unwrap();
+        create(&placed, FileClass::Levels, 3);
+        assert_eq!(second.list().unwrap().len(), 1, "there is room again");
+    }
+
+    #[test]
+    fn the_lock_covers_every_directory() {
         let (first, second, placed) = placed();
         let lock = placed.lock().unwrap();
         assert_eq!(first.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
@@ -190,10 +393,15 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_place_counts() {
+    fn the_fullest_directory_counts_and_errors_say_which_one_it_is() {
         let (first, second, placed) = placed();
         first.set_capacity(1000);
         second.set_capacity(10);
         assert_eq!(placed.free_space().unwrap(), 10);
+        let old = create(&placed, FileClass::Levels, 2);
+        second.remove(&old).unwrap();
+        let error = placed.open(&old, Mode::Read, Access::Random).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().contains("/second"), "{error}");
     }
 }

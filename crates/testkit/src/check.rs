@@ -6,16 +6,15 @@
 //! 3. The files are those that the manifest names.
 //! 4. A second open changes nothing; further writes, a collection and another open obey the model.
 
-use std::sync::Arc;
-
 use cleavedb::{Db, Durability};
+use cleavedb_storage::FileKind;
 use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Sim};
 
+use crate::disks::Disks;
 use crate::generator::value;
 use crate::op::{Op, Scan, Write};
 use crate::read::{Checked, collect, compare, compare_value, everything};
-use crate::session::{Session, open};
+use crate::session::{Session, open_all};
 use crate::setup::Setup;
 use crate::state::State;
 
@@ -39,25 +38,29 @@ pub struct Oracle<'a> {
 }
 
 impl Oracle<'_> {
-    /// Opens `image` and checks points 1 to 3; `thorough` adds point 4. Returns how many commits
-    /// survived, and the state.
-    pub fn check(&self, image: &Image, bounds: Bounds, thorough: bool) -> Checked<(usize, State)> {
-        let sim = Sim::from_image(image.clone());
-        sim.set_window_survives(self.setup.window_survives);
+    /// Opens `images`, one of each disk, and checks points 1 to 3; `thorough` adds point 4. Returns
+    /// how many commits survived, and the state.
+    pub fn check(
+        &self,
+        images: &[Image],
+        bounds: Bounds,
+        thorough: bool,
+    ) -> Checked<(usize, State)> {
+        let disks = Disks::from_images(images, self.setup);
         if !thorough {
-            sim.stop_recording();
+            disks.stop_recording();
         }
-        let db =
-            open(Arc::new(sim.clone()), self.setup).map_err(|e| format!("open failed: {e}"))?;
+        let opened = open_all(&disks.storages(), self.setup);
+        let db = opened.map_err(|e| format!("open failed: {e}"))?;
         let (survived, state) = self.content(&db, bounds)?;
         self.agreement(&db, &state)?;
         let report = db.verify().map_err(|e| format!("verify failed: {e}"))?;
         if let Some(problem) = report.problems.first() {
             return Err(format!("verify: {problem}"));
         }
-        check_files(&db, &sim)?;
+        check_files(&db, &disks)?;
         if thorough {
-            self.second_open(&sim.image(), &state)?;
+            self.second_open(&disks.images(), &state)?;
         }
         Ok((survived, state))
     }
@@ -100,11 +103,10 @@ impl Oracle<'_> {
     }
 
     /// A second open finds the same; then the store goes on to work.
-    fn second_open(&self, image: &Image, state: &State) -> Checked {
-        let sim = Sim::from_image(image.clone());
-        sim.stop_recording();
-        sim.set_window_survives(self.setup.window_survives);
-        let mut session = Session::on(&sim, self.setup, state.clone())
+    fn second_open(&self, images: &[Image], state: &State) -> Checked {
+        let disks = Disks::from_images(images, self.setup);
+        disks.stop_recording();
+        let mut session = Session::on(&disks, self.setup, state.clone())
             .map_err(|failure| format!("second {failure}"))?;
         session.compare_all().map_err(|failure| format!("after the second open: {failure}"))?;
         let further = further_writes(self.keys);
@@ -131,10 +133,10 @@ fn further_writes(keys: &[Vec<u8>]) -> Vec<Op> {
     ops
 }
 
-/// The directory holds what the manifest names, and nothing else.
-pub fn check_files(db: &Db, sim: &Sim) -> Checked {
+/// The directories hold what the manifest names, and nothing else.
+pub fn check_files(db: &Db, disks: &Disks) -> Checked {
     let metrics = db.metrics();
-    let files = sim.image().list();
+    let files: Vec<_> = disks.images().iter().flat_map(Image::list).collect();
     let count =
         |kinds: &[FileKind]| files.iter().filter(|(n, _)| kinds.contains(&n.kind())).count();
     let tables: usize = metrics.levels.iter().map(|level| level.tables).sum();
@@ -148,7 +150,7 @@ pub fn check_files(db: &Db, sim: &Sim) -> Checked {
         return Err(format!("{found} value files are in the directory, {known} in the ledger"));
     }
     let found = count(&[FileKind::Manifest]);
-    if found != 1 || count(&[FileKind::CurrentNew]) != 0 {
+    if found != 1 || count(&[FileKind::CurrentNew, FileKind::VolumeNew]) != 0 {
         return Err(format!("{found} manifests are in the directory"));
     }
     Ok(())

@@ -5,9 +5,10 @@
 
 use std::collections::HashSet;
 
-use cleavedb_storage::sim::{DirectoryOrder, Image, PowerLoss, Replay, Rng, SECTOR};
+use cleavedb_storage::sim::{DirectoryOrder, Image, PowerLoss, Rng};
 
 use crate::check::{Bounds, Oracle};
+use crate::disks::{Replays, hash_of};
 use crate::generator::{Generator, Profile};
 use crate::recording::{Crash, Recording};
 use crate::setup::Setup;
@@ -115,8 +116,8 @@ impl Explorer {
         from: usize,
         depth: usize,
     ) -> Result<(), String> {
-        let mut replay = recording.sim.replay(SECTOR);
-        let last = replay.last_point();
+        let mut replay = recording.disks.replay();
+        let last = recording.disks.time();
         let stride = match depth {
             1 => 1,
             _ => (last / self.plan.deeper_points.max(1)).max(1),
@@ -136,13 +137,13 @@ impl Explorer {
     fn kills(
         &mut self,
         recording: &Recording,
-        replay: &Replay,
+        replay: &Replays,
         depth: usize,
     ) -> Result<(), String> {
         self.visit(recording, replay, &replay.process_kill(), Crash::Kill, depth)?;
         let within = [1, 8, 24, 512, 4096][self.rng.index(5)];
         match replay.process_kill_within(within) {
-            Some(image) => self.visit(recording, replay, &image, Crash::Kill, depth),
+            Some(images) => self.visit(recording, replay, &images, Crash::Kill, depth),
             None => Ok(()),
         }
     }
@@ -150,14 +151,14 @@ impl Explorer {
     fn power_losses(
         &mut self,
         recording: &Recording,
-        replay: &Replay,
+        replay: &Replays,
         directory: DirectoryOrder,
         depth: usize,
     ) -> Result<(), String> {
         let options =
             PowerLoss { directory, states_max: self.plan.images_max, seed: self.plan.seed };
-        for image in replay.power_loss(&options) {
-            self.visit(recording, replay, &image, Crash::Power, depth)?;
+        for images in replay.power_loss(&options) {
+            self.visit(recording, replay, &images, Crash::Power, depth)?;
         }
         Ok(())
     }
@@ -165,13 +166,13 @@ impl Explorer {
     fn visit(
         &mut self,
         recording: &Recording,
-        replay: &Replay,
-        image: &Image,
+        replay: &Replays,
+        images: &[Image],
         crash: Crash,
         depth: usize,
     ) -> Result<(), String> {
         let bounds = recording.bounds(replay.point(), crash);
-        let hash = image.hash();
+        let hash = hash_of(images);
         if !self.seen.insert((hash, bounds)) {
             self.totals.repeated += 1;
             return Ok(());
@@ -184,13 +185,13 @@ impl Explorer {
         let Recording { setup, hashes, keys, .. } = recording;
         let setup = self.plan.recover_with.as_ref().unwrap_or(setup);
         let oracle = Oracle { setup, hashes, keys };
-        let outcome = oracle.check(image, bounds, thorough).and_then(|survived| {
+        let outcome = oracle.check(images, bounds, thorough).and_then(|survived| {
             let deeper = depth < self.plan.depth && self.rng.below(self.plan.deeper_one_in) == 0;
             if !deeper {
                 return Ok(());
             }
             let later = recording.bounds(replay.point(), Crash::Power);
-            self.deeper(recording, image, survived, [bounds, later], depth)
+            self.deeper(recording, images, survived, [bounds, later], depth)
         });
         outcome.map_err(|failure| describe(&failure, replay, crash, bounds, depth))
     }
@@ -199,22 +200,22 @@ impl Explorer {
     fn deeper(
         &mut self,
         recording: &Recording,
-        image: &Image,
+        images: &[Image],
         survived: (usize, State),
         bounds: [Bounds; 2],
         depth: usize,
     ) -> Result<(), String> {
         let seed = self.rng.next_u64() >> 24;
         let ops = Generator::new(seed, self.plan.profile.clone()).take(self.plan.deeper_ops);
-        let next = recording.next(image.clone(), survived, bounds, &ops)?;
+        let next = recording.next(images, survived, bounds, &ops)?;
         self.explore_at(&next, 0, depth + 1)
     }
 }
 
-fn describe(failure: &str, replay: &Replay, crash: Crash, bounds: Bounds, depth: usize) -> String {
-    let recent: Vec<String> = replay.before().take(6).map(|event| format!("  {event}")).collect();
+fn describe(failure: &str, replay: &Replays, crash: Crash, bounds: Bounds, depth: usize) -> String {
+    let recent = replay.before(6);
     format!(
-        "{failure}\n{crash:?} at operation {} of the disk, depth {depth}, {bounds:?}; before it, \
+        "{failure}\n{crash:?} at operation {} of the disks, depth {depth}, {bounds:?}; before it, \
          latest first:\n{}",
         replay.point(),
         recent.join("\n")

@@ -11,6 +11,7 @@ pub mod op;
 pub mod state;
 pub mod generator;
 pub mod setup;
+pub mod disks;
 pub mod read;
 pub mod session;
 pub mod check;
@@ -18,6 +19,7 @@ pub mod recording;
 pub mod explorer;
 
 pub use check::{Bounds, Oracle};
+pub use disks::Disks;
 pub use explorer::{Explorer, Plan, Totals};
 pub use generator::{Generator, Profile};
 pub use op::{Op, Scan, Write};

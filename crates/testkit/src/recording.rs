@@ -1,12 +1,12 @@
-//! A workload on a simulated disk, with what was acknowledged when.
+//! A workload on simulated disks, with what was acknowledged when.
 
 use std::collections::BTreeSet;
 
 use cleavedb::Durability;
-use cleavedb_storage::Sim;
 use cleavedb_storage::sim::Image;
 
 use crate::check::Bounds;
+use crate::disks::Disks;
 use crate::op::Op;
 use crate::read::Checked;
 use crate::session::Session;
@@ -39,19 +39,19 @@ struct Past {
     keys: BTreeSet<Vec<u8>>,
 }
 
-/// A workload that ran, the disk that it ran on, and what it was promised.
+/// A workload that ran, the disks that it ran on, and what it was promised.
 pub struct Recording {
     /// How the store was opened.
     pub setup: Setup,
-    /// The disk.
-    pub sim: Sim,
+    /// The disks.
+    pub disks: Disks,
     /// Hash of the state after each number of commits, from 0 on.
     pub hashes: Vec<u64>,
     /// Every key that is in the first state or was written.
     pub keys: Vec<Vec<u8>>,
-    /// For each commit, how many operations the disk had seen when it began.
+    /// For each commit, how many operations the disks had seen when it began.
     begun: Vec<usize>,
-    /// How many operations the disk had seen after each operation of the workload.
+    /// How many operations the disks had seen after each operation of the workload.
     after: Vec<usize>,
     promises: Vec<Promise>,
 }
@@ -60,15 +60,15 @@ impl Recording {
     /// Runs `ops` on an empty disk.
     pub fn first(setup: &Setup, ops: &[Op]) -> Checked<Self> {
         let past = Past { hashes: vec![State::default().hash()], ..Past::default() };
-        Self::run(setup, Image::default(), State::default(), past, ops)
+        Self::run(setup, Disks::new(setup), State::default(), past, ops)
     }
 
-    /// Runs `ops` on the disk `image` that a crash of this recording left, and which `survived`
+    /// Runs `ops` on the disks `images` that a crash of this recording left, and which `survived`
     /// commits, with the content `state`, survived. Until the open has made them durable, another
     /// crash may take what the first crash could have taken.
     pub fn next(
         &self,
-        image: Image,
+        images: &[Image],
         (survived, state): (usize, State),
         bounds: [Bounds; 2],
         ops: &[Op],
@@ -78,17 +78,15 @@ impl Recording {
             least: bounds.map(|bounds| bounds.least),
             keys: self.keys.iter().cloned().collect(),
         };
-        Self::run(&self.setup, image, state, past, ops)
+        Self::run(&self.setup, Disks::from_images(images, &self.setup), state, past, ops)
     }
 
-    fn run(setup: &Setup, image: Image, state: State, past: Past, ops: &[Op]) -> Checked<Self> {
-        let sim = Sim::from_image(image);
-        sim.set_window_survives(setup.window_survives);
+    fn run(setup: &Setup, disks: Disks, state: State, past: Past, ops: &[Op]) -> Checked<Self> {
         let Past { hashes, least, mut keys } = past;
         let [kill, power] = least;
         let mut recording = Self {
             setup: setup.clone(),
-            sim: sim.clone(),
+            disks: disks.clone(),
             keys: Vec::new(),
             begun: vec![0; hashes.len() - 1],
             after: Vec::new(),
@@ -98,17 +96,17 @@ impl Recording {
                 Promise { at: 0, commits: power, durability: Durability::Sync },
             ],
         };
-        let mut session = Session::on(&sim, setup, state)?;
+        let mut session = Session::on(&disks, setup, state)?;
         // An open makes durable what it found.
         recording.promise(Durability::Sync);
         for op in ops {
             if let Op::Write(writes, _) = op {
                 keys.extend(writes.iter().map(|write| write.key.clone()));
-                recording.begun.push(recording.sim.history_len());
+                recording.begun.push(recording.disks.time());
             }
             session.run(op)?;
             recording.ran(op, &session);
-            recording.after.push(recording.sim.history_len());
+            recording.after.push(recording.disks.time());
         }
         session.leave(false)?;
         recording.keys = keys.into_iter().collect();
@@ -116,7 +114,7 @@ impl Recording {
     }
 
     fn promise(&mut self, durability: Durability) {
-        let (at, commits) = (self.sim.history_len(), self.hashes.len() - 1);
+        let (at, commits) = (self.disks.time(), self.hashes.len() - 1);
         self.promises.push(Promise { at, commits, durability });
     }
 

@@ -1,11 +1,13 @@
 //! A session: the engine and the model side by side, every answer compared.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::checksum::hash64;
-use cleavedb_storage::{Sim, Storage};
+use cleavedb_storage::Storage;
 
+use crate::disks::{Disks, volume_of};
 use crate::op::{Op, Scan, Write, short};
 use crate::read::{Checked, collect, compare, compare_value, everything};
 use crate::setup::Setup;
@@ -19,9 +21,9 @@ pub const DATABASE_ID: u64 = 0xc1ea_7e0d;
 
 /// An engine under test, and what it should hold.
 pub struct Session {
-    storage: Arc<dyn Storage>,
-    /// The disk, if it is a simulated one: then the process can be killed.
-    sim: Option<Sim>,
+    storages: Vec<Arc<dyn Storage>>,
+    /// The disks, if they are simulated: then the process can be killed.
+    disks: Option<Disks>,
     setup: Setup,
     db: Option<Db>,
     model: State,
@@ -30,9 +32,15 @@ pub struct Session {
     answers: u64,
 }
 
-/// Opens an engine.
+/// Opens an engine in one directory.
 pub fn open(storage: Arc<dyn Storage>, setup: &Setup) -> Result<Db, Error> {
-    Db::open_in(storage, setup.options.clone(), DATABASE_ID)
+    open_all(&[storage], setup)
+}
+
+/// Opens an engine in its own directory, which comes first, and volumes.
+pub fn open_all(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db, Error> {
+    let volume = |path: &Path, _| volume_of(storages, path);
+    Db::open_beside(storages[0].clone(), volume, setup.options.clone(), DATABASE_ID)
 }
 
 /// Commits a batch; one write goes the short way.
@@ -54,17 +62,18 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
 }
 
 impl Session {
-    /// Opens the store in `storage`, which holds `model`.
-    pub fn open(storage: Arc<dyn Storage>, setup: &Setup, model: State) -> Checked<Self> {
-        let db = open(storage.clone(), setup).map_err(|e| format!("open failed: {e}"))?;
+    /// Opens the store in `storages`, which hold `model`: its own directory, and volumes.
+    pub fn open(storages: Vec<Arc<dyn Storage>>, setup: &Setup, model: State) -> Checked<Self> {
+        let db = open_all(&storages, setup).map_err(|e| format!("open failed: {e}"))?;
         let (setup, snapshots) = (setup.clone(), Vec::new());
-        Ok(Self { storage, sim: None, setup, db: Some(db), model, snapshots, answers: 0 })
+        Ok(Self { storages, disks: None, setup, db: Some(db), model, snapshots, answers: 0 })
     }
 
-    /// Opens the store on the disk `sim`, which holds `model`.
-    pub fn on(sim: &Sim, setup: &Setup, model: State) -> Checked<Self> {
-        let session = Self::open(Arc::new(sim.clone()), setup, model)?;
-        Ok(Self { sim: Some(sim.clone()), ..session })
+    /// Opens the store on simulated disks, which hold `model`.
+    pub fn on(disks: impl Into<Disks>, setup: &Setup, model: State) -> Checked<Self> {
+        let disks = disks.into();
+        let session = Self::open(disks.storages(), setup, model)?;
+        Ok(Self { disks: Some(disks), ..session })
     }
 
     /// The engine.
@@ -182,7 +191,7 @@ impl Session {
     /// Closes (or kills) and opens; then everything must be as it was.
     fn reopen(&mut self, clean: bool) -> Checked {
         self.leave(clean)?;
-        let opened = open(self.storage.clone(), &self.setup);
+        let opened = open_all(&self.storages, &self.setup);
         self.db = Some(opened.map_err(|e| format!("open failed: {e}"))?);
         self.compare_all()
     }
@@ -194,12 +203,12 @@ impl Session {
         if clean {
             return db.close().map_err(|e| format!("close failed: {e}"));
         }
-        let sim = self.sim.as_ref().ok_or("only a process on a simulated disk can be killed")?;
+        let disks = self.disks.as_ref().ok_or("only a process on simulated disks can be killed")?;
         // What is dropped now belongs to a dead process: it changes nothing.
-        let sim = sim.kill();
+        let disks = disks.kill();
         drop(db);
-        self.storage = Arc::new(sim.clone());
-        self.sim = Some(sim);
+        self.storages = disks.storages();
+        self.disks = Some(disks);
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use cleavedb::{
-    Background, Compression, Durability, GroupOptions, Level0, Options, Preset, Separation,
-    VictimPolicy,
+    Background, Compression, Durability, FileClass, GroupOptions, Level0, Options, Preset,
+    Separation, VictimPolicy, Volume,
 };
 
 /// Options, and whether the log window outlives the process.
@@ -55,6 +55,21 @@ pub fn tiny(preset: Preset) -> Options {
 type Change = (&'static str, fn(&mut Options));
 
 impl Setup {
+    /// The same with `classes` on a volume.
+    #[must_use]
+    pub fn on_two_disks(mut self, classes: impl IntoIterator<Item = FileClass>) -> Self {
+        let volume = Volume::new("/volume/1", classes);
+        let names: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
+        self.name = format!("{self}, {} on a second disk", names.join(" and "));
+        self.options.volumes = vec![volume];
+        self
+    }
+
+    /// Number of its disks.
+    pub fn disks(&self) -> usize {
+        1 + self.options.volumes.len()
+    }
+
     /// Tiny sizes.
     pub fn tiny(preset: Preset, window_survives: bool) -> Self {
         let window = if window_survives { "" } else { " without a lasting window" };
@@ -100,6 +115,7 @@ impl Setup {
             (setup.options.level0, setup.options.level0_bytes) = (level0, 96 << 10);
             all.push(setup);
         }
+        all.extend(Self::two_disks());
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);
             setup.name = format!("wisckey, values of {len} bytes separated");
@@ -123,5 +139,17 @@ impl Setup {
         setup.options.groups.levels = Some(2);
         all.push(setup);
         all
+    }
+
+    /// A placement for every preset: OHDB's own, and those of values and of the log.
+    pub fn two_disks() -> [Self; 5] {
+        use FileClass::{Groups, Level0, Levels, Log, Segments};
+        [
+            Self::tiny(Preset::Lsm, false).on_two_disks([Log, Level0]),
+            Self::tiny(Preset::WiscKey, true).on_two_disks([Segments, Level0]),
+            Self::tiny(Preset::HashKv, true).on_two_disks([Groups, Levels]),
+            Self::tiny(Preset::KtStore, true).on_two_disks([Groups, Log]),
+            Self::tiny(Preset::Ohdb, true).on_two_disks([Levels]),
+        ]
     }
 }

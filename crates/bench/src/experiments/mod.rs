@@ -18,6 +18,8 @@
 //! | `heat-limit` | Shares of hot and cold data |
 //! | `value-size-limit` | Largest cold value that stays in the tree, in bytes |
 //! | `partitions` | Parts of level 0 |
+//! | `variant` | A store of OHDB's evaluation on one of its machines, modelled: `c-high:10` |
+//! | `place`, `device` | Classes of files on a second disk; the device that is modelled |
 //! | `levels` | Bytes of a key that name its group: KT-Store's levels of the trie |
 
 pub mod metric;
@@ -105,8 +107,14 @@ impl Experiment {
             .map(|at| {
                 let sweeps = [self.vary, self.coupled].into_iter().flatten();
                 let varied: Vec<_> = sweeps.map(|(name, values)| (name, values[at])).collect();
-                let (name, value) = varied[0];
-                let label = format!("{}={value}", name.trim_start_matches("--"));
+                // A value that comes back is told apart by what changes along with it.
+                let repeats = values.iter().filter(|value| **value == values[at]).count() > 1;
+                let named = |(name, value): &(&str, &str)| {
+                    format!("{}={value}", name.trim_start_matches("--"))
+                };
+                let told: Vec<_> =
+                    varied.iter().take(if repeats { 2 } else { 1 }).map(named).collect();
+                let label = told.join(", ");
                 Run { label, arguments: self.arguments(&varied, own) }
             })
             .collect()
@@ -228,6 +236,10 @@ mod tests {
         let coupled = all().find(|experiment| experiment.name == "kt-store-range-size").unwrap();
         let line = coupled.runs(&[])[1].arguments.join(" ");
         assert!(line.ends_with("--value-size 4KiB --scan-length 10000"), "{line}");
+        let stores = all().find(|experiment| experiment.name == "ohdb-table-high").unwrap();
+        let labels: Vec<_> = stores.runs(&[]).into_iter().map(|run| run.label).collect();
+        assert_eq!(labels[15], "variant=c-high:10, table=4MiB");
+        assert_eq!(labels.iter().collect::<HashSet<_>>().len(), 16);
         let smaller = coupled.runs(&[("--data", "64MiB"), ("--seed", "1")])[1].arguments.join(" ");
         assert_eq!(smaller, line.replace("2GiB", "64MiB") + " --seed 1");
         assert!(coupled.does_show("scan-100") && !coupled.does_show("load"));

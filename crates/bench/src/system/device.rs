@@ -41,7 +41,7 @@ impl DeviceBytes {
 }
 
 /// A block device whose counters can be read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     stat: PathBuf,
 }

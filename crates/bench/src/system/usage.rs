@@ -26,6 +26,16 @@ impl Usage {
         usage
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            apparent: self.apparent + other.apparent,
+            allocated: self.allocated + other.allocated,
+            files: self.files + other.files,
+        }
+    }
+
     fn add(&mut self, directory: &Path) -> io::Result<()> {
         for entry in fs::read_dir(directory)?.flatten() {
             let Ok(metadata) = entry.metadata() else { continue };

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::{Entry, KeySample, RunPosition};
-use cleavedb_storage::FileKind;
+use cleavedb_storage::{FileClass, FileKind};
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::victim::{SpaceGoal, oldest_first};
 use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
@@ -154,7 +154,7 @@ impl Engine {
             base: facts.base,
             len: facts.len.unwrap_or_default(),
         };
-        let segments = NewFiles::new(self, FileKind::Segment);
+        let segments = NewFiles::new(self, FileClass::Segments);
         let mut writer = RunWriter::new(self);
         let done = collect(
             &[victim],

@@ -9,7 +9,7 @@ use cleavedb_index::compaction::job::{CompactionJob, DropSink, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_full};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
-use cleavedb_storage::{Access, File, FileKind};
+use cleavedb_storage::{Access, File, FileClass, FileKind};
 use cleavedb_values::groups::Place;
 use cleavedb_values::{GroupEdit, GroupTable, Ledger, LedgerEdit, hidden};
 
@@ -61,8 +61,8 @@ impl Deaths {
 }
 
 impl TableFactory for Engine {
-    fn create(&self) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
-        let (number, file) = self.create_file(FileKind::Table, Access::Random)?;
+    fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
+        let (number, file) = self.create_file(FileClass::of_level(level), Access::Random)?;
         Ok((number, file, self.tables.identity(number)))
     }
 }
@@ -133,6 +133,7 @@ impl Engine {
         let result = match result {
             Ok(()) => self.install_compaction(job, &deaths),
             Err(e) => {
+                let e = self.with_volume(e);
                 self.discard(FileKind::Table, job.created());
                 Err(self.failed_write(e))
             }

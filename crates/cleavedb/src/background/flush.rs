@@ -13,7 +13,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
-use cleavedb_storage::{Access, FileKind};
+use cleavedb_storage::{Access, FileClass, FileKind};
 use cleavedb_values::{LedgerEdit, SegmentSet, hidden, victim};
 
 use super::grouping::Grouped;
@@ -78,7 +78,7 @@ impl<'a> RunWriter<'a> {
             Some(builder) => builder.add(entry),
             none => {
                 let engine = self.engine;
-                let (number, file) = engine.create_file(FileKind::Table, Access::Random)?;
+                let (number, file) = engine.create_file(FileClass::Level0, Access::Random)?;
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
                 let options = engine.table_options();
@@ -152,7 +152,7 @@ impl Engine {
         }
         let mut writer = RunWriter::new(self);
         writer.cut_like_level0(|| sample(slot));
-        let files = NewFiles::new(self, FileKind::Group);
+        let files = NewFiles::new(self, FileClass::Groups);
         let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
             let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
@@ -311,6 +311,7 @@ impl Engine {
         writer: &RunWriter<'_>,
         error: cleavedb_base::Error,
     ) -> cleavedb_base::Error {
+        let error = self.with_volume(error);
         files.discard();
         self.discard(FileKind::Table, &writer.numbers);
         self.failed_write(error)

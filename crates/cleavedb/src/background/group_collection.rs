@@ -13,7 +13,7 @@
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, GroupId, Partitioner, Result, SeqNo};
-use cleavedb_storage::{FileKind, Hole, Name};
+use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
 use cleavedb_values::groups::victim::Candidate;
@@ -76,7 +76,7 @@ impl Engine {
         let segments = &fixed.as_of.state.segments;
         let handles = victims.map(|extent| segments.extent(extent.place).cloned());
         let handles = handles.collect::<Result<Vec<_>>>()?;
-        let files = NewFiles::new(self, FileKind::Group);
+        let files = NewFiles::new(self, FileClass::Groups);
         let table = &*fixed.groups;
         let keeps_order = table.partitioner().keeps_order();
         let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes)

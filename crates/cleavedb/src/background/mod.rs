@@ -17,6 +17,7 @@ mod threads;
 use std::time::Duration;
 
 use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_storage::Storage;
 
 pub(crate) use threads::Threads;
 

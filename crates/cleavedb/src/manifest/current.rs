@@ -1,19 +1,16 @@
 //! The file `current`: names the manifest, in text that a person can read.
 //!
-//! It is the first file that an open reads and the last that a creation writes, replaced by rename
-//! only. Format version and preset stand here, so that a newer format or another preset is noticed
-//! before anything is touched. See `docs/format.md`, "Current".
+//! It is the first file that an open reads and the last that a creation writes. Format version and
+//! preset stand here, so that a newer format or another preset is noticed before anything is
+//! touched, and the volumes, so that an open finds them. See `docs/format.md`, "Current".
 
-use cleavedb_base::checksum::check32;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
-use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::log::{FORMAT_VERSION, newer_format};
-use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
+use cleavedb_storage::{FileKind, Name, Storage};
 
+use super::text;
 use crate::options::Preset;
-
-/// Longest file that is taken for a `current`.
-const LEN_MAX: u64 = 1024;
+use crate::volume::Volume;
 
 /// The content of `current`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +18,8 @@ pub(crate) struct Current {
     pub(crate) manifest: FileNumber,
     pub(crate) database_id: u64,
     pub(crate) preset: Preset,
+    /// In the order of their numbers, which begin at 1.
+    pub(crate) volumes: Vec<Volume>,
 }
 
 impl Current {
@@ -29,9 +28,10 @@ impl Current {
             "cleavedb format {FORMAT_VERSION}\nmanifest {}\ndatabase {:016x}\npreset {}\n",
             self.manifest.0, self.database_id, self.preset
         );
-        let check = check32(text.as_bytes(), 0);
-        text.push_str(&format!("check {check:08x}\n"));
-        text
+        for volume in &self.volumes {
+            text.push_str(&format!("volume {}\n", volume.encode()));
+        }
+        text::sealed(text)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self> {
@@ -57,58 +57,44 @@ impl Current {
             let message = format!("the data has preset {preset}, which this release does not know");
             Error::new(ErrorKind::NewerFormat, message)
         })?;
-        let current = Self { manifest, database_id, preset };
+        let volumes = lines.map_while(|line| line.strip_prefix("volume "));
+        let volumes = volumes.map(|line| Volume::decode(line).ok_or_else(damaged));
+        let volumes = volumes.collect::<Result<_>>()?;
+        let current = Self { manifest, database_id, preset, volumes };
         if current.encode() == text { Ok(current) } else { Err(damaged()) }
     }
 
     /// Reads `current`; `None` if there is none.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
-        let name = Name::fixed(FileKind::Current);
-        let failed = |e| Error::io("read the file", e).with("file", name);
-        let file = match storage.open(&name, Mode::Read, Access::Random) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(failed(e)),
-        };
-        let len = file.len().map_err(failed)?.min(LEN_MAX);
-        let mut bytes = vec![0; len as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
-        Self::decode(&bytes).map(Some)
+        let bytes = text::read(storage, Name::fixed(FileKind::Current))?;
+        bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 
     /// Replaces `current`, durably. The manifest that it names is durable already.
     pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
-        let (name, new) = (Name::fixed(FileKind::Current), Name::fixed(FileKind::CurrentNew));
-        let failed = |e| Error::io("replace the file", e).with("file", name);
-        match storage.remove(&new) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
-            _ => {}
-        }
-        let file = storage.open(&new, Mode::CreateNew, Access::Random).map_err(failed)?;
-        write_all_at(&*file, self.encode().as_bytes(), 0).map_err(failed)?;
-        file.sync().map_err(|e| Error::sync_failed("the file", e).with("file", new))?;
-        storage.rename(&new, &name).map_err(failed)?;
-        storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))
+        let [name, new] = [FileKind::Current, FileKind::CurrentNew].map(Name::fixed);
+        text::replace(storage, name, new, &self.encode())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_storage::FileClass;
+
     use super::*;
 
     #[test]
     fn every_damaged_byte_is_noticed() {
-        let current =
-            Current { manifest: FileNumber(12), database_id: 0xabc, preset: Preset::WiscKey };
-        let bytes = current.encode().into_bytes();
-        assert_eq!(Current::decode(&bytes).unwrap(), current);
-        for at in 0..bytes.len() {
-            for bit in 0..8 {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= 1 << bit;
-                assert!(Current::decode(&damaged).is_err(), "byte {at} bit {bit}");
-            }
-            assert!(Current::decode(&bytes[..at]).is_err(), "cut at {at}");
+        let with = |volumes| {
+            let (manifest, preset) = (FileNumber(12), Preset::WiscKey);
+            Current { manifest, database_id: 0xabc, preset, volumes }
+        };
+        let large = Volume::new("/a disk", [FileClass::Levels, FileClass::Log]);
+        let small = Volume { capacity: Some(1 << 30), ..Volume::new("/ssd", []) };
+        for current in [with(Vec::new()), with(vec![large, small])] {
+            let bytes = current.encode().into_bytes();
+            assert_eq!(Current::decode(&bytes).unwrap(), current);
+            text::assert_damage_is_noticed(&bytes, |bytes| Current::decode(bytes).is_ok());
         }
     }
 

@@ -5,22 +5,24 @@
 //! synced edit; a copy that is damaged while something valid follows was damaged later. Each open,
 //! and a manifest that has grown long, begin a new file with the whole state in one edit.
 
+mod text;
 mod current;
+mod stamp;
 mod edit;
 
 use std::sync::Arc;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind, put_record};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::{TableStore, Version};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, Placed, Storage};
 use cleavedb_values::{GroupTable, Ledger};
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead};
-
-use crate::options::Preset;
+pub(crate) use stamp::Stamp;
 
 /// Length at which a manifest is replaced by a new one, in bytes.
 const LEN_MAX: u64 = 4 << 20;
@@ -128,7 +130,7 @@ fn hidden_max(version: &Version) -> u64 {
 
 /// The manifest, open for edits.
 pub(crate) struct Manifest {
-    storage: Arc<dyn Storage>,
+    storage: Arc<Placed>,
     current: Current,
     file: Arc<dyn File>,
     identity: FileIdentity,
@@ -165,11 +167,30 @@ impl Manifest {
         Ok(live)
     }
 
-    /// Begins a new manifest that holds `live` and makes it the current one.
-    pub(crate) fn begin(
-        storage: Arc<dyn Storage>,
+    /// Whether manifest `number` of a database, with an edit or more, lies in `storage`.
+    pub(crate) fn is_there(
+        storage: &dyn Storage,
+        number: FileNumber,
         database_id: u64,
-        preset: Preset,
+    ) -> Result<bool> {
+        let name = Name::numbered(FileKind::Manifest, number);
+        let failed = |e| Error::io("read the manifest", e).with("file", name);
+        let file = match storage.open(&name, Mode::Read, Access::Sequential) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(e) => return Err(failed(e)),
+        };
+        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
+        let identity = FileIdentity::new(database_id, number);
+        Ok(read_copies(&bytes, identity, &mut 0)?.is_some())
+    }
+
+    /// Begins a new manifest that holds `live` and makes it the current one: `current` tells all
+    /// but its number. The stamps of the volumes go first, see `stamp`.
+    pub(crate) fn begin(
+        storage: Arc<Placed>,
+        current: Current,
         live: LiveFiles,
         next_file: u64,
     ) -> Result<Self> {
@@ -182,9 +203,9 @@ impl Manifest {
             .map_err(|e| Error::io("create the manifest", e).with("file", name))?;
         let mut manifest = Self {
             storage,
-            current: Current { manifest: number, database_id, preset },
+            identity: FileIdentity::new(current.database_id, number),
+            current: Current { manifest: number, ..current },
             file,
-            identity: FileIdentity::new(database_id, number),
             offset: 0,
             next_file: next_file + 1,
             live,
@@ -193,8 +214,25 @@ impl Manifest {
         manifest.append(&manifest.live.export())?;
         let synced = manifest.storage.sync_dir();
         synced.map_err(|e| Error::sync_failed("the directory", e))?;
+        if !planted(Bug::VolumeStampedLate) {
+            manifest.stamp_volumes()?;
+        }
         manifest.current.write(&*manifest.storage)?;
+        if planted(Bug::VolumeStampedLate) {
+            manifest.stamp_volumes()?;
+        }
         Ok(manifest)
+    }
+
+    /// Says in every volume that it has seen this manifest.
+    fn stamp_volumes(&self) -> Result<()> {
+        let Current { database_id, manifest, .. } = self.current;
+        for (at, volume) in self.storage.volumes().enumerate() {
+            let stamp = Stamp { database_id, number: at + 1, manifest };
+            let written = stamp.write(&*volume.storage).map_err(Error::with_remedy);
+            written.map_err(|e| e.with("volume", &volume.path))?;
+        }
+        Ok(())
     }
 
     /// The live files.
@@ -247,10 +285,8 @@ impl Manifest {
     /// Continues in a new file that begins with the whole state.
     fn replace(&mut self) -> Result<()> {
         let old = self.name();
-        let preset = self.current.preset;
-        let id = self.current.database_id;
-        let mut new =
-            Self::begin(self.storage.clone(), id, preset, self.live.clone(), self.next_file)?;
+        let (storage, current) = (self.storage.clone(), self.current.clone());
+        let mut new = Self::begin(storage, current, self.live.clone(), self.next_file)?;
         new.written += self.written;
         *self = new;
         self.storage

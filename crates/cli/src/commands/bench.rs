@@ -16,6 +16,7 @@ use crate::console::Console;
 use crate::engine::CleaveOpener;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
+use crate::placement::Placement;
 
 pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Result<Exit> {
     if let Some(many) = &args.many {
@@ -23,7 +24,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     }
     let preset = global.preset.unwrap_or(Preset::WiscKey);
     let opener = CleaveOpener::new(preset, args.durability.into());
-    let opener = opener.on(args.device.as_deref())?;
+    let opener = opener.on(&args.device, &global.place)?;
     let bench = &args.bench;
     if bench.list || bench.self_check {
         cli::run(bench, &opener)?;
@@ -39,6 +40,10 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     let begun = !matches!(&report, Err(failure) if failure.exit() == Exit::Usage);
     if report.is_err() && begun && !bench.keep {
         Scratch::claim(&bench.dir)?.delete()?;
+    }
+    if begun && !bench.keep {
+        let volumes = global.place.iter().filter_map(Placement::directory);
+        volumes.filter(|path| path.exists()).try_for_each(|path| Scratch::claim(path)?.delete())?;
     }
     match report {
         Err(_) if interrupt::interrupted() => Err(Failure::Interrupted),

@@ -16,6 +16,7 @@ use crate::watch;
 
 #[derive(Serialize)]
 struct Checked {
+    directories: usize,
     tables: u64,
     value_files: u64,
     records: u64,
@@ -26,8 +27,9 @@ struct Checked {
 }
 
 impl Checked {
-    fn new(report: &CheckReport, seconds: f64) -> Self {
+    fn new(report: &CheckReport, directories: usize, seconds: f64) -> Self {
         Self {
+            directories,
             tables: report.tables,
             value_files: report.value_files,
             records: report.records,
@@ -42,9 +44,13 @@ impl Checked {
 impl fmt::Display for Checked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |number: u64| units::thousands(number as f64);
+        let many = match self.directories {
+            0 | 1 => String::new(),
+            many => format!(" in {many} directories"),
+        };
         writeln!(
             f,
-            "read {} tables and {} value files with {} records, in {:.2} s",
+            "read {} tables and {} value files with {} records{many}, in {:.2} s",
             number(self.tables),
             number(self.value_files),
             number(self.records),
@@ -74,9 +80,10 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let report = watch::run(&db, &progress, |_| "reading everything".into(), |db| db.verify());
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
+    let directories = db.directories()?.len();
     // Damage may keep it from closing well; what was found matters more.
     let closed = db.close();
-    let checked = Checked::new(&report?, seconds);
+    let checked = Checked::new(&report?, directories, seconds);
     console.outcome(&checked)?;
     if !checked.problems.is_empty() {
         return Ok(Exit::Damaged);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb::{Db, LevelMetrics, Metrics, Options, ValueFileMetrics};
+use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Metrics, Options, ValueFileMetrics};
 use cleavedb_bench::units;
 use serde::Serialize;
 
@@ -22,6 +22,8 @@ struct Stats {
     /// What the open had to do.
     replayed_operations: u64,
     bytes_cut: u64,
+    /// Where its files lie, its own directory first.
+    directories: Vec<Directory>,
     levels: Vec<Level>,
     value_files: Vec<ValueFile>,
     space: Space,
@@ -44,6 +46,24 @@ struct Stats {
     cache_memory: u64,
     snapshots: usize,
     background_error: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Directory {
+    path: String,
+    classes: Vec<&'static str>,
+    capacity: Option<u64>,
+    files: usize,
+    bytes: u64,
+    free: u64,
+}
+
+impl From<DirectoryMetrics> for Directory {
+    fn from(from: DirectoryMetrics) -> Self {
+        let DirectoryMetrics { path, classes, capacity, files, bytes, free } = from;
+        let classes = classes.into_iter().map(FileClass::name).collect();
+        Self { path, classes, capacity, files, bytes, free }
+    }
 }
 
 #[derive(Serialize)]
@@ -79,7 +99,7 @@ impl From<ValueFileMetrics> for ValueFile {
 }
 
 impl Stats {
-    fn new(db: &Db, global: &Global) -> Self {
+    fn new(db: &Db, global: &Global) -> Result<Self> {
         let space = Space::of(db, &global.db);
         let (metrics, opened) = (db.metrics(), db.recovery_report());
         let write_amplification = (metrics.user_bytes > 0).then(|| metrics.write_amplification());
@@ -88,7 +108,8 @@ impl Stats {
             *db.options();
         let Metrics { levels, value_files, user_bytes, memtable_memory, cache_memory, .. } =
             metrics;
-        Self {
+        Ok(Self {
+            directories: db.directories()?.into_iter().map(Directory::from).collect(),
             path: global.db.display().to_string(),
             preset: preset.name(),
             replayed_operations: opened.operations,
@@ -112,7 +133,32 @@ impl Stats {
             cache_memory,
             snapshots: metrics.snapshots,
             background_error: metrics.background_error,
+        })
+    }
+
+    /// Where files lie, if not all in one directory.
+    fn directories(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.directories.len() < 2 {
+            return Ok(());
         }
+        writeln!(f, "\ndirectories: where files lie, and what is created there")?;
+        for directory in &self.directories {
+            let classes = match &directory.classes[..] {
+                [] => "nothing new".to_owned(),
+                classes => classes.join(", "),
+            };
+            let capacity = directory.capacity.map(units::bytes);
+            writeln!(
+                f,
+                "  {}: {classes}; {} files, {}{}, {} free",
+                directory.path,
+                units::thousands(directory.files as f64),
+                units::bytes(directory.bytes),
+                capacity.map_or(String::new(), |capacity| format!(" of {capacity}")),
+                units::bytes(directory.free),
+            )?;
+        }
+        Ok(())
     }
 
     fn index(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -245,6 +291,7 @@ impl fmt::Display for Stats {
                 units::bytes(self.bytes_cut),
             )?;
         }
+        self.directories(f)?;
         self.index(f)?;
         self.values(f)?;
         self.amplification(f)?;
@@ -257,7 +304,7 @@ impl fmt::Display for Stats {
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let db = store::open_existing(global)?;
-    let stats = Stats::new(&db, global);
+    let stats = Stats::new(&db, global)?;
     db.close()?;
     if console.json() {
         console.json_line(&stats)?;

@@ -166,7 +166,7 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
         Some(path) => path.clone(),
         None => scratch.path().join("db"),
     };
-    let options = scaled(global.preset.unwrap_or(Preset::WiscKey), bytes);
+    let options = scaled(store::options(global, global.preset.unwrap_or(Preset::WiscKey)), bytes);
     if !console.json() {
         console.line(format_args!(
             "tour of {}: {} files, {}; preset {}, log files of {} to suit the tree",
@@ -204,8 +204,7 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
 
 /// Options under which a tree of `bytes` shows what a large one does at the defaults: several
 /// MemTables, a dozen log files, and dead values that matter.
-fn scaled(preset: Preset, bytes: u64) -> Options {
-    let defaults = Options::preset(preset);
+fn scaled(defaults: Options, bytes: u64) -> Options {
     let part = (bytes / 4).next_multiple_of(4096);
     let file = part.clamp(256 << 10, defaults.log_file_bytes);
     Options {

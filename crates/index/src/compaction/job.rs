@@ -33,8 +33,8 @@ use output::{Output, Places};
 
 /// Makes the files of output tables.
 pub trait TableFactory {
-    /// A new, empty file under a new number, opened for buffered writing.
-    fn create(&self) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
+    /// A new, empty file under a new number, for a table of `level`, opened for buffered writing.
+    fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
 }
 
 /// Learns which records of the value store lost their last entry.
@@ -155,7 +155,7 @@ impl CompactionJob {
             return Ok(());
         }
         let mut output = Output::new(
-            factory,
+            (factory, self.compaction.level),
             &self.table_options,
             &self.options,
             Places::new(&self.older, self.older_may_come),

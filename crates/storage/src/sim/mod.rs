@@ -26,6 +26,7 @@ mod toy_tests;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cleavedb_base::limits::BLOCK;
 use parking_lot::{Mutex, MutexGuard};
@@ -67,7 +68,23 @@ impl Sim {
 
     /// A directory that holds `image`, all of it durable, as after a reboot.
     pub fn from_image(image: Image) -> Self {
-        Self { state: Arc::new(Mutex::new(State::new(image))), process: 0 }
+        Self { state: Arc::new(Mutex::new(State::new(image, Arc::default()))), process: 0 }
+    }
+
+    /// Another disk of the machine that `other` belongs to: their operations have one order.
+    pub fn beside(other: &Self, image: Image) -> Self {
+        let clock = other.state.lock().clock.clone();
+        Self { state: Arc::new(Mutex::new(State::new(image, clock))), process: 0 }
+    }
+
+    /// Operations that all disks of the machine have recorded so far.
+    pub fn time(&self) -> usize {
+        self.state.lock().clock.load(Ordering::Relaxed)
+    }
+
+    /// The crash point of this disk at a time of the machine.
+    pub fn point_at(&self, time: usize) -> usize {
+        self.state.lock().times.partition_point(|at| *at < time)
     }
 
     /// Kills the process that uses the directory and returns a handle for the next one. What was

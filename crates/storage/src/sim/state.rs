@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cleavedb_base::limits::BLOCK;
 use rustix::io::Errno;
@@ -53,10 +54,14 @@ pub(super) struct State {
     pub(super) initial: Image,
     /// `None` once recording was switched off.
     pub(super) history: Option<Vec<Event>>,
+    /// When each operation of the history was, on the clock.
+    pub(super) times: Vec<usize>,
+    /// Operations of all disks of the machine so far.
+    pub(super) clock: Arc<AtomicUsize>,
 }
 
 impl State {
-    pub(super) fn new(image: Image) -> Self {
+    pub(super) fn new(image: Image, clock: Arc<AtomicUsize>) -> Self {
         let mut state = Self {
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
@@ -71,6 +76,8 @@ impl State {
             direct_alignment: 512,
             initial: image,
             history: Some(Vec::new()),
+            times: Vec::new(),
+            clock,
         };
         for (name, content) in &state.initial.files {
             let file = FileId(state.next_file);
@@ -92,6 +99,7 @@ impl State {
     fn record(&mut self, event: Event) {
         if let Some(history) = &mut self.history {
             history.push(event);
+            self.times.push(self.clock.fetch_add(1, Ordering::Relaxed));
         }
     }
 

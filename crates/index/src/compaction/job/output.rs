@@ -47,6 +47,8 @@ impl<'a> Places<'a> {
 /// overlaps so much of the level below the target that its own compaction would be expensive.
 pub(super) struct Output<'a> {
     factory: &'a dyn TableFactory,
+    /// For which the tables are.
+    level: u8,
     table_options: &'a TableOptions,
     options: &'a CompactionOptions,
     older: Places<'a>,
@@ -63,7 +65,7 @@ pub(super) struct Output<'a> {
 
 impl<'a> Output<'a> {
     pub(super) fn new(
-        factory: &'a dyn TableFactory,
+        (factory, level): (&'a dyn TableFactory, u8),
         table_options: &'a TableOptions,
         options: &'a CompactionOptions,
         older: Places<'a>,
@@ -73,6 +75,7 @@ impl<'a> Output<'a> {
     ) -> Self {
         Self {
             factory,
+            level,
             table_options,
             options,
             older,
@@ -123,7 +126,7 @@ impl<'a> Output<'a> {
     #[inline]
     pub(super) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if self.builder.is_none() {
-            let (number, file, identity) = self.factory.create()?;
+            let (number, file, identity) = self.factory.create(self.level)?;
             self.created.push(number);
             self.builder = Some(TableBuilder::new(file, identity, number, self.table_options)?);
         }

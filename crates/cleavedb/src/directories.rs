@@ -1,0 +1,284 @@
+//! Which directories a database consists of, and the proof that each is the right one.
+//!
+//! An open reads `current` in the database's own directory, finds the volumes that it names, and
+//! those that its caller names, and believes only stamps: a disk that is not mounted, another
+//! database's directory and one that was replaced by an older copy are refused before anything is
+//! written. A volume is made only if the caller asks for one and there is nothing in its place.
+
+use std::io;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_storage::{Directory, FileClass, FileKind, Lock, Placed, Storage};
+
+use crate::manifest::{Current, Manifest, Stamp};
+use crate::options::Options;
+use crate::volume::Volume;
+
+/// Opens the directory of a path, and makes it if it is missing and that is asked for.
+pub(crate) type OpenDirectory<'a> = dyn FnMut(&Path, bool) -> io::Result<Arc<dyn Storage>> + 'a;
+
+/// All directories of a database, each the right one, and locked.
+pub(crate) struct Directories {
+    pub(crate) placed: Arc<Placed>,
+    /// The volumes, in the order of their numbers.
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) locks: Vec<Lock>,
+}
+
+/// Finds the volumes of the database in `first`, whose lock the caller holds. `path` is where that
+/// is, if it has a path.
+pub(crate) fn find(
+    first: &Arc<dyn Storage>,
+    path: Option<&Path>,
+    options: &Options,
+    open: &mut OpenDirectory<'_>,
+) -> Result<Directories> {
+    let current = Current::read(&**first)?;
+    let stored = current.as_ref().map_or(Vec::new(), |current| current.volumes.clone());
+    let path = path.map(whole_path).transpose()?;
+    let mut found = Finder { first, current, open, opened: vec![None; stored.len()], stored };
+    let mut given = Vec::new();
+    for volume in &options.volumes {
+        let directory = whole_path(&volume.directory)?;
+        given.push(Volume { directory, ..volume.clone() });
+    }
+    let mut new = Vec::new();
+    for volume in given {
+        found.place_nowhere(&volume.classes);
+        if path.as_ref() != Some(&volume.directory) {
+            check_outside(path.as_deref(), &volume.directory)?;
+            new.extend(found.recognise(volume)?);
+        }
+    }
+    found.open_stored()?;
+    for unknown in new {
+        found.add(unknown, options.create_if_missing)?;
+    }
+    found.finish(path.unwrap_or_default())
+}
+
+/// A volume within the own directory would make that a directory of strangers.
+fn check_outside(own: Option<&Path>, volume: &Path) -> Result<()> {
+    if own.is_none_or(|own| !volume.starts_with(own)) {
+        return Ok(());
+    }
+    let message = "a volume may not lie within the database's own directory; choose another one";
+    let error = Error::new(ErrorKind::InvalidOptions, message);
+    Err(error.with("volume", volume.display()))
+}
+
+/// A directory that was named and is no volume yet; it may be missing.
+struct Unknown {
+    volume: Volume,
+    storage: Option<Arc<dyn Storage>>,
+}
+
+fn whole_path(path: &Path) -> Result<PathBuf> {
+    absolute(path).map_err(|e| Error::io("find the directory", e).with("path", path.display()))
+}
+
+/// The search for volumes.
+struct Finder<'a, 'b> {
+    first: &'a Arc<dyn Storage>,
+    /// `None` if the database is being created.
+    current: Option<Current>,
+    open: &'a mut OpenDirectory<'b>,
+    /// What is known of the volumes so far, and those that are open.
+    stored: Vec<Volume>,
+    opened: Vec<Option<Arc<dyn Storage>>>,
+}
+
+impl Finder<'_, '_> {
+    /// Takes classes from where they are placed: somebody else gets them.
+    fn place_nowhere(&mut self, classes: &[FileClass]) {
+        for volume in &mut self.stored {
+            volume.classes.retain(|class| !classes.contains(class));
+        }
+    }
+
+    /// Takes a directory for a volume of the database, if it is one, wherever it was before; else
+    /// gives it back.
+    fn recognise(&mut self, given: Volume) -> Result<Option<Unknown>> {
+        let named = |error: Error| error.with("volume", given.directory.display());
+        let by_path = self.stored.iter().position(|v| v.directory == given.directory);
+        let storage = match (self.open)(&given.directory, false) {
+            Ok(storage) => storage,
+            // One that has its old path is looked for, and missed, below.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                return match by_path {
+                    Some(at) => self.know(at, &given, None).map(|()| None),
+                    None => Ok(Some(Unknown { volume: given, storage: None })),
+                };
+            }
+            Err(e) => return Err(named(unopened(e))),
+        };
+        let stamp = Stamp::read(&*storage).map_err(named)?;
+        let id = self.current.as_ref().map(|current| current.database_id);
+        let by_stamp = stamp
+            .filter(|stamp| Some(stamp.database_id) == id)
+            .and_then(|stamp| stamp.number.checked_sub(1))
+            .filter(|at| *at < self.stored.len());
+        match by_stamp.or(by_path) {
+            Some(at) => self.know(at, &given, Some(storage)).map(|()| None),
+            None => Ok(Some(Unknown { volume: given, storage: Some(storage) })),
+        }
+    }
+
+    fn know(&mut self, at: usize, given: &Volume, storage: Option<Arc<dyn Storage>>) -> Result<()> {
+        if self.opened[at].is_some() {
+            let message = "two directories are copies of one volume; name the one that is right";
+            let error = Error::new(ErrorKind::InvalidOptions, message);
+            return Err(error.with("volume", given.directory.display()));
+        }
+        let volume = &mut self.stored[at];
+        volume.directory.clone_from(&given.directory);
+        volume.classes.extend(&given.classes);
+        volume.capacity = given.capacity.or(volume.capacity);
+        self.opened[at] = storage;
+        Ok(())
+    }
+
+    /// Opens the volumes that are not open yet, and asks all of them for their stamps.
+    fn open_stored(&mut self) -> Result<()> {
+        for at in 0..self.stored.len() {
+            let directory = self.stored[at].directory.clone();
+            let named = |error: Error| error.with("volume", directory.display());
+            if self.opened[at].is_none() {
+                let opened = (self.open)(&directory, false);
+                self.opened[at] = Some(opened.map_err(|e| named(unopened(e)))?);
+            }
+            let storage = self.opened[at].clone().expect("it was opened above");
+            self.check(at + 1, &*storage).map_err(named)?;
+        }
+        Ok(())
+    }
+
+    /// Fails unless the stamp in `storage` is that of volume `number`, as old as the database.
+    fn check(&self, number: usize, storage: &dyn Storage) -> Result<()> {
+        let current = self.current.as_ref().expect("volumes are stored in `current`");
+        let Some(stamp) = Stamp::read(storage)? else {
+            let message = if is_empty(storage)? {
+                "the directory of a volume is empty; mount its disk, or say where it is mounted"
+            } else {
+                "the directory of a volume holds something else; say where the volume is"
+            };
+            return Err(Error::new(ErrorKind::MissingVolume, message));
+        };
+        if stamp.database_id != current.database_id || stamp.number != number {
+            let message = "the directory is a volume of another database, or another volume of \
+                           this one; say where the volume is";
+            let error = Error::new(ErrorKind::MissingVolume, message).with("expected", number);
+            return Err(error.with("found", stamp.number));
+        }
+        let stale = |what| {
+            let error = Error::corruption(what).with("own", current.manifest);
+            Err(error.with("found", stamp.manifest))
+        };
+        if stamp.manifest < current.manifest {
+            return stale(
+                "the volume is older than the database's own directory; restore all directories \
+                 from one backup",
+            );
+        }
+        if stamp.manifest > current.manifest && !self.is_unfinished(&stamp)? {
+            return stale(
+                "the database's own directory is older than its volume; restore all directories \
+                 from one backup",
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether an open that did not come to its end has left this stamp: then its manifest lies in
+    /// the first directory.
+    fn is_unfinished(&self, stamp: &Stamp) -> Result<bool> {
+        Manifest::is_there(&**self.first, stamp.manifest, stamp.database_id)
+    }
+
+    /// Makes a new volume of an empty directory.
+    fn add(&mut self, Unknown { volume, storage }: Unknown, create: bool) -> Result<()> {
+        let directory = volume.directory.clone();
+        let named = |error: Error| error.with("volume", directory.display());
+        let storage = match storage {
+            Some(storage) => storage,
+            None => (self.open)(&directory, create).map_err(|e| named(unopened(e)))?,
+        };
+        self.check_new(&*storage).map_err(named)?;
+        if !create {
+            let message = "there is no such volume, and none may be created";
+            return Err(named(Error::new(ErrorKind::MissingVolume, message)));
+        }
+        self.stored.push(volume);
+        self.opened.push(Some(storage));
+        Ok(())
+    }
+
+    /// A new volume begins in an empty directory; what an open that was to make it has left counts
+    /// as empty.
+    fn check_new(&self, storage: &dyn Storage) -> Result<()> {
+        if let Some(stamp) = Stamp::read(storage)? {
+            let ours = self.current.as_ref().map(|current| current.database_id);
+            let unfinished = match ours {
+                Some(id) => stamp.database_id == id,
+                None => self.is_unfinished(&stamp)?,
+            };
+            if !unfinished {
+                let message = "the directory is a volume of another database; choose an empty one";
+                return Err(Error::new(ErrorKind::NotADatabase, message));
+            }
+        }
+        if is_empty(storage)? {
+            return Ok(());
+        }
+        let message = "the directory is to become a volume, but there are files in it; choose an \
+                       empty one";
+        Err(Error::new(ErrorKind::NotADatabase, message))
+    }
+
+    /// Locks everything and puts it together.
+    fn finish(self, path: PathBuf) -> Result<Directories> {
+        let (mut locks, mut directories) = (Vec::new(), Vec::new());
+        for (volume, storage) in self.stored.iter().zip(self.opened.into_iter().flatten()) {
+            let Volume { classes, capacity, directory } = volume.clone();
+            let path = directory.display().to_string();
+            let lock = lock(&*storage).map_err(|e| e.with("volume", &path))?;
+            locks.push(lock);
+            directories.push(Directory { storage, path, classes, capacity });
+        }
+        let path = path.display().to_string();
+        let own = Directory { path, ..Directory::whole(self.first.clone()) };
+        let placed = Arc::new(Placed::new(own, directories)?);
+        Ok(Directories { placed, volumes: self.stored, locks })
+    }
+}
+
+/// Takes the lock of a directory.
+pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
+    storage.lock().map_err(|e| match e.kind() {
+        io::ErrorKind::WouldBlock => Error::new(
+            ErrorKind::Locked,
+            "another process, or another handle in this one, has the database open",
+        ),
+        _ => Error::io("lock the directory", e).with_remedy(),
+    })
+}
+
+/// Whether nothing but what every volume has lies in a directory.
+fn is_empty(storage: &dyn Storage) -> Result<bool> {
+    let failed = |e| Error::io("list the directory", e);
+    let ours = storage.list().map_err(failed)?;
+    let common = |kind| matches!(kind, FileKind::Lock | FileKind::Volume | FileKind::VolumeNew);
+    let strangers = storage.foreign().map_err(failed)?;
+    Ok(strangers.is_empty() && ours.iter().all(|(name, _)| common(name.kind())))
+}
+
+fn unopened(error: io::Error) -> Error {
+    if error.kind() == io::ErrorKind::NotFound {
+        let message = "the directory of a volume is missing; mount its disk, or say where it is \
+                       mounted";
+        return Error::new(ErrorKind::MissingVolume, message);
+    }
+    Error::io("open the directory", error)
+}

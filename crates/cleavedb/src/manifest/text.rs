@@ -1,0 +1,59 @@
+//! Small files of text that a person can read: lines of fields, a checksum at the end, replaced by
+//! rename only.
+
+use cleavedb_base::checksum::check32;
+use cleavedb_base::{Error, Result};
+use cleavedb_storage::api::{read_exact_at, write_all_at};
+use cleavedb_storage::{Access, Mode, Name, Storage};
+
+/// Longest file of this kind.
+const LEN_MAX: u64 = 64 << 10;
+
+/// The text with the line that proves it.
+pub(super) fn sealed(mut text: String) -> String {
+    let check = check32(text.as_bytes(), 0);
+    text.push_str(&format!("check {check:08x}\n"));
+    text
+}
+
+/// The bytes of the file `name`; `None` if there is none.
+pub(super) fn read(storage: &dyn Storage, name: Name) -> Result<Option<Vec<u8>>> {
+    let failed = |e| Error::io("read the file", e).with("file", name);
+    let file = match storage.open(&name, Mode::Read, Access::Random) {
+        Ok(file) => file,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(failed(e)),
+    };
+    let len = file.len().map_err(failed)?.min(LEN_MAX);
+    let mut bytes = vec![0; len as usize];
+    read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
+    Ok(Some(bytes))
+}
+
+/// Replaces the file `name`, durably, by way of `new`.
+pub(super) fn replace(storage: &dyn Storage, name: Name, new: Name, text: &str) -> Result<()> {
+    let failed = |e| Error::io("replace the file", e).with("file", name);
+    match storage.remove(&new) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    let file = storage.open(&new, Mode::CreateNew, Access::Random).map_err(failed)?;
+    write_all_at(&*file, text.as_bytes(), 0).map_err(failed)?;
+    file.sync().map_err(|e| Error::sync_failed("the file", e).with("file", new))?;
+    storage.rename(&new, &name).map_err(failed)?;
+    storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))
+}
+
+/// Checks that `decode` refuses every text that is not `whole`.
+#[cfg(test)]
+pub(super) fn assert_damage_is_noticed(whole: &[u8], decode: impl Fn(&[u8]) -> bool) {
+    assert!(decode(whole));
+    for at in 0..whole.len() {
+        for bit in 0..8 {
+            let mut damaged = whole.to_vec();
+            damaged[at] ^= 1 << bit;
+            assert!(!decode(&damaged), "byte {at} bit {bit}");
+        }
+        assert!(!decode(&whole[..at]), "cut at {at}");
+    }
+}

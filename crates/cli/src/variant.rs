@@ -1,0 +1,56 @@
+//! The stores of OHDB's evaluation (section IV.A) as options of the benchmark.
+
+/// How level 0 is kept, and whether the other levels lie on a second disk.
+const STORES: [(&str, &[(&str, &str)]); 4] = [
+    ("hdb", &[("level0", "one-table")]),
+    ("l0p", &[("partitions", "10")]),
+    ("2dc", &[("level0", "one-table"), ("place", "levels")]),
+    ("c", &[("partitions", "10"), ("place", "levels")]),
+];
+
+/// The device of a store with one disk, and the two of one with a second disk.
+const MACHINES: [(&str, &str, [&str; 2]); 2] =
+    [("low", "hdd", ["hdd", "levels=hdd"]), ("high", "sata", ["hdd", "levels=sata"])];
+
+/// The options, as (name, value), of `STORE-MACHINE[:SPEED]`: a store of the paper on its low-end
+/// machine (two hard disks) or its high-end one (an SSD; with a second disk, a hard disk and the
+/// SSD), whose devices are modelled.
+pub fn options(text: &str) -> Result<Vec<(&'static str, String)>, String> {
+    let unknown =
+        || "there are hdb, l0p, 2dc and c, each -low or -high, such as c-high:10".to_owned();
+    let (name, speed) = text.split_once(':').unwrap_or((text, "1"));
+    let (store, machine) = name.split_once('-').ok_or_else(unknown)?;
+    let (_, settings) = STORES.iter().find(|(name, _)| *name == store).ok_or_else(unknown)?;
+    let (_, alone, both) =
+        MACHINES.iter().find(|(name, ..)| *name == machine).ok_or_else(unknown)?;
+    let placed = settings.iter().any(|(name, _)| *name == "place");
+    let devices = if placed { &both[..] } else { std::slice::from_ref(alone) };
+    let mut options: Vec<_> =
+        settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    options.extend(devices.iter().map(|device| ("device", format!("{device}:{speed}"))));
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::options;
+
+    fn line(text: &str) -> String {
+        let each = options(text).unwrap();
+        each.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_store_of_the_paper_is_a_list_of_options() {
+        assert_eq!(line("hdb-low"), "level0=one-table device=hdd:1");
+        assert_eq!(line("l0p-high:10"), "partitions=10 device=sata:10");
+        assert_eq!(
+            line("2dc-high"),
+            "level0=one-table place=levels device=hdd:1 device=levels=sata:1"
+        );
+        assert_eq!(line("c-low:2"), "partitions=10 place=levels device=hdd:2 device=levels=hdd:2");
+        for text in ["", "c", "c-middle", "level-low", "-low"] {
+            assert!(options(text).unwrap_err().contains("c-high"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! FileClass: what a placement tells apart, decided when a file is created.
+//!
+//! A class says more than a [`FileKind`]: tables of level 0 and tables below it are files of one
+//! kind. A file keeps the directory that it was created in, whatever becomes of it.
+
+use crate::name::FileKind;
+
+/// What a new file is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FileClass {
+    /// Log files. The window stays in the database's own directory.
+    Log,
+    /// Tables that are written for level 0: by flushes, by collections, by merges within it.
+    Level0,
+    /// Tables that compactions write for the levels below.
+    Levels,
+    /// Segments: values that collections moved.
+    Segments,
+    /// Group files: values of groups.
+    Groups,
+}
+
+impl FileClass {
+    /// All classes.
+    pub const ALL: [Self; 5] =
+        [Self::Log, Self::Level0, Self::Levels, Self::Segments, Self::Groups];
+
+    /// The name on the command line and in the data.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Level0 => "level0",
+            Self::Levels => "levels",
+            Self::Segments => "segments",
+            Self::Groups => "groups",
+        }
+    }
+
+    /// The class of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
+
+    /// The class of a table that is written for `level`.
+    pub fn of_level(level: u8) -> Self {
+        if level == 0 { Self::Level0 } else { Self::Levels }
+    }
+
+    /// What its files are called.
+    pub fn kind(self) -> FileKind {
+        match self {
+            Self::Log => FileKind::Log,
+            Self::Level0 | Self::Levels => FileKind::Table,
+            Self::Segments => FileKind::Segment,
+            Self::Groups => FileKind::Group,
+        }
+    }
+}
+
+impl std::fmt::Display for FileClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cleavedb_base::sync::{Condvar, Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Kinds of jobs, in the order in which they are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -120,7 +120,9 @@ impl Engine {
         if planted(Bug::CollectionWithoutSnapshots) {
             snapshots.clear();
         }
-        jobs.constraints.hold_above = Some(live.epoch);
+        // A run of the next epoch, too, may then sink below the run of new pointers.
+        let held = live.epoch + u64::from(planted(Bug::RunsSinkPastACollection)) * (1 << 32);
+        jobs.constraints.hold_above = Some(held);
         if let Target::File(victim, _) = target {
             self.jobs.set_victim(victim);
         }

@@ -6,9 +6,9 @@
 //! dead files lying until the disk is full.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cleavedb_base::sync::thread::{self, JoinHandle};
 use cleavedb_base::{Error, Result};
 
 use super::RETRY_AFTER;
@@ -57,7 +57,7 @@ impl Threads {
         body: impl FnOnce(&Engine) + Send + 'static,
     ) -> Result<()> {
         let engine = engine.clone();
-        let handle = std::thread::Builder::new()
+        let handle = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || body(&engine))
             .map_err(|e| Error::io("start a background thread", e))?;
@@ -96,7 +96,7 @@ fn drain(engine: &Engine) {
             // A failure has poisoned the database; there is nothing to drain any more.
             Ok(false) | Err(_) => {
                 idle += 1;
-                std::thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
+                thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
             }
         }
     }

@@ -9,6 +9,9 @@ mod reader;
 mod ring;
 mod writer;
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+
 pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;
 pub use ring::{Ring, Slot};

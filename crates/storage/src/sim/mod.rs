@@ -28,7 +28,7 @@ use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
-use parking_lot::{Mutex, MutexGuard};
+use cleavedb_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 pub use choices::DirectoryOrder;

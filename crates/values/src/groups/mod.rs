@@ -8,6 +8,9 @@ pub mod reader;
 pub mod writer;
 pub mod victim;
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
 pub use reader::ExtentReader;

@@ -1,0 +1,33 @@
+//! What threads share: locks, atomics, the swap of a picture, and threads themselves.
+//!
+//! The engine takes them from here and from nowhere else, so that a checker can put its own in their
+//! place and run the very code that users run. In a build for users these are the types of
+//! `parking_lot`, `arc-swap` and `std` by re-export: nothing is wrapped. The feature `loom` puts
+//! loom's there, for all schedules of small pieces with every stale value that the memory model
+//! allows; the feature `shuttle` puts shuttle's there, for schedules of large pieces, drawn by a
+//! seed. With either feature the code runs under that checker only.
+
+mod plain;
+#[cfg(feature = "checked")]
+mod checked;
+
+#[cfg(all(feature = "loom", feature = "shuttle"))]
+compile_error!("the features loom and shuttle exclude each other: run one checker at a time");
+
+#[cfg(feature = "loom")]
+pub use loom as checker;
+#[cfg(feature = "shuttle")]
+pub use shuttle as checker;
+
+#[cfg(not(feature = "checked"))]
+pub use arc_swap as swap;
+#[cfg(feature = "checked")]
+pub use checked::{Condvar, Mutex, MutexGuard, RwLock, swap, thread};
+#[cfg(feature = "checked")]
+pub use checker::{hint, sync::atomic};
+#[cfg(not(feature = "checked"))]
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(not(feature = "checked"))]
+pub use std::{hint, sync::atomic, thread};
+
+pub use plain::{Plain, PlainRange};

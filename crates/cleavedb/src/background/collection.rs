@@ -87,7 +87,7 @@ impl Engine {
         };
         self.jobs.set_victim(FileNumber(0));
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
-        self.jobs.finish(&result, |state| {
+        self.end_job(&result, |state| {
             state.constraints.hold_above = None;
             if fixed.retries_split || result.is_err() {
                 state.split_waits = None;
@@ -98,9 +98,6 @@ impl Engine {
                 Target::Group(group) => state.damaged_groups.extend(damaged.then_some(group)),
             }
         });
-        if result.is_ok() {
-            self.update_pressure();
-        }
         result.map(|()| true)
     }
 

@@ -140,13 +140,10 @@ impl Engine {
                 Err(self.failed_write(e))
             }
         };
-        self.jobs.finish(&result, |state| {
+        self.end_job(&result, |state| {
             state.constraints.end(&compaction);
             state.compactions -= 1;
         });
-        if result.is_ok() {
-            self.update_pressure();
-        }
         result.map(|()| true)
     }
 

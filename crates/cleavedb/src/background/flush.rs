@@ -135,11 +135,7 @@ impl Engine {
             (slot, sealed)
         };
         let result = self.flush(&slot, sealed);
-        self.jobs.finish(&result, |state| state.flushing = false);
-        if result.is_ok() {
-            self.update_pressure();
-            self.jobs.kick();
-        }
+        self.end_job(&result, |state| state.flushing = false);
         result.map(|()| true)
     }
 

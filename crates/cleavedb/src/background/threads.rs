@@ -105,22 +105,12 @@ fn drain(engine: &Engine) {
 fn work(engine: &Engine, kinds: &[JobKind]) {
     let _guard = PanicGuard(engine);
     while !engine.jobs.closing() {
+        let calls = engine.jobs.calls();
         match engine.run_one(kinds) {
             Ok(true) => {}
-            Ok(false) => engine.wait_for_work(IDLE_LOOK),
-            Err(_) => engine.wait_for_work(RETRY_AFTER),
+            Ok(false) => engine.jobs.wait_for_work(calls, IDLE_LOOK),
+            Err(_) => engine.jobs.wait_for_work(calls, RETRY_AFTER),
         }
-    }
-}
-
-impl Engine {
-    /// Sleeps until somebody asks for work, for `pause` at most.
-    fn wait_for_work(&self, pause: Duration) {
-        let mut state = self.jobs.lock();
-        if self.jobs.closing() {
-            return;
-        }
-        self.jobs.work.wait_for(&mut state, pause);
     }
 }
 

@@ -11,6 +11,8 @@ mod writer;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;
 
 pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;

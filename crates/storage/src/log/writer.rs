@@ -330,7 +330,9 @@ impl Log {
 
     /// Whether the drain has a full write's worth of work.
     pub fn wants_drain(&self) -> bool {
-        self.ring.filled() - self.drained.load(Ordering::Relaxed) >= DRAIN_LEN as u64
+        // Others may drain beyond what was filled a moment ago.
+        let filled = self.ring.filled();
+        filled.saturating_sub(self.drained.load(Ordering::Relaxed)) >= DRAIN_LEN as u64
     }
 
     /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it

@@ -97,8 +97,6 @@ pub enum Bug {
     BuriedUnderReaders,
     /// A read asks what is visible before it takes the picture.
     VisibleBeforePicture,
-    /// A range takes the picture before the snapshot.
-    PictureBeforeSnapshot,
     /// A flush does not wait for the commits that still insert.
     FlushBeforeInserts,
     /// A compaction does not say which tables it reads.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 
@@ -137,11 +136,10 @@ impl Range {
     ) -> Self {
         // The snapshot first, then the picture: whatever the picture's successors drop, this
         // snapshot's versions are in it.
-        let early = planted(Bug::PictureBeforeSnapshot).then(|| engine.state.load_full());
         let held =
             snapshot.is_none().then(|| Arc::new(engine.snapshots.take(|| engine.commit.visible())));
         let seq = snapshot.or(held.as_ref().map(|held| held.seq)).unwrap_or_default();
-        let state = early.unwrap_or_else(|| engine.state.load_full());
+        let state = engine.state.load_full();
         Self {
             engine,
             state,

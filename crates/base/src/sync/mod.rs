@@ -1,7 +1,7 @@
 //! What threads share: locks, atomics, the swap of a picture, and threads themselves.
 //!
-//! The engine takes them from here and from nowhere else, so that a checker can put its own in their
-//! place and run the very code that users run. In a build for users these are the types of
+//! The engine takes them from here and from nowhere else, so that a checker can put its own in
+//! their place and run the very code that users run. In a build for users these are the types of
 //! `parking_lot`, `arc-swap` and `std` by re-export: nothing is wrapped. The feature `loom` puts
 //! loom's there, for all schedules of small pieces with every stale value that the memory model
 //! allows; the feature `shuttle` puts shuttle's there, for schedules of large pieces, drawn by a
@@ -31,3 +31,18 @@ pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
+
+#[cfg(all(test, not(feature = "checked")))]
+mod tests {
+    use super::{Plain, PlainRange};
+
+    #[test]
+    fn users_get_the_real_types_and_nothing_else() {
+        let _: parking_lot::Mutex<u8> = super::Mutex::new(0);
+        let _: parking_lot::Condvar = super::Condvar::new();
+        let _: parking_lot::RwLock<u8> = super::RwLock::new(0);
+        let _: arc_swap::ArcSwap<u8> = super::swap::ArcSwap::from_pointee(0);
+        let _: std::sync::atomic::AtomicU64 = super::atomic::AtomicU64::new(0);
+        assert_eq!((size_of::<Plain>(), size_of::<PlainRange>()), (0, 0));
+    }
+}

@@ -1,8 +1,8 @@
 //! Plain memory that atomics publish: what a checker needs to see a race on it.
 //!
-//! Raw bytes are invisible to a checker. A [`Plain`] stands for some of them: the code says where it
-//! writes and where it reads them, and loom fails if a read does not come behind the write in every
-//! order that the memory model allows. Without loom it has no size and does nothing.
+//! Raw bytes are invisible to a checker. A [`Plain`] stands for some of them: the code says where
+//! it writes and where it reads them, and loom fails if a read does not come behind the write in
+//! every order that the memory model allows. Without loom it has no size and does nothing.
 
 /// Bytes of a [`PlainRange`] that count as one piece: a test keeps ranges of different owners this
 /// far apart.
@@ -32,7 +32,7 @@ impl Plain {
 /// Stands for memory without a lock or an atomic of its own.
 #[cfg(not(feature = "loom"))]
 #[derive(Default)]
-pub struct Plain;
+pub struct Plain(());
 
 #[cfg(not(feature = "loom"))]
 impl Plain {

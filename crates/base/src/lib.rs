@@ -1,10 +1,11 @@
 //! The vocabulary of CleaveDB: what a key, a record, a pointer and an error are.
 //!
-//! Nothing here touches a file, a clock or a thread, so everything here can be fuzzed in memory.
-//! Modules are listed bottom first; a module uses only those above it.
+//! Nothing here touches a file or a clock, and only [`sync`] knows threads, so everything else can
+//! be fuzzed in memory. Modules are listed bottom first; a module uses only those above it.
 
 #![forbid(unsafe_code)]
 
+pub mod sync;
 pub mod limits;
 pub mod planted;
 pub mod error;

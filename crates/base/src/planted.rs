@@ -81,6 +81,36 @@ pub enum Bug {
     PunchBeforeEdit,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
+    /// An entry is linked into a MemTable without ordering what it holds before the link.
+    LinkedUnordered,
+    /// An entry is linked by a store, as if nobody else inserted.
+    LinkedWithoutExchange,
+    /// A commit becomes visible as soon as it is complete, whatever is not before it.
+    PublishedOutOfOrder,
+    /// What is visible is published without ordering entries and records before it.
+    VisibleUnordered,
+    /// Who falls asleep while commits are published is not waited for.
+    SleeperMissed,
+    /// The log counts as filled without ordering the bytes before it.
+    FilledUnordered,
+    /// The floor of the window rises under those who read above it.
+    FloorUnderReaders,
+    /// The log counts as drained before a sync could know the file.
+    DrainedBeforeListed,
+    /// A snapshot asks what is visible before it takes the lock of the list.
+    SnapshotOutsideLock,
+    /// A file goes as soon as it is dropped, whoever still reads it.
+    BuriedUnderReaders,
+    /// A read asks what is visible before it takes the picture.
+    VisibleBeforePicture,
+    /// A flush does not wait for the commits that still insert.
+    FlushBeforeInserts,
+    /// A compaction does not say which tables it reads.
+    InputsUnclaimed,
+    /// Runs that a flush writes during a collection may leave level 0.
+    RunsSinkPastACollection,
+    /// A job drops the file that a collection reads.
+    VictimDroppedByOthers,
 }
 
 /// Whether `bug` is planted: always false in a build for users.
@@ -105,4 +135,15 @@ pub fn plant(bug: Option<Bug>) {
 #[cfg(feature = "planted-bugs")]
 pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
+}
+
+/// Fails unless `check` passes as it is and panics with `bug` planted for this thread.
+#[cfg(feature = "planted-bugs")]
+pub fn must_notice(bug: Bug, check: impl Fn()) {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    check();
+    plant(Some(bug));
+    let outcome = catch_unwind(AssertUnwindSafe(&check));
+    plant(None);
+    assert!(outcome.is_err(), "nothing notices {bug:?}");
 }

@@ -9,15 +9,15 @@
 //! order. A write returns once it is visible and as durable as asked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::Guard;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+use cleavedb_base::sync::swap::Guard;
+use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::batch::Op;
 use crate::options::{Durability, Separation};

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use bytes::Bytes;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::{Log, SpareLog};
 use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
 use cleavedb_values::{LedgerEdit, SegmentSet};
-use parking_lot::Mutex;
 
 use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
@@ -16,7 +17,6 @@ use cleavedb_storage::{
     Access, File, FileClass, FileKind, Lock, Mode, Name, Placed, Reaper, Storage,
 };
 use cleavedb_values::LedgerEdit;
-use parking_lot::Mutex;
 
 use crate::commit::Commit;
 use crate::jobs::Jobs;

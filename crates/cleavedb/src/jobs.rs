@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cleavedb_base::sync::{Condvar, Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Kinds of jobs, in the order in which they are picked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -47,6 +48,8 @@ pub(crate) struct JobState {
     /// Collect files up to this number although the space goal is met.
     pub(crate) forced: Option<FileNumber>,
     pub(crate) last_error: Option<Error>,
+    /// How often somebody has asked to look for work.
+    calls: u64,
 }
 
 /// The jobs of one database.
@@ -54,7 +57,7 @@ pub(crate) struct JobState {
 pub(crate) struct Jobs {
     state: Mutex<JobState>,
     /// Somebody should look for work.
-    pub(crate) work: Condvar,
+    work: Condvar,
     /// Some job has finished.
     pub(crate) progress: Condvar,
     closing: AtomicBool,
@@ -94,8 +97,22 @@ impl Jobs {
 
     /// Wakes the threads to look for work.
     pub(crate) fn kick(&self) {
-        drop(self.state.lock());
+        self.state.lock().calls += 1;
         self.work.notify_all();
+    }
+
+    /// How often somebody has asked to look for work: to be taken before the look.
+    pub(crate) fn calls(&self) -> u64 {
+        self.state.lock().calls
+    }
+
+    /// Sleeps until somebody asks for work, for `pause` at most; not at all if somebody has asked
+    /// since there were `calls`, which a thread that was still looking would have missed.
+    pub(crate) fn wait_for_work(&self, calls: u64, pause: Duration) {
+        let mut state = self.state.lock();
+        if !self.closing() && state.calls == calls {
+            self.work.wait_for(&mut state, pause);
+        }
     }
 
     /// Tells everybody to stop: running jobs give up, waiting writers fail.
@@ -120,12 +137,31 @@ impl Jobs {
         let mut state = self.state.lock();
         change(&mut state);
         match result {
-            Ok(()) => state.last_error = None,
+            // A job that failed is no call: its thread would not wait before it tries again.
+            Ok(()) => (state.last_error, state.calls) = (None, state.calls + 1),
             Err(e) if e.kind() == ErrorKind::Closed => {}
             Err(e) => state.last_error = Some(e.clone()),
         }
         drop(state);
         self.work.notify_all();
         self.progress.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    /// A call that came between a look and the sleep was lost: the flush waited for the next look.
+    #[test]
+    fn a_call_during_a_look_is_heard() {
+        let (jobs, start) = (Jobs::default(), Instant::now());
+        let calls = jobs.calls();
+        jobs.kick();
+        jobs.wait_for_work(calls, Duration::from_secs(60));
+        jobs.finish(&Ok(()), |_| {});
+        jobs.wait_for_work(calls + 1, Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(60));
     }
 }

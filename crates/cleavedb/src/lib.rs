@@ -47,6 +47,11 @@ mod directories;
 mod recovery;
 mod db;
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;
+
 pub use batch::WriteBatch;
 pub use bytes::Bytes;
 pub use check::CheckReport;

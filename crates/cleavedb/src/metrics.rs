@@ -1,9 +1,9 @@
 //! What the database did, counted: bytes by cause, operations, and every moment that a writer
 //! waited.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_storage::FileClass;
 
 /// A counter that is only ever added to.

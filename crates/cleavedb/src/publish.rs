@@ -5,18 +5,27 @@
 //! ticket before it are complete: then all log bytes below it are stored and all entries below it
 //! can be found. Whoever completes last publishes for all that wait.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use cleavedb_base::SeqNo;
-use parking_lot::{Condvar, Mutex};
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use cleavedb_base::sync::{Condvar, Mutex, hint, thread};
 
-/// Commits that may be in flight at once; more wait for the oldest. A power of two.
-const IN_FLIGHT_MAX: u64 = 256;
+/// Commits that may be in flight at once; more wait for the oldest. A power of two; under a checker
+/// so small that places are used again.
+const IN_FLIGHT_MAX: u64 = if cfg!(feature = "checked") { 2 } else { 256 };
 
 /// How often a waiting commit looks again before it gives up its processor, and then before it
 /// sleeps. The commit it waits for takes well under a microsecond, unless its thread was preempted.
-const SPINS: u32 = 100;
-const YIELDS: u32 = 50;
+/// In loom it never sleeps: loom takes sequentially consistent accesses, on which falling asleep
+/// rests, for weaker ones. In shuttle it sleeps at once.
+const SPINS: u32 = if cfg!(feature = "checked") { 0 } else { 100 };
+const YIELDS: u32 = if cfg!(feature = "loom") {
+    u32::MAX
+} else if cfg!(feature = "shuttle") {
+    0
+} else {
+    50
+};
 
 /// One commit in flight. A cache line of its own, since neighbours are written by different
 /// threads.
@@ -66,7 +75,7 @@ impl Publisher {
     #[inline]
     pub(crate) fn admit(&self, ticket: u64) {
         while ticket - self.published.load(Ordering::Acquire) >= IN_FLIGHT_MAX {
-            std::thread::yield_now();
+            thread::yield_now();
         }
     }
 
@@ -84,6 +93,10 @@ impl Publisher {
         own.last_seq.store(last_seq, Ordering::Relaxed);
         own.filled.store(filled, Ordering::Relaxed);
         own.complete.store(ticket + 1, Ordering::Release);
+        if planted(Bug::PublishedOutOfOrder) {
+            publish(filled);
+            self.visible.store(last_seq, Ordering::Release);
+        }
         let mut head = self.head.lock();
         let mut newest = None;
         loop {
@@ -98,12 +111,17 @@ impl Publisher {
         if let Some((seq, filled)) = newest {
             // Bytes first: whoever sees an entry may read its record.
             publish(filled);
-            self.visible.store(seq, Ordering::Release);
+            let publishing =
+                if planted(Bug::VisibleUnordered) { Ordering::Relaxed } else { Ordering::Release };
+            self.visible.store(seq, publishing);
             self.published.store(*head, Ordering::SeqCst);
         }
         drop(head);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            drop(self.sleep.lock());
+            // Whoever saw that it must sleep, but does not yet, is waited for.
+            if !planted(Bug::SleeperMissed) {
+                drop(self.sleep.lock());
+            }
             self.wake.notify_all();
         }
     }
@@ -124,13 +142,13 @@ impl Publisher {
             if published() {
                 return;
             }
-            std::hint::spin_loop();
+            hint::spin_loop();
         }
         for _ in 0..YIELDS {
             if published() {
                 return;
             }
-            std::thread::yield_now();
+            thread::yield_now();
         }
         let mut sleep = self.sleep.lock();
         self.sleepers.fetch_add(1, Ordering::SeqCst);

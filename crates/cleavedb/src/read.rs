@@ -54,8 +54,9 @@ impl Engine {
         loop {
             // The picture first, then what is visible in it: the other way round a compaction may
             // drop the version that was newest then, because a newer one had come.
+            let early = planted(Bug::VisibleBeforePicture).then(|| self.commit.visible());
             let state = self.state.load();
-            let visible = snapshot.unwrap_or_else(|| self.commit.visible());
+            let visible = snapshot.or(early).unwrap_or_else(|| self.commit.visible());
             let (pointer, seq) = match find(&state, tree_key, hash, visible)? {
                 Answer::Absent => return Ok(None),
                 Answer::Inline(value) => return Ok(Some(value)),

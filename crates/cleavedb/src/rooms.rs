@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use arc_swap::Guard;
+use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
 use crate::commit::{Append, Rooms};

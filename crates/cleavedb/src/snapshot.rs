@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::SeqNo;
-use parking_lot::Mutex;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
 
 /// The live snapshots, with how often each is held.
 #[derive(Default)]
@@ -17,8 +18,9 @@ impl SnapshotList {
     /// the snapshots: what a job may drop and what a snapshot may see are decided one after the
     /// other.
     pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo) -> HeldSnapshot {
+        let early = planted(Bug::SnapshotOutsideLock).then(&visible);
         let mut held = self.held.lock();
-        let seq = visible();
+        let seq = early.unwrap_or_else(visible);
         *held.entry(seq).or_default() += 1;
         HeldSnapshot { seq, list: self.clone() }
     }

@@ -4,10 +4,10 @@
 //! where writers must wait. In between, every written byte costs a pause that grows exponentially,
 //! so writers settle at the speed that the background sustains, instead of running into a wall.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::metrics::StallCause;
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cleavedb_base::Result;
+use cleavedb_base::sync::thread;
 
 use crate::commit::Prepared;
 use crate::engine::Engine;
@@ -49,7 +50,7 @@ impl Engine {
         } else if self.options.background != Background::Manual
             && let Some((cause, pause)) = self.throttle.pause(bytes)
         {
-            std::thread::sleep(pause);
+            thread::sleep(pause);
             self.counters.stalled(cause, pause);
         }
         Ok(())

@@ -9,10 +9,10 @@
 //! depends on the calls alone, not on a random seed (design, invariant 14).
 
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cleavedb_base::FileNumber;
-use parking_lot::Mutex;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 

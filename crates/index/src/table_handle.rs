@@ -5,10 +5,10 @@
 //! `Arc` that drops queues the file in the [`Reaper`]. A handle that was not retired (at close)
 //! leaves its file alone.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Reaper, Storage};
 
@@ -124,7 +124,8 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
+        // Relaxed: whoever drops it is alone.
+        if self.obsolete.load(Ordering::Relaxed) {
             self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number));
         }
     }

@@ -2,13 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::{File, Reaper, Sim};
-use parking_lot::Mutex;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use crate::cache::BlockCache;

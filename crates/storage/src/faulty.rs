@@ -11,7 +11,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use cleavedb_base::sync::Mutex;
 use rustix::io::Errno;
 
 use crate::api::{Access, File, Lock, Mode, Storage};

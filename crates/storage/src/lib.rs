@@ -20,6 +20,9 @@ pub mod modelled;
 pub mod sim;
 pub mod faulty;
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+
 pub use api::{Access, File, Lock, Mode, Storage};
 pub use class::FileClass;
 pub use disk::Disk;

@@ -4,7 +4,7 @@
 //! Its last reader lets go of it anywhere, also deep in a `get`; that thread only queues it here,
 //! and a background job removes the file or punches the hole.
 
-use parking_lot::Mutex;
+use cleavedb_base::sync::Mutex;
 
 use crate::name::Name;
 

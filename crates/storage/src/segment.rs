@@ -5,10 +5,11 @@
 //! sequence number that the caller's index entry names (invariant 6).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb_base::limits::BLOCK;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record};
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 
 use crate::aligned::AlignedBuf;
@@ -66,6 +67,9 @@ impl Segment {
 
     /// Marks the segment as dropped by a durable edit: its file goes with its last reader.
     pub fn mark_obsolete(&self) {
+        if planted(Bug::BuriedUnderReaders) {
+            self.reaper.bury(self.name);
+        }
         self.obsolete.store(true, Ordering::Release);
     }
 
@@ -121,7 +125,8 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() {
+        // Relaxed: whoever drops it is alone.
+        if self.obsolete.load(Ordering::Relaxed) {
             self.reaper.bury(self.name);
         }
     }

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use cleavedb_base::sync::PlainRange;
+
 /// Sees every store into a window; the simulator's ear.
 pub trait WindowObserver: Send + Sync {
     /// `bytes` were stored at byte `position` of the window (no wrap-around inside one call).
@@ -28,6 +30,7 @@ pub struct Window {
     len: usize,
     survives: bool,
     observer: Option<Arc<dyn WindowObserver>>,
+    bytes: PlainRange,
 }
 
 // SAFETY: the pointer refers to memory that `memory` owns and keeps for the life of the window; all
@@ -44,7 +47,7 @@ impl Window {
         observer: Option<Arc<dyn WindowObserver>>,
     ) -> Self {
         let (start, len) = (memory.start(), memory.len());
-        Self { memory, start, len, survives, observer }
+        Self { memory, start, len, survives, observer, bytes: PlainRange::new(len) }
     }
 
     /// Length in bytes.
@@ -73,6 +76,8 @@ impl Window {
     #[inline]
     pub unsafe fn store(&self, at: u64, bytes: &[u8]) {
         let (position, first) = self.pieces(at, bytes.len());
+        self.bytes.written(position, first);
+        self.bytes.written(0, bytes.len() - first);
         // SAFETY: `pieces` keeps both copies inside the memory; the caller excludes other access.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(position), first);
@@ -97,6 +102,8 @@ impl Window {
     #[inline]
     pub unsafe fn load(&self, at: u64, out: &mut [u8]) {
         let (position, first) = self.pieces(at, out.len());
+        self.bytes.read(position, first);
+        self.bytes.read(0, out.len() - first);
         // SAFETY: as in `store`.
         unsafe {
             std::ptr::copy_nonoverlapping(self.start.add(position), out.as_mut_ptr(), first);
@@ -114,6 +121,7 @@ impl Window {
     /// No store to these positions may happen while the slice lives.
     pub unsafe fn slice(&self, at: u64, len: usize) -> &[u8] {
         let (position, first) = self.pieces(at, len);
+        self.bytes.read(position, first);
         // SAFETY: `pieces` keeps the slice inside the memory; the caller excludes stores.
         unsafe { std::slice::from_raw_parts(self.start.add(position), first) }
     }

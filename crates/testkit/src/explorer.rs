@@ -25,6 +25,8 @@ pub struct Plan {
     pub deeper_one_in: u64,
     /// Crashes in a row.
     pub depth: usize,
+    /// Points visited of the first recording: about so many, or all.
+    pub points: Option<usize>,
     /// Points visited of a recording below the first: about so many.
     pub deeper_points: usize,
     /// What is done between a recovery and the next crash.
@@ -44,6 +46,7 @@ impl Default for Plan {
             thorough_one_in: 20,
             deeper_one_in: 500,
             depth: 3,
+            points: None,
             deeper_points: 40,
             profile: Profile::crash(),
             deeper_ops: 6,
@@ -118,10 +121,8 @@ impl Explorer {
     ) -> Result<(), String> {
         let mut replay = recording.disks.replay();
         let last = recording.disks.time();
-        let stride = match depth {
-            1 => 1,
-            _ => (last / self.plan.deeper_points.max(1)).max(1),
-        };
+        let points = if depth == 1 { self.plan.points } else { Some(self.plan.deeper_points) };
+        let stride = points.map_or(1, |points| last / points.max(1)).max(1);
         let mut point = from + self.rng.index(stride);
         while point <= last {
             replay.advance(point);

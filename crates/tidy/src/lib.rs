@@ -17,6 +17,7 @@ pub mod paths;
 pub mod tree;
 pub mod order;
 pub mod manifests;
+pub mod primitives;
 pub mod unsafety;
 pub mod documents;
 pub mod portable;

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use cleavedb_tidy::{Finding, Repo, documents, habits, manifests, order, portable, size, unsafety};
+use cleavedb_tidy::{
+    Finding, Repo, documents, habits, manifests, order, portable, primitives, size, unsafety,
+};
 
 /// Entries of the list of long functions. May only shrink.
 const LONG_FUNCTIONS_MAX: usize = 0;
@@ -108,6 +110,14 @@ fn crates_use_only_crates_below_them() {
         manifests::crates(&REPO),
         "Let the lower crate declare a small trait for what it needs. A new crate gets its place \
          in crates/tidy/src/manifests.rs.",
+    );
+}
+
+#[test]
+fn locks_and_atomics_can_be_replaced() {
+    expect_none(
+        primitives::elsewhere(&REPO),
+        "Take locks, atomics and threads from cleavedb_base::sync: under a checker they are its.",
     );
 }
 

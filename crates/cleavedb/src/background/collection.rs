@@ -87,7 +87,7 @@ impl Engine {
         };
         self.jobs.set_victim(FileNumber(0));
         let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
-        self.jobs.finish(&result, |state| {
+        self.end_job(&result, |state| {
             state.constraints.hold_above = None;
             if fixed.retries_split || result.is_err() {
                 state.split_waits = None;
@@ -98,9 +98,6 @@ impl Engine {
                 Target::Group(group) => state.damaged_groups.extend(damaged.then_some(group)),
             }
         });
-        if result.is_ok() {
-            self.update_pressure();
-        }
         result.map(|()| true)
     }
 
@@ -120,7 +117,9 @@ impl Engine {
         if planted(Bug::CollectionWithoutSnapshots) {
             snapshots.clear();
         }
-        jobs.constraints.hold_above = Some(live.epoch);
+        // A run of the next epoch, too, may then sink below the run of new pointers.
+        let held = live.epoch + u64::from(planted(Bug::RunsSinkPastACollection)) * (1 << 32);
+        jobs.constraints.hold_above = Some(held);
         if let Target::File(victim, _) = target {
             self.jobs.set_victim(victim);
         }

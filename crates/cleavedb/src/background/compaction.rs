@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{FileNumber, Result, ValuePointer};
 use cleavedb_index::compaction::job::{CompactionJob, DropSink, TableFactory};
@@ -103,7 +104,9 @@ impl Engine {
                 return Ok(false);
             };
             self.check_open()?;
-            jobs.constraints.start(&compaction);
+            if !planted(Bug::InputsUnclaimed) {
+                jobs.constraints.start(&compaction);
+            }
             jobs.compactions += 1;
             let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
             let options = (self.compaction_options(), self.table_options());
@@ -138,13 +141,10 @@ impl Engine {
                 Err(self.failed_write(e))
             }
         };
-        self.jobs.finish(&result, |state| {
+        self.end_job(&result, |state| {
             state.constraints.end(&compaction);
             state.compactions -= 1;
         });
-        if result.is_ok() {
-            self.update_pressure();
-        }
         result.map(|()| true)
     }
 

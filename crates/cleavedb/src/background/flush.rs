@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::thread;
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
 use cleavedb_storage::{Access, FileClass, FileKind};
@@ -133,18 +134,14 @@ impl Engine {
             (slot, sealed)
         };
         let result = self.flush(&slot, sealed);
-        self.jobs.finish(&result, |state| state.flushing = false);
-        if result.is_ok() {
-            self.update_pressure();
-            self.jobs.kick();
-        }
+        self.end_job(&result, |state| state.flushing = false);
         result.map(|()| true)
     }
 
     fn flush(&self, slot: &Arc<MemSlot>, sealed: Sealed) -> Result<()> {
         // Commits that were numbered before the table was sealed may still be inserting.
-        while self.commit.visible() < sealed.last_seq {
-            std::thread::yield_now();
+        while self.commit.visible() < sealed.last_seq && !planted(Bug::FlushBeforeInserts) {
+            thread::yield_now();
         }
         let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
         if self.options.values_stay_in_log() {
@@ -274,7 +271,8 @@ impl Engine {
     pub(crate) fn drop_dead_files(&self, manifest: &mut crate::manifest::Manifest) -> Result<()> {
         let live = manifest.live();
         let mut dead = victim::dead_files(&live.ledger, live.head_file());
-        dead.retain(|number| *number != self.jobs.victim());
+        let victim = self.jobs.victim();
+        dead.retain(|number| *number != victim || planted(Bug::VictimDroppedByOthers));
         if dead.is_empty() {
             return Ok(());
         }

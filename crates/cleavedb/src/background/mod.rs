@@ -22,7 +22,7 @@ use cleavedb_storage::Storage;
 pub(crate) use threads::Threads;
 
 use crate::engine::Engine;
-use crate::jobs::JobKind;
+use crate::jobs::{JobKind, JobState};
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::throttle::Pressure;
@@ -125,6 +125,15 @@ impl Engine {
             }
             self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
         }
+    }
+
+    /// Takes a job off the list of what is under way. The pressure changes first: a writer that
+    /// waits for it is woken once, by the end of the job.
+    fn end_job(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
+        if result.is_ok() {
+            self.update_pressure();
+        }
+        self.jobs.finish(result, change);
     }
 
     /// Recomputes how hard writers must be slowed down.

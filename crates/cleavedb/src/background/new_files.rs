@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::{FileNumber, Result};
 use cleavedb_storage::{Access, File, FileClass, Name};
 use cleavedb_values::SegmentFactory;
-use parking_lot::Mutex;
 
 use crate::engine::Engine;
 

@@ -6,9 +6,9 @@
 //! dead files lying until the disk is full.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use cleavedb_base::sync::thread::{self, JoinHandle};
 use cleavedb_base::{Error, Result};
 
 use super::RETRY_AFTER;
@@ -57,7 +57,7 @@ impl Threads {
         body: impl FnOnce(&Engine) + Send + 'static,
     ) -> Result<()> {
         let engine = engine.clone();
-        let handle = std::thread::Builder::new()
+        let handle = thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || body(&engine))
             .map_err(|e| Error::io("start a background thread", e))?;
@@ -96,7 +96,7 @@ fn drain(engine: &Engine) {
             // A failure has poisoned the database; there is nothing to drain any more.
             Ok(false) | Err(_) => {
                 idle += 1;
-                std::thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
+                thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
             }
         }
     }
@@ -105,22 +105,12 @@ fn drain(engine: &Engine) {
 fn work(engine: &Engine, kinds: &[JobKind]) {
     let _guard = PanicGuard(engine);
     while !engine.jobs.closing() {
+        let calls = engine.jobs.calls();
         match engine.run_one(kinds) {
             Ok(true) => {}
-            Ok(false) => engine.wait_for_work(IDLE_LOOK),
-            Err(_) => engine.wait_for_work(RETRY_AFTER),
+            Ok(false) => engine.jobs.wait_for_work(calls, IDLE_LOOK),
+            Err(_) => engine.jobs.wait_for_work(calls, RETRY_AFTER),
         }
-    }
-}
-
-impl Engine {
-    /// Sleeps until somebody asks for work, for `pause` at most.
-    fn wait_for_work(&self, pause: Duration) {
-        let mut state = self.jobs.lock();
-        if self.jobs.closing() {
-            return;
-        }
-        self.jobs.work.wait_for(&mut state, pause);
     }
 }
 

@@ -9,9 +9,9 @@
 //! `run` returns. An entry is reported as dropped exactly if its operation stands in no output.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 

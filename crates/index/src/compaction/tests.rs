@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use cleavedb_base::EntryKind;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_storage::Storage;
 use proptest::prelude::{ProptestConfig, any, proptest};
 

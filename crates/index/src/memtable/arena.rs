@@ -3,9 +3,8 @@
 //! Allocation is one atomic addition; a lock is taken only to add a chunk. What is counted is what
 //! was taken from the system, so the memory figure of a MemTable is exact.
 
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::pages::{ALIGN, Pages};
 

@@ -15,19 +15,21 @@
 //! never changed or freed while the table lives.
 
 mod pages;
+mod buckets;
 mod arena;
 mod sorted;
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::{AtomicPtr, Ordering};
+use cleavedb_base::sync::{Mutex, Plain};
 use cleavedb_base::{EntryKind, SeqNo};
-use parking_lot::Mutex;
 
 use crate::entry::{Entry, EntryIter};
 use arena::Arena;
-use pages::Pages;
+use buckets::Buckets;
 use sorted::{NodeRef, RunIter, SortedRuns};
 
 /// Bytes of memory per hash bucket that the table is laid out for: an entry of a short key and a
@@ -44,6 +46,8 @@ pub(in crate::memtable) struct Node {
     next: AtomicPtr<Node>,
     /// Next older node of the list of all.
     older: AtomicPtr<Node>,
+    /// What lies behind the links: the rest of the node, key and value.
+    rest: Plain,
     seq_kind: u64,
     hash: u32,
     key_len: u32,
@@ -51,6 +55,8 @@ pub(in crate::memtable) struct Node {
 }
 
 const NODE_LEN: usize = size_of::<Node>();
+
+const _: () = assert!(align_of::<Node>() <= pages::ALIGN, "the arena aligns nodes");
 
 /// Asks for the cache line at `at` ahead of its use.
 #[inline]
@@ -63,6 +69,12 @@ fn prefetch<T>(at: *const T) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
+}
+
+/// How a node is linked: whoever finds it finds all of it written.
+#[inline(always)]
+fn publishing() -> Ordering {
+    if planted(Bug::LinkedUnordered) { Ordering::Relaxed } else { Ordering::Release }
 }
 
 /// What a look-up found.
@@ -86,8 +98,7 @@ struct Tail {
 
 /// The youngest entries of the index, in memory.
 pub struct MemTable {
-    /// Heads of the hash chains, a power of two of them.
-    buckets: Pages,
+    buckets: Buckets,
     arena: Arena,
     tail: Tail,
     sorted: Mutex<SortedRuns>,
@@ -99,7 +110,7 @@ impl MemTable {
     pub fn new(budget: usize) -> Self {
         let buckets = (budget / BYTES_PER_BUCKET).next_power_of_two().clamp(64, 1 << 24);
         Self {
-            buckets: Pages::new(buckets * size_of::<AtomicPtr<Node>>()),
+            buckets: Buckets::new(buckets),
             arena: Arena::new(budget),
             tail: Tail { newest: AtomicPtr::new(ptr::null_mut()) },
             sorted: Mutex::new(SortedRuns::default()),
@@ -108,7 +119,7 @@ impl MemTable {
 
     /// Memory taken from the system for entries and buckets, in bytes.
     pub fn memory(&self) -> usize {
-        self.buckets.len() + self.arena.allocated()
+        self.buckets.memory() + self.arena.allocated()
     }
 
     /// Whether there is no entry.
@@ -122,25 +133,16 @@ impl MemTable {
         self.memory() / BYTES_PER_BUCKET
     }
 
-    #[inline]
-    fn bucket(&self, hash: u64) -> &AtomicPtr<Node> {
-        let count = self.buckets.len() / size_of::<AtomicPtr<Node>>();
-        let at = hash as usize & (count - 1);
-        // SAFETY: the memory holds `count` links and is aligned for them; zeroed bytes are null
-        // links; every access is atomic.
-        unsafe { &*self.buckets.start().cast::<AtomicPtr<Node>>().add(at) }
-    }
-
     /// Asks for the memory that an insert or a look-up of this hash begins with, ahead of it.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
-        prefetch::<AtomicPtr<Node>>(self.bucket(hash));
+        prefetch::<AtomicPtr<Node>>(self.buckets.of(hash));
     }
 
     /// Inserts one version. `hash` is `hash64(key, 0)`; `value` is the parts of the inline value or
     /// encoded pointer. Several threads may insert at once; (`key`, `seq`) pairs are unique.
     pub fn insert(&self, key: &[u8], hash: u64, seq: SeqNo, kind: EntryKind, value: &[u8]) {
-        let bucket = self.bucket(hash);
+        let bucket = self.buckets.of(hash);
         // Its sequence number is wanted below; it comes while the node is written.
         prefetch(bucket.load(Ordering::Relaxed));
         let node = self.arena.alloc(NODE_LEN + key.len() + value.len()).cast::<Node>();
@@ -150,6 +152,7 @@ impl MemTable {
             node.write(Node {
                 next: AtomicPtr::new(ptr::null_mut()),
                 older: AtomicPtr::new(ptr::null_mut()),
+                rest: Plain::default(),
                 seq_kind: seq << 8 | kind as u64,
                 hash: (hash >> 32) as u32,
                 key_len: key.len() as u32,
@@ -158,6 +161,7 @@ impl MemTable {
             let bytes = node.cast::<u8>().add(NODE_LEN);
             ptr::copy_nonoverlapping(key.as_ptr(), bytes, key.len());
             ptr::copy_nonoverlapping(value.as_ptr(), bytes.add(key.len()), value.len());
+            (*node).rest.written();
         }
         self.link_newest(node);
         self.link_chain(bucket, node);
@@ -171,7 +175,7 @@ impl MemTable {
             match self.tail.newest.compare_exchange_weak(
                 head,
                 node,
-                Ordering::Release,
+                publishing(),
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return,
@@ -183,7 +187,7 @@ impl MemTable {
     /// Links `node` into a chain behind all nodes of greater sequence number.
     fn link_chain(&self, bucket: &AtomicPtr<Node>, node: *mut Node) {
         // SAFETY: linked nodes are initialised and live as long as the table.
-        let seq_of = |n: *mut Node| unsafe { (*n).seq_kind };
+        let seq_of = |n: *mut Node| unsafe { NodeRef::new(n).seq_kind() };
         let seq = seq_of(node);
         let mut link = bucket;
         let mut next = link.load(Ordering::Acquire);
@@ -195,7 +199,10 @@ impl MemTable {
             }
             // SAFETY: `node` is initialised; nobody follows its `next` before the exchange below.
             unsafe { (*node).next.store(next, Ordering::Relaxed) };
-            match link.compare_exchange_weak(next, node, Ordering::Release, Ordering::Acquire) {
+            if planted(Bug::LinkedWithoutExchange) {
+                return link.store(node, Ordering::Release);
+            }
+            match link.compare_exchange_weak(next, node, publishing(), Ordering::Acquire) {
                 Ok(_) => return,
                 Err(now) => next = now,
             }
@@ -205,7 +212,7 @@ impl MemTable {
     /// The newest version of `key` at or below `snapshot`. `hash` is `hash64(key, 0)`.
     #[inline]
     pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Option<MemHit<'_>> {
-        let mut at = self.bucket(hash).load(Ordering::Acquire);
+        let mut at = self.buckets.of(hash).load(Ordering::Acquire);
         let tag = (hash >> 32) as u32;
         while !at.is_null() {
             // SAFETY: linked nodes are initialised and live as long as the table.
@@ -258,5 +265,7 @@ impl MemTable {
     }
 }
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
 #[cfg(test)]
 mod tests;

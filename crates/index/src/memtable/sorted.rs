@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering as Order;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EntryKind, Result, SeqNo};
 
 use super::{MemTable, NODE_LEN, Node, prefetch};
@@ -28,7 +28,14 @@ impl NodeRef {
     #[inline]
     fn node(&self) -> &Node {
         // SAFETY: the contract of `new`.
-        unsafe { &*self.0 }
+        let node = unsafe { &*self.0 };
+        node.rest.read();
+        node
+    }
+
+    #[inline]
+    pub(super) fn seq_kind(&self) -> u64 {
+        self.node().seq_kind
     }
 
     /// Asks for the node's memory, its key included, ahead of its use.
@@ -46,11 +53,11 @@ impl NodeRef {
 
     #[inline]
     pub(super) fn seq(&self) -> SeqNo {
-        self.node().seq_kind >> 8
+        self.seq_kind() >> 8
     }
 
     pub(super) fn kind(&self) -> EntryKind {
-        EntryKind::from_byte(self.node().seq_kind as u8).expect("insert stored a kind")
+        EntryKind::from_byte(self.seq_kind() as u8).expect("insert stored a kind")
     }
 
     #[inline]

@@ -9,6 +9,11 @@ mod reader;
 mod ring;
 mod writer;
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+#[cfg(all(test, feature = "shuttle"))]
+mod shuttle_tests;
+
 pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;
 pub use ring::{Ring, Slot};

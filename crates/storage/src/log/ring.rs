@@ -18,9 +18,9 @@
 //! below `filled` and above a floor that cannot rise while they hold it, and nothing is reserved
 //! beyond floor + window.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::RwLock;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::RwLock;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::window::Window;
 
@@ -68,12 +68,17 @@ impl Ring {
 
     /// Declares every position below `position` stored.
     pub(super) fn set_filled(&self, position: u64) {
-        let before = self.filled.swap(position, Ordering::AcqRel);
+        let publishing =
+            if planted(Bug::FilledUnordered) { Ordering::Relaxed } else { Ordering::AcqRel };
+        let before = self.filled.swap(position, publishing);
         debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
     }
 
     /// Gives up positions below `position` to later stores; they are in their file.
     pub(super) fn raise_floor(&self, position: u64) {
+        if planted(Bug::FloorUnderReaders) {
+            return self.floor_hint.store(position, Ordering::Release);
+        }
         let mut floor = self.floor.write();
         assert!(*floor <= position && position <= self.filled());
         *floor = position;

@@ -9,13 +9,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
-use parking_lot::Mutex;
 
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
 use super::ring::{Ring, Slot};
@@ -322,7 +322,7 @@ impl Log {
     fn make_room(&self, end: u64) -> Result<()> {
         while end > self.ring.floor() + self.ring.len() {
             if !self.drain_step(|floor| end <= floor + self.ring.len())? {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
         Ok(())
@@ -330,7 +330,9 @@ impl Log {
 
     /// Whether the drain has a full write's worth of work.
     pub fn wants_drain(&self) -> bool {
-        self.ring.filled() - self.drained.load(Ordering::Relaxed) >= DRAIN_LEN as u64
+        // Others may drain beyond what was filled a moment ago.
+        let filled = self.ring.filled();
+        filled.saturating_sub(self.drained.load(Ordering::Relaxed)) >= DRAIN_LEN as u64
     }
 
     /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it
@@ -358,9 +360,14 @@ impl Log {
             self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
             // Between the write and the mark: a sync that sees the mark must find the file listed,
             // and one that took the list before the write must not have taken this entry of it.
-            self.unsynced_push(&file);
+            if !planted(Bug::DrainedBeforeListed) {
+                self.unsynced_push(&file);
+            }
             let drained = drained + piece.len() as u64;
             self.drained.store(drained, Ordering::Release);
+            if planted(Bug::DrainedBeforeListed) {
+                self.unsynced_push(&file);
+            }
             self.ring.raise_floor(drained);
         }
         let complete = file.end().is_some_and(|end| {
@@ -414,7 +421,7 @@ impl Log {
     pub fn drain_to(&self, position: u64) -> Result<()> {
         while self.drained.load(Ordering::Acquire) < position {
             if !self.drain_step(|floor| floor >= position)? {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
         Ok(())

@@ -6,8 +6,10 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+use cleavedb_base::sync::thread;
 
 /// Waits shorter than this are saved up: a sleep is no more exact.
 const SLEEP_MIN: i64 = 100_000;
@@ -76,7 +78,7 @@ impl Clock {
                 }
                 OWED.set(owed);
                 if owed >= SLEEP_MIN {
-                    std::thread::sleep(Duration::from_nanos(owed as u64));
+                    thread::sleep(Duration::from_nanos(owed as u64));
                     OWED.set(missing().max(-CREDIT_MAX));
                 }
             }

@@ -38,7 +38,7 @@ use std::io;
 use std::sync::{Arc, Weak};
 
 use cleavedb_base::limits::BLOCK;
-use parking_lot::Mutex;
+use cleavedb_base::sync::Mutex;
 
 use crate::api::{Access, File, Lock, Mode, Storage};
 use crate::name::Name;

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use cleavedb_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use super::event::FileId;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cleavedb_base::limits::BLOCK;
-use parking_lot::{Mutex, MutexGuard};
+use cleavedb_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 pub use choices::DirectoryOrder;

@@ -4,11 +4,12 @@
 //! handle; the last picture to let go of it queues the range for the reaper. So no place is punched
 //! that somebody may still read.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::filter::Filter;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Hole, Reaper};
@@ -91,15 +92,23 @@ impl ExtentHandle {
 
     /// Marks the extent as dropped by a durable edit: its space goes with its last reader.
     pub fn mark_obsolete(&self) {
+        if planted(Bug::PunchUnderReaders) {
+            self.give_back();
+        }
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    fn give_back(&self) {
+        let (name, offset, len) = (self.segment.name(), self.place.offset, self.len);
+        self.reaper.give_back(Hole { name, offset, len });
     }
 }
 
 impl Drop for ExtentHandle {
     fn drop(&mut self) {
-        if *self.obsolete.get_mut() {
-            let (name, offset, len) = (self.segment.name(), self.place.offset, self.len);
-            self.reaper.give_back(Hole { name, offset, len });
+        // Relaxed: whoever drops it is alone.
+        if self.obsolete.load(Ordering::Relaxed) {
+            self.give_back();
         }
     }
 }

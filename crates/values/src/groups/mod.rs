@@ -9,6 +9,9 @@ pub mod writer;
 pub mod victim;
 pub mod growth;
 
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
 pub use reader::ExtentReader;

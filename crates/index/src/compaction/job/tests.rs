@@ -1,9 +1,9 @@
 //! What a compaction keeps, drops and reports, entry by entry.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use cleavedb_base::ErrorKind;
+use cleavedb_base::sync::atomic::AtomicBool;
 
 use super::{CompactionJob, CompactionStats};
 use crate::compaction::leveled::pick_full;

@@ -1,0 +1,163 @@
+//! Clients and background jobs side by side, on a simulated disk, in an order that a seed draws.
+//!
+//! The engine runs with its own threads, which shuttle schedules: at every lock, atomic and call of
+//! the disk another may go on, so flushes, compactions and collections are half-way at once. Time
+//! does not pass, so a wake-up that is missing is a deadlock, which shuttle reports. Run with
+//! `--features shuttle`; `CLEAVEDB_SEED` runs one seed, `CLEAVEDB_SEEDS` another number of them.
+
+#![cfg(feature = "shuttle")]
+
+mod clients;
+#[cfg(feature = "planted-bugs")]
+mod planted;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cleavedb::{Background, Level0, Preset, Separation};
+use cleavedb_base::sync::checker::scheduler::{PctScheduler, RandomScheduler, Scheduler};
+use cleavedb_base::sync::checker::{Config, FailurePersistence, MaxSteps, Runner};
+use cleavedb_storage::Sim;
+use cleavedb_testkit::{Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State};
+
+/// Schedules of one seed: drawn at random, and by priorities that change at few points (PCT).
+const RANDOM: usize = 2;
+const BY_PRIORITY: usize = 6;
+
+/// Ordered events that a schedule by priorities is sure to have some chance to hit.
+const DEPTH: usize = 3;
+
+/// Stack of a thread, in bytes.
+const STACK: usize = 1 << 20;
+
+/// Steps after which a schedule counts as one that does not end.
+const STEPS_MAX: usize = 20_000_000;
+
+/// A check from a seed: the failure that it finds.
+type Check = fn(u64) -> Result<(), String>;
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// Runs `check` under the schedules of a seed; panics with the first failure.
+fn schedules(seed: u64, check: Check) {
+    let mut config = Config::new();
+    config.stack_size = STACK;
+    config.max_steps = MaxSteps::FailAfter(STEPS_MAX);
+    config.failure_persistence = FailurePersistence::None;
+    config.silence_warnings = true;
+    let run = |scheduler: Box<dyn Scheduler + Send>| {
+        Runner::new(scheduler, config.clone()).run(move || check(seed).expect("the check passes"));
+    };
+    run(Box::new(RandomScheduler::new_from_seed(seed, RANDOM)));
+    run(Box::new(PctScheduler::new_from_seed(seed, DEPTH, BY_PRIORITY)));
+}
+
+/// Runs `check` under the schedules of many seeds.
+fn explore(test: &str, seeds: u64, check: Check) {
+    let start = std::time::Instant::now();
+    let seeds = match number("CLEAVEDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(seeds),
+    };
+    for seed in seeds.clone() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| schedules(seed, check)));
+        assert!(
+            outcome.is_ok(),
+            "to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --features shuttle \
+             --test schedules {test}"
+        );
+    }
+    let count = (seeds.end - seeds.start) * (RANDOM + BY_PRIORITY) as u64;
+    println!("{test}: {count} schedules in {:?}", start.elapsed());
+}
+
+/// The engine with threads, a preset by the seed; of the last one level 0 has few partitions.
+fn setup(seed: u64) -> Setup {
+    let preset = Preset::ALL[(seed % Preset::ALL.len() as u64) as usize];
+    let mut setup = Setup::tiny(preset, seed / 4 % 3 != 2);
+    setup.options.background = Background::Threads(2);
+    if preset == Preset::Ohdb {
+        setup.options.level0 = Level0::Partitions(3);
+    }
+    setup
+}
+
+/// The same without threads: for the recovery from a crash.
+fn manual(setup: &Setup) -> Setup {
+    let mut setup = setup.clone();
+    setup.options.background = Background::Manual;
+    setup
+}
+
+/// Runs operations of one client, and compares every answer with an ordered map's.
+fn run(setup: &Setup, ops: &[Op]) -> Result<(), String> {
+    let sim = Sim::new();
+    sim.stop_recording();
+    sim.set_window_survives(setup.window_survives);
+    let mut session = Session::on(&sim, setup, State::default())?;
+    for (i, op) in ops.iter().enumerate() {
+        session.run(op).map_err(|failure| format!("{setup}: operation {i}: {failure}"))?;
+    }
+    session.compare_all()?;
+    session.db().settle().map_err(|e| format!("{setup}: settle failed: {e}"))?;
+    session.verify()?;
+    session.leave(true)
+}
+
+/// One client under any setup.
+fn answers(seed: u64) -> Result<(), String> {
+    let mut all = Setup::all();
+    let mut setup = all.swap_remove(seed as usize % all.len());
+    setup.options.background = Background::Threads(2);
+    run(&setup, &Generator::new(seed, Profile::model()).take(60))
+}
+
+/// Few keys, which are overwritten so fast that compactions meet what collections read.
+fn collections(seed: u64) -> Result<(), String> {
+    let mut setup = Setup::tiny([Preset::WiscKey, Preset::HashKv][seed as usize % 2], true);
+    setup.options.background = Background::Threads(3);
+    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 32 << 10);
+    // Short values stay in the tables, so that level 0 fills while values are collected.
+    setup.options.separation = Separation::AtLeast(1000);
+    (setup.options.level0_bytes, setup.options.level1_bytes) = (4 << 10, 4 << 10);
+    let value_lens = vec![900, 900, 1500, 3000];
+    let profile = Profile { value_lens, keys: 12, odd_keys: false, ..Profile::model() };
+    run(&setup, &Generator::new(seed, profile).take(80))
+}
+
+/// One client, and a crash at points of what client and jobs did to the disk.
+fn crashes(seed: u64) -> Result<(), String> {
+    let setup = setup(seed);
+    let ops = Generator::new(seed, Profile::crash()).take(30);
+    let recording = Recording::first(&setup, &ops)?;
+    let recover_with = Some(manual(&setup));
+    let plan = Plan { seed, images_max: 2, points: Some(30), depth: 1, ..Plan::default() };
+    let survived = Explorer::new(Plan { recover_with, ..plan }).explore(&recording);
+    survived.map_err(|failure| format!("{setup}: {failure}"))
+}
+
+#[test]
+fn answers_are_those_of_an_ordered_map() {
+    explore("answers_are_those_of_an_ordered_map", 60, answers);
+}
+
+#[test]
+fn collections_lose_nothing_that_jobs_beside_them_write() {
+    explore("collections_lose_nothing_that_jobs_beside_them_write", 60, collections);
+}
+
+#[test]
+fn every_crash_is_survived() {
+    explore("every_crash_is_survived", 30, crashes);
+}
+
+#[test]
+fn clients_see_whole_batches_in_their_order() {
+    explore("clients_see_whole_batches_in_their_order", 40, clients::clients);
+}
+
+#[test]
+fn readers_see_what_was_acknowledged() {
+    explore("readers_see_what_was_acknowledged", 60, clients::lookers);
+}

@@ -1,0 +1,42 @@
+//! Mistakes that need two threads at once are noticed under some of the drawn schedules.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use cleavedb_base::planted::{Bug, plant};
+
+use crate::clients::{clients, lookers};
+use crate::{Check, answers, collections, schedules};
+
+/// Seeds after which a mistake counts as missed.
+const SEEDS: u64 = 120;
+
+/// Runs `check` with a bug planted, until it fails; then, with the same seed, without.
+fn caught(bug: Bug, check: Check) {
+    let found = (0..SEEDS).find(|seed| {
+        plant(Some(bug));
+        let outcome = catch_unwind(AssertUnwindSafe(|| schedules(*seed, check)));
+        plant(None);
+        outcome.is_err()
+    });
+    let seed = found.unwrap_or_else(|| panic!("nothing notices {bug:?}"));
+    println!("{bug:?} is caught by seed {seed}");
+    schedules(seed, check);
+}
+
+macro_rules! caught {
+    ($($test:ident: $bug:ident by $check:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            caught(Bug::$bug, $check);
+        })*
+    };
+}
+
+caught! {
+    a_read_that_looks_first_and_takes_the_picture_then: VisibleBeforePicture by lookers;
+    a_flush_that_does_not_wait_for_commits: FlushBeforeInserts by clients;
+    a_compaction_that_does_not_claim_its_inputs: InputsUnclaimed by answers;
+    a_run_that_sinks_past_a_collection: RunsSinkPastACollection by answers;
+    a_victim_that_another_job_drops: VictimDroppedByOthers by collections;
+    a_commit_published_out_of_order: PublishedOutOfOrder by clients;
+}

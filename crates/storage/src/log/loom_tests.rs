@@ -1,0 +1,109 @@
+//! The watermarks of the window under every schedule of a few threads: whoever reads bytes of the
+//! log reads those that were stored for their position, and no store meets another access.
+
+use std::sync::Arc;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::checker::model;
+use cleavedb_base::sync::checker::thread::{self, yield_now};
+
+use super::ring::{Ring, Slot};
+use crate::disk::memory::Heap;
+use crate::window::Window;
+
+/// Length of a range of one owner: what loom tells apart.
+const LEN: usize = 64;
+
+/// A ring over a window of one block.
+fn ring() -> Arc<Ring> {
+    let memory = Heap::new(&[0; BLOCK]);
+    Arc::new(Ring::new(Window::new(Box::new(memory), false, None), 0))
+}
+
+/// Stores `byte` throughout the range at `at`.
+fn store(ring: &Ring, at: u64, byte: u8) {
+    // SAFETY: every test gives each range to one caller, above `filled`, with room for it.
+    unsafe { Slot::new(ring, at, at + LEN as u64) }.push(&[byte; LEN]);
+}
+
+fn filled_is_stored() {
+    let ring = ring();
+    let writer = {
+        let ring = ring.clone();
+        thread::spawn(move || {
+            for i in 0..2 {
+                store(&ring, i * LEN as u64, 1 + i as u8);
+                ring.set_filled((i + 1) * LEN as u64);
+            }
+        })
+    };
+    for i in 0..2 {
+        while ring.filled() <= i * LEN as u64 {
+            yield_now();
+        }
+        let mut out = [0; LEN];
+        assert_eq!(ring.read_tail(i * LEN as u64, &mut out), 0, "nothing is in a file yet");
+        assert_eq!(out, [1 + i as u8; LEN]);
+    }
+    writer.join().unwrap();
+}
+
+/// A reader of position 0, a drain that writes it to the file, and a commit one window later, which
+/// lies in the same memory.
+fn memory_is_used_again() {
+    let ring = ring();
+    store(&ring, 0, 1);
+    ring.set_filled(LEN as u64);
+    let file = Arc::new(Mutex::new([0; LEN]));
+    let drain = {
+        let (ring, file) = (ring.clone(), file.clone());
+        thread::spawn(move || {
+            file.lock().copy_from_slice(ring.piece(0, LEN));
+            ring.raise_floor(LEN as u64);
+        })
+    };
+    let commit = {
+        let ring = ring.clone();
+        thread::spawn(move || {
+            let at = ring.len();
+            while at + LEN as u64 > ring.floor() + ring.len() {
+                yield_now();
+            }
+            store(&ring, at, 2);
+        })
+    };
+    let mut out = [0; LEN];
+    let in_file = ring.read_tail(0, &mut out);
+    out[..in_file].copy_from_slice(&file.lock()[..in_file]);
+    assert_eq!(out, [1; LEN], "{in_file} bytes were read from the file");
+    drain.join().unwrap();
+    commit.join().unwrap();
+}
+
+#[test]
+fn what_is_filled_can_be_read() {
+    model(filled_is_stored);
+}
+
+#[test]
+fn memory_is_used_again_only_when_nobody_reads_it() {
+    model(memory_is_used_again);
+}
+
+#[cfg(feature = "planted-bugs")]
+mod planted {
+    use cleavedb_base::planted::{Bug, must_notice};
+
+    use super::{filled_is_stored, memory_is_used_again, model};
+
+    #[test]
+    fn a_filled_mark_without_order() {
+        must_notice(Bug::FilledUnordered, || model(filled_is_stored));
+    }
+
+    #[test]
+    fn a_floor_that_rises_under_its_readers() {
+        must_notice(Bug::FloorUnderReaders, || model(memory_is_used_again));
+    }
+}

@@ -1,0 +1,119 @@
+//! A sync of the log beside a commit that drains it, under drawn schedules: what a sync has marked
+//! is on the disk, whoever wrote it.
+
+use std::sync::Arc;
+
+use cleavedb_base::FileNumber;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::checker::{check_pct, check_random, thread};
+
+use super::{Appender, Log, SpareLog};
+use crate::sim::{PowerLoss, SECTOR};
+use crate::{Access, FileKind, Mode, Name, Sim, Storage};
+
+/// Schedules that are drawn: at random, and by priorities that change at two points.
+const SCHEDULES: usize = 3000;
+const DEPTH: usize = 3;
+
+/// Length of a window and of a log file.
+const LEN: usize = 1 << 16;
+
+/// Length of a record.
+const RECORD: u64 = 100;
+
+/// A log, its end behind the lock of the commits, and the disk.
+struct Store {
+    log: Log,
+    appender: Mutex<Appender>,
+    sim: Sim,
+    name: Name,
+}
+
+impl Store {
+    fn new() -> Self {
+        let sim = Sim::new();
+        sim.set_window_survives(false);
+        let window = sim.open_window(&Name::fixed(FileKind::Window), LEN).unwrap();
+        let number = FileNumber(1);
+        let name = Name::numbered(FileKind::Log, number);
+        let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
+        sim.sync_dir().unwrap();
+        let (log, appender) = Log::start(window, 1, SpareLog { number, file }, 0, LEN as u64);
+        Self { log, appender: Mutex::new(appender), sim, name }
+    }
+
+    /// A commit that is as safe as a write to the kernel.
+    fn commit(&self) {
+        let end = {
+            let mut appender = self.appender.lock();
+            let (reserved, mut slot) = self.log.reserve(&mut appender, RECORD).unwrap();
+            slot.push(&[7; RECORD as usize]);
+            self.log.set_filled(reserved.end);
+            reserved.end
+        };
+        self.log.drain_to(end).unwrap();
+    }
+
+    /// A sync, and a loss of power right behind it.
+    fn sync(&self) {
+        let (end, records_end) = {
+            let mut appender = self.appender.lock();
+            let end = self.log.pad(&mut appender).unwrap();
+            self.log.set_filled(end);
+            (end, appender.end())
+        };
+        self.log.sync_to(end, records_end).unwrap();
+        let now = self.sim.image().read(&self.name).unwrap();
+        let mut replay = self.sim.replay(SECTOR);
+        replay.advance(replay.last_point());
+        for image in replay.power_loss(&PowerLoss { states_max: 2, ..PowerLoss::default() }) {
+            let left = image.read(&self.name).unwrap();
+            let synced = records_end as usize;
+            assert!(left.get(..synced) == now.get(..synced), "{synced} bytes count as synced");
+        }
+    }
+}
+
+fn a_sync_beside_a_drain() {
+    let store = Arc::new(Store::new());
+    let commits = {
+        let store = store.clone();
+        thread::spawn(move || (0..3).for_each(|_| store.commit()))
+    };
+    (0..2).for_each(|_| store.sync());
+    commits.join().unwrap();
+    store.sync();
+}
+
+/// The difference of two marks was negative if a commit drained between the loads.
+fn a_look_beside_a_drain() {
+    let store = Arc::new(Store::new());
+    let commits = {
+        let store = store.clone();
+        thread::spawn(move || (0..3).for_each(|_| store.commit()))
+    };
+    (0..3).for_each(|_| assert!(!store.log.wants_drain(), "so little is no work"));
+    commits.join().unwrap();
+}
+
+fn check() {
+    check_random(a_sync_beside_a_drain, SCHEDULES);
+    check_pct(a_sync_beside_a_drain, SCHEDULES, DEPTH);
+}
+
+#[test]
+fn what_is_marked_as_synced_is_on_the_disk() {
+    check();
+}
+
+#[test]
+fn the_drain_has_no_work_where_others_have_done_it() {
+    check_random(a_look_beside_a_drain, SCHEDULES);
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_a_drain_that_a_sync_does_not_see() {
+    use cleavedb_base::planted::{Bug, must_notice};
+    must_notice(Bug::DrainedBeforeListed, check);
+}

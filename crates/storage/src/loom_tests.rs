@@ -1,0 +1,53 @@
+//! The end of a value file under every schedule: it is queued for removal once, by its last reader.
+
+use cleavedb_base::FileNumber;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::sync::checker::sync::Arc;
+use cleavedb_base::sync::checker::{model, thread};
+
+use crate::segment::Segment;
+use crate::{Access, FileKind, Mode, Name, Reaper, Sim, Storage};
+
+/// A picture lets go of a segment that an edit dropped, a reader still holds it, and a job removes
+/// what is queued.
+fn a_reader_holds_a_dropped_segment() {
+    let reaper = std::sync::Arc::new(Reaper::default());
+    let name = Name::numbered(FileKind::Segment, FileNumber(3));
+    let file = Sim::new().open(&name, Mode::CreateNew, Access::Random).unwrap();
+    let identity = FileIdentity::new(1, name.number());
+    let in_picture = Arc::new(Segment::new(name, identity, file, None, reaper.clone()));
+    let removed = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (segment, removed) = (in_picture.clone(), removed.clone());
+        thread::spawn(move || {
+            assert!(!removed.load(Ordering::Acquire), "the file of {} is gone", segment.name());
+            drop(segment);
+        })
+    };
+    let job = {
+        let (reaper, removed) = (reaper.clone(), removed.clone());
+        thread::spawn(move || {
+            let names = reaper.take();
+            removed.store(!names.is_empty(), Ordering::Release);
+            names.len()
+        })
+    };
+    in_picture.mark_obsolete();
+    drop(in_picture);
+    reader.join().unwrap();
+    let found = job.join().unwrap();
+    assert_eq!(found + reaper.take().len(), 1, "a file is queued once");
+}
+
+#[test]
+fn a_file_goes_with_its_last_reader() {
+    model(a_reader_holds_a_dropped_segment);
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_a_file_that_goes_under_its_readers() {
+    use cleavedb_base::planted::{Bug, must_notice};
+    must_notice(Bug::BuriedUnderReaders, || model(a_reader_holds_a_dropped_segment));
+}

@@ -1,0 +1,71 @@
+//! The end of an extent under every schedule: its space is given back once, by its last reader.
+
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::sync::checker::sync::Arc;
+use cleavedb_base::sync::checker::{model, thread};
+use cleavedb_base::{FileNumber, GroupId};
+use cleavedb_storage::segment::Segment;
+use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Sim, Storage};
+
+use super::{Extent, ExtentHandle, Place};
+
+fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
+    let name = Name::numbered(FileKind::Group, FileNumber(3));
+    let file = Sim::new().open(&name, Mode::CreateNew, Access::Random).unwrap();
+    let identity = FileIdentity::new(1, name.number());
+    let segment = std::sync::Arc::new(Segment::new(name, identity, file, None, reaper.clone()));
+    let extent = Extent {
+        group: GroupId::ALL,
+        place: Place { file: name.number(), offset: 0 },
+        records_len: 100,
+        filter_len: 10,
+        records: 1,
+        stubs: 0,
+        separated: 100,
+        survivors: false,
+        live: 100,
+    };
+    ExtentHandle::new(&extent, segment, reaper.clone())
+}
+
+/// A picture lets go of an extent that an edit dropped, a reader still holds it, and a job punches
+/// what is queued.
+fn a_reader_holds_a_dropped_extent() {
+    let reaper = std::sync::Arc::new(Reaper::default());
+    let in_picture = Arc::new(handle(&reaper));
+    let punched = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (extent, punched) = (in_picture.clone(), punched.clone());
+        thread::spawn(move || {
+            assert!(!punched.load(Ordering::Acquire), "{:?} has no bytes", extent.place());
+            drop(extent);
+        })
+    };
+    let job = {
+        let (reaper, punched) = (reaper.clone(), punched.clone());
+        thread::spawn(move || {
+            let holes = reaper.take_holes();
+            punched.store(!holes.is_empty(), Ordering::Release);
+            holes.len()
+        })
+    };
+    in_picture.mark_obsolete();
+    drop(in_picture);
+    reader.join().unwrap();
+    let found = job.join().unwrap();
+    assert_eq!(found + reaper.take_holes().len(), 1, "an extent is queued once");
+    assert_eq!(reaper.take(), [], "its file stays");
+}
+
+#[test]
+fn an_extent_goes_with_its_last_reader() {
+    model(a_reader_holds_a_dropped_extent);
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_an_extent_that_goes_under_its_readers() {
+    use cleavedb_base::planted::{Bug, must_notice};
+    must_notice(Bug::PunchUnderReaders, || model(a_reader_holds_a_dropped_extent));
+}

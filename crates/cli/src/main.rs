@@ -20,6 +20,7 @@ mod space;
 mod formats;
 mod loader;
 mod device;
+mod miniature;
 mod engine;
 mod commands;
 

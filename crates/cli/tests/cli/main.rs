@@ -6,3 +6,4 @@ mod formats;
 mod care;
 mod failures;
 mod long;
+mod tune;

@@ -14,6 +14,7 @@
 //!   [`recording`], [`scratch`], [`session`]
 //! - many engines, one after another: [`suite`], [`estimate`], [`record`], [`orchestrate`]
 //! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
+//! - what is searched for: [`tune`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
 //! and [`oracle`] can replay the writes of a run to know what every key must hold at its end.
@@ -59,6 +60,7 @@ pub mod suite;
 pub mod estimate;
 pub mod record;
 pub mod report;
+pub mod tune;
 pub mod orchestrate;
 
 pub use engine::{Engine, Opener};

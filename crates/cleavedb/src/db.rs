@@ -168,9 +168,24 @@ impl Db {
         &self.inner.engine
     }
 
-    /// The options it was opened with.
+    /// The options it was opened with; [`Options::separation`] says what they came to.
     pub fn options(&self) -> &Options {
         &self.engine().options
+    }
+
+    /// Stores with the data from which length on values leave the index, for opens whose options
+    /// leave it to the data ([`Separation::Saved`]), as presets do; `None` leaves it to the preset
+    /// again. This handle goes on as it was opened, and values stay where they are until they are
+    /// written again. Fails with [`ErrorKind::InvalidOptions`] if the preset separates nothing.
+    pub fn save_separation(&self, least: Option<usize>) -> Result<()> {
+        let engine = self.engine();
+        engine.check_open()?;
+        if !engine.options.separates() {
+            let message = "this preset keeps values in the index; there is no length to save";
+            return Err(Error::new(ErrorKind::InvalidOptions, message));
+        }
+        let separation = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
+        engine.commit_edit(&mut engine.manifest.lock(), &Edit { separation, ..Edit::default() })
     }
 
     /// What the open found.
@@ -384,6 +399,8 @@ fn build(
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
     let Recovered { mut manifest, database_id, tables, reaper, .. } = recovered;
+    let separation = options.separation.given(manifest.live().saved_separation());
+    let options = Options { separation, ..options };
     let poison = Arc::new(Poison::default());
     // The first log file, named before it is written.
     let number = manifest.allocate()?;

@@ -76,15 +76,32 @@ pub enum Separation {
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
+    /// As [`Separation::AtLeast`] with what [`crate::Db::save_separation`] stored with the data, or
+    /// with this many bytes if nothing is stored.
+    Saved(usize),
 }
 
 impl Separation {
     /// Whether a value of this length is separated.
     #[inline]
     pub fn separates(self, value_len: usize) -> bool {
+        self.least().is_some_and(|least| value_len >= least)
+    }
+
+    /// Bytes of the shortest value that is separated; `None` if none is.
+    #[inline]
+    pub fn least(self) -> Option<usize> {
         match self {
-            Self::Never => false,
-            Self::AtLeast(len) => value_len >= len,
+            Self::Never => None,
+            Self::AtLeast(least) | Self::Saved(least) => Some(least),
+        }
+    }
+
+    /// What it means for a database with which `saved` is stored.
+    pub(crate) fn given(self, saved: Option<usize>) -> Self {
+        match self {
+            Self::Saved(default) => Self::AtLeast(saved.unwrap_or(default)),
+            said => said,
         }
     }
 }
@@ -109,7 +126,10 @@ pub struct Options {
     /// Durability of writes that do not say otherwise. Default: `Sync`, as a library's users
     /// expect.
     pub durability: Durability,
-    /// When values leave the index. Default: by preset.
+    /// When values leave the index; may be another at each open. Default: what is saved with the
+    /// data; if nothing is, 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
+    /// `HashKv`, its paper's own finding (section 3.5), and for `KtStore`; `cleave tune` measures
+    /// it on a disk.
     pub separation: Separation,
     /// Memory of one MemTable, in bytes. Default: 64 MiB, the size at which a flush is one table of
     /// useful length.
@@ -199,14 +219,14 @@ impl Options {
         match preset {
             Preset::Lsm => common,
             Preset::WiscKey => {
-                Self { separation: Separation::AtLeast(0), level0_bytes: 64 << 20, ..common }
+                Self { separation: Separation::Saved(0), level0_bytes: 64 << 20, ..common }
             }
             Preset::HashKv => {
-                Self { separation: Separation::AtLeast(192), level0_bytes: 64 << 20, ..common }
+                Self { separation: Separation::Saved(192), level0_bytes: 64 << 20, ..common }
             }
             Preset::KtStore => Self {
                 groups: GroupOptions { capacity_bytes: 8 << 30, ..GroupOptions::default() },
-                separation: Separation::AtLeast(192),
+                separation: Separation::Saved(192),
                 level0_bytes: 64 << 20,
                 ..common
             },
@@ -220,7 +240,7 @@ impl Options {
     }
 
     /// Whether the preset is one that separates values.
-    fn separates(&self) -> bool {
+    pub(crate) fn separates(&self) -> bool {
         !matches!(self.preset, Preset::Lsm | Preset::Ohdb)
     }
 

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use cleavedb::Preset;
+use cleavedb::{Preset, VALUE_LEN_MAX};
 use cleavedb_bench::cli::BenchArgs;
+use cleavedb_bench::tune::search::UPDATES;
+use cleavedb_bench::units;
 
 use crate::bench_args::BenchCommand;
 use crate::durability::DurabilityName;
@@ -25,6 +27,7 @@ Examples:
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v     keep level 1 and below on another disk, from now on
   cleave bench quick                         measure: presets and RocksDB, some minutes
+  cleave tune site.db --save                 from which size on its values leave the index
 
 Exit codes:
   0    done; also when the reader of the output closes the pipe
@@ -172,6 +175,14 @@ pub enum Command {
         #[command(subcommand)]
         action: TraceAction,
     },
+    /// Find the size from which on values had better leave the index, on this disk
+    ///
+    /// Measures updates of small stores of many value sizes, with the values outside the index and
+    /// in it, and finds the size from which on separation gains (HashKV, section 3.5). The stores
+    /// have the preset of the database and lie beside it, in a directory that is deleted at the
+    /// end; the database itself is written to by --save and --set only. An idle machine gives a
+    /// sharper answer.
+    Tune(TuneArgs),
     /// Show the whole store at work on a copy of a real directory tree
     ///
     /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,
@@ -264,6 +275,57 @@ pub enum TraceAction {
         /// The file
         file: PathBuf,
     },
+}
+
+/// What to search a threshold for, and what to do with it.
+#[derive(Args, Debug)]
+pub struct TuneArgs {
+    /// A database, or a directory on the disk to measure: the database of --db if not given
+    pub dir: Option<PathBuf>,
+    /// Seconds that the search may take
+    #[arg(long, default_value_t = 120.0, value_name = "SECONDS")]
+    pub time: f64,
+    /// What is measured, after a load and as many updates as records: a name of `bench --list`
+    #[arg(short, long, default_value = UPDATES, value_name = "NAME")]
+    pub workload: String,
+    /// Bytes of the stores; other sizes keep the proportion that they have to 2 GiB
+    #[arg(long, value_parser = units::parse, default_value = "256MiB", value_name = "BYTES")]
+    pub data: u64,
+    /// Let the stores lie in the page cache, where data that fits memory lies; else what is read
+    /// again is read from the disk, as where data is much larger than memory
+    #[arg(long)]
+    pub cached: bool,
+    /// What a write survives before it is acknowledged
+    #[arg(long, value_enum, default_value = "os")]
+    pub durability: DurabilityName,
+    /// Store what is found with the database: later opens that name no threshold use it
+    #[arg(long)]
+    pub save: bool,
+    /// Measure nothing and store this size, or `default` for the preset's own
+    #[arg(long, value_parser = Saved::parse, conflicts_with = "save", value_name = "BYTES")]
+    pub set: Option<Saved>,
+}
+
+/// What is stored about the threshold of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Saved {
+    /// Nothing: the preset decides.
+    Default,
+    /// This many bytes.
+    Least(usize),
+}
+
+impl Saved {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == "default" {
+            return Ok(Self::Default);
+        }
+        let bytes = units::parse(text).map_err(|why| format!("{why}, or `default`"))?;
+        if bytes > VALUE_LEN_MAX as u64 {
+            return Err(format!("no value is as long; the longest has {VALUE_LEN_MAX} bytes"));
+        }
+        Ok(Self::Least(bytes as usize))
+    }
 }
 
 /// What to show the store on.

@@ -30,9 +30,13 @@ pub struct CleaveOpener {
 impl CleaveOpener {
     /// Databases of `preset`, whose writes wait for `durability`.
     pub fn new(preset: Preset, durability: Durability) -> Self {
-        let options = Options { durability, ..Options::preset(preset) };
+        Self::with(Options { durability, ..Options::preset(preset) })
+    }
+
+    /// Databases with these options.
+    pub fn with(options: Options) -> Self {
         let (device, placements) = (Device::default(), Vec::new());
-        Self { name: format!("cleave-{preset}"), options, device, placements }
+        Self { name: format!("cleave-{}", options.preset), options, device, placements }
     }
 
     /// The same on the devices that `devices` name.
@@ -143,6 +147,19 @@ fn volumes(volumes: &[Volume]) -> String {
     };
     let each: Vec<_> = volumes.iter().map(classes).collect();
     if each.is_empty() { "none".to_owned() } else { each.join("; ") }
+}
+
+/// Which files of a database are to stay in the page cache when others are evicted: the window,
+/// which is memory, and logs that nothing points into, which are mostly gone before the kernel
+/// would write them (docs/format.md, "Directory").
+pub fn stays_cached(preset: Preset) -> fn(&Path) -> bool {
+    fn window(path: &Path) -> bool {
+        path.file_name().is_some_and(|name| name == "window")
+    }
+    fn window_and_log(path: &Path) -> bool {
+        window(path) || path.extension().is_some_and(|kind| kind == "log")
+    }
+    if preset == Preset::WiscKey { window } else { window_and_log }
 }
 
 /// The policy of that name. The paper does not say among how many groups its greedy-random draws.
@@ -274,10 +291,9 @@ impl Engine for Cleave {
     fn describe(&self) -> Vec<(String, String)> {
         let options = self.db.options();
         let size = |size: usize| units::bytes(size as u64);
-        let separation = match options.separation {
-            Separation::Never => "never".to_owned(),
-            Separation::AtLeast(len) => format!("values of at least {len} B"),
-        };
+        let separation = options.separation.least();
+        let separation =
+            separation.map_or("never".to_owned(), |least| format!("values of at least {least} B"));
         [
             ("preset", options.preset.to_string()),
             ("device", self.device.clone()),

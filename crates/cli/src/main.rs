@@ -22,6 +22,7 @@ mod formats;
 mod loader;
 mod device;
 mod variant;
+mod miniature;
 mod engine;
 mod commands;
 

@@ -43,7 +43,8 @@ pub fn open(path: &Path, options: Options) -> Result<Db> {
     Ok(Db::open(path, options)?)
 }
 
-fn stored_preset(path: &Path) -> Result<Option<Preset>> {
+/// The preset of the database in `path`, if there is one.
+pub fn stored_preset(path: &Path) -> Result<Option<Preset>> {
     Ok(Db::preset_of(path).map_err(|error| error.with("path", path.display()))?)
 }
 

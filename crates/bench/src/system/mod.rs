@@ -5,6 +5,7 @@
 
 pub mod usage;
 pub mod caches;
+pub mod eviction;
 pub mod device;
 pub mod disk;
 pub mod machine;
@@ -14,6 +15,7 @@ pub mod process;
 pub use caches::{available_memory, drop_caches, fetch_files, sync_file_system};
 pub use device::{Device, DeviceBytes};
 pub use disk::DiskLimits;
+pub use eviction::Eviction;
 pub use memory_limit::MemoryLimit;
 pub use process::{Cpu, ProcessBytes};
 pub use usage::Usage;

@@ -32,6 +32,8 @@ pub(crate) struct Edit {
     pub(crate) epoch: Option<u64>,
     /// Estimated bytes of hidden garbage.
     pub(crate) hidden: Option<u64>,
+    /// Least length that is separated, and one more; 0 if the preset is to decide.
+    pub(crate) separation: Option<u64>,
 }
 
 const INDEX: u8 = 1;
@@ -42,6 +44,7 @@ const SEQ_LIMIT: u8 = 5;
 const EPOCH: u8 = 6;
 const HIDDEN: u8 = 7;
 const GROUPS: u8 = 8;
+const SEPARATION: u8 = 9;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
@@ -70,6 +73,7 @@ impl Edit {
             (SEQ_LIMIT, self.seq_limit),
             (EPOCH, self.epoch),
             (HIDDEN, self.hidden),
+            (SEPARATION, self.separation),
         ] {
             if let Some(field) = field {
                 out.push(tag);
@@ -99,6 +103,7 @@ impl Edit {
                 SEQ_LIMIT => edit.seq_limit = Some(cursor.varint()?),
                 EPOCH => edit.epoch = Some(cursor.varint()?),
                 HIDDEN => edit.hidden = Some(cursor.varint()?),
+                SEPARATION => edit.separation = Some(cursor.varint()?),
                 tag => {
                     let what = format!("a manifest edit has unknown field {tag}");
                     return Err(Error::corruption(what));

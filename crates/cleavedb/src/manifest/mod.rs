@@ -42,6 +42,8 @@ pub(crate) struct LiveFiles {
     pub(crate) epoch: u64,
     /// Estimated bytes that the ledger counts as live although they are dead.
     pub(crate) hidden: u64,
+    /// What [`Edit::separation`] says.
+    separation: u64,
 }
 
 impl LiveFiles {
@@ -56,6 +58,7 @@ impl LiveFiles {
             seq_limit: 1,
             epoch: 0,
             hidden: 0,
+            separation: 0,
         }
     }
 
@@ -75,6 +78,7 @@ impl LiveFiles {
         self.seq_limit = edit.seq_limit.unwrap_or(self.seq_limit);
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
+        self.separation = edit.separation.unwrap_or(self.separation);
         Ok(())
     }
 
@@ -88,12 +92,18 @@ impl LiveFiles {
             seq_limit: Some(self.seq_limit),
             epoch: Some(self.epoch),
             hidden: Some(self.hidden),
+            separation: Some(self.separation),
         }
     }
 
     /// Estimated bytes of records that somebody can still see.
     pub(crate) fn estimated_live(&self) -> u64 {
         self.owned().saturating_sub(self.hidden)
+    }
+
+    /// Least length that is separated, if one is saved.
+    pub(crate) fn saved_separation(&self) -> Option<usize> {
+        self.separation.checked_sub(1).map(|least| least as usize)
     }
 
     /// Bytes of records that index entries own.

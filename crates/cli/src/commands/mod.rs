@@ -14,6 +14,7 @@ mod bench_report;
 mod bench_suite;
 mod bench;
 mod trace;
+mod tune;
 mod tour;
 
 use crate::args::{Command, Global};
@@ -37,6 +38,7 @@ pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit>
         Command::Compact => compact::run(global, console),
         Command::Bench(args) => bench::run(&args, global, console),
         Command::Trace { action } => trace::run(&action, console),
+        Command::Tune(args) => tune::run(&args, global, console),
         Command::Tour(args) => tour::run(&args, global, console),
     }
 }

@@ -35,6 +35,8 @@ struct Stats {
     runs: usize,
     filter_bits: usize,
     separates: bool,
+    /// Bytes of the shortest value that is separated.
+    separated_from: Option<usize>,
     /// Groups of values; 0 if the preset has none.
     groups: usize,
     reserve_used: u64,
@@ -122,7 +124,8 @@ impl Stats {
             space_goal: space_amplification,
             space_floor,
             filter_bits,
-            separates: separation != cleavedb::Separation::Never,
+            separates: separation.least().is_some(),
+            separated_from: separation.least(),
             groups: metrics.groups,
             reserve_used: metrics.reserve_used,
             reserve_bytes: metrics.reserve_bytes,
@@ -274,7 +277,16 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: preset {}", self.path, self.preset)?;
+        match self.separated_from {
+            Some(least @ 1..) => writeln!(
+                f,
+                "{}: preset {}, values of {} bytes and more leave the index",
+                self.path,
+                self.preset,
+                units::thousands(least as f64)
+            )?,
+            _ => writeln!(f, "{}: preset {}", self.path, self.preset)?,
+        }
         writeln!(
             f,
             "on disk {} with room for the log; in memory {} for new writes, {} of cache",

@@ -7,3 +7,4 @@ mod care;
 mod failures;
 mod long;
 mod volumes;
+mod tune;

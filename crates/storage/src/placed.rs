@@ -6,14 +6,14 @@
 //! directories themselves, which are listed once, and it stays there until it is removed. So a
 //! placement may change from open to open, and a table that moves down a level stays on its disk.
 
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::{Mutex, RwLock};
 use cleavedb_base::{Error, FileNumber, Result};
-use parking_lot::{Mutex, RwLock};
 
 use crate::api::{Access, File, Lock, Mode, Storage};
 use crate::class::FileClass;

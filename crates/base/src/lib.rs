@@ -19,5 +19,5 @@ pub mod record;
 
 pub use error::{Error, ErrorKind, Result};
 pub use key::{EntryKind, KeyspaceId, SeqNo, TreeKey};
-pub use partition::GroupId;
+pub use partition::{GroupId, Partitioner};
 pub use pointer::{FileNumber, ValuePointer};

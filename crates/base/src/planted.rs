@@ -69,6 +69,8 @@ pub enum Bug {
     StubDroppedEarly,
     /// A group that splits puts all records into one half.
     SplitIntoWrongHalf,
+    /// A flush divides a range of keys that has records already.
+    DividedWithRecords,
     /// An extent is given back as soon as it is dropped, whoever still reads it.
     PunchUnderReaders,
     /// An extent is given back before the edit that drops it.

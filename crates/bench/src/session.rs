@@ -21,9 +21,9 @@ use crate::values::Values;
 use crate::workload::{Begin, Workload};
 
 /// A load in pieces is repeated until it has run for so long,
-const LOADING: Duration = Duration::from_secs(4);
+const LOADING: Duration = Duration::from_millis(1500);
 /// or so often.
-const MOST_LOADS: u32 = 8;
+const MOST_LOADS: u32 = 4;
 
 /// A store and what has been done to it.
 pub struct Session<'a> {

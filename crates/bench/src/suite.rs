@@ -158,13 +158,15 @@ impl Suite {
         })
     }
 
-    /// The first answer: data of half as much again as the memory, engines in turns.
+    /// The first answer: data of half as much again as the memory, engines in turns, three times
+    /// from an empty store. A disk that others use, too, and compactions that begin now or a little
+    /// later let one load differ by a quarter from the next.
     pub fn quick() -> Self {
-        let arguments = ["--scale", "quick", "--records", "640k", "-w"];
+        let arguments = ["--scale", "quick", "--records", "520k", "--operations", "400k", "-w"];
         let workloads = "load,readrandom-cold,scan-100,update";
         let list = List {
             name: "quick".to_owned(),
-            about: "640,000 records of 1 KiB: load, cold reads and scans by time, updates"
+            about: "520,000 records of 1 KiB: load, cold reads and scans by time, updates"
                 .to_owned(),
             arguments: arguments.into_iter().chain([workloads]).map(str::to_owned).collect(),
             timed: 2,
@@ -174,9 +176,9 @@ impl Suite {
             name: "quick",
             about: "a first answer; small data, short phases",
             lists: vec![list],
-            repetitions: 1,
+            repetitions: 3,
             in_pieces: true,
-            memory_limit: 448 * MIB,
+            memory_limit: 384 * MIB,
             timeout: Duration::from_secs(120),
             budget: Some(Duration::from_secs(120)),
             each: None,
@@ -229,7 +231,7 @@ impl Suite {
     pub fn duration(&self, engines: usize) -> Option<Duration> {
         // Of a child: start, load, updates, settling, the check of every record; and its share of
         // the disk's own measurement. As three engines took it.
-        const FIXED: f64 = 19.0;
+        const FIXED: f64 = 10.3;
         const LEAST: f64 = 1.0;
         const MOST: f64 = 5.0;
         if self.each.is_some() {

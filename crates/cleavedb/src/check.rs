@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::LogReader;
+use cleavedb_values::GroupTable;
 use cleavedb_values::groups::{Extent, Place};
 
 use crate::engine::Engine;
@@ -81,7 +83,7 @@ fn check_values(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) -
         report.note(read.map_err(|e| e.with("file", segment.name())));
     }
     for extent in live.groups.extents() {
-        let checked = check_extent(state, extent, &mut report.records);
+        let checked = check_extent(state, &live.groups, extent, &mut report.records);
         report.note(checked);
     }
     check_live_bytes(state, live, report);
@@ -89,7 +91,12 @@ fn check_values(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) -
 }
 
 /// One extent of a group, front to back.
-fn check_extent(state: &ReadState, extent: &Extent, records: &mut u64) -> Result<()> {
+fn check_extent(
+    state: &ReadState,
+    groups: &GroupTable,
+    extent: &Extent,
+    records: &mut u64,
+) -> Result<()> {
     let handle = state.segments.extent(extent.place)?;
     let filter = handle.read_filter()?;
     let segment = handle.segment();
@@ -102,8 +109,9 @@ fn check_extent(state: &ReadState, extent: &Extent, records: &mut u64) -> Result
     let mut counted = 0;
     while let Some((offset, record)) = reader.next_record()? {
         let tree_key = TreeKey::new(record.header.keyspace, record.key);
-        let hash = hash64(tree_key.as_bytes(), 0);
-        if !extent.group.covers(hash) || !filter.may_contain(hash) {
+        let denied = |filter: &Filter| !filter.may_contain(hash64(tree_key.as_bytes(), 0));
+        let group = groups.group_of(tree_key.as_bytes());
+        if group != Some(extent.group) || filter.as_ref().is_some_and(denied) {
             return fail(
                 "a record lies in another group's extent, or its filter denies it",
                 offset,

@@ -1,13 +1,14 @@
-//! Options of presets that keep values in groups (HashKV, sections 3.2 to 3.4).
+//! Options of presets that keep values in groups (HashKV, sections 3.2 to 3.4; KT-Store, 3.2).
 
+use cleavedb_values::groups::growth::Growth;
 use cleavedb_values::groups::victim::{Segments, VictimPolicy};
 
-/// How groups are sized and collected. Sizes count when a database is created; later a group that
-/// outgrows its main segment splits.
+/// How groups are sized and collected. The capacity counts when a database is created; later a
+/// group that outgrows its main segment splits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupOptions {
-    /// Bytes of values that the groups are made for. Default: 1 GiB, 16 groups; more data makes
-    /// more groups.
+    /// Bytes of values that the groups are made for; more data makes more groups. Default: 1 GiB,
+    /// 16 groups; for `KtStore` 8 GiB, at most 128 groups, which the first flush begins.
     pub capacity_bytes: u64,
     /// Length of a main segment, in bytes. Default: 64 MiB, as in the paper.
     pub main_segment_bytes: u64,
@@ -17,6 +18,9 @@ pub struct GroupOptions {
     pub reserved_space: f64,
     /// Which group is collected first. Default: greedy, as in the paper.
     pub victim: VictimPolicy,
+    /// For `KtStore`: a group for each prefix of so many bytes of the keys, as in its paper, in
+    /// place of groups that split as they grow. Default: none. Kept from the creation on.
+    pub levels: Option<u8>,
 }
 
 impl Default for GroupOptions {
@@ -27,13 +31,14 @@ impl Default for GroupOptions {
             log_segment_bytes: 1 << 20,
             reserved_space: 0.3,
             victim: VictimPolicy::Greedy,
+            levels: None,
         }
     }
 }
 
 impl GroupOptions {
     /// Each rule that must hold, and what to say if it does not.
-    pub(crate) fn rules(&self) -> [(bool, &'static str); 3] {
+    pub(crate) fn rules(&self) -> [(bool, &'static str); 4] {
         [
             (
                 self.main_segment_bytes >= 4 << 10 && self.log_segment_bytes >= 4 << 10,
@@ -47,7 +52,15 @@ impl GroupOptions {
                 self.capacity_bytes / self.main_segment_bytes.max(1) <= 1 << 16,
                 "capacity_bytes must be at most 65536 main segments; more data makes more groups",
             ),
+            (
+                self.levels.is_none_or(|levels| (1..=8).contains(&levels)),
+                "levels must lie between 1 and 8: each prefix has a group",
+            ),
         ]
+    }
+
+    pub(crate) fn growth(&self) -> Growth {
+        Growth { group_bytes: self.main_segment_bytes, capacity: self.capacity_bytes }
     }
 
     pub(crate) fn segments(&self) -> Segments {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::{Error, FileNumber, GroupId, Result};
+use cleavedb_base::partition::uniform_bounds;
+use cleavedb_base::{Error, FileNumber, Partitioner, Result};
 use cleavedb_storage::{Access, FileKind, Hole, Mode, Name};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle};
@@ -11,14 +12,23 @@ use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet};
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
-use crate::options::{Options, Preset};
+use crate::options::Options;
 
-/// The groups of a new database.
+/// The groups of a new database. Groups of neighbouring keys are not known before there are keys:
+/// flushes begin more (see [`cleavedb_values::groups::growth`]).
 pub(crate) fn initial(options: &Options) -> Result<GroupTable> {
     let mut table = GroupTable::default();
-    if options.preset == Preset::HashKv {
-        let depth = options.groups.segments().depth_for(options.groups.capacity_bytes);
-        GroupId::uniform(depth).try_for_each(|group| table.apply(&GroupEdit::Group(group, 0)))?;
+    if let Some(partitioner) = options.partitioner() {
+        let segments = options.groups.segments();
+        let depth = match partitioner {
+            Partitioner::Hash => segments.depth_for(options.groups.capacity_bytes),
+            Partitioner::Key | Partitioner::Levels(_) => 0,
+        };
+        table.apply(&GroupEdit::Partition(partitioner))?;
+        uniform_bounds(depth).try_for_each(|bound| {
+            let id = table.next_id();
+            table.apply(&GroupEdit::Begin(id, bound, 0))
+        })?;
     }
     Ok(table)
 }

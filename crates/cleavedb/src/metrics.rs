@@ -58,6 +58,7 @@ pub(crate) struct Counters {
     pub(crate) compaction_written: Counter,
     pub(crate) collections: Counter,
     pub(crate) splits: Counter,
+    pub(crate) merges: Counter,
     pub(crate) collection_read: Counter,
     pub(crate) collection_written: Counter,
     pub(crate) bytes_punched: Counter,
@@ -153,8 +154,10 @@ pub struct Metrics {
     pub collections: u64,
     /// Groups of values; 0 in presets without groups.
     pub groups: usize,
-    /// Groups that split in two.
+    /// Groups that split.
     pub splits: u64,
+    /// Pairs of small groups that became one.
+    pub merges: u64,
     /// Bytes of log segments that groups take out of the reserve.
     pub reserve_used: u64,
     /// Bytes of the reserve.

@@ -3,7 +3,7 @@
 //! A preset is a short constructor over the same fields, so two presets read like a diff.
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, Partitioner, Result};
 use cleavedb_index::Compression;
 use cleavedb_index::compaction::Level0;
 
@@ -21,6 +21,9 @@ pub enum Preset {
     /// HashKV (Chan et al., ATC 2018): large values lie in groups by the hash of their key, and a
     /// group is collected without asking the index.
     HashKv,
+    /// KT-Store (2019): large values lie in groups of neighbouring keys, so that a range reads them
+    /// in few long pieces.
+    KtStore,
     /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
     /// side.
     Ohdb,
@@ -28,7 +31,7 @@ pub enum Preset {
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 4] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::Ohdb];
+    pub const ALL: [Self; 5] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::Ohdb];
 
     /// The name on the command line and in the data.
     pub fn name(self) -> &'static str {
@@ -36,6 +39,7 @@ impl Preset {
             Self::Lsm => "lsm",
             Self::WiscKey => "wisckey",
             Self::HashKv => "hashkv",
+            Self::KtStore => "ktstore",
             Self::Ohdb => "ohdb",
         }
     }
@@ -148,7 +152,7 @@ pub struct Options {
     pub space_amplification: f64,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
     pub space_floor: u64,
-    /// Groups of values, for `HashKv`.
+    /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Who does background work. Default: two threads beside drain and flush.
     pub background: Background,
@@ -195,6 +199,12 @@ impl Options {
             Preset::HashKv => {
                 Self { separation: Separation::AtLeast(192), level0_bytes: 64 << 20, ..common }
             }
+            Preset::KtStore => Self {
+                groups: GroupOptions { capacity_bytes: 8 << 30, ..GroupOptions::default() },
+                separation: Separation::AtLeast(192),
+                level0_bytes: 64 << 20,
+                ..common
+            },
             Preset::Ohdb => Self { level0: Level0::Partitions(10), ..common },
         }
     }
@@ -206,7 +216,7 @@ impl Options {
 
     /// Whether the preset is one that separates values.
     fn separates(&self) -> bool {
-        matches!(self.preset, Preset::WiscKey | Preset::HashKv)
+        !matches!(self.preset, Preset::Lsm | Preset::Ohdb)
     }
 
     /// What leaves the index already at commit: only where the log is the store.
@@ -216,7 +226,17 @@ impl Options {
 
     /// What leaves the index at a flush, for its group.
     pub(crate) fn separation_at_flush(&self) -> Separation {
-        if self.preset == Preset::HashKv { self.separation } else { Separation::Never }
+        if self.partitioner().is_some() { self.separation } else { Separation::Never }
+    }
+
+    /// How keys are assigned to groups, in a preset that has groups.
+    pub(crate) fn partitioner(&self) -> Option<Partitioner> {
+        match (self.preset, self.groups.levels) {
+            (Preset::Lsm | Preset::WiscKey | Preset::Ohdb, _) => None,
+            (Preset::HashKv, _) => Some(Partitioner::Hash),
+            (Preset::KtStore, None) => Some(Partitioner::Key),
+            (Preset::KtStore, Some(levels)) => Some(Partitioner::Levels(levels)),
+        }
     }
 
     /// Checks every option and every pair that must agree.
@@ -257,8 +277,8 @@ impl Options {
             ),
             (
                 self.separates() || self.separation == Separation::Never,
-                "the presets lsm and ohdb keep values in the index; use wisckey or hashkv to \
-                 separate them",
+                "the presets lsm and ohdb keep values in the index; use another preset to separate \
+                 them",
             ),
             (
                 !self.separates() || self.separation != Separation::Never,
@@ -291,6 +311,6 @@ mod tests {
         options.separation = Separation::AtLeast(1024);
         let error = options.validate().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
-        assert!(error.message().contains("wisckey"));
+        assert!(error.message().contains("another preset"));
     }
 }

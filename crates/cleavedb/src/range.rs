@@ -5,19 +5,32 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::{EntryKind, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{EntryKind, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+use cleavedb_values::Chunk;
 
 use crate::engine::Engine;
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
-/// Values that a scan asks for ahead of its user, once a second step has shown that it goes on.
-const AHEAD_MIN: usize = 16;
-const AHEAD_MAX: usize = 128;
+/// How far a scan looks ahead of its user.
+#[derive(Clone, Copy)]
+struct Window {
+    /// Most values.
+    items: usize,
+    /// Most bytes of values.
+    bytes: u64,
+}
 
-/// Most bytes of values that it asks for ahead.
-const AHEAD_BYTES_MAX: u64 = 4 << 20;
+impl Window {
+    /// Where values are scattered: what a device fetches side by side.
+    const SCATTERED: Self = Self { items: 128, bytes: 4 << 20 };
+    /// Where neighbours lie together: a second window costs a seek for each file that has some.
+    const IN_ORDER: Self = Self { items: 1 << 16, bytes: 32 << 20 };
+}
+
+/// Values that a scan asks for ahead once a second step has shown that it goes on.
+const AHEAD_MIN: usize = 16;
 
 /// A key and its value. Either may share memory with its neighbours (a value with the cached block
 /// that it was read in), so copy what is kept for long out of a scan that keeps little.
@@ -82,13 +95,22 @@ struct Found {
 enum FoundValue {
     Ready(Bytes),
     Wanted(ValuePointer),
+    /// Its neighbours are read along.
+    InChunk(ValuePointer, Arc<Chunk>),
 }
 
 impl FoundValue {
     fn wanted(&self) -> Option<ValuePointer> {
         match self {
             Self::Ready(_) => None,
-            Self::Wanted(pointer) => Some(*pointer),
+            Self::Wanted(pointer) | Self::InChunk(pointer, _) => Some(*pointer),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Ready(value) => value.len() as u64,
+            Self::Wanted(pointer) | Self::InChunk(pointer, _) => u64::from(pointer.len),
         }
     }
 }
@@ -115,6 +137,9 @@ pub struct Range {
     seq: SeqNo,
     bounds: Bounds,
     keys_only: bool,
+    window: Window,
+    /// Items that will be taken, if the user has said it.
+    expected: usize,
     front: Option<End>,
     back: Option<End>,
     /// Last tree keys that were yielded, from each side.
@@ -140,12 +165,16 @@ impl Range {
             snapshot.is_none().then(|| Arc::new(engine.snapshots.take(|| engine.commit.visible())));
         let seq = snapshot.or(held.as_ref().map(|held| held.seq)).unwrap_or_default();
         let state = engine.state.load_full();
+        let in_order = engine.options.partitioner().is_some_and(Partitioner::keeps_order);
+        let window = if in_order { Window::IN_ORDER } else { Window::SCATTERED };
         Self {
             engine,
             state,
             seq,
             bounds,
             keys_only,
+            window,
+            expected: 0,
             front: None,
             back: None,
             front_key: None,
@@ -153,6 +182,13 @@ impl Range {
             done: false,
             held,
         }
+    }
+
+    /// The same range, of which about so many items will be taken: their values are fetched ahead
+    /// from the first on, and no others. Says nothing about where the range ends.
+    #[must_use]
+    pub fn expecting(self, items: usize) -> Self {
+        Self { expected: items, ..self }
     }
 
     /// The same range, keeping `held` alive.
@@ -197,6 +233,9 @@ impl Range {
         let value = match value {
             FoundValue::Ready(value) => value,
             FoundValue::Wanted(pointer) => self.state.segments.read(pointer, &key, seq)?,
+            FoundValue::InChunk(pointer, chunk) => {
+                self.state.segments.read_in(&chunk, pointer, &key, seq)?
+            }
         };
         let last = match side {
             Side::Front => &mut self.front_key,
@@ -249,30 +288,39 @@ impl Range {
         Ok(Some(Found { tree_key, seq: end.iter.seq(), value }))
     }
 
-    /// Collects entries ahead of the user and asks for their values, which the device then fetches
-    /// side by side: half as many as were found so far, so that what a scan turns out not to want
-    /// stays a part of what it wanted.
-    fn look_ahead(&self, end: &mut End) -> Result<()> {
-        let ahead = (end.found / 2).clamp(AHEAD_MIN, AHEAD_MAX);
-        if end.found < 2 || end.ready.len() > ahead / 2 {
-            return Ok(());
+    /// How many entries to have ahead of the user: what is expected, or else half as many as were
+    /// found so far, so that what a scan turns out not to want stays a part of what it wanted.
+    fn ahead(&self, end: &End) -> usize {
+        let taken = end.found - end.ready.len();
+        match self.expected.saturating_sub(taken) {
+            0 if end.found < 2 => 0,
+            0 => (end.found / 2).clamp(AHEAD_MIN, self.window.items),
+            expected => expected.min(self.window.items),
         }
-        let wanted = end.ready.iter().filter_map(|found| found.value.wanted());
-        let mut bytes: u64 = wanted.map(len).sum();
-        while end.ready.len() < ahead && bytes < AHEAD_BYTES_MAX {
+    }
+
+    /// Collects entries ahead of the user and asks for their values, which the device then fetches
+    /// side by side, those that lie together in one piece.
+    fn look_ahead(&self, end: &mut End) -> Result<()> {
+        let ahead = self.ahead(end);
+        let mut bytes: u64 = end.ready.iter().map(|found| found.value.len()).sum();
+        while end.ready.len() < ahead && bytes < self.window.bytes {
             let Some(found) = self.next_entry(end)? else { break };
-            if let Some(pointer) = found.value.wanted() {
-                bytes += len(pointer);
-                self.state.segments.will_need(pointer);
-            }
+            bytes += found.value.len();
             end.ready.push_back(found);
+        }
+        if end.ready.len() > 1 {
+            let wanted = end.ready.iter().filter_map(|found| found.value.wanted());
+            let mut chunks = self.state.segments.announce(wanted.collect());
+            for found in &mut end.ready {
+                let chunk = found.value.wanted().and_then(|p| Some((p, chunks.remove(&p)?)));
+                if let Some((pointer, chunk)) = chunk {
+                    found.value = FoundValue::InChunk(pointer, chunk);
+                }
+            }
         }
         Ok(())
     }
-}
-
-fn len(pointer: ValuePointer) -> u64 {
-    u64::from(pointer.len)
 }
 
 /// Moves the end's iterator to its next entry.

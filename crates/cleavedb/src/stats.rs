@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cleavedb_base::FileNumber;
+use cleavedb_base::{FileNumber, Partitioner};
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_values::groups::Extent;
 
@@ -15,6 +15,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let live = engine.manifest.lock().live().clone();
     let manifest_written = engine.manifest.lock().written();
     let counters = &engine.counters;
+    let segments = engine.options.groups.segments();
+    let by_hash = live.groups.partitioner() == Partitioner::Hash;
     let cache = engine.tables.cache().stats();
     let state = engine.state.load();
     let value_files: Vec<ValueFileMetrics> = live
@@ -45,8 +47,9 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         collections: counters.collections.get(),
         groups: live.groups.groups().count(),
         splits: counters.splits.get(),
-        reserve_used: engine.options.groups.segments().used(&live.groups),
-        reserve_bytes: engine.options.groups.segments().reserve(&live.groups),
+        merges: counters.merges.get(),
+        reserve_used: if by_hash { segments.used(&live.groups) } else { 0 },
+        reserve_bytes: if by_hash { segments.reserve(&live.groups) } else { 0 },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         stalls: counters.stalls(),

@@ -148,6 +148,11 @@ fn a_bit_of_every_byte_of_hashkv() {
 }
 
 #[test]
+fn a_bit_of_every_byte_of_ktstore() {
+    flip_every_byte(Preset::KtStore);
+}
+
+#[test]
 fn cuts_at_every_length() {
     for preset in Preset::ALL {
         let setup = Setup::tiny(preset, true);

@@ -104,25 +104,55 @@ fn hashkv_without_a_lasting_window_survives_every_crash() {
     visit("hashkv_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
 }
 
+#[test]
+fn ktstore_survives_every_crash() {
+    let setup = Setup::tiny(Preset::KtStore, true);
+    visit("ktstore_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
+#[test]
+fn ktstore_without_a_lasting_window_survives_every_crash() {
+    let setup = Setup::tiny(Preset::KtStore, false);
+    visit("ktstore_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
+}
+
 /// Collections of groups come by themselves, while newer versions are in memory; groups split.
 #[test]
 fn groups_that_are_collected_again_and_again_survive_every_crash() {
-    let mut setup = Setup::tiny(Preset::HashKv, true);
+    collect_and_split(
+        Preset::HashKv,
+        "groups_that_are_collected_again_and_again_survive_every_crash",
+    );
+}
+
+/// The same with ranges of keys, which also merge.
+#[test]
+fn ranges_that_are_collected_again_and_again_survive_every_crash() {
+    collect_and_split(
+        Preset::KtStore,
+        "ranges_that_are_collected_again_and_again_survive_every_crash",
+    );
+}
+
+fn collect_and_split(preset: Preset, test: &str) {
+    let mut setup = Setup::tiny(preset, true);
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
     (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
         (4 << 10, 4 << 10);
     let splits = (0..4).filter(|seed| splits(&setup, *seed)).count();
     assert!(splits > 0, "the first workloads split no group");
-    let test = "groups_that_are_collected_again_and_again_survive_every_crash";
     visit(test, &setup, Plan::default(), STATES / 4);
 }
 
 /// Writes that only memory promised may go, but what stays is a prefix (invariant 10).
 #[test]
 fn buffered_writes_survive_as_a_prefix() {
-    for (preset, window_survives) in
-        [(Preset::Lsm, false), (Preset::WiscKey, true), (Preset::HashKv, true)]
-    {
+    for (preset, window_survives) in [
+        (Preset::Lsm, false),
+        (Preset::WiscKey, true),
+        (Preset::HashKv, true),
+        (Preset::KtStore, false),
+    ] {
         let setup = Setup::tiny(preset, window_survives);
         let profile = Profile { buffered: 60, synced: 5, kills: false, ..Profile::crash() };
         let plan = Plan { profile, ..Plan::default() };
@@ -145,12 +175,15 @@ fn a_replay_under_other_options_obeys_the_records() {
 /// As above where groups keep the values: a key moves between index and group with the options.
 #[test]
 fn groups_under_other_options_obey_the_records() {
-    let setup = Setup::tiny(Preset::HashKv, true);
-    let mut other = setup.clone();
-    other.options.separation = Separation::AtLeast(1000);
-    other.options.groups.main_segment_bytes = 64 << 10;
-    let plan = Plan { recover_with: Some(other), ..Plan::default() };
-    visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::tiny(preset, true);
+        let mut other = setup.clone();
+        other.options.separation = Separation::AtLeast(1000);
+        other.options.groups.main_segment_bytes = 64 << 10;
+        other.options.groups.levels = Some(1);
+        let plan = Plan { recover_with: Some(other), ..Plan::default() };
+        visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
+    }
 }
 
 /// Keys so long that one edit of the manifest fills several sectors, and many tables.

@@ -83,7 +83,16 @@ fn separated_without_a_lasting_window() {
 /// Values of 54 bytes and more leave for their groups; shorter ones stay: keys move between both.
 #[test]
 fn grouped() {
-    let mut setup = Setup::tiny(Preset::HashKv, true);
+    every_sequence_grouped(Preset::HashKv);
+}
+
+#[test]
+fn grouped_by_key() {
+    every_sequence_grouped(Preset::KtStore);
+}
+
+fn every_sequence_grouped(preset: Preset) {
+    let mut setup = Setup::tiny(preset, true);
     setup.options.separation = Separation::AtLeast(54);
     every_sequence_of(&setup);
 }

@@ -220,6 +220,11 @@ fn every_call_of_hashkv() {
 }
 
 #[test]
+fn every_call_of_ktstore() {
+    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::KtStore, true), seed));
+}
+
+#[test]
 fn every_call_of_wisckey_without_a_lasting_window() {
     SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, false), seed));
 }

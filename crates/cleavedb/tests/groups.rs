@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Metrics, Options, Preset, VictimPolicy};
-use cleavedb_storage::{Disk, Sim};
+use cleavedb_storage::faulty::{Faulty, Op as Call};
+use cleavedb_storage::{Disk, FileKind, Name, Sim};
 use cleavedb_testkit::Setup;
 
 const KEYS: u32 = 400;
@@ -19,8 +20,11 @@ fn value(i: u32, round: u32) -> Vec<u8> {
     value
 }
 
-fn options() -> Options {
-    let mut options = Setup::tiny(Preset::HashKv, true).options;
+/// The presets that keep values in groups.
+const PRESETS: [Preset; 2] = [Preset::HashKv, Preset::KtStore];
+
+fn options(preset: Preset) -> Options {
+    let mut options = Setup::tiny(preset, true).options;
     (options.space_amplification, options.space_floor) = (1.3, 64 << 10);
     options
 }
@@ -48,13 +52,14 @@ fn group_bytes(metrics: &Metrics) -> u64 {
 
 #[test]
 fn updates_are_collected_under_every_policy() {
-    for victim in [
+    let policies = [
         VictimPolicy::Greedy,
         VictimPolicy::CostBenefit,
         VictimPolicy::GreedyRandom(2),
         VictimPolicy::Random,
-    ] {
-        let mut options = options();
+    ];
+    for (preset, victim) in PRESETS.into_iter().flat_map(|p| policies.map(|victim| (p, victim))) {
+        let mut options = options(preset);
         options.groups.victim = victim;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
@@ -71,39 +76,150 @@ fn updates_are_collected_under_every_policy() {
 
 #[test]
 fn groups_split_when_the_data_outgrows_them_and_stay_split() {
-    let sim = Sim::new();
-    let db = Db::open_in(Arc::new(sim.clone()), options(), 7).unwrap();
-    let before = db.metrics().groups;
-    write(&db, 0..4);
-    let after = db.metrics();
-    assert!(after.splits > 0 && after.groups as u64 == before as u64 + after.splits);
-    check(&db, 3);
-    db.close().unwrap();
-    let db = Db::open_in(Arc::new(sim), options(), 7).unwrap();
-    assert_eq!(db.metrics().groups, after.groups);
-    check(&db, 3);
+    for preset in PRESETS {
+        let sim = Sim::new();
+        let open = || Db::open_in(Arc::new(sim.clone()), options(preset), 7).unwrap();
+        let db = open();
+        let before = db.metrics().groups;
+        write(&db, 0..4);
+        let after = db.metrics();
+        assert!(after.splits > 0 && after.groups as u64 >= before as u64 + after.splits);
+        check(&db, 3);
+        db.close().unwrap();
+        let db = open();
+        assert_eq!(db.metrics().groups, after.groups);
+        check(&db, 3);
+    }
 }
 
 #[test]
 fn a_value_longer_than_a_main_segment_does_not_split_its_group() {
-    let options = options();
-    let long = vec![7; 3 * options.groups.main_segment_bytes as usize];
-    let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+    for preset in PRESETS {
+        let options = options(preset);
+        let long = vec![7; 3 * options.groups.main_segment_bytes as usize];
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        let before = db.metrics().groups;
+        for _ in 0..5 {
+            db.put(b"long", &long).unwrap();
+            db.collect().unwrap();
+        }
+        let after = db.metrics();
+        assert!(after.collections > 0);
+        assert_eq!((after.groups, after.splits), (before, 0));
+    }
+}
+
+/// Deletes leave ranges small; their neighbours take them in.
+#[test]
+fn small_ranges_of_keys_merge() {
+    let sim = Sim::new();
+    let mut options = options(Preset::KtStore);
+    (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (16 << 10, 16 << 10);
+    let open = || Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+    let db = open();
+    write(&db, 0..4);
     let before = db.metrics().groups;
-    for _ in 0..5 {
-        db.put(b"long", &long).unwrap();
+    (0..KEYS - 3).for_each(|i| db.delete(&key(i)).unwrap());
+    for _ in 0..3 {
         db.collect().unwrap();
+        db.put(b"another", &value(1, 1)).unwrap();
     }
     let after = db.metrics();
-    assert!(after.collections > 0);
-    assert_eq!((after.groups, after.splits), (before, 0));
+    assert!(after.merges > 0 && after.groups < before, "{} of {before}", after.groups);
+    db.close().unwrap();
+    let db = open();
+    (KEYS - 3..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 3)));
+    assert!(db.verify().unwrap().problems.is_empty());
+    assert_eq!(db.range(None, None).count(), 4);
+}
+
+/// Long common prefixes, binary keys that begin with one another, and skew: each gets its groups.
+#[test]
+fn ranges_fit_keys_of_every_shape() {
+    let shapes: [fn(u32) -> Vec<u8>; 3] = [
+        |i| format!("{}/{i:05}", "a long way down".repeat(20)).into_bytes(),
+        |i| [vec![0xff; 1 + i as usize / 4], vec![0; i as usize % 4]].concat(),
+        |i| if i < 390 { [&b"m"[..], &i.to_be_bytes()].concat() } else { i.to_le_bytes().into() },
+    ];
+    for key in shapes {
+        let db = Db::open_in(Arc::new(Sim::new()), options(Preset::KtStore), 7).unwrap();
+        let order = (0..KEYS).map(|i| i * 181 % KEYS);
+        order.for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+        db.flush().unwrap();
+        db.settle().unwrap();
+        db.collect().unwrap();
+        assert!(db.metrics().groups > 10, "{} groups of 16 KiB for 340 KiB", db.metrics().groups);
+        let mut expected: Vec<_> = (0..KEYS).map(|i| (key(i), value(i, 1))).collect();
+        expected.sort();
+        let items = db.range(None, None).map(Result::unwrap);
+        assert!(items.map(|item| (item.key.to_vec(), item.value.to_vec())).eq(expected));
+        assert!(db.verify().unwrap().problems.is_empty());
+    }
+}
+
+/// With fixed levels a prefix has its group from its first key on, and keeps it.
+#[test]
+fn fixed_levels_make_a_group_for_each_prefix() {
+    let sim = Sim::new();
+    let mut options = options(Preset::KtStore);
+    options.groups.levels = Some(2);
+    let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+    let db = open(&options);
+    for prefix in ["a", "ab", "ac", "b", "ba"] {
+        db.put(prefix.as_bytes(), &value(1, 1)).unwrap();
+        (0..20).for_each(|i| db.put(&[prefix.as_bytes(), &key(i)].concat(), &value(i, 1)).unwrap());
+    }
+    db.flush().unwrap();
+    // Of "a" and "b" themselves the first group takes care; "ak" and "bk" are prefixes, too.
+    assert_eq!(db.metrics().groups, 1 + 5);
+    db.collect().unwrap();
+    db.close().unwrap();
+    options.groups.levels = None;
+    let db = open(&options);
+    db.put(b"c", &value(1, 1)).unwrap();
+    db.put(b"cc", &value(1, 1)).unwrap();
+    db.collect().unwrap();
+    assert_eq!(db.metrics().groups, 1 + 6, "the stored levels count");
+    assert!(db.verify().unwrap().problems.is_empty());
+    assert_eq!(db.range(None, None).expecting(50).count(), 107);
+}
+
+/// Reads of value files for a range of 100 items, of keys that were written in no order.
+fn reads_of_a_range(preset: Preset) -> usize {
+    let mut options = options(preset);
+    (options.memtable_bytes, options.memtable_log_bytes) = (256 << 10, 128 << 10);
+    let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
+    let db = Db::open_in(faulty.clone(), options, 7).unwrap();
+    (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+    db.flush().unwrap();
+    let before = faulty.trace().len();
+    let items = db.range(Some(&key(150)), None).expecting(100).take(100);
+    for (item, i) in items.map(Result::unwrap).zip(150..) {
+        assert_eq!((&item.key[..], &item.value[..]), (&key(i)[..], &value(i, 1)[..]));
+    }
+    let trace = faulty.trace();
+    let kinds = [FileKind::Log, FileKind::Group];
+    let of_values = |name: &Name| kinds.contains(&name.kind());
+    let reads = trace[before..].iter().filter(|call| call.op == Call::ReadAt);
+    reads.filter(|call| call.name.as_ref().is_some_and(of_values)).count()
+}
+
+/// "Every TrieTable would be read no more than once in one range-query operation."
+#[test]
+fn a_range_of_neighbours_takes_few_reads() {
+    let reads = [Preset::WiscKey, Preset::KtStore].map(reads_of_a_range);
+    assert!(reads[1] <= 8 && reads[0] > 4 * reads[1], "{reads:?} reads of four flushes");
 }
 
 /// Sampled after every write. Beyond what stops writers one flush may come, which was under way,
 /// and in it each group pads to a block.
 #[test]
 fn values_in_groups_stay_within_their_space() {
-    let mut options = options();
+    PRESETS.into_iter().for_each(stays_within_its_space);
+}
+
+fn stays_within_its_space(preset: Preset) {
+    let mut options = options(preset);
     (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (256 << 10, 64 << 10);
     let (amplification, floor) = (options.space_amplification, options.space_floor);
     let log = options.memtable_log_bytes;
@@ -124,20 +240,26 @@ fn values_in_groups_stay_within_their_space() {
 
 #[test]
 fn a_deleted_store_gives_its_space_back() {
-    let db = Db::open_in(Arc::new(Sim::new()), options(), 7).unwrap();
-    write(&db, 0..2);
-    (0..KEYS).for_each(|i| db.delete(&key(i)).unwrap());
-    db.collect().unwrap();
-    assert_eq!(db.range(None, None).count(), 0);
-    let left = group_bytes(&db.metrics());
-    assert_eq!(left, 0, "no record lives, so no extent is left");
+    for preset in PRESETS {
+        let db = Db::open_in(Arc::new(Sim::new()), options(preset), 7).unwrap();
+        write(&db, 0..2);
+        (0..KEYS).for_each(|i| db.delete(&key(i)).unwrap());
+        db.collect().unwrap();
+        assert_eq!(db.range(None, None).count(), 0);
+        let left = group_bytes(&db.metrics());
+        assert_eq!(left, 0, "no record lives, so no extent is left");
+    }
 }
 
 /// With threads, flushes write for groups while they are collected and split.
 #[test]
 fn threads_collect_and_split_while_others_write() {
+    PRESETS.into_iter().for_each(threads_collect_and_split);
+}
+
+fn threads_collect_and_split(preset: Preset) {
     let dir = tempfile::tempdir().unwrap();
-    let mut options = options();
+    let mut options = options(preset);
     options.background = Background::Threads(2);
     let open = || Db::open_in(Arc::new(Disk::open(dir.path(), true).unwrap()), options.clone(), 7);
     let db = open().unwrap();

@@ -144,7 +144,7 @@ fn a_manifest_without_an_edit_is_damage() {
 /// back (headers of files, the log in use) must not count.
 #[test]
 fn collection_ends_at_the_tightest_goal() {
-    for preset in [Preset::WiscKey, Preset::HashKv] {
+    for preset in [Preset::WiscKey, Preset::HashKv, Preset::KtStore] {
         let mut options = Setup::tiny(preset, true).options;
         options.space_amplification = 1.05;
         options.space_floor = 0;

@@ -45,6 +45,7 @@ impl CleaveOpener {
         };
         let number = units::parse(value.trim_end_matches('%')).map_err(|why| malformed(&why));
         let options = &mut self.options;
+        let grouped = matches!(options.preset, Preset::HashKv | Preset::KtStore);
         match name {
             "device" => self.device.model(value).map_err(|why| malformed(&why))?,
             "page-cache" => self.device.set_page_cache(number?),
@@ -61,10 +62,10 @@ impl CleaveOpener {
             "log-segment" if options.preset == Preset::HashKv => {
                 options.groups.log_segment_bytes = number?;
             }
-            "segment" if options.preset == Preset::HashKv => {
+            "segment" if grouped => {
                 options.groups.main_segment_bytes = number?;
             }
-            "victim-policy" if options.preset == Preset::HashKv => {
+            "victim-policy" if grouped => {
                 options.groups.victim = victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random, random"))?;
             }
@@ -85,6 +86,9 @@ impl CleaveOpener {
             "segment" => {
                 options.segment_bytes = number?;
                 options.log_file_bytes = options.segment_bytes;
+            }
+            "levels" if options.preset == Preset::KtStore => {
+                options.groups.levels = Some(value.parse::<u8>().map_err(|why| malformed(&why))?);
             }
             "cache" => options.cache_bytes = number? as usize,
             _ => return Err(no_option(&self.name, name)),
@@ -194,7 +198,7 @@ impl Engine for Cleave {
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
         let mut visited = 0;
-        for item in self.db.range(Some(from), None).take(limit) {
+        for item in self.db.range(Some(from), None).expecting(limit).take(limit) {
             let item = self.done("scan", item)?;
             visit(&item.key, &item.value);
             visited += 1;

@@ -106,13 +106,22 @@ impl Setup {
             setup.options.separation = Separation::AtLeast(len);
             all.push(setup);
         }
-        for len in [0, 1000] {
-            let mut setup = Self::tiny(Preset::HashKv, true);
-            setup.name = format!("hashkv, values of {len} bytes separated, by cost and benefit");
+        for (preset, len) in [
+            (Preset::HashKv, 0),
+            (Preset::HashKv, 1000),
+            (Preset::KtStore, 0),
+            (Preset::KtStore, 1000),
+        ] {
+            let mut setup = Self::tiny(preset, true);
+            setup.name = format!("{preset}, values of {len} bytes separated, by cost and benefit");
             setup.options.separation = Separation::AtLeast(len);
             setup.options.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
+        let mut setup = Self::tiny(Preset::KtStore, true);
+        setup.name = "ktstore, two levels".into();
+        setup.options.groups.levels = Some(2);
+        all.push(setup);
         all
     }
 }

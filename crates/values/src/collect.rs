@@ -3,8 +3,8 @@
 //! One algorithm (design, section 2). The caller fixed a read point and the live snapshots before;
 //! everything here is asked and decided as of then. A record lives if what answers for its key at
 //! the read point, or at a live snapshot, yields its key and sequence number *and this very
-//! pointer*. For log files and segments that is the index; for a group, all of whose extents are
-//! victims at once, it is the records themselves ([`Liveness`]). For every key
+//! pointer*. That is the index, except for hash groups: all extents of a group are victims at once,
+//! and the records themselves answer ([`Liveness`]). For every key
 //! of which a record lives, the run of new pointers repeats all versions that anybody can see and
 //! that lie in tables, so that the run alone answers for its keys. A relocation keeps key, sequence
 //! number and payload checksum: it changes where a record lies, never what it is.
@@ -151,7 +151,12 @@ pub fn collect(
         collected.bytes_read += victim.len;
     }
     collected.records = found.len() as u64;
-    let survivors = join(found, index, &mut collected.run, cancelled)?;
+    let mut survivors: Vec<ValuePointer> = join(&mut found, index, &mut collected.run, cancelled)?
+        .into_iter()
+        .map(|record| record.pointer)
+        .collect();
+    drop(found);
+    survivors.sort_unstable_by_key(|survivor| (survivor.file, survivor.offset));
     let moved = Mover {
         victims,
         factory,
@@ -215,15 +220,16 @@ fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -
 }
 
 /// Asks about every key found, in order; appends to the run and returns the survivors, in the order
-/// of their places. A stub survives as long as a record that it hides does.
-pub(crate) fn join(
-    mut found: Vec<Found>,
+/// of their keys. A stub survives as long as a record that it hides does.
+pub(crate) fn join<'a>(
+    found: &'a mut [Found],
     index: &dyn Liveness,
     run: &mut Vec<RunEntry>,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<ValuePointer>> {
+) -> Result<Vec<&'a Found>> {
     found.sort_unstable_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
-    let mut survivors = Vec::new();
+    let found: &'a [Found] = found;
+    let mut survivors: Vec<&'a Found> = Vec::new();
     let mut visible = Vec::new();
     let mut pointer = [0; ValuePointer::ENCODED_LEN_MAX];
     for (i, records) in found.chunk_by(|a, b| a.key == b.key).enumerate() {
@@ -240,15 +246,15 @@ pub(crate) fn join(
                     && pointer[..len] == version.value
             })
         };
-        let living: Vec<Option<&Found>> = visible.iter().map(&mut lives).collect();
+        let living: Vec<Option<&'a Found>> = visible.iter().map(&mut lives).collect();
         let Some(oldest) = living.iter().rposition(Option::is_some) else { continue };
-        survivors.extend(living.iter().flatten().map(|record| record.pointer));
+        survivors.extend(living.iter().flatten());
         let hides = |stub: &&Found| {
             stub.kind != EntryKind::Pointer
                 && visible[..oldest].iter().any(|version| version.seq == stub.seq)
         };
         if !planted(Bug::StubDroppedEarly) {
-            survivors.extend(records.iter().filter(hides).map(|stub| stub.pointer));
+            survivors.extend(records.iter().filter(hides));
         }
         for (version, living) in visible.drain(..).zip(living) {
             let forgotten = planted(Bug::RunWithoutTombstones) && version.kind == EntryKind::Delete
@@ -264,7 +270,6 @@ pub(crate) fn join(
             }
         }
     }
-    survivors.sort_unstable_by_key(|survivor| (survivor.file, survivor.offset));
     Ok(survivors)
 }
 

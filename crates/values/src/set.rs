@@ -1,6 +1,6 @@
 //! The segments that one picture of the database can read, and how a pointer becomes a value.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::segment::Segment;
 
 use crate::groups::{ExtentHandle, Place};
+use crate::stretch::{Chunk, announce};
 
 /// Immutable set of segments, ordered by number, and the extents of those that are group files.
 #[derive(Clone, Default)]
@@ -84,14 +85,50 @@ impl SegmentSet {
         }
     }
 
+    /// Says that the records at `wanted` will be read soon, and which of them are to be read
+    /// together: the chunk of each, or none where a record stands alone.
+    pub fn announce(&self, mut wanted: Vec<ValuePointer>) -> HashMap<ValuePointer, Arc<Chunk>> {
+        let mut chunks = HashMap::new();
+        wanted.sort_unstable_by_key(|pointer| (pointer.file, pointer.offset));
+        for wanted in wanted.chunk_by(|a, b| a.file == b.file) {
+            if let Some(segment) = self.get(wanted[0].file) {
+                announce(segment, wanted, |pointer, chunk| _ = chunks.insert(pointer, chunk));
+            }
+        }
+        chunks
+    }
+
     /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
     pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
-        let segment = self.find(pointer)?;
+        let mut bytes = vec![0; pointer.len as usize];
+        self.find(pointer)?.read(pointer.offset, &mut bytes)?;
+        self.value_of(bytes.into(), pointer, tree_key, seq)
+    }
+
+    /// As [`SegmentSet::read`], out of a chunk that holds the record.
+    pub fn read_in(
+        &self,
+        chunk: &Chunk,
+        pointer: ValuePointer,
+        tree_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<Bytes> {
+        match chunk.record(pointer) {
+            Some(bytes) => self.value_of(bytes, pointer, tree_key, seq),
+            None => self.read(pointer, tree_key, seq),
+        }
+    }
+
+    fn value_of(
+        &self,
+        bytes: Bytes,
+        pointer: ValuePointer,
+        tree_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<Bytes> {
         let (keyspace, key) =
             split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
-        let mut bytes = vec![0; pointer.len as usize];
-        segment.read(pointer.offset, &mut bytes)?;
-        let start = segment.verify(&bytes, pointer, keyspace, key, seq)?;
-        Ok(Bytes::from(bytes).slice(start..))
+        let start = self.find(pointer)?.verify(&bytes, pointer, keyspace, key, seq)?;
+        Ok(bytes.slice(start..))
     }
 }

@@ -18,6 +18,7 @@
 //! | `heat-limit` | Shares of hot and cold data |
 //! | `value-size-limit` | Largest cold value that stays in the tree, in bytes |
 //! | `partitions` | Parts of level 0 |
+//! | `levels` | Bytes of a key that name its group: KT-Store's levels of the trie |
 
 pub mod metric;
 pub mod wisckey;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::error::Result;
 use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
 use crate::report::metric::{Metric, RUNNING};
-use crate::report::stats::Spread;
+use crate::report::stats::{Spread, ratio};
 use crate::result::{Conditions, Line, PhaseResult};
 use crate::system::machine::Machine;
 use crate::units::{bytes, thousands};
@@ -74,9 +74,14 @@ pub struct Row {
 }
 
 impl Row {
+    /// A quantity of each run.
+    pub fn values(&self, metric: &Metric) -> Vec<f64> {
+        self.runs.iter().filter_map(metric.of).collect()
+    }
+
     /// A quantity over the runs.
     pub fn spread(&self, metric: &Metric) -> Option<Spread> {
-        Spread::of(self.runs.iter().filter_map(metric.of))
+        Spread::of(self.values(metric))
     }
 
     /// The run whose throughput is the median, or next to it: the one to show in detail.
@@ -111,7 +116,7 @@ impl Group {
         if base.engine == row.engine || base.wrong || row.wrong {
             return None;
         }
-        row.spread(metric)?.over(&base.spread(metric)?)
+        ratio(&row.values(metric), &base.values(metric))
     }
 }
 

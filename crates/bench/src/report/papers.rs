@@ -3,7 +3,7 @@
 use crate::experiments::{Experiment, Metric, Run, all};
 use crate::record::{Outcome, Task};
 use crate::report::collect::{Group, Results, Row};
-use crate::report::stats::Spread;
+use crate::report::stats::{Spread, ratio};
 use crate::report::tables::Table;
 use crate::suite::list_name;
 use crate::units::short;
@@ -78,7 +78,10 @@ fn cells(
     let ours = spread(row, metric)?;
     let base = group.of(&row.workload).find(|base| base.engine == baseline && !base.wrong);
     let base = base.filter(|base| base.engine != row.engine && !row.wrong);
-    let ratio = base.and_then(|base| ours.over(&spread(base, metric)?));
+    let ratio = base.and_then(|base| {
+        let ours = spread(row, metric)?;
+        ratio(&[ours.median], &[spread(base, metric)?.median])
+    });
     let value = if row.wrong { "WRONG VALUES".to_owned() } else { short(ours.median) };
     Some(vec![
         experiment.name.to_owned(),

@@ -31,16 +31,23 @@ impl Spread {
     pub fn relative(&self) -> Option<f64> {
         (self.count > 1 && self.median > 0.0).then(|| (self.most - self.least) / self.median)
     }
+}
 
-    /// The median as a multiple of that of `baseline`.
-    pub fn over(&self, baseline: &Self) -> Option<f64> {
-        (baseline.median > 0.0).then(|| self.median / baseline.median)
+/// `ours` as a multiple of `theirs`: the median of the ratios of runs that followed each other, as
+/// those of a suite's rounds do, since what drifts hits both. Of the medians, if one has more runs.
+pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
+    let of = |values: &[f64]| Spread::of(values.iter().copied()).map(|spread| spread.median);
+    let over = |ours: f64, theirs: f64| if theirs > 0.0 { ours / theirs } else { f64::NAN };
+    if ours.len() == theirs.len() {
+        let pairs = ours.iter().zip(theirs);
+        return Spread::of(pairs.map(|(ours, theirs)| over(*ours, *theirs))).map(|s| s.median);
     }
+    Some(over(of(ours)?, of(theirs)?)).filter(|ratio| ratio.is_finite())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Spread;
+    use super::{Spread, ratio};
 
     fn spread(values: &[f64]) -> Spread {
         Spread::of(values.iter().copied()).unwrap()
@@ -62,11 +69,17 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_medians() {
-        let (ours, theirs) = (spread(&[9.0, 10.0, 12.0]), spread(&[3.0, 4.0, 5.0]));
-        assert_eq!(ours.over(&theirs), Some(2.5));
-        assert_eq!(ours.relative(), Some(0.3));
+    fn runs_of_a_round_are_compared_with_each_other() {
+        assert_eq!(ratio(&[8.0, 20.0, 3.0], &[4.0, 10.0, 1.0]), Some(2.0));
+        assert_eq!(ratio(&[8.0, 20.0], &[4.0, 10.0, 5.0]), Some(2.8));
+        assert_eq!(ratio(&[8.0], &[0.0]), None);
+        assert_eq!(ratio(&[8.0, 1.0], &[0.0]), None);
+        assert_eq!(ratio(&[], &[]), None);
+    }
+
+    #[test]
+    fn the_spread_is_a_share_of_the_median() {
+        assert_eq!(spread(&[9.0, 10.0, 12.0]).relative(), Some(0.3));
         assert_eq!(spread(&[5.0]).relative(), None);
-        assert_eq!(ours.over(&spread(&[0.0])), None);
     }
 }

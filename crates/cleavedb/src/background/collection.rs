@@ -40,7 +40,7 @@ pub(super) struct Fixed {
 pub(super) enum Target {
     /// A log file or a segment: the index knows what lives in it.
     File(FileNumber, FileFacts),
-    /// All of a group: its records know what lives.
+    /// All of a group: its records know what lives, or its range of the index.
     Group(GroupId),
 }
 
@@ -127,7 +127,8 @@ impl Engine {
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
         let state = self.state.load_full();
-        let records_know = matches!(target, Target::Group(_));
+        let records_know =
+            matches!(target, Target::Group(_)) && !groups.partitioner().keeps_order();
         let as_of = AsOf { state, snapshots, read_point, records_know };
         let retries_split = jobs.split_waits.is_some();
         Ok(Some(Fixed { as_of, target, groups, epoch, retries_split }))

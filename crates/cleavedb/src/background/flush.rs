@@ -15,7 +15,6 @@ use cleavedb_base::sync::thread;
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
 use cleavedb_storage::{Access, FileKind};
-use cleavedb_values::groups::writer::Written;
 use cleavedb_values::{LedgerEdit, SegmentSet, hidden, victim};
 
 use super::grouping::Grouped;
@@ -154,11 +153,11 @@ impl Engine {
         let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
             let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
-            Ok((born, grouped.written))
+            Ok((born, grouped))
         });
-        let (born, written) = written.map_err(|e| self.given_up(&files, &writer, e))?;
+        let (born, grouped) = written.map_err(|e| self.given_up(&files, &writer, e))?;
         self.sync_dir()?;
-        self.install_flush(slot, sealed, &writer, born, &written)
+        self.install_flush(slot, sealed, &writer, born, &grouped)
     }
 
     /// Writes what somebody can still see.
@@ -212,8 +211,9 @@ impl Engine {
         sealed: Sealed,
         writer: &RunWriter<'_>,
         born: Born,
-        written: &Written,
+        grouped: &Grouped,
     ) -> Result<()> {
+        let written = &grouped.written;
         let opened = self.with_written(&SegmentSet::default(), written)?;
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
@@ -227,6 +227,7 @@ impl Engine {
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
         edit.ledger =
             born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
+        edit.groups.extend(grouped.begins.iter().cloned());
         publish(written, &mut edit);
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;

@@ -1,25 +1,29 @@
 //! Collection of a group: which, and how it is installed.
 //!
-//! What lives is decided without the index ([`cleavedb_values::collect_group`]); everything else is
-//! as in `collection`: the read point and the epoch are fixed by the same step, and one edit swaps
-//! extents and adds the run of new pointers. The read point is one that is durable already.
-//! Writers and flushes go on meanwhile: an extent that a flush adds stays for the next collection.
+//! What lives is decided by the records of the group, or by a merge-join with its part of the index
+//! ([`cleavedb_values::collect_group`]). The rest is as in `collection`: the read point and the
+//! epoch are fixed by the same step, and one edit swaps extents and adds the run of new pointers.
+//! The read point is one that is durable already. Writers and flushes go on meanwhile: an extent
+//! that a flush adds stays for the next collection.
 //!
 //! A group whose survivors outgrow its main segment splits in the same edit, unless a flush has
 //! written for it meanwhile. Then the survivors stay with the group, and the split is tried once
 //! more before the next flush may begin: that one attempt is the only time when a flush waits.
+//! A range of keys that has become small merges with a neighbour, unless a flush is under way.
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, GroupId, Result};
+use cleavedb_base::{FileNumber, GroupId, Partitioner, Result, SeqNo};
 use cleavedb_storage::{FileKind, Hole, Name};
+use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
 use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentWriter, Place};
-use cleavedb_values::{GroupEdit, LedgerEdit, SegmentSet, hidden};
+use cleavedb_values::groups::{ExtentWriter, Place, growth};
+use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, hidden};
 
 use super::collection::{Fixed, write_run};
 use super::flush::RunWriter;
+use super::liveness::Joined;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::groups::publish;
@@ -46,76 +50,110 @@ impl Engine {
         if let Some((group, _)) = forced {
             return Some(group);
         }
-        if !over && !self.options.groups.segments().exhausted(groups) {
-            return None;
+        let segments = self.options.groups.segments();
+        let by_hash = !groups.partitioner().keeps_order();
+        let due = over || by_hash && segments.exhausted(groups);
+        if !due {
+            let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
+            return segments.outgrown(groups, &sound);
         }
-        let now = self.commit.visible();
-        let candidates = sound().map(|(id, _)| Candidate::of(groups, id, now)).collect();
+        let mut candidates = self.candidates(live);
+        candidates.retain(|candidate| !jobs.damaged_groups.contains(&candidate.group));
         self.options.groups.victim.choose(candidates, self.counters.collections.get())
+    }
+
+    fn candidates(&self, live: &LiveFiles) -> Vec<Candidate> {
+        Candidate::all(&live.groups, self.commit.visible(), live.hidden)
     }
 
     /// Whether a collection could win space in some group.
     pub(super) fn groups_can_shrink(&self, live: &LiveFiles) -> bool {
-        let now = self.commit.visible();
-        let mut groups = live.groups.groups();
-        groups.any(|(id, _)| Candidate::of(&live.groups, id, now).is_worth_it())
+        self.candidates(live).iter().any(Candidate::is_worth_it)
     }
 
     pub(super) fn collect_one_group(&self, fixed: &Fixed, group: GroupId) -> Result<()> {
-        let victims: Vec<Extent> = fixed.groups.extents_of(group).cloned().collect();
+        let victims = fixed.groups.extents_of(group);
         let segments = &fixed.as_of.state.segments;
-        let handles = victims.iter().map(|extent| segments.extent(extent.place).cloned());
+        let handles = victims.map(|extent| segments.extent(extent.place).cloned());
         let handles = handles.collect::<Result<Vec<_>>>()?;
         let files = NewFiles::new(self, FileKind::Group);
-        let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes, true);
+        let table = &*fixed.groups;
+        let keeps_order = table.partitioner().keeps_order();
+        let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes)
+            .of_survivors()
+            .with_filters(!keeps_order);
         let mut writer = RunWriter::new(self);
-        let home = Home { group, main_segment: self.options.groups.main_segment_bytes };
-        let done = collect_group(&handles, &fixed.as_of, extents, home, &|| self.jobs.closing())
+        let home = Home { group, table, main_segment: self.options.groups.main_segment_bytes };
+        let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
+        let liveness: &dyn Liveness = match &joined {
+            Some(joined) => joined,
+            None => &fixed.as_of,
+        };
+        let done = collect_group(&handles, liveness, extents, home, &|| self.jobs.closing())
             .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
         let collected = done.map_err(|e| self.given_up(&files, &writer, e))?;
         self.sync_dir()?;
-        let gone: Vec<Place> = victims.iter().map(|extent| extent.place).collect();
-        self.install_group(fixed, group, &gone, &collected, &writer)
+        self.install_group(fixed, &collected, &writer)
+    }
+
+    /// Keeps flushes from beginning, so that no group goes for which one is about to write; whether
+    /// none is under way.
+    fn hold_flushes(&self, group: GroupId) -> bool {
+        let mut jobs = self.jobs.lock();
+        jobs.split_waits = Some(group);
+        !jobs.flushing
+    }
+
+    /// Adds to an edit what a collection changes in `groups`; returns what was written, with the
+    /// groups that it belongs to by now. `still` says that no flush is under way, nor will be.
+    fn regroup(
+        &self,
+        groups: &GroupTable,
+        collected: &CollectedGroup,
+        read_point: SeqNo,
+        still: bool,
+        edit: &mut Edit,
+    ) -> Result<Written> {
+        let CollectedGroup { group, gone, .. } = collected;
+        edit.groups.extend(gone.iter().copied().map(GroupEdit::Remove));
+        let added = groups.extents_of(*group).any(|extent| !gone.contains(&extent.place));
+        let splits = collected.splits() && still && !added;
+        let written = if splits {
+            let (divided, split) = collected.divided(groups.next_id());
+            edit.groups.push(split);
+            divided
+        } else {
+            collected.undivided()
+        };
+        publish(&written, edit);
+        let collected_at = |home| GroupEdit::Collected(home, read_point);
+        edit.groups.extend(homes(&written, *group).into_iter().map(collected_at));
+        if still && !splits && groups.partitioner() == Partitioner::Key {
+            self.merge_small(groups, *group, edit)?;
+        }
+        Ok(written)
     }
 
     fn install_group(
         &self,
         fixed: &Fixed,
-        group: GroupId,
-        gone: &[Place],
         collected: &CollectedGroup,
         writer: &RunWriter<'_>,
     ) -> Result<()> {
-        let mut written = collected.written.clone();
-        let opened = self.with_written(&SegmentSet::default(), &written)?;
-        let halved = written.extents.iter().any(|extent| extent.group != group);
-        let mut jobs = halved.then(|| self.jobs.lock());
+        let CollectedGroup { group, gone, .. } = collected;
+        let opened = self.with_written(&SegmentSet::default(), &collected.written)?;
+        let regroups = collected.splits() || fixed.groups.partitioner() == Partitioner::Key;
+        let still = regroups && self.hold_flushes(*group);
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let mut edit = Edit::default();
-        edit.groups.extend(gone.iter().copied().map(GroupEdit::Remove));
-        let mut splits = false;
-        if let Some(jobs) = &mut jobs {
-            let added = live.groups.extents_of(group).any(|e| !gone.contains(&e.place));
-            splits = !jobs.flushing && !added;
-            // Either way no flush begins that would write for the group: until the split was tried
-            // again, or is done.
-            jobs.split_waits = Some(group);
-        }
-        drop(jobs);
-        if splits {
-            edit.groups.push(GroupEdit::Split(group));
-        } else {
-            written.extents.iter_mut().for_each(|extent| extent.group = group);
-        }
-        publish(&written, &mut edit);
-        let collected_at = |home| GroupEdit::Group(home, fixed.as_of.read_point);
-        edit.groups.extend(homes(&written, group).into_iter().map(collected_at));
+        let read_point = fixed.as_of.read_point;
+        let written = self.regroup(&live.groups, collected, read_point, still, &mut edit)?;
         let emptied = emptied_files(live, gone);
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
         edit.index.add_run(position, writer.tables.iter().cloned());
-        let of_victims = live.groups.extents_of(group).filter(|e| gone.contains(&e.place));
+        let of_victims = live.groups.extents_of(*group).filter(|e| gone.contains(&e.place));
         let counted = of_victims.map(|extent| extent.live).sum();
         let survived = written.extents.iter().map(|extent| extent.live).sum();
         let all = live.owned();
@@ -136,10 +174,7 @@ impl Engine {
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);
         drop(manifest);
-        if splits {
-            self.jobs.lock().split_waits = None;
-            self.counters.splits.add(1);
-        }
+        self.regrouped(&edit, collected.splits());
         if planted(Bug::PunchUnderReaders) {
             self.punch_now(&fixed.groups, gone);
         }
@@ -149,8 +184,29 @@ impl Engine {
         Ok(())
     }
 
+    /// Adds to a collection's edit that its group becomes one with a neighbour, if both are small.
+    fn merge_small(&self, groups: &GroupTable, group: GroupId, edit: &mut Edit) -> Result<()> {
+        let after = growth::after(groups, &edit.groups)?;
+        if let Some(groups) = self.options.groups.growth().merges(&after, group) {
+            edit.groups.push(GroupEdit::Merge { groups, into: after.next_id() });
+        }
+        Ok(())
+    }
+
+    /// Counts what an edit did to groups, and lets flushes begin, unless the split that was `due`
+    /// is to be tried once more.
+    fn regrouped(&self, edit: &Edit, due: bool) {
+        let count = |of: fn(&GroupEdit) -> bool| edit.groups.iter().filter(|edit| of(edit)).count();
+        let splits = count(|edit| matches!(edit, GroupEdit::Split { .. })) as u64;
+        self.counters.splits.add(splits);
+        self.counters.merges.add(count(|edit| matches!(edit, GroupEdit::Merge { .. })) as u64);
+        if splits > 0 || !due {
+            self.jobs.lock().split_waits = None;
+        }
+    }
+
     /// Gives extents back without asking who reads them: a mistake that tests plant.
-    fn punch_now(&self, groups: &cleavedb_values::GroupTable, gone: &[Place]) {
+    fn punch_now(&self, groups: &GroupTable, gone: &[Place]) {
         for extent in groups.extents().filter(|extent| gone.contains(&extent.place)) {
             let Place { file, offset } = extent.place;
             let name = Name::numbered(FileKind::Group, file);

@@ -2,21 +2,25 @@
 //!
 //! Values are in the log and in the MemTable when they are committed, whatever their size. The
 //! flush appends those that are separated by size to their groups, all groups side by side, and the
-//! run of level 0 holds pointers to them. Collection does not ask the index, so a group must hear
-//! of all that ends the life of one of its records: where the filters say that a group may hold a
-//! key, the key's deletes and inline values leave a *stub*, their own record, in the group.
+//! run of level 0 holds pointers to them.
+//!
+//! Collection of a hash group does not ask the index, so the group must hear of all that ends the
+//! life of one of its records: where the filters say that a group may hold a key, the key's deletes
+//! and inline values leave a *stub*, their own record, in the group. A range of keys is collected
+//! with the index, and needs none.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{Header, RecordKind};
+use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
 use cleavedb_base::{EntryKind, Error, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
-use cleavedb_values::groups::ExtentWriter;
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::{GroupTable, SegmentFactory};
+use cleavedb_values::groups::{ExtentWriter, growth};
+use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory};
 
 use crate::engine::Engine;
 use crate::options::Separation;
@@ -27,15 +31,22 @@ const FILES_MAX: u64 = 8;
 
 /// A record on its way into a group.
 struct Item<'a> {
-    group: GroupId,
     entry: Entry<'a>,
     kind: RecordKind,
+}
+
+impl Item<'_> {
+    fn len(&self) -> u64 {
+        (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64
+    }
 }
 
 /// What went into groups, and where: the pointers in index order.
 #[derive(Default)]
 pub(super) struct Grouped {
     pub(super) written: Written,
+    /// Groups that the flush begins.
+    pub(super) begins: Vec<GroupEdit>,
     pointers: Vec<ValuePointer>,
     taken: usize,
     separation: Option<Separation>,
@@ -70,32 +81,28 @@ struct Sorter<'a, 'e> {
 impl<'e> Sorter<'_, 'e> {
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
         if separates(self.separation, &entry) {
-            let group = self.group_of(entry.key)?.0;
-            self.items.push(Item { group, entry, kind: RecordKind::Separated });
+            self.items.push(Item { entry, kind: RecordKind::Separated });
             self.separated = true;
-        } else {
+        } else if self.leaves_stubs() {
             self.unseparated.push(entry);
         }
         Ok(())
     }
 
-    fn group_of(&self, key: &[u8]) -> Result<(GroupId, u64)> {
-        let hash = hash64(key, 0);
-        let group = self.table.group_of(hash);
-        let group = group.ok_or_else(|| Error::corruption("no group covers a key"))?;
-        Ok((group, hash))
+    /// Whether groups are collected without the index, so that they must be told of deaths.
+    fn leaves_stubs(&self) -> bool {
+        !self.table.partitioner().keeps_order()
     }
 
     /// Leaves stubs for a key that is complete, if its group has, or may have, a record of it.
     fn end_key(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
-        let (group, hash) = self.group_of(first.key)?;
-        if (separated || self.may_contain(group, hash)?) && !planted(Bug::StubForgotten) {
+        if (separated || self.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
             let stubs = self.unseparated.drain(..).map(|entry| {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
-                Item { group, entry, kind }
+                Item { entry, kind }
             });
             self.items.extend(stubs);
         }
@@ -103,14 +110,19 @@ impl<'e> Sorter<'_, 'e> {
         Ok(())
     }
 
-    fn may_contain(&self, group: GroupId, hash: u64) -> Result<bool> {
-        for extent in self.table.extents_of(group) {
+    fn may_contain(&self, key: &[u8]) -> Result<bool> {
+        let hash = hash64(key, 0);
+        for extent in self.table.extents_of(group_of(self.table, key)?) {
             if self.state.segments.extent(extent.place)?.may_contain(hash)? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
+}
+
+fn group_of(table: &GroupTable, key: &[u8]) -> Result<GroupId> {
+    table.group_of(key).ok_or_else(|| Error::corruption("no group covers a key"))
 }
 
 impl Engine {
@@ -146,33 +158,43 @@ impl Engine {
             if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
         })?;
         sorter.end_key()?;
-        self.write_items(&sorter.items, separation, files)
+        self.write_items(&table, &sorter.items, separation, files)
     }
 
-    /// Appends `items`, which are in index order, to their groups.
+    /// Appends `items`, which are in index order, to their groups, one group after the other in the
+    /// order of their tokens: where groups are ranges of keys, the files are in key order.
     fn write_items(
         &self,
+        table: &GroupTable,
         items: &[Item<'_>],
         separation: Separation,
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
+        let records = items.iter().map(|item| (item.entry.key, item.len()));
+        let begins = self.options.groups.growth().begins(table, records);
+        let table = growth::after(table, &begins)?;
+        let ranks: HashMap<GroupId, usize> =
+            table.groups().enumerate().map(|(rank, (id, _))| (id, rank)).collect();
+        let groups = items.iter().map(|item| group_of(&table, item.entry.key));
+        let groups = groups.collect::<Result<Vec<GroupId>>>()?;
         let mut order: Vec<u32> = (0..items.len() as u32).collect();
-        order.sort_by_key(|at| items[*at as usize].group);
+        order.sort_by_key(|at| ranks[&groups[*at as usize]]);
         let file_len =
             self.options.segment_bytes.max(self.options.memtable_bytes as u64 / (FILES_MAX / 2));
-        let mut writer = ExtentWriter::new(files, self.database_id, file_len, false);
+        let mut writer = ExtentWriter::new(files, self.database_id, file_len)
+            .with_filters(!table.partitioner().keeps_order());
         let mut places = vec![None; items.len()];
-        for at in order {
-            let Item { group, entry, kind } = &items[at as usize];
+        for at in order.into_iter().map(|at| at as usize) {
+            let Item { entry, kind } = &items[at];
             let (keyspace, key) = split_tree_key(entry.key)
                 .ok_or_else(|| Error::corruption("a tree key is too short"))?;
             let header = Header::new(*kind, keyspace, entry.seq, key, entry.value);
-            let pointer = writer.append(*group, &header, key, entry.value)?;
-            places[at as usize] = (*kind == RecordKind::Separated).then_some(pointer);
+            let pointer = writer.append(groups[at], &header, key, entry.value)?;
+            places[at] = (*kind == RecordKind::Separated).then_some(pointer);
         }
         let written = writer.finish()?;
         let pointers = places.into_iter().flatten().collect();
-        Ok(Grouped { written, pointers, taken: 0, separation: Some(separation) })
+        Ok(Grouped { written, begins, pointers, taken: 0, separation: Some(separation) })
     }
 
     /// Picture and table of groups, which belong together.

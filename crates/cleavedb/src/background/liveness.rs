@@ -1,14 +1,17 @@
 //! What lives as of the read point of a collection: the MemTables say, and then the index or, in a
-//! group, the records themselves.
+//! hash group, the records themselves. A collection of neighbouring keys walks through the index
+//! along with them, which is a merge-join.
 //!
 //! A build with assertions, as all tests are, asks the index about every key of a group as well: a
 //! group that was not told of a death must never go unnoticed.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Result, SeqNo};
-use cleavedb_index::{MemHit, Retention};
+use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
 use cleavedb_values::collect::{Found, Liveness, Visible};
 
 use crate::state::ReadState;
@@ -32,6 +35,60 @@ impl Liveness for AsOf {
         self.retain_seen(out);
         if cfg!(debug_assertions) {
             self.audit(records, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// The index as of a read point, asked for keys that ascend without great gaps.
+pub(super) struct Joined<'a> {
+    as_of: &'a AsOf,
+    index: RefCell<MergeIter>,
+}
+
+/// Entries that are stepped over before the walk seeks past them instead.
+const STEPS_MAX: usize = 8;
+
+impl<'a> Joined<'a> {
+    pub(super) fn new(as_of: &'a AsOf) -> Self {
+        let sources = as_of.state.version.iters(None, None, ReadMode::Ahead);
+        Self { as_of, index: RefCell::new(MergeIter::new(sources)) }
+    }
+
+    /// Moves to the first entry at or after `key`.
+    fn advance(index: &mut MergeIter, key: &[u8]) -> Result<()> {
+        for _ in 0..STEPS_MAX {
+            match index.peek() {
+                Some(entry) if entry.key < key => index.next()?,
+                Some(_) => return Ok(()),
+                None => break,
+            }
+        }
+        index.seek(key, SEQ_MAX)
+    }
+}
+
+impl Liveness for Joined<'_> {
+    fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
+        self.as_of.ask_memtables(records, out);
+        let key = &records[0].key[..];
+        let mut index = self.index.borrow_mut();
+        Self::advance(&mut index, key)?;
+        let mut last_seq = SEQ_MAX;
+        while let Some(entry) = index.peek().filter(|entry| entry.key == key) {
+            // Of the same operation in two places the younger one's entry comes first.
+            if entry.seq <= self.as_of.read_point && entry.seq < last_seq {
+                last_seq = entry.seq;
+                let value = entry.value.to_vec();
+                out.push(Visible { seq: entry.seq, kind: entry.kind, value, in_table: true });
+            }
+            index.next()?;
+        }
+        self.as_of.retain_seen(out);
+        if cfg!(debug_assertions) {
+            let mut known = Vec::new();
+            self.as_of.ask_index(records, &mut known)?;
+            assert_eq!(*out, known, "a walk and the index differ about {key:?}");
         }
         Ok(())
     }

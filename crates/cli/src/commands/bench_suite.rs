@@ -17,14 +17,18 @@ use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 
-/// Peers for whom two minutes are enough: the tree that all others are compared with.
-const FEW: [&str; 1] = ["rocksdb"];
+/// Engines for whom two minutes are enough: the default preset, the one that keeps values in the
+/// tree, and the tree that all others are compared with.
+const FEW: [&str; 3] = ["cleave-wisckey", "cleave-lsm", "rocksdb"];
 
-/// Which peers take part if none are named.
+/// Which engines take part if none are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Peers {
-    None,
+enum Engines {
+    /// All presets.
+    Presets,
+    /// Those that a first answer needs.
     Few,
+    /// All presets and all peers.
     All,
 }
 
@@ -34,8 +38,8 @@ const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
 pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
     match many {
         Many::Quick { all, suite: args } => {
-            let peers = if *all { Peers::All } else { Peers::Few };
-            measure(Suite::quick(), args, peers, global, console)
+            let engines = if *all { Engines::All } else { Engines::Few };
+            measure(Suite::quick(), args, engines, global, console)
         }
         Many::Suite { list: true, .. } => {
             console.line(overview())?;
@@ -45,15 +49,15 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let mut suite = Suite::named(config)?;
             suite.keep(only)?;
             let args = kept(args, &format!("suite-{config}"));
-            measure(suite, &args, Peers::All, global, console)
+            measure(suite, &args, Engines::All, global, console)
         }
         Many::Papers { papers, experiment, only, data, suite: args } => {
             let mut suite = Suite::papers(papers, experiment, *data)?;
             suite.keep(only)?;
             let args = kept(args, "papers");
             let named = args.peers.is_some() || !args.engines.is_empty();
-            let peers = if named { Peers::All } else { Peers::None };
-            measure(suite, &args, peers, global, console)
+            let engines = if named { Engines::All } else { Engines::Presets };
+            measure(suite, &args, engines, global, console)
         }
         Many::Report { files, baseline, pages } => {
             let asked = Asked { files, baseline: baseline.as_deref(), pages };
@@ -73,12 +77,11 @@ fn kept(args: &SuiteArgs, name: &str) -> SuiteArgs {
 fn measure(
     mut suite: Suite,
     args: &SuiteArgs,
-    peers: Peers,
+    engines: Engines,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
-    let peers = if args.no_peers { Peers::None } else { peers };
-    let targets = targets(args, peers, global, console)?;
+    let targets = targets(args, engines, global, console)?;
     suite.repetitions = args.repetitions.unwrap_or(suite.repetitions);
     suite.each = args.duration.map(Duration::from_secs).or(suite.each);
     suite.timeout = args.timeout.map_or(suite.timeout, Duration::from_secs);
@@ -123,10 +126,10 @@ fn exit(finish: Finish) -> Result<Exit> {
     }
 }
 
-/// The presets, and the peers that are found.
+/// The presets, and the peers that are found: those that were named, or else that take part.
 fn targets(
     args: &SuiteArgs,
-    peers: Peers,
+    engines: Engines,
     global: &Global,
     console: &Console,
 ) -> Result<Vec<Target>> {
@@ -140,16 +143,21 @@ fn targets(
     };
     let chosen = Preset::ALL.into_iter().filter(|own| global.preset.is_none_or(|p| p == *own));
     let mut targets: Vec<_> = chosen.map(preset).collect();
-    if peers != Peers::None {
-        let found = found_peers(args.peers.as_deref(), console)?;
-        let few = peers == Peers::Few && args.engines.is_empty();
-        let (taken, left): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|peer| !few || FEW.contains(&peer.engine.as_str()));
+    if engines != Engines::Presets && !args.no_peers {
+        targets.extend(found_peers(args.peers.as_deref(), console)?);
+    }
+    if engines == Engines::Few && args.engines.is_empty() {
+        let asked = global.preset.map(|preset| format!("cleave-{preset}"));
+        let few = |target: &Target| {
+            FEW.contains(&&*target.engine) || asked.as_ref() == Some(&target.engine)
+        };
+        let (taken, left): (Vec<_>, Vec<_>) = targets.into_iter().partition(few);
         if !left.is_empty() {
-            let names: Vec<_> = left.iter().map(|peer| peer.engine.as_str()).collect();
-            console.note(&format!("left out for time, --all has them: {}", names.join(", ")));
+            let names: Vec<_> = left.iter().map(|target| target.engine.as_str()).collect();
+            let names = names.join(", ");
+            console.note(&format!("left out for time, --all or --engines has them: {names}"));
         }
-        targets.extend(taken);
+        targets = taken;
     }
     Ok(choose(targets, &args.engines)?)
 }

@@ -33,7 +33,7 @@ struct Stats {
     runs: usize,
     filter_bits: usize,
     separates: bool,
-    /// Groups of values by the hash of the key; 0 if the preset has none.
+    /// Groups of values; 0 if the preset has none.
     groups: usize,
     reserve_used: u64,
     reserve_bytes: u64,
@@ -142,10 +142,13 @@ impl Stats {
     }
 
     fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let title = match (self.separates, self.groups) {
-            (false, _) => "log files: what was written; the tables hold it once it is flushed",
-            (true, 0) => "value files: the log, and segments with what collection moved",
-            (true, _) => "value files: the log until it is flushed, then groups by hash of the key",
+        let title = match (self.separates, self.groups, self.reserve_bytes) {
+            (false, ..) => "log files: what was written; the tables hold it once it is flushed",
+            (true, 0, _) => "value files: the log, and segments with what collection moved",
+            (true, _, 0) => "value files: the log until it is flushed, then groups by key range",
+            (true, ..) => {
+                "value files: the log until it is flushed, then groups by hash of the key"
+            }
         };
         writeln!(f, "\n{title}")?;
         for file in self.value_files.iter().take(FILES_MAX) {
@@ -167,13 +170,17 @@ impl Stats {
             return Ok(());
         }
         if self.groups > 0 {
-            writeln!(
-                f,
-                "  {} groups, which take {} of a reserve of {}",
-                units::thousands(self.groups as f64),
-                units::bytes(self.reserve_used),
-                units::bytes(self.reserve_bytes),
-            )?;
+            write!(f, "  {} groups", units::thousands(self.groups as f64))?;
+            if self.reserve_bytes > 0 {
+                let (used, of) = (self.reserve_used, self.reserve_bytes);
+                write!(
+                    f,
+                    ", which take {} of a reserve of {}",
+                    units::bytes(used),
+                    units::bytes(of)
+                )?;
+            }
+            writeln!(f)?;
         }
         writeln!(
             f,

@@ -17,7 +17,7 @@ fn planted() -> Home {
 #[test]
 fn the_tour_shows_a_tree_that_stays_whole() {
     let home = planted();
-    for preset in ["wisckey", "lsm", "hashkv"] {
+    for preset in ["wisckey", "lsm", "hashkv", "ktstore"] {
         let text = home.run(&["tour", "tree", "--preset", preset]).text();
         for needed in
             ["put", "get", "scan", "update", "collect", "check", "amplification", "byte for byte"]
@@ -51,7 +51,7 @@ fn the_tour_speaks_json_and_leaves_what_it_is_told_to_keep() {
 fn bench_runs_on_every_preset_and_cleans_up() {
     let home = Home::new();
     let small = ["--records", "3000", "--operations", "1000", "-w", "load,ycsb-a,ycsb-e"];
-    for preset in ["wisckey", "lsm", "hashkv"] {
+    for preset in ["wisckey", "lsm", "hashkv", "ktstore"] {
         let args = [&["--preset", preset, "bench"][..], &small].concat();
         let text = home.run(&args).text();
         assert!(text.contains("ycsb-e") && text.contains("verified"), "{text}");

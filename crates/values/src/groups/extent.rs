@@ -1,8 +1,9 @@
 //! Extents: contiguous parts of group files, each with records of one group.
 //!
-//! A flush or a collection appends an extent to a group once. It is a sequence of records, then a
-//! record with the filter of their keys; it begins and ends at blocks, so that its space can be
-//! given back alone. A segment of the paper is a length of such extents, not a file.
+//! A flush or a collection appends an extent to a group once. It is a sequence of records, then, in
+//! a group that is collected without the index, a record with the filter of their keys. It begins
+//! and ends at blocks, so that its space can be given back alone. A segment of the paper is so many
+//! bytes of extents, not a file.
 
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::limits::BLOCK;
@@ -37,9 +38,9 @@ pub struct Extent {
     pub group: GroupId,
     /// Where it begins.
     pub place: Place,
-    /// Length of its records; the filter's record follows.
+    /// Length of its records; the filter's record follows, if there is one.
     pub records_len: u64,
-    /// Length of the filter's record.
+    /// Length of the filter's record; 0 for none.
     pub filter_len: u64,
     /// Number of records.
     pub records: u64,
@@ -71,7 +72,7 @@ impl Extent {
 
     /// Appends the encoding. See `docs/format.md`, "Manifest".
     pub fn encode(&self, out: &mut Vec<u8>) {
-        self.group.encode(out);
+        put_varint(out, self.group.0);
         self.place.encode(out);
         for field in [
             self.records_len,
@@ -89,7 +90,7 @@ impl Extent {
     /// Reads an extent.
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let extent = Self {
-            group: GroupId::decode(cursor)?,
+            group: GroupId(cursor.varint()?),
             place: Place::decode(cursor)?,
             records_len: cursor.varint()?,
             filter_len: cursor.varint()?,

@@ -69,12 +69,15 @@ impl ExtentHandle {
         if let Some(filter) = self.filter.get() {
             return Ok(filter.may_contain(hash));
         }
-        let filter = self.read_filter()?;
+        let Some(filter) = self.read_filter()? else { return Ok(true) };
         Ok(self.filter.get_or_init(|| filter).may_contain(hash))
     }
 
-    /// Reads and checks the filter.
-    pub fn read_filter(&self) -> Result<Filter> {
+    /// Reads and checks the filter, if there is one.
+    pub fn read_filter(&self) -> Result<Option<Filter>> {
+        if self.filter_len == 0 {
+            return Ok(None);
+        }
         let offset = self.place.offset + self.records_len;
         let mut bytes = vec![0; self.filter_len as usize];
         self.segment.read(offset, &mut bytes)?;
@@ -84,7 +87,7 @@ impl ExtentHandle {
             let what = "an extent does not end with its filter";
             return Err(fail(Error::corruption(what).with("offset", offset)));
         }
-        Filter::decode(record.value).map_err(fail)
+        Filter::decode(record.value).map(Some).map_err(fail)
     }
 
     /// Marks the extent as dropped by a durable edit: its space goes with its last reader.

@@ -7,6 +7,7 @@ pub mod handle;
 pub mod reader;
 pub mod writer;
 pub mod victim;
+pub mod growth;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;

@@ -6,20 +6,39 @@
 //! of a record that was moved names an unknown place and counts for nothing.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
-use cleavedb_base::codec::{Cursor, put_varint};
-use cleavedb_base::partition::last_place;
-use cleavedb_base::{Error, FileNumber, GroupId, Result, SeqNo, ValuePointer};
+use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
+use cleavedb_base::{Error, FileNumber, GroupId, Partitioner, Result, SeqNo, ValuePointer};
 
 use super::extent::{Extent, Place};
 
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEdit {
-    /// A group as of its last collection, whose read point this is: a new one, or a known one.
-    Group(GroupId, SeqNo),
-    /// A group becomes its two halves; its extents have gone before.
-    Split(GroupId),
+    /// How keys become tokens; comes before all groups.
+    Partition(Partitioner),
+    /// A new group, from this bound up to the next one, as of its last collection. It takes these
+    /// tokens from the group before it, which has no record of them.
+    Begin(GroupId, Vec<u8>, SeqNo),
+    /// A group was collected as of this read point.
+    Collected(GroupId, SeqNo),
+    /// A group is divided at these bounds; its extents have gone before.
+    Split {
+        /// The group, which ceases to be.
+        group: GroupId,
+        /// Where its second part begins, its third, and so on.
+        bounds: Vec<Vec<u8>>,
+        /// Id of the first part; the others have the following ones.
+        first: GroupId,
+    },
+    /// Two neighbours become one group, which has the extents of both.
+    Merge {
+        /// The groups, which cease to be, in the order of their bounds.
+        groups: [GroupId; 2],
+        /// Id of the new one.
+        into: GroupId,
+    },
     /// A group got an extent.
     Add(Extent),
     /// Index entries that own this many bytes of an extent were dropped.
@@ -29,17 +48,21 @@ pub enum GroupEdit {
 }
 
 impl GroupEdit {
-    /// Appends the encoding: a tag, then varints. See `docs/format.md`, "Manifest".
+    /// Appends the encoding: a tag, then varints and bounds. See `docs/format.md`, "Manifest".
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Group(group, collected) => {
+            Self::Begin(group, bound, collected) => {
                 out.push(1);
-                group.encode(out);
+                put_varint(out, group.0);
+                put_bytes(out, bound);
                 put_varint(out, *collected);
             }
-            Self::Split(group) => {
+            Self::Split { group, bounds, first } => {
                 out.push(2);
-                group.encode(out);
+                for field in [group.0, first.0, bounds.len() as u64] {
+                    put_varint(out, field);
+                }
+                bounds.iter().for_each(|bound| put_bytes(out, bound));
             }
             Self::Add(extent) => {
                 out.push(3);
@@ -54,17 +77,40 @@ impl GroupEdit {
                 out.push(5);
                 place.encode(out);
             }
+            Self::Collected(group, collected) => {
+                out.push(6);
+                put_varint(out, group.0);
+                put_varint(out, *collected);
+            }
+            Self::Partition(partitioner) => {
+                out.push(7);
+                partitioner.encode(out);
+            }
+            Self::Merge { groups: [lower, upper], into } => {
+                out.push(8);
+                [lower, upper, into].iter().for_each(|group| put_varint(out, group.0));
+            }
         }
     }
 
     /// Reads one edit.
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let group = |cursor: &mut Cursor<'_>| cursor.varint().map(GroupId);
         Ok(match cursor.u8()? {
-            1 => Self::Group(GroupId::decode(cursor)?, cursor.varint()?),
-            2 => Self::Split(GroupId::decode(cursor)?),
+            1 => Self::Begin(group(cursor)?, cursor.bytes()?.to_vec(), cursor.varint()?),
+            2 => {
+                let (group, first) = (group(cursor)?, group(cursor)?);
+                let count = cursor.varint()?;
+                let bounds = (0..count).map(|_| Ok(cursor.bytes()?.to_vec()));
+                let bounds = bounds.collect::<Result<_>>()?;
+                Self::Split { group, bounds, first }
+            }
             3 => Self::Add(Extent::decode(cursor)?),
             4 => Self::Died(Place::decode(cursor)?, cursor.varint()?),
             5 => Self::Remove(Place::decode(cursor)?),
+            6 => Self::Collected(group(cursor)?, cursor.varint()?),
+            7 => Self::Partition(Partitioner::decode(cursor)?),
+            8 => Self::Merge { groups: [group(cursor)?, group(cursor)?], into: group(cursor)? },
             tag => {
                 let what = format!("a group edit has unknown tag {tag}");
                 return Err(Error::corruption(what));
@@ -76,6 +122,8 @@ impl GroupEdit {
 /// What is known about one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
+    /// Its smallest token.
+    pub bound: Vec<u8>,
     /// Read point of its last collection; 0 before the first.
     pub collected: SeqNo,
     /// Where its extents begin, oldest first.
@@ -85,16 +133,36 @@ pub struct Group {
 /// All groups and their extents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupTable {
+    partitioner: Partitioner,
+    /// The groups by their bounds.
+    bounds: BTreeMap<Vec<u8>, GroupId>,
     groups: BTreeMap<GroupId, Group>,
     extents: BTreeMap<Place, Extent>,
 }
 
 impl GroupTable {
-    /// The group of a key with this hash; none in a store without groups.
+    /// How keys become tokens.
+    pub fn partitioner(&self) -> Partitioner {
+        self.partitioner
+    }
+
+    /// The group of a key; none in a store without groups.
     #[inline]
-    pub fn group_of(&self, hash: u64) -> Option<GroupId> {
-        let (group, _) = self.groups.range(..=last_place(hash)).next_back()?;
-        group.covers(hash).then_some(*group)
+    pub fn group_of(&self, tree_key: &[u8]) -> Option<GroupId> {
+        let token = self.partitioner.token(tree_key);
+        let upto = (Bound::Unbounded, Bound::Included(&*token));
+        self.bounds.range::<[u8], _>(upto).next_back().map(|(_, group)| *group)
+    }
+
+    /// The bound of the group that follows `group`, if there is one.
+    pub fn end_of(&self, group: GroupId) -> Option<&[u8]> {
+        let after = (Bound::Excluded(&*self.groups.get(&group)?.bound), Bound::Unbounded);
+        self.bounds.range::<[u8], _>(after).next().map(|(bound, _)| &**bound)
+    }
+
+    /// An id that no group had before, nor those after it.
+    pub fn next_id(&self) -> GroupId {
+        GroupId(self.groups.last_key_value().map_or(1, |(id, _)| id.0 + 1))
     }
 
     /// One group.
@@ -102,9 +170,9 @@ impl GroupTable {
         self.groups.get(&group)
     }
 
-    /// All groups, in the order of their hashes.
+    /// All groups, in the order of their bounds.
     pub fn groups(&self) -> impl Iterator<Item = (GroupId, &Group)> {
-        self.groups.iter().map(|(id, group)| (*id, group))
+        self.bounds.values().map(|id| (*id, &self.groups[id]))
     }
 
     /// Whether there are no groups.
@@ -154,28 +222,87 @@ impl GroupTable {
     /// Applies one change. Fails if it contradicts what is known; the table is then of no use.
     pub fn apply(&mut self, edit: &GroupEdit) -> Result<()> {
         match edit {
-            GroupEdit::Group(group, collected) => {
-                self.groups.entry(*group).or_default().collected = *collected;
+            GroupEdit::Partition(partitioner) => self.partition(*partitioner),
+            GroupEdit::Begin(group, bound, collected) => self.begin(*group, bound, *collected),
+            GroupEdit::Collected(group, collected) => {
+                let known = self.groups.get_mut(group).ok_or_else(|| unknown(*group))?;
+                known.collected = *collected;
                 Ok(())
             }
-            GroupEdit::Split(group) => self.split(*group),
+            GroupEdit::Split { group, bounds, first } => self.split(*group, bounds, *first),
+            GroupEdit::Merge { groups, into } => self.merge(*groups, *into),
             GroupEdit::Add(extent) => self.add(extent),
             GroupEdit::Died(place, bytes) => self.bury(*place, *bytes),
             GroupEdit::Remove(place) => self.remove(*place),
         }
     }
 
-    fn split(&mut self, group: GroupId) -> Result<()> {
-        let halves = group.halves();
-        match (self.groups.remove(&group), halves) {
-            (Some(old), Some(halves)) if old.extents.is_empty() => {
-                let half = Group { collected: old.collected, extents: Vec::new() };
-                self.groups.extend(halves.map(|id| (id, half.clone())));
-                Ok(())
-            }
-            _ => Err(Error::corruption("a group that is unknown or not empty is split")
-                .with("group", group)),
+    fn partition(&mut self, partitioner: Partitioner) -> Result<()> {
+        if !self.is_empty() {
+            return Err(Error::corruption("the partitioner of a store with groups is changed"));
         }
+        self.partitioner = partitioner;
+        Ok(())
+    }
+
+    fn begin(&mut self, group: GroupId, bound: &[u8], collected: SeqNo) -> Result<()> {
+        // The first group owns the smallest token, so that every key has a group.
+        let tiles = self.bounds.is_empty() == bound.is_empty();
+        if !tiles || self.groups.contains_key(&group) || self.bounds.contains_key(bound) {
+            let what = "a group begins that is there, or where another one does";
+            return Err(Error::corruption(what).with("group", group));
+        }
+        self.bounds.insert(bound.to_vec(), group);
+        let bound = bound.to_vec();
+        self.groups.insert(group, Group { bound, collected, extents: Vec::new() });
+        Ok(())
+    }
+
+    fn split(&mut self, group: GroupId, bounds: &[Vec<u8>], first: GroupId) -> Result<()> {
+        let old = self.groups.get(&group).ok_or_else(|| unknown(group))?;
+        let end = self.end_of(group);
+        let within = |bound: &[u8]| *bound > *old.bound && end.is_none_or(|end| bound < end);
+        let sound = old.extents.is_empty() && bounds.iter().all(|bound| within(bound));
+        if !sound || bounds.is_empty() || first <= group {
+            let what = "a group is split that is not empty, or not within its bounds";
+            return Err(Error::corruption(what).with("group", group));
+        }
+        let (lowest, collected) = (old.bound.clone(), old.collected);
+        self.bounds.remove(&lowest);
+        // Only its place is taken by now: the first part may have the empty bound.
+        let begin = |(at, bound): (usize, &Vec<u8>)| (GroupId(first.0 + at as u64), bound.clone());
+        for (id, bound) in [&lowest].into_iter().chain(bounds).enumerate().map(begin) {
+            if self.groups.contains_key(&id) || self.bounds.contains_key(&bound) {
+                let what = "a group splits into one that is there";
+                return Err(Error::corruption(what).with("group", id));
+            }
+            self.bounds.insert(bound.clone(), id);
+            self.groups.insert(id, Group { bound, collected, extents: Vec::new() });
+        }
+        self.groups.remove(&group);
+        Ok(())
+    }
+
+    fn merge(&mut self, [lower, upper]: [GroupId; 2], into: GroupId) -> Result<()> {
+        let next = self.end_of(lower).and_then(|bound| self.bounds.get(bound));
+        if next != Some(&upper) || into < self.next_id() {
+            let what = "two groups are merged that are not neighbours, or into one that is there";
+            return Err(Error::corruption(what).with("group", lower).with("next", upper));
+        }
+        let (lower, upper) = (self.groups.remove(&lower), self.groups.remove(&upper));
+        let Some((mut merged, upper)) = lower.zip(upper) else { return Err(unknown(into)) };
+        self.bounds.remove(&upper.bound);
+        self.bounds.insert(merged.bound.clone(), into);
+        merged.extents.extend(upper.extents);
+        merged.extents.sort_unstable();
+        merged.collected = merged.collected.min(upper.collected);
+        for place in &merged.extents {
+            if let Some(extent) = self.extents.get_mut(place) {
+                extent.group = into;
+            }
+        }
+        self.groups.insert(into, merged);
+        Ok(())
     }
 
     fn add(&mut self, extent: &Extent) -> Result<()> {
@@ -217,14 +344,21 @@ impl GroupTable {
 
     /// The edits that make this table out of an empty one.
     pub fn export(&self) -> Vec<GroupEdit> {
-        let mut edits = Vec::new();
-        for (id, group) in &self.groups {
-            edits.push(GroupEdit::Group(*id, group.collected));
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut edits = vec![GroupEdit::Partition(self.partitioner)];
+        for (id, group) in self.groups() {
+            edits.push(GroupEdit::Begin(id, group.bound.clone(), group.collected));
             let extents = group.extents.iter().map(|place| self.extents[place].clone());
             edits.extend(extents.map(GroupEdit::Add));
         }
         edits
     }
+}
+
+fn unknown(group: GroupId) -> Error {
+    Error::corruption("an edit names a group that is not there").with("group", group)
 }
 
 fn at(what: &str, place: Place) -> Error {
@@ -249,13 +383,17 @@ mod tests {
         }
     }
 
+    const LOW: GroupId = GroupId(1);
+    const HIGH: GroupId = GroupId(2);
+
     fn sample() -> (GroupTable, Vec<GroupEdit>) {
-        let groups: Vec<GroupId> = GroupId::uniform(1).collect();
         let edits = vec![
-            GroupEdit::Group(groups[0], 0),
-            GroupEdit::Group(groups[1], 7),
-            GroupEdit::Add(extent(groups[1], 5, 4096)),
-            GroupEdit::Add(extent(groups[0], 5, 8192)),
+            GroupEdit::Partition(Partitioner::Key),
+            GroupEdit::Begin(LOW, Vec::new(), 0),
+            GroupEdit::Begin(HIGH, b"m".to_vec(), 6),
+            GroupEdit::Collected(HIGH, 7),
+            GroupEdit::Add(extent(HIGH, 5, 4096)),
+            GroupEdit::Add(extent(LOW, 5, 8192)),
             GroupEdit::Died(Place { file: FileNumber(5), offset: 8192 }, 100),
             GroupEdit::Died(Place { file: FileNumber(4), offset: 0 }, 100),
         ];
@@ -268,6 +406,7 @@ mod tests {
     fn edits_round_trip_and_rebuild_the_table() {
         let (table, edits) = sample();
         let mut bytes = Vec::new();
+        let edits = [edits, vec![split(LOW, &[b"b", b"c"], 3), merge(5)]].concat();
         edits.iter().for_each(|edit| edit.encode(&mut bytes));
         let mut cursor = Cursor::new(&bytes, "test");
         for edit in &edits {
@@ -293,24 +432,75 @@ mod tests {
         assert_eq!((find(5, 0), find(6, 4096)), (None, None));
     }
 
+    fn merge(into: u64) -> GroupEdit {
+        GroupEdit::Merge { groups: [LOW, HIGH], into: GroupId(into) }
+    }
+
+    #[test]
+    fn neighbours_merge_with_their_extents() {
+        let (mut table, _) = sample();
+        assert!(
+            table
+                .clone()
+                .apply(&GroupEdit::Merge { groups: [HIGH, LOW], into: GroupId(3) })
+                .is_err()
+        );
+        assert!(table.clone().apply(&merge(2)).is_err());
+        table.apply(&merge(3)).unwrap();
+        let merged = GroupId(3);
+        assert_eq!(["", "m"].map(|key| table.group_of(key.as_bytes())), [Some(merged); 2]);
+        assert_eq!(table.extents_of(merged).count(), 2);
+        assert!(table.extents().all(|extent| extent.group == merged));
+        let mut exported = GroupTable::default();
+        table.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
+        assert_eq!(exported, table);
+    }
+
+    fn split(group: GroupId, bounds: &[&[u8]], first: u64) -> GroupEdit {
+        let bounds = bounds.iter().map(|bound| bound.to_vec()).collect();
+        GroupEdit::Split { group, bounds, first: GroupId(first) }
+    }
+
+    #[test]
+    fn every_key_has_one_group_also_after_splits() {
+        let (mut table, _) = sample();
+        table.apply(&GroupEdit::Remove(Place { file: FileNumber(5), offset: 8192 })).unwrap();
+        table.apply(&split(LOW, &[b"b", b"bb"], 3)).unwrap();
+        let groups: Vec<u64> = table.groups().map(|(id, _)| id.0).collect();
+        assert_eq!(groups, [3, 4, 5, 2]);
+        let of = |key: &str| table.group_of(key.as_bytes()).unwrap().0;
+        assert_eq!(["", "a", "b", "ba", "bb", "lz", "m", "z"].map(of), [3, 3, 4, 4, 5, 5, 2, 2]);
+        assert_eq!((table.end_of(GroupId(5)), table.end_of(HIGH)), (Some(&b"m"[..]), None));
+        assert_eq!(table.next_id(), GroupId(6));
+        let mut exported = GroupTable::default();
+        table.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
+        assert_eq!(exported, table);
+    }
+
     #[test]
     fn contradictions_are_refused() {
-        let groups: Vec<GroupId> = GroupId::uniform(1).collect();
         let place = Place { file: FileNumber(5), offset: 8192 };
         for wrong in [
-            GroupEdit::Add(extent(groups[0], 5, 4096)),
-            GroupEdit::Add(extent(GroupId::ALL, 9, 4096)),
+            GroupEdit::Partition(Partitioner::Hash),
+            GroupEdit::Begin(HIGH, b"x".to_vec(), 0),
+            GroupEdit::Begin(GroupId(3), b"m".to_vec(), 0),
+            GroupEdit::Collected(GroupId(3), 1),
+            GroupEdit::Add(extent(LOW, 5, 4096)),
+            GroupEdit::Add(extent(GroupId(3), 9, 4096)),
             GroupEdit::Died(place, 3801),
             GroupEdit::Remove(Place { file: FileNumber(9), offset: 0 }),
-            GroupEdit::Split(groups[0]),
+            split(LOW, &[b"b"], 3),
         ] {
             assert!(sample().0.apply(&wrong).is_err(), "{wrong:?}");
         }
-        let (mut table, _) = sample();
-        table.apply(&GroupEdit::Remove(place)).unwrap();
-        table.apply(&GroupEdit::Split(groups[0])).unwrap();
-        assert_eq!(table.groups().count(), 3);
-        assert!(table.uses_file(FileNumber(5), &[]));
-        assert!(!table.uses_file(FileNumber(5), &[Place { file: FileNumber(5), offset: 4096 }]));
+        for (bounds, first) in [(&[][..], 3), (&[&b"m"[..]], 3), (&[b"b", b"b"], 3), (&[b"b"], 2)] {
+            let (mut table, _) = sample();
+            table.apply(&GroupEdit::Remove(place)).unwrap();
+            assert!(table.apply(&split(LOW, bounds, first)).is_err(), "{bounds:?}");
+        }
+        let (table, _) = sample();
+        assert!(table.uses_file(FileNumber(5), &[place]));
+        let other = Place { file: FileNumber(5), offset: 4096 };
+        assert!(!table.uses_file(FileNumber(5), &[place, other]));
     }
 }

@@ -1,12 +1,13 @@
 //! Which group to collect next, and when (HashKV, sections 3.2 and 3.3): pure choices.
 //!
-//! The space of a group is counted as the paper counts it: the first part of it is its *main
+//! The space of a hash group is counted as the paper counts it: the first part of it is its *main
 //! segment*, which the group has in any case; the rest is *log segments*, whole ones, out of a
 //! reserve that all groups share. Collection is due when the reserve is used up.
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{GroupId, SeqNo};
+use cleavedb_base::{GroupId, Partitioner, SeqNo};
 
+use super::extent::Extent;
 use super::table::GroupTable;
 
 /// Lengths of segments, in bytes, and the reserve.
@@ -41,6 +42,17 @@ impl Segments {
         !table.is_empty() && self.used(table) >= self.reserve(table)
     }
 
+    /// A range of keys that grew to twice its limit since its last collection, which divides it.
+    /// Before that the next collection for the sake of space may do it for nothing.
+    pub fn outgrown(&self, table: &GroupTable, groups: &[GroupId]) -> Option<GroupId> {
+        let grew = |group: &GroupId| {
+            let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
+            flushed && group_bytes(table, *group) > 2 * self.main
+        };
+        let divides = table.partitioner() == Partitioner::Key;
+        groups.iter().copied().filter(|_| divides).find(grew)
+    }
+
     /// Number of bits of groups that hold `capacity` bytes together.
     pub fn depth_for(&self, capacity: u64) -> u8 {
         capacity.div_ceil(self.main.max(1)).max(1).next_power_of_two().trailing_zeros() as u8
@@ -72,8 +84,9 @@ pub struct Candidate {
     pub group: GroupId,
     /// Bytes of its extents.
     pub bytes: u64,
-    /// Bytes that a collection may win, at most: what flushes appended since the last one, and
-    /// survivors that are known to be dead.
+    /// Bytes that a collection may win. Of a hash group, at most: what flushes appended since the
+    /// last one, and survivors that are known to be dead. Of a range of keys, what is known to be
+    /// dead, and a share of what is hidden.
     pub churn: u64,
     /// Operations since its last collection.
     pub age: SeqNo,
@@ -87,21 +100,35 @@ const STUB_MIN: u64 = 256;
 const CHURN_MIN_PERCENT: u64 = 3;
 
 impl Candidate {
-    /// A group of `table` when `now` is the youngest operation.
-    pub fn of(table: &GroupTable, group: GroupId, now: SeqNo) -> Self {
-        let (mut bytes, mut churn) = (0, 0);
-        for extent in table.extents_of(group) {
-            bytes += extent.len();
-            if extent.survivors {
-                churn += extent.separated - extent.live;
-                continue;
-            }
-            // A stub may end the life of a record of any length: it counts for an average one.
-            let mean = extent.separated / (extent.records - extent.stubs).max(1);
-            churn += extent.separated + extent.stubs * mean.max(STUB_MIN);
-        }
+    fn of(table: &GroupTable, group: GroupId, now: SeqNo) -> Self {
+        let bytes = group_bytes(table, group);
         let collected = table.group(group).map_or(0, |group| group.collected);
-        Self { group, bytes, churn: churn.min(bytes), age: now.saturating_sub(collected) }
+        Self { group, bytes, churn: 0, age: now.saturating_sub(collected) }
+    }
+
+    /// All groups of `table` when `now` is the youngest operation, and an estimated `hidden` bytes
+    /// of garbage are not known to the table.
+    pub fn all(table: &GroupTable, now: SeqNo, hidden: u64) -> Vec<Self> {
+        let flushed = |group| -> u64 {
+            let extents = table.extents_of(group).filter(|extent| !extent.survivors);
+            extents.map(|extent| extent.separated).sum()
+        };
+        let all_flushed: u64 = table.groups().map(|(id, _)| flushed(id)).sum();
+        let candidates = table.groups().map(|(id, _)| {
+            let mut candidate = Self::of(table, id, now);
+            let extents = table.extents_of(id);
+            let churn = if table.partitioner().keeps_order() {
+                // What hides others came by a flush: who got much of that has much to hide.
+                let share = u128::from(hidden) * u128::from(flushed(id));
+                let hidden = (share / u128::from(all_flushed.max(1))) as u64;
+                hidden + extents.map(|extent| extent.separated - extent.live).sum::<u64>()
+            } else {
+                extents.map(churn_of).sum()
+            };
+            candidate.churn = churn.min(candidate.bytes);
+            candidate
+        });
+        candidates.collect()
     }
 
     /// Whether a collection may win enough.
@@ -113,6 +140,17 @@ impl Candidate {
         let alive = (self.bytes - self.churn) as f64 / self.bytes.max(1) as f64;
         (self.age as f64 * (1.0 - alive) / (1.0 + alive) * 1024.0) as u64
     }
+}
+
+/// What may be dead in an extent as far as its group knows, which is not told when a value dies but
+/// by a record.
+fn churn_of(extent: &Extent) -> u64 {
+    if extent.survivors {
+        return extent.separated - extent.live;
+    }
+    // A stub may end the life of a record of any length: it counts for an average one.
+    let mean = extent.separated / (extent.records - extent.stubs).max(1);
+    extent.separated + extent.stubs * mean.max(STUB_MIN)
 }
 
 impl VictimPolicy {
@@ -140,7 +178,7 @@ mod tests {
 
     fn candidates() -> Vec<Candidate> {
         let of = |group, churn, age| Candidate { group, bytes: 1000, churn, age };
-        let groups: Vec<GroupId> = GroupId::uniform(2).collect();
+        let groups = [0, 1, 2, 3].map(GroupId);
         vec![
             of(groups[0], 300, 10),
             of(groups[1], 600, 10),
@@ -155,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_policy_chooses_what_it_says_and_never_what_was_not_written() {
-        let groups: Vec<GroupId> = GroupId::uniform(2).collect();
+        let groups = [0, 1, 2, 3].map(GroupId);
         assert_eq!(chosen(VictimPolicy::Greedy), [groups[1]].into());
         assert_eq!(chosen(VictimPolicy::CostBenefit), [groups[2]].into());
         assert_eq!(chosen(VictimPolicy::GreedyRandom(1)), [groups[1]].into());

@@ -1,8 +1,8 @@
 //! Writes extents of many groups side by side into few files.
 //!
 //! A flush and a collection append to groups in the same way: group after group, each with one
-//! extent that ends with the filter of its keys. A file is ended at an extent's end only, so an
-//! extent lies in one file.
+//! extent, which ends with the filter of its keys if its group is collected without the index. A
+//! file is ended at an extent's end only, so an extent lies in one file.
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
@@ -39,21 +39,37 @@ pub struct ExtentWriter<'a> {
     database_id: u64,
     file_len: u64,
     survivors: bool,
+    filters: bool,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
     written: Written,
 }
 
 impl<'a> ExtentWriter<'a> {
-    /// A writer of extents of survivors, or of a flush; files end at `file_len` bytes.
-    pub fn new(
-        factory: &'a dyn SegmentFactory,
-        database_id: u64,
-        file_len: u64,
-        survivors: bool,
-    ) -> Self {
-        let written = Written::default();
-        Self { factory, database_id, file_len, survivors, file: None, open: None, written }
+    /// A writer of extents of a flush, with filters; files end at `file_len` bytes.
+    pub fn new(factory: &'a dyn SegmentFactory, database_id: u64, file_len: u64) -> Self {
+        Self {
+            factory,
+            database_id,
+            file_len,
+            survivors: false,
+            filters: true,
+            file: None,
+            open: None,
+            written: Written::default(),
+        }
+    }
+
+    /// The same for survivors of a collection.
+    #[must_use]
+    pub fn of_survivors(self) -> Self {
+        Self { survivors: true, ..self }
+    }
+
+    /// The same for groups of which nobody asks what they may hold, if `filters` is false.
+    #[must_use]
+    pub fn with_filters(self, filters: bool) -> Self {
+        Self { filters, ..self }
     }
 
     /// Appends a record to `group`, whose records come one behind the other.
@@ -79,7 +95,9 @@ impl<'a> ExtentWriter<'a> {
             RecordKind::Separated => extent.separated += u64::from(pointer.len),
             _ => extent.stubs += 1,
         }
-        hashes.push(hash64(TreeKey::new(header.keyspace, key).as_bytes(), 0));
+        if self.filters {
+            hashes.push(hash64(TreeKey::new(header.keyspace, key).as_bytes(), 0));
+        }
         Ok(pointer)
     }
 
@@ -114,10 +132,12 @@ impl<'a> ExtentWriter<'a> {
         let Some((mut extent, hashes)) = self.open.take() else { return Ok(()) };
         let Some((_, file)) = &mut self.file else { return Ok(()) };
         extent.records_len = file.len() - extent.place.offset;
-        let mut filter = Vec::new();
-        Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
-        let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
-        extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
+        if self.filters {
+            let mut filter = Vec::new();
+            Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
+            let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
+            extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
+        }
         extent.live = extent.separated;
         file.align()?;
         self.written.extents.push(extent);

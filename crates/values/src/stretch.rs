@@ -1,0 +1,158 @@
+//! Stretches: records that are wanted soon and lie close together are read by one contiguous read
+//! (KT-Store, section 3.3, "Range-Query Procedure").
+//!
+//! The paper reads each table once, from the smallest offset that is wanted to the greatest. Here
+//! that has a price: a gap is read along only if it is shorter than what a disk transfers in the
+//! time of a seek, and if not more is wasted in a stretch than is wanted in it. A stretch is told
+//! to the device at once and read in chunks when their turns come.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use cleavedb_base::ValuePointer;
+use cleavedb_storage::segment::Segment;
+
+/// Longest gap that is read along, in bytes: what a hard disk transfers (128 MB/s) in the time of a
+/// seek (8 ms).
+pub const GAP_MAX: u64 = 1 << 20;
+
+/// Bytes of a chunk: a value that its user keeps holds on to as much.
+pub const CHUNK_LEN: u64 = 256 << 10;
+
+/// Part of a file that holds wanted records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stretch {
+    /// Of the first wanted byte.
+    begin: u64,
+    /// Behind the last wanted byte.
+    end: u64,
+    /// Wanted bytes in it.
+    wanted: u64,
+}
+
+impl Stretch {
+    fn of(pointer: ValuePointer) -> Self {
+        let (begin, wanted) = (pointer.offset, u64::from(pointer.len));
+        Self { begin, end: begin + wanted, wanted }
+    }
+
+    /// This stretch and a record behind it, if one read of both is cheaper than two.
+    fn with(self, pointer: ValuePointer) -> Option<Self> {
+        let wanted = self.wanted + u64::from(pointer.len);
+        let gap = pointer.offset.checked_sub(self.end)?;
+        let end = pointer.offset + u64::from(pointer.len);
+        let wasted = (end - self.begin).checked_sub(wanted)?;
+        (gap <= GAP_MAX && wasted <= wanted).then_some(Self { begin: self.begin, end, wanted })
+    }
+}
+
+/// Divides what is wanted of one file, by offset, into stretches, each with its records.
+fn stretches(wanted: &[ValuePointer]) -> Vec<(Stretch, &[ValuePointer])> {
+    let mut found = Vec::new();
+    let mut rest = wanted;
+    while let Some(first) = rest.first() {
+        let mut stretch = Stretch::of(*first);
+        let mut count = 1;
+        while let Some(longer) = rest.get(count).and_then(|next| stretch.with(*next)) {
+            (stretch, count) = (longer, count + 1);
+        }
+        found.push((stretch, &rest[..count]));
+        rest = &rest[count..];
+    }
+    found
+}
+
+/// Neighbouring records of a stretch, read together when the first of them is.
+pub struct Chunk {
+    segment: Arc<Segment>,
+    begin: u64,
+    len: usize,
+    /// None if the read failed: then each record is read, and answers, for itself.
+    bytes: OnceLock<Option<Bytes>>,
+}
+
+impl Chunk {
+    /// The bytes of a record in it.
+    pub(crate) fn record(&self, pointer: ValuePointer) -> Option<Bytes> {
+        let bytes = self.bytes.get_or_init(|| {
+            let mut bytes = vec![0; self.len];
+            self.segment.read(self.begin, &mut bytes).ok().map(|()| Bytes::from(bytes))
+        });
+        let begin = pointer.offset.checked_sub(self.begin)? as usize;
+        let end = begin + pointer.len as usize;
+        bytes.as_ref().filter(|bytes| end <= bytes.len()).map(|bytes| bytes.slice(begin..end))
+    }
+}
+
+/// Tells the device what is wanted of `segment`, by offset, and divides it into chunks. A record
+/// that stands alone has none: it is read as if nobody had looked ahead.
+pub(crate) fn announce(
+    segment: &Arc<Segment>,
+    wanted: &[ValuePointer],
+    mut found: impl FnMut(ValuePointer, Arc<Chunk>),
+) {
+    for (stretch, records) in stretches(wanted) {
+        // The kernel cuts long advice short.
+        for begin in (stretch.begin..stretch.end).step_by(CHUNK_LEN as usize) {
+            let len = CHUNK_LEN.min(stretch.end - begin);
+            segment.will_need(begin, len as usize);
+        }
+        let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / CHUNK_LEN;
+        for records in records.chunk_by(|a, b| number(a) == number(b)).filter(|r| r.len() > 1) {
+            let (first, last) = (records[0], records[records.len() - 1]);
+            let chunk = Arc::new(Chunk {
+                segment: segment.clone(),
+                begin: first.offset,
+                len: (last.offset - first.offset) as usize + last.len as usize,
+                bytes: OnceLock::new(),
+            });
+            records.iter().for_each(|record| found(*record, chunk.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::FileNumber;
+
+    use super::*;
+
+    fn pointer(offset: u64, len: u32) -> ValuePointer {
+        ValuePointer { file: FileNumber(1), offset, len }
+    }
+
+    fn ends(wanted: &[ValuePointer]) -> Vec<(u64, u64)> {
+        stretches(wanted).iter().map(|(stretch, _)| (stretch.begin, stretch.end)).collect()
+    }
+
+    #[test]
+    fn a_gap_is_read_along_if_no_more_is_wasted_than_wanted() {
+        let near = [pointer(0, 100), pointer(300, 100), pointer(400, 100)];
+        assert_eq!(ends(&near), [(0, 500)]);
+        assert_eq!(ends(&[pointer(0, 100), pointer(301, 100)]), [(0, 100), (301, 401)]);
+        assert!(stretches(&[]).is_empty());
+    }
+
+    #[test]
+    fn no_gap_is_longer_than_a_seek() {
+        let len = 4 << 20;
+        let far = u64::from(len) + GAP_MAX + 1;
+        assert_eq!(stretches(&[pointer(0, len), pointer(far - 1, len)]).len(), 1);
+        assert_eq!(stretches(&[pointer(0, len), pointer(far, len)]).len(), 2);
+    }
+
+    #[test]
+    fn every_record_is_in_one_stretch_and_waste_is_bounded() {
+        let offsets = (0..500u64).map(|i| i * i * 7);
+        let wanted: Vec<ValuePointer> = offsets.map(|offset| pointer(offset, 600)).collect();
+        let wanted: Vec<ValuePointer> = wanted[86..].to_vec();
+        let found = stretches(&wanted);
+        assert!(found.len() > 1);
+        let records: Vec<ValuePointer> =
+            found.iter().flat_map(|(_, r)| r.iter().copied()).collect();
+        assert_eq!(records, wanted);
+        for (stretch, _) in found {
+            assert!(stretch.end - stretch.begin <= 2 * stretch.wanted);
+        }
+    }
+}

@@ -26,9 +26,9 @@ mod toy_tests;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 

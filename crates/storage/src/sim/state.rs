@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::atomic::{AtomicUsize, Ordering};
 use rustix::io::Errno;
 
 use super::content::Content;

@@ -282,7 +282,7 @@ pub enum TraceAction {
 pub struct TuneArgs {
     /// A database, or a directory on the disk to measure: the database of --db if not given
     pub dir: Option<PathBuf>,
-    /// Seconds that the search may take
+    /// Seconds that the search may take; two sizes are measured in any case
     #[arg(long, default_value_t = 120.0, value_name = "SECONDS")]
     pub time: f64,
     /// What is measured, after a load and as many updates as records: a name of `bench --list`

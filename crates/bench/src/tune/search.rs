@@ -40,7 +40,8 @@ pub struct Search<'a> {
     pub phases: Vec<Workload>,
     /// Bytes of keys and values of a store.
     pub data: u64,
-    /// No pair is begun that would probably end later.
+    /// No pair is begun that would probably end later, but at the sizes that every search begins
+    /// with.
     pub time: Duration,
     /// Who is told how each run goes.
     pub observer: &'a dyn Observer,
@@ -84,7 +85,7 @@ impl Search<'_> {
             let smaller = took.range(..=size).next_back().map(|(_, took)| *took);
             let larger = || took.values().next().map(|took| *took * 2);
             let expected = smaller.or_else(larger).unwrap_or_default();
-            if begin.elapsed() + expected > self.time {
+            if curve.missing() == 0 && begin.elapsed() + expected > self.time {
                 break;
             }
             let pair_begin = Instant::now();

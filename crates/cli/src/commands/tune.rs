@@ -93,7 +93,7 @@ struct Outcome {
     cached: bool,
     seconds: f64,
     sizes: Vec<Row>,
-    /// `at`, `always`, `never`, or `unknown` if time was too short.
+    /// `at`, `always`, `never`, or `unknown` if it was interrupted early.
     verdict: &'static str,
     /// Bytes of the shortest value that had better be separated.
     threshold: Option<usize>,
@@ -206,13 +206,6 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     let mut curve = Curve::default();
     let (outcome, searched) = search(args, &target, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
-    if searched.is_ok() && curve.missing() > 0 {
-        return Err(Failure::Usage(format!(
-            "{} of the first sizes were not measured in {} s: give more --time, or less --data",
-            curve.missing(),
-            args.time
-        )));
-    }
     match (&searched, args.save, outcome.threshold) {
         (Ok(()), true, Some(threshold)) => {
             save(Some(threshold), &target, global)?;

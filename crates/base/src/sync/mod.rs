@@ -32,17 +32,16 @@ pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
 
-#[cfg(all(test, not(feature = "checked")))]
+#[cfg(test)]
 mod tests {
-    use crate::sync;
-
     #[test]
+    #[cfg(not(feature = "checked"))]
     fn users_get_the_real_types_and_nothing_else() {
-        let _: parking_lot::Mutex<u8> = sync::Mutex::new(0);
-        let _: parking_lot::Condvar = sync::Condvar::new();
-        let _: parking_lot::RwLock<u8> = sync::RwLock::new(0);
-        let _: arc_swap::ArcSwap<u8> = sync::swap::ArcSwap::from_pointee(0);
-        let _: std::sync::atomic::AtomicU64 = sync::atomic::AtomicU64::new(0);
-        assert_eq!((size_of::<sync::Plain>(), size_of::<sync::PlainRange>()), (0, 0));
+        let _: parking_lot::Mutex<u8> = super::Mutex::new(0);
+        let _: parking_lot::Condvar = super::Condvar::new();
+        let _: parking_lot::RwLock<u8> = super::RwLock::new(0);
+        let _: arc_swap::ArcSwap<u8> = super::swap::ArcSwap::from_pointee(0);
+        let _: std::sync::atomic::AtomicU64 = super::atomic::AtomicU64::new(0);
+        assert_eq!((size_of::<super::Plain>(), size_of::<super::PlainRange>()), (0, 0));
     }
 }

@@ -149,7 +149,7 @@ fn collections_lose_nothing_that_jobs_beside_them_write() {
 
 #[test]
 fn every_crash_is_survived() {
-    explore("every_crash_is_survived", 30, crashes);
+    explore("every_crash_is_survived", 20, crashes);
 }
 
 #[test]

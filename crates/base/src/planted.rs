@@ -71,6 +71,14 @@ pub enum Bug {
     StubForgotten,
     /// A collection of a group drops the stubs that still hide older records.
     StubDroppedEarly,
+    /// A value leaves for the cold log although its group has an older record of the key.
+    TagAboveOlder,
+    /// The filter of an extent does not hold the keys of its tags.
+    TagNotInFilter,
+    /// The edit that adds a segment of the cold log does not count what lives in it.
+    ColdNotBorn,
+    /// A segment of survivors is not synced before the edit that adds it.
+    SegmentNotSynced,
     /// A group that splits puts all records into one half.
     SplitIntoWrongHalf,
     /// A flush divides a range of keys that has records already.

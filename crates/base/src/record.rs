@@ -30,6 +30,8 @@ pub enum RecordKind {
     Inline = 2,
     /// Key and value; the index will point to this record.
     Separated = 3,
+    /// In a group: the key alone. The value of this operation lies in the cold log.
+    Tag = 4,
     /// Joins two parts of a log file: says where the first ended and what was durable by then.
     Mark = 16,
     /// First record of every log file and segment.
@@ -46,6 +48,7 @@ impl RecordKind {
             1 => Self::Delete,
             2 => Self::Inline,
             3 => Self::Separated,
+            4 => Self::Tag,
             16 => Self::Mark,
             17 => Self::FileHeader,
             18 => Self::Edit,

@@ -21,6 +21,12 @@ pub struct GroupOptions {
     /// For `KtStore`: a group for each prefix of so many bytes of the keys, as in its paper, in
     /// place of groups that split as they grow. Default: none. Kept from the creation on.
     pub levels: Option<u8>,
+    /// For `HashKv`: whether values that were not updated since their insert leave their group for
+    /// a log of cold values, and leave a tag there (HashKV, section 3.4). Default: false.
+    pub tagging: bool,
+    /// Whether the log of cold values counts in the space goal. Default: true. The paper leaves it
+    /// without a limit: if false, it is not collected for the sake of space, and grows.
+    pub cold_log_counts: bool,
 }
 
 impl Default for GroupOptions {
@@ -32,6 +38,8 @@ impl Default for GroupOptions {
             reserved_space: 0.3,
             victim: VictimPolicy::Greedy,
             levels: None,
+            tagging: false,
+            cold_log_counts: true,
         }
     }
 }

@@ -181,6 +181,10 @@ pub struct Metrics {
     pub reserve_used: u64,
     /// Bytes of the reserve.
     pub reserve_bytes: u64,
+    /// Tags in groups: values that lie in the cold log, some of which are dead.
+    pub tags: u64,
+    /// Bytes of the cold log.
+    pub cold_log_bytes: u64,
     /// Bytes of dead extents that were given back inside files.
     pub bytes_punched: u64,
     /// Files removed.

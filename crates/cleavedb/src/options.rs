@@ -309,6 +309,10 @@ impl Options {
                 !self.separates() || self.separation != Separation::Never,
                 "this preset separates values; use lsm to keep them in the index",
             ),
+            (
+                !self.groups.tagging || self.preset == Preset::HashKv,
+                "tagging is for the preset hashkv; others are collected with the index",
+            ),
         ];
         let broken = rules.into_iter().chain(self.groups.rules()).find(|(holds, _)| !holds);
         match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {

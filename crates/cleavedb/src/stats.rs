@@ -50,6 +50,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         merges: counters.merges.get(),
         reserve_used: if by_hash { segments.used(&live.groups) } else { 0 },
         reserve_bytes: if by_hash { segments.reserve(&live.groups) } else { 0 },
+        tags: live.groups.extents().map(|extent| extent.tags).sum(),
+        cold_log_bytes: if live.groups.is_empty() { 0 } else { live.ledger.segments() },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         stalls: counters.stalls(),

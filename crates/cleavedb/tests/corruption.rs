@@ -114,48 +114,51 @@ fn damageable(image: &Image) -> Vec<(Name, u64)> {
     image.list().into_iter().filter(|(name, _)| means(name.kind())).collect()
 }
 
-fn flip_every_byte(preset: Preset) {
+fn flip_every_byte(setup: &Setup) {
     let start = std::time::Instant::now();
-    let setup = Setup::tiny(preset, true);
-    let (image, state) = store(&setup, true);
+    let (image, state) = store(setup, true);
     let (mut flips, mut refused) = (0, 0);
     for (name, len) in damageable(&image) {
         for offset in 0..len {
             let bit = offset * 8 + offset % 8;
             let mut damaged = image.clone();
             damaged.flip_bit(&name, bit);
-            let what = || format!("{preset}: bit {bit} of {name}");
-            refused += u32::from(examine(&setup, &damaged, &state, &what) == Found::Refused);
+            let what = || format!("{setup}: bit {bit} of {name}");
+            refused += u32::from(examine(setup, &damaged, &state, &what) == Found::Refused);
             flips += 1;
         }
     }
-    println!("{preset}: {flips} flips, {refused} refused, {:?}", start.elapsed());
+    println!("{setup}: {flips} flips, {refused} refused, {:?}", start.elapsed());
 }
 
 #[test]
 fn a_bit_of_every_byte_of_lsm() {
-    flip_every_byte(Preset::Lsm);
+    flip_every_byte(&Setup::tiny(Preset::Lsm, true));
 }
 
 #[test]
 fn a_bit_of_every_byte_of_wisckey() {
-    flip_every_byte(Preset::WiscKey);
+    flip_every_byte(&Setup::tiny(Preset::WiscKey, true));
 }
 
 #[test]
 fn a_bit_of_every_byte_of_hashkv() {
-    flip_every_byte(Preset::HashKv);
+    flip_every_byte(&Setup::tiny(Preset::HashKv, true));
+}
+
+#[test]
+fn a_bit_of_every_byte_of_hashkv_with_tagging() {
+    flip_every_byte(&Setup::tagged(true));
 }
 
 #[test]
 fn a_bit_of_every_byte_of_ktstore() {
-    flip_every_byte(Preset::KtStore);
+    flip_every_byte(&Setup::tiny(Preset::KtStore, true));
 }
 
 #[test]
 fn cuts_at_every_length() {
-    for preset in Preset::ALL {
-        let setup = Setup::tiny(preset, true);
+    for setup in Setup::designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {
             // Every length of short files; of long ones every eleventh, and the last block's.
@@ -163,7 +166,7 @@ fn cuts_at_every_length() {
             for at in (0..len).filter(near) {
                 let mut damaged = image.clone();
                 damaged.truncate(&name, at);
-                examine(&setup, &damaged, &state, &|| format!("{preset}: {name} cut at {at}"));
+                examine(&setup, &damaged, &state, &|| format!("{setup}: {name} cut at {at}"));
             }
         }
     }
@@ -171,8 +174,7 @@ fn cuts_at_every_length() {
 
 #[test]
 fn files_that_are_missing_or_exchanged() {
-    for preset in Preset::ALL {
-        let setup = Setup::tiny(preset, true);
+    for setup in Setup::designs() {
         let (image, state) = store(&setup, true);
         let files = damageable(&image);
         for (a, _) in &files {
@@ -185,11 +187,11 @@ fn files_that_are_missing_or_exchanged() {
                     report.problems.into_iter().next().map_or(Ok(()), Err)
                 })
                 .is_err();
-            assert!(refused || a.kind() == FileKind::Log, "{preset}: {a} is missing in silence");
+            assert!(refused || a.kind() == FileKind::Log, "{setup}: {a} is missing in silence");
             for (b, _) in files.iter().filter(|(b, _)| b.kind() == a.kind() && b > a) {
                 let mut damaged = image.clone();
                 damaged.swap(a, b);
-                examine(&setup, &damaged, &state, &|| format!("{preset}: {a} and {b} exchanged"));
+                examine(&setup, &damaged, &state, &|| format!("{setup}: {a} and {b} exchanged"));
             }
         }
     }
@@ -199,8 +201,7 @@ fn files_that_are_missing_or_exchanged() {
 /// later is noticed (invariant 8).
 #[test]
 fn a_bit_of_every_byte_of_a_synced_log() {
-    for preset in Preset::ALL {
-        let setup = Setup::tiny(preset, true);
+    for setup in Setup::designs() {
         let (image, state) = store(&setup, false);
         let (mut flips, mut cut) = (0, 0);
         for (name, len) in damageable(&image) {
@@ -210,7 +211,7 @@ fn a_bit_of_every_byte_of_a_synced_log() {
             for offset in 0..len {
                 let mut damaged = image.clone();
                 damaged.flip_bit(&name, offset * 8 + offset % 8);
-                let what = || format!("{preset}: byte {offset} of {name} after a kill");
+                let what = || format!("{setup}: byte {offset} of {name} after a kill");
                 let sim = Sim::from_image(damaged.clone());
                 sim.stop_recording();
                 flips += 1;
@@ -224,6 +225,6 @@ fn a_bit_of_every_byte_of_a_synced_log() {
                 examine(&setup, &damaged, &state, &what);
             }
         }
-        println!("{preset}: {flips} flips of a log, {cut} with bytes cut");
+        println!("{setup}: {flips} flips of a log, {cut} with bytes cut");
     }
 }

@@ -105,6 +105,19 @@ fn hashkv_without_a_lasting_window_survives_every_crash() {
 }
 
 #[test]
+fn hashkv_with_tagging_survives_every_crash() {
+    let setup = Setup::tagged(true);
+    visit("hashkv_with_tagging_survives_every_crash", &setup, Plan::default(), STATES / 8);
+}
+
+#[test]
+fn hashkv_with_tagging_without_a_lasting_window_survives_every_crash() {
+    let setup = Setup::tagged(false);
+    let test = "hashkv_with_tagging_without_a_lasting_window_survives_every_crash";
+    visit(test, &setup, Plan::default(), STATES / 16);
+}
+
+#[test]
 fn ktstore_survives_every_crash() {
     let setup = Setup::tiny(Preset::KtStore, true);
     visit("ktstore_survives_every_crash", &setup, Plan::default(), STATES);
@@ -120,7 +133,7 @@ fn ktstore_without_a_lasting_window_survives_every_crash() {
 #[test]
 fn groups_that_are_collected_again_and_again_survive_every_crash() {
     collect_and_split(
-        Preset::HashKv,
+        Setup::tiny(Preset::HashKv, true),
         "groups_that_are_collected_again_and_again_survive_every_crash",
     );
 }
@@ -129,13 +142,21 @@ fn groups_that_are_collected_again_and_again_survive_every_crash() {
 #[test]
 fn ranges_that_are_collected_again_and_again_survive_every_crash() {
     collect_and_split(
-        Preset::KtStore,
+        Setup::tiny(Preset::KtStore, true),
         "ranges_that_are_collected_again_and_again_survive_every_crash",
     );
 }
 
-fn collect_and_split(preset: Preset, test: &str) {
-    let mut setup = Setup::tiny(preset, true);
+/// The same with a cold log: tags go to the parts of a group, and the cold log is collected.
+#[test]
+fn tags_that_are_collected_again_and_again_survive_every_crash() {
+    collect_and_split(
+        Setup::tagged(true),
+        "tags_that_are_collected_again_and_again_survive_every_crash",
+    );
+}
+
+fn collect_and_split(mut setup: Setup, test: &str) {
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
     (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
         (4 << 10, 4 << 10);
@@ -193,12 +214,13 @@ fn a_replay_under_other_options_obeys_the_records() {
 /// As above where groups keep the values: a key moves between index and group with the options.
 #[test]
 fn groups_under_other_options_obey_the_records() {
-    for preset in [Preset::HashKv, Preset::KtStore] {
-        let setup = Setup::tiny(preset, true);
+    let presets = [Preset::HashKv, Preset::KtStore].map(|preset| Setup::tiny(preset, true));
+    for setup in presets.into_iter().chain([Setup::tagged(true)]) {
         let mut other = setup.clone();
         other.options.separation = Separation::AtLeast(1000);
         other.options.groups.main_segment_bytes = 64 << 10;
         other.options.groups.levels = Some(1);
+        other.options.groups.tagging = false;
         let plan = Plan { recover_with: Some(other), ..Plan::default() };
         visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
     }

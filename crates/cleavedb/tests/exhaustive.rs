@@ -90,16 +90,20 @@ fn separated_on_two_disks() {
 /// Values of 54 bytes and more leave for their groups; shorter ones stay: keys move between both.
 #[test]
 fn grouped() {
-    every_sequence_grouped(Preset::HashKv);
+    every_sequence_grouped(Setup::tiny(Preset::HashKv, true));
 }
 
 #[test]
 fn grouped_by_key() {
-    every_sequence_grouped(Preset::KtStore);
+    every_sequence_grouped(Setup::tiny(Preset::KtStore, true));
 }
 
-fn every_sequence_grouped(preset: Preset) {
-    let mut setup = Setup::tiny(preset, true);
+#[test]
+fn grouped_with_tags() {
+    every_sequence_grouped(Setup::tagged(true));
+}
+
+fn every_sequence_grouped(mut setup: Setup) {
     setup.options.separation = Separation::AtLeast(54);
     every_sequence_of(&setup);
 }

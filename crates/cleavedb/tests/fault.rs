@@ -233,6 +233,11 @@ fn every_call_of_hashkv() {
 }
 
 #[test]
+fn every_call_of_hashkv_with_tagging() {
+    every_call_fails(&Setup::tagged(true), 0);
+}
+
+#[test]
 fn every_call_of_ktstore() {
     SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::KtStore, true), seed));
 }

@@ -11,9 +11,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use cleavedb::{Background, Db, Durability, Options, Preset, WriteBatch};
+use cleavedb::{Background, Db, Durability, Options, WriteBatch};
 use cleavedb_storage::sim::Rng;
-use cleavedb_testkit::setup::tiny;
+use cleavedb_testkit::Setup;
 
 /// Kills.
 const KILLS: usize = 100;
@@ -23,8 +23,9 @@ const KEYS: u64 = 40;
 
 const CHILD: &str = "CLEAVEDB_KILL_CHILD";
 
-fn options(preset: Preset) -> Options {
-    Options { background: Background::Threads(1), ..tiny(preset) }
+fn options(design: usize) -> Options {
+    let options = Setup::designs().swap_remove(design).options;
+    Options { background: Background::Threads(1), ..options }
 }
 
 fn key(thread: u64, round: u64) -> Vec<u8> {
@@ -77,9 +78,9 @@ fn child() {
     let mut arguments = arguments.split(' ');
     let mut next = || arguments.next().unwrap();
     let path = next().to_owned();
-    let preset = Preset::from_name(next()).unwrap();
+    let design = next().parse().unwrap();
     let first: Vec<u64> = next().split(',').map(|round| round.parse().unwrap()).collect();
-    let db = Db::open(path, options(preset)).unwrap();
+    let db = Db::open(path, options(design)).unwrap();
     println!("open");
     std::thread::scope(|scope| {
         for (thread, first) in first.into_iter().enumerate() {
@@ -96,11 +97,11 @@ fn child() {
     });
 }
 
-fn spawn(path: &Path, preset: Preset, rounds: &[u64]) -> Child {
+fn spawn(path: &Path, design: usize, rounds: &[u64]) -> Child {
     let rounds: Vec<String> = rounds.iter().map(u64::to_string).collect();
     Command::new(std::env::current_exe().unwrap())
         .args(["child", "--exact", "--nocapture"])
-        .env(CHILD, format!("{} {preset} {}", path.display(), rounds.join(",")))
+        .env(CHILD, format!("{} {design} {}", path.display(), rounds.join(",")))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap()
@@ -165,23 +166,23 @@ fn compare(db: &Db, rounds: &mut [u64]) {
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
 
-fn kills(preset: Preset, threads: usize, count: usize) {
+fn kills(design: usize, threads: usize, count: usize) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
     let mut rng = Rng::new(threads as u64);
     let mut rounds = vec![0; threads];
     for number in 0..count {
-        let child = spawn(&path, preset, &rounds);
+        let child = spawn(&path, design, &rounds);
         let delay = Duration::from_micros(rng.below(100_000));
         rounds = kill(child, &rounds, delay, false);
         if number % 10 == 9 {
             // Two kills while it opens, which is while it recovers.
             for _ in 0..2 {
-                let child = spawn(&path, preset, &rounds);
+                let child = spawn(&path, design, &rounds);
                 rounds = kill(child, &rounds, Duration::from_micros(rng.below(8_000)), true);
             }
         }
-        let db = Db::open(&path, options(preset)).unwrap();
+        let db = Db::open(&path, options(design)).unwrap();
         compare(&db, &mut rounds);
         // Half of the stores go on from what an unclean end left, half from a clean one.
         match number % 2 {
@@ -190,15 +191,15 @@ fn kills(preset: Preset, threads: usize, count: usize) {
         }
     }
     assert!(rounds.iter().sum::<u64>() > 0, "no child wrote anything");
-    println!("{preset}, {threads} threads: {count} kills, rounds {rounds:?}");
+    println!("{}, {threads} threads: {count} kills, rounds {rounds:?}", Setup::designs()[design]);
 }
 
 #[test]
 fn one_writer_loses_nothing() {
-    Preset::ALL.into_iter().for_each(|preset| kills(preset, 1, KILLS / 4));
+    (0..Setup::designs().len()).for_each(|design| kills(design, 1, KILLS / 4));
 }
 
 #[test]
 fn four_writers_lose_nothing() {
-    Preset::ALL.into_iter().for_each(|preset| kills(preset, 4, KILLS / 4));
+    (0..Setup::designs().len()).for_each(|design| kills(design, 4, KILLS / 4));
 }

@@ -96,6 +96,12 @@ fn crash_of_two_disks(seed: u64) -> Result<(), String> {
     crash_of(&setups[seed as usize % setups.len()], plan, seed)
 }
 
+/// Crashes of a store of groups with a cold log.
+fn crash_of_a_cold_log(seed: u64) -> Result<(), String> {
+    let plan = Plan { images_max: 8, depth: 1, ..Plan::default() };
+    crash_of(&Setup::tagged(true), plan, seed)
+}
+
 /// A range that is read while the group of its values is collected, and the space given back.
 fn range_during_a_collection(seed: u64) -> Result<(), String> {
     let setup = Setup::tiny(Preset::HashKv, true);
@@ -252,6 +258,10 @@ caught! {
     a_stub_that_is_dropped_early: StubDroppedEarly by model;
     an_extent_given_back_under_its_readers: PunchUnderReaders by range_during_a_collection;
     a_group_collected_ahead_of_the_log: CollectionWithoutLogSync by crash_of_groups;
+    a_tag_above_an_older_record: TagAboveOlder by model;
+    a_tag_that_no_filter_knows: TagNotInFilter by model;
+    a_cold_log_that_counts_nothing: ColdNotBorn by model;
+    a_cold_log_that_is_not_synced: SegmentNotSynced by crash_of_a_cold_log;
     an_extent_given_back_before_the_edit: PunchBeforeEdit by crash_of_groups;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;

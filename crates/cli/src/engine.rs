@@ -72,13 +72,12 @@ impl CleaveOpener {
 
     /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let malformed = |why: &dyn Display| {
-            let what = format!("--option {name}={value}: {why}");
-            BenchError::Usage(what)
-        };
+        if self.set_group(name, value)? {
+            return Ok(());
+        }
+        let malformed = |why: &dyn Display| malformed(name, value, why);
         let number = units::parse(value.trim_end_matches('%')).map_err(|why| malformed(&why));
         let options = &mut self.options;
-        let grouped = matches!(options.preset, Preset::HashKv | Preset::KtStore);
         match name {
             "device" => self.device.model(value).map_err(|why| malformed(&why))?,
             // The stores that the paper of OHDB compares.
@@ -101,16 +100,6 @@ impl CleaveOpener {
                 options.space_amplification = 1.0 + options.groups.reserved_space;
                 options.space_floor = 0;
             }
-            "log-segment" if options.preset == Preset::HashKv => {
-                options.groups.log_segment_bytes = number?;
-            }
-            "segment" if grouped => {
-                options.groups.main_segment_bytes = number?;
-            }
-            "victim-policy" if grouped => {
-                options.groups.victim = victim_policy(value)
-                    .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random, random"))?;
-            }
             "partitions" => {
                 options.level0 = match number? {
                     0 | 1 => Level0::Whole,
@@ -129,14 +118,43 @@ impl CleaveOpener {
                 options.segment_bytes = number?;
                 options.log_file_bytes = options.segment_bytes;
             }
-            "levels" if options.preset == Preset::KtStore => {
-                options.groups.levels = Some(value.parse::<u8>().map_err(|why| malformed(&why))?);
-            }
             "cache" => options.cache_bytes = number? as usize,
             _ => return Err(no_option(&self.name, name)),
         }
         Ok(())
     }
+
+    /// Sets an option of groups; whether it is one of those that the preset has.
+    fn set_group(&mut self, name: &str, value: &str) -> Result<bool> {
+        let malformed = |why: &dyn Display| malformed(name, value, why);
+        let (preset, groups) = (self.options.preset, &mut self.options.groups);
+        let bytes = || units::parse(value).map_err(|why| malformed(&why));
+        match (name, preset) {
+            ("segment", Preset::HashKv | Preset::KtStore) => groups.main_segment_bytes = bytes()?,
+            ("log-segment", Preset::HashKv) => groups.log_segment_bytes = bytes()?,
+            ("victim-policy", Preset::HashKv | Preset::KtStore) => {
+                groups.victim = victim_policy(value)
+                    .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random, random"))?;
+            }
+            ("tagging", Preset::HashKv) => {
+                groups.tagging = switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
+            }
+            ("cold-log", Preset::HashKv) => match value {
+                "counted" => groups.cold_log_counts = true,
+                "unlimited" => groups.cold_log_counts = false,
+                _ => return Err(malformed(&"there are counted and unlimited")),
+            },
+            ("levels", Preset::KtStore) => {
+                groups.levels = Some(value.parse::<u8>().map_err(|why| malformed(&why))?);
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn malformed(name: &str, value: &str, why: &dyn Display) -> BenchError {
+    BenchError::Usage(format!("--option {name}={value}: {why}"))
 }
 
 /// What is placed where, in words; paths are of this machine and left out.
@@ -160,6 +178,14 @@ pub fn stays_cached(preset: Preset) -> fn(&Path) -> bool {
         window(path) || path.extension().is_some_and(|kind| kind == "log")
     }
     if preset == Preset::WiscKey { window } else { window_and_log }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
 }
 
 /// The policy of that name. The paper does not say among how many groups its greedy-random draws.
@@ -197,6 +223,15 @@ impl Opener for CleaveOpener {
             opener.set(name, value)?;
         }
         Ok(Box::new(opener))
+    }
+}
+
+/// What becomes of cold values, in words.
+fn tagging(options: &Options) -> &'static str {
+    match (options.groups.tagging, options.groups.cold_log_counts) {
+        (false, _) => "off",
+        (true, true) => "on",
+        (true, false) => "on, cold log without a limit",
     }
 }
 
@@ -314,6 +349,7 @@ impl Engine for Cleave {
             ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
+            ("tagging", tagging(options).to_owned()),
             ("background", format!("{:?}", options.background)),
             ("settled", "memtables flushed, no job due".to_owned()),
         ]
@@ -339,6 +375,8 @@ impl Engine for Cleave {
             ("value_bytes", metrics.value_bytes),
             ("live_bytes", metrics.live_bytes),
             ("index_bytes", metrics.index_bytes),
+            ("cold_log_bytes", metrics.cold_log_bytes),
+            ("tags", metrics.tags),
             ("memtable_memory", metrics.memtable_memory),
             ("cache_memory", metrics.cache_memory),
             ("cache_hits", metrics.cache_hits),

@@ -76,6 +76,21 @@ impl Setup {
         Self { name: format!("{preset}{window}"), options: tiny(preset), window_survives }
     }
 
+    /// Tiny sizes, `hashkv` with a cold log, which is collected often.
+    pub fn tagged(window_survives: bool) -> Self {
+        let base = Self::tiny(Preset::HashKv, window_survives);
+        let mut setup = Self { name: format!("{base}, tagging"), ..base };
+        setup.options.groups.tagging = true;
+        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup
+    }
+
+    /// Every design once: each preset, and `hashkv` with a cold log.
+    pub fn designs() -> Vec<Self> {
+        let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
+        presets.chain([Self::tagged(true)]).collect()
+    }
+
     /// Every setup that must answer like every other: presets, windows, sizes, compression.
     pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
@@ -134,6 +149,12 @@ impl Setup {
             setup.options.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
+        all.extend([true, false].map(Self::tagged));
+        let mut setup = Self::tagged(true);
+        setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();
+        setup.options.separation = Separation::AtLeast(0);
+        setup.options.groups.cold_log_counts = false;
+        all.push(setup);
         let mut setup = Self::tiny(Preset::KtStore, true);
         setup.name = "ktstore, two levels".into();
         setup.options.groups.levels = Some(2);

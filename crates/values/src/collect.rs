@@ -13,13 +13,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::record::{Header, Record, RecordKind};
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, SeqNo, TreeKey, ValuePointer};
-use cleavedb_storage::Name;
 use cleavedb_storage::log::LogReader;
-use cleavedb_storage::segment::{Segment, SegmentWriter};
+use cleavedb_storage::segment::Segment;
 
 use crate::factory::SegmentFactory;
+use crate::survivors::{NewSegment, SurvivorWriter};
 
 /// A version of a key that the present or a live snapshot can see as of the read point.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ pub trait Liveness {
     /// Every visible version of their key as of the read point, newest first. Keys are asked for in
     /// ascending order.
     fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()>;
+
+    /// Whether memory holds a version of a key that lies in a group, so that it was updated; the
+    /// read point does not matter.
+    fn is_in_memory(&self, tree_key: &[u8]) -> bool;
 }
 
 /// A sealed file to be collected.
@@ -66,17 +70,6 @@ pub struct RunEntry {
     pub value: Vec<u8>,
 }
 
-/// A segment that collection wrote.
-#[derive(Clone, Debug)]
-pub struct NewSegment {
-    /// Its name.
-    pub name: Name,
-    /// Its length up to the last record, in bytes.
-    pub len: u64,
-    /// Bytes of records in it.
-    pub live: u64,
-}
-
 /// The result of a collection, not yet installed.
 #[derive(Debug, Default)]
 pub struct Collected {
@@ -101,8 +94,8 @@ pub struct Found {
     pub seq: SeqNo,
     /// Where it lies.
     pub pointer: ValuePointer,
-    /// What the index says of it; a pointer, if it is not a stub.
-    pub kind: EntryKind,
+    /// What it is: a value, a stub or a tag.
+    pub kind: RecordKind,
     /// The value of a stub.
     pub inline: Vec<u8>,
 }
@@ -110,28 +103,49 @@ pub struct Found {
 impl Found {
     /// The record at `pointer`.
     pub(crate) fn new(record: &Record<'_>, pointer: ValuePointer) -> Result<Self> {
-        let (kind, inline) = match record.header.kind {
-            RecordKind::Delete => (EntryKind::Delete, Vec::new()),
-            RecordKind::Inline => (EntryKind::Inline, record.value.to_vec()),
-            RecordKind::Separated => (EntryKind::Pointer, Vec::new()),
+        let kind = record.header.kind;
+        let inline = match kind {
+            RecordKind::Inline => record.value.to_vec(),
+            RecordKind::Delete | RecordKind::Separated | RecordKind::Tag => Vec::new(),
             _ => return Err(Error::corruption("a record of the store lies among values")),
         };
         let key = TreeKey::new(record.header.keyspace, record.key).as_bytes().to_vec();
         Ok(Self { key, seq: record.header.seq, pointer, kind, inline })
     }
 
-    /// The version that the index should hold of it, in a table.
-    pub fn as_visible(&self) -> Visible {
-        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
-        let value = match self.kind {
-            EntryKind::Pointer => {
-                let len = self.pointer.encode(&mut encoded);
-                encoded[..len].to_vec()
-            }
-            _ => self.inline.clone(),
-        };
-        Visible { seq: self.seq, kind: self.kind, value, in_table: true }
+    /// Whether it only ends the life of others.
+    pub fn is_stub(&self) -> bool {
+        matches!(self.kind, RecordKind::Delete | RecordKind::Inline)
     }
+
+    /// Whether its value lies in the cold log.
+    pub fn is_tag(&self) -> bool {
+        self.kind == RecordKind::Tag
+    }
+
+    /// The version that the index should hold of it, in a table. Of a tag only the index knows.
+    pub fn as_visible(&self) -> Option<Visible> {
+        let (kind, value) = match self.kind {
+            RecordKind::Separated => {
+                let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+                let len = self.pointer.encode(&mut encoded);
+                (EntryKind::Pointer, encoded[..len].to_vec())
+            }
+            RecordKind::Inline => (EntryKind::Inline, self.inline.clone()),
+            RecordKind::Delete => (EntryKind::Delete, Vec::new()),
+            _ => return None,
+        };
+        Some(Visible { seq: self.seq, kind, value, in_table: true })
+    }
+}
+
+/// A record that lives on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Survivor<'a> {
+    /// The record.
+    pub record: &'a Found,
+    /// Whether no other record of its key was found.
+    pub alone: bool,
 }
 
 /// Collects `victims`; new segments are cut at `segment_len` bytes. `cancelled` is asked now and
@@ -153,20 +167,14 @@ pub fn collect(
     collected.records = found.len() as u64;
     let mut survivors: Vec<ValuePointer> = join(&mut found, index, &mut collected.run, cancelled)?
         .into_iter()
-        .map(|record| record.pointer)
+        .map(|survivor| survivor.record.pointer)
         .collect();
     drop(found);
     survivors.sort_unstable_by_key(|survivor| (survivor.file, survivor.offset));
-    let moved = Mover {
-        victims,
-        factory,
-        database_id,
-        segment_len,
-        collected: &mut collected,
-        writer: None,
-        live: 0,
-    }
-    .run(&survivors, cancelled)?;
+    let mut writer = SurvivorWriter::new(factory, database_id, segment_len);
+    let moved = relocate(victims, &survivors, &mut writer, cancelled)?;
+    collected.segments = writer.finish()?;
+    collected.bytes_moved = collected.segments.iter().map(|new| new.live).sum();
     repoint(&mut collected.run, &moved)?;
     Ok(collected)
 }
@@ -220,24 +228,34 @@ fn scan(victim: &Victim, found: &mut Vec<Found>, cancelled: &dyn Fn() -> bool) -
 }
 
 /// Asks about every key found, in order; appends to the run and returns the survivors, in the order
-/// of their keys. A stub survives as long as a record that it hides does.
+/// of their keys. A stub survives as long as a record that it hides does. A tag survives as long as
+/// nothing is known that is newer; it hides nothing, and needs no entry in the run.
 pub(crate) fn join<'a>(
     found: &'a mut [Found],
     index: &dyn Liveness,
     run: &mut Vec<RunEntry>,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Vec<&'a Found>> {
+) -> Result<Vec<Survivor<'a>>> {
     found.sort_unstable_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
     let found: &'a [Found] = found;
-    let mut survivors: Vec<&'a Found> = Vec::new();
+    let mut survivors = Vec::new();
     let mut visible = Vec::new();
     let mut pointer = [0; ValuePointer::ENCODED_LEN_MAX];
     for (i, records) in found.chunk_by(|a, b| a.key == b.key).enumerate() {
         if i.is_multiple_of(4096) {
             check_cancelled(cancelled)?;
         }
+        let Some((last, newer)) = records.split_last() else { continue };
+        if newer.iter().any(Found::is_tag) {
+            let error = Error::corruption("a tag lies above an older record of its key");
+            return Err(error.with("file", last.pointer.file));
+        }
+        let survives = |record| Survivor { record, alone: newer.is_empty() };
         visible.clear();
         index.visible(records, &mut visible)?;
+        if visible.is_empty() && last.is_tag() {
+            survivors.push(survives(last));
+        }
         let mut lives = |version: &Visible| {
             records.iter().find(|record| {
                 let len = record.pointer.encode(&mut pointer);
@@ -248,13 +266,12 @@ pub(crate) fn join<'a>(
         };
         let living: Vec<Option<&'a Found>> = visible.iter().map(&mut lives).collect();
         let Some(oldest) = living.iter().rposition(Option::is_some) else { continue };
-        survivors.extend(living.iter().flatten());
+        survivors.extend(living.iter().copied().flatten().map(survives));
         let hides = |stub: &&Found| {
-            stub.kind != EntryKind::Pointer
-                && visible[..oldest].iter().any(|version| version.seq == stub.seq)
+            stub.is_stub() && visible[..oldest].iter().any(|version| version.seq == stub.seq)
         };
         if !planted(Bug::StubDroppedEarly) {
-            survivors.extend(records.iter().filter(hides));
+            survivors.extend(records.iter().filter(hides).map(survives));
         }
         for (version, living) in visible.drain(..).zip(living) {
             let forgotten = planted(Bug::RunWithoutTombstones) && version.kind == EntryKind::Delete
@@ -273,80 +290,32 @@ pub(crate) fn join<'a>(
     Ok(survivors)
 }
 
-/// Copies survivors, in the order of their old places, to new segments.
-struct Mover<'a> {
-    victims: &'a [Victim],
-    factory: &'a dyn SegmentFactory,
-    database_id: u64,
-    segment_len: u64,
-    collected: &'a mut Collected,
-    writer: Option<(Name, SegmentWriter)>,
-    live: u64,
+/// Copies survivors, in the order of their old places, to new segments; returns the new places.
+fn relocate(
+    victims: &[Victim],
+    survivors: &[ValuePointer],
+    writer: &mut SurvivorWriter<'_>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<HashMap<ValuePointer, ValuePointer>> {
+    let mut moved = HashMap::with_capacity(survivors.len());
+    let mut bytes = Vec::new();
+    for (i, old) in survivors.iter().enumerate() {
+        if i.is_multiple_of(1024) {
+            check_cancelled(cancelled)?;
+        }
+        let segment = source(victims, old.file)?;
+        bytes.resize(old.len as usize, 0);
+        segment.read(old.offset, &mut bytes)?;
+        let record = Record::parse(&bytes, segment.identity(), old.offset)
+            .map_err(|e| e.with("file", segment.name()))?;
+        let header = Header { more: false, ..record.header };
+        moved.insert(*old, writer.append(&header, record.key, record.value)?);
+    }
+    Ok(moved)
 }
 
-impl Mover<'_> {
-    fn run(
-        mut self,
-        survivors: &[ValuePointer],
-        cancelled: &dyn Fn() -> bool,
-    ) -> Result<HashMap<ValuePointer, ValuePointer>> {
-        let mut moved = HashMap::with_capacity(survivors.len());
-        let mut bytes = Vec::new();
-        for (i, old) in survivors.iter().enumerate() {
-            if i.is_multiple_of(1024) {
-                check_cancelled(cancelled)?;
-            }
-            let new = self.copy(*old, &mut bytes)?;
-            moved.insert(*old, new);
-        }
-        self.cut()?;
-        Ok(moved)
-    }
-
-    fn copy(&mut self, old: ValuePointer, bytes: &mut Vec<u8>) -> Result<ValuePointer> {
-        let segment = self.source(old.file)?;
-        bytes.resize(old.len as usize, 0);
-        segment.read(old.offset, bytes)?;
-        let record = Record::parse(bytes, segment.identity(), old.offset)
-            .map_err(|e| e.with("file", segment.name()))?;
-        let mut header = record.header;
-        header.more = false;
-        self.make_room(u64::from(old.len))?;
-        let (_, writer) = match &mut self.writer {
-            Some(writer) => writer,
-            none => {
-                let (name, file) = self.factory.create()?;
-                none.insert((name, SegmentWriter::create(name, self.database_id, file)?))
-            }
-        };
-        self.live += u64::from(old.len);
-        self.collected.bytes_moved += u64::from(old.len);
-        writer.append(&header, record.key, record.value)
-    }
-
-    fn source(&self, number: FileNumber) -> Result<Arc<Segment>> {
-        self.victims
-            .iter()
-            .find(|victim| victim.segment.number() == number)
-            .map(|victim| victim.segment.clone())
-            .ok_or_else(|| Error::corruption("a survivor lies in no victim").with("file", number))
-    }
-
-    /// Ends the current segment if `len` more bytes would make it too long.
-    fn make_room(&mut self, len: u64) -> Result<()> {
-        let full = self
-            .writer
-            .as_ref()
-            .is_some_and(|(_, writer)| !writer.is_empty() && writer.len() + len > self.segment_len);
-        if full { self.cut() } else { Ok(()) }
-    }
-
-    fn cut(&mut self) -> Result<()> {
-        if let Some((name, writer)) = self.writer.take() {
-            let len = writer.finish()?;
-            let live = std::mem::take(&mut self.live);
-            self.collected.segments.push(NewSegment { name, len, live });
-        }
-        Ok(())
-    }
+fn source(victims: &[Victim], number: FileNumber) -> Result<&Segment> {
+    let victim = victims.iter().find(|victim| victim.segment.number() == number);
+    let segment = victim.map(|victim| &*victim.segment);
+    segment.ok_or_else(|| Error::corruption("a survivor lies in no victim").with("file", number))
 }

@@ -6,18 +6,26 @@
 //! MemTables, tell which of them somebody can see. A range of keys (KT-Store) is joined with its
 //! part of the index instead, and its survivors are written in the order of their keys. The rest is
 //! as for any victim: see [`crate::collect`].
+//!
+//! With tagging (HashKV, section 3.4) a survivor that is *cold* leaves for the cold log, and a
+//! *tag* with its key and sequence number takes its place. A tag says that the key was there
+//! before: who meets one together with a newer record knows a hot key. It holds no pointer, since
+//! a collection of the cold log tells the index alone where values went. Because only a key with a
+//! single record is cold, a tag is always the oldest record of its key in its group; so it hides
+//! nothing, no run has to repeat it, and nobody has to ask the index where its value lies.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use cleavedb_base::partition::{cut, middle_of_hashes};
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::Header;
+use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
 
-use crate::collect::{Found, Liveness, RunEntry, check_cancelled, join, repoint};
+use crate::collect::{Found, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
 use crate::groups::writer::Written;
 use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place};
+use crate::survivors::{NewSegment, SurvivorWriter};
 
 /// The result of a collection, not yet installed.
 #[derive(Debug)]
@@ -28,6 +36,8 @@ pub struct CollectedGroup {
     pub gone: Vec<Place>,
     /// Extents of survivors, synced.
     pub written: Written,
+    /// Segments of the cold log with the values that left, synced.
+    pub cold: Vec<NewSegment>,
     /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
     /// numbered from `first` on.
     bounds: Vec<Vec<u8>>,
@@ -76,9 +86,8 @@ pub struct Home<'a> {
 impl Home<'_> {
     /// Where the group is divided: hashes in the middle, keys where the parts become even. A half
     /// that would get no survivors is no gain: one value may be longer than a main segment.
-    fn bounds(self, survivors: &[&Found]) -> Vec<Vec<u8>> {
-        let len = |survivor: &&Found| u64::from(survivor.pointer.len);
-        let bytes: u64 = survivors.iter().map(len).sum();
+    fn bounds(self, survivors: &[Stay<'_>]) -> Vec<Vec<u8>> {
+        let bytes: u64 = survivors.iter().map(Stay::len).sum();
         let Some(group) = self.table.group(self.group).filter(|_| bytes > self.main_segment) else {
             return Vec::new();
         };
@@ -86,13 +95,13 @@ impl Home<'_> {
             Partitioner::Hash => {
                 let middle = middle_of_hashes(&group.bound, self.table.end_of(self.group));
                 let gains = |middle: &Vec<u8>| {
-                    let upper = |survivor: &&&Found| self.part(survivor, &[&**middle]) == 1;
+                    let upper = |stay: &&Stay<'_>| self.part(stay.record, &[&**middle]) == 1;
                     (1..survivors.len()).contains(&survivors.iter().filter(upper).count())
                 };
                 middle.into_iter().filter(gains).collect()
             }
             Partitioner::Key => {
-                let records = survivors.iter().map(|survivor| (&*survivor.key, len(survivor)));
+                let records = survivors.iter().map(|stay| (&*stay.record.key, stay.len()));
                 cut(records, bytes.div_ceil(self.main_segment))
             }
             Partitioner::Levels(_) => Vec::new(),
@@ -109,12 +118,79 @@ impl Home<'_> {
     }
 }
 
+/// Tells cold values from hot ones.
+struct Judge<'a> {
+    liveness: &'a dyn Liveness,
+    table: &'a GroupTable,
+    /// Whether the group was collected with tagging before: what stayed then was hot.
+    tagged: bool,
+}
+
+impl<'a> Judge<'a> {
+    fn new(liveness: &'a dyn Liveness, home: Home<'a>) -> Self {
+        let tagged = home.table.extents_of(home.group).any(|extent| extent.tags > 0);
+        Self { liveness, table: home.table, tagged }
+    }
+
+    /// A value is cold if it was not updated since its insert: it is the only record of its key
+    /// here, memory holds no newer one, and no collection has found it hot.
+    fn is_cold(&self, survivor: Survivor<'_>) -> bool {
+        let Survivor { record, alone } = survivor;
+        let stayed = || {
+            let extent = self.table.extent_of(record.pointer);
+            self.tagged && extent.is_some_and(|extent| extent.survivors)
+        };
+        record.kind == RecordKind::Separated
+            && (alone || planted(Bug::TagAboveOlder))
+            && !stayed()
+            && !self.liveness.is_in_memory(&record.key)
+    }
+}
+
+/// A survivor, and what of it stays in the group: the record, or a tag if it is cold.
+struct Stay<'a> {
+    record: &'a Found,
+    cold: bool,
+}
+
+impl Stay<'_> {
+    /// Length of the record that stays, in bytes.
+    fn len(&self) -> u64 {
+        match self.cold {
+            true => (HEADER_LEN + self.record.key.len()) as u64,
+            false => u64::from(self.record.pointer.len),
+        }
+    }
+}
+
+/// Where survivors are written.
+struct Writers<'a> {
+    extents: ExtentWriter<'a>,
+    cold: Option<SurvivorWriter<'a>>,
+}
+
+impl Writers<'_> {
+    /// Writes a survivor; returns the new place of its value.
+    fn write(&mut self, group: GroupId, record: &Record<'_>, cold: bool) -> Result<ValuePointer> {
+        let header = Header { more: false, ..record.header };
+        let Some(log) = self.cold.as_mut().filter(|_| cold) else {
+            return self.extents.append(group, &header, record.key, record.value);
+        };
+        let place = log.append(&header, record.key, record.value)?;
+        let tag = Header::new(RecordKind::Tag, header.keyspace, header.seq, record.key, &[]);
+        self.extents.append(group, &tag, record.key, &[])?;
+        Ok(place)
+    }
+}
+
 /// Collects all of `extents`, which are all extents of a group. The device is told of all of them
-/// first, so that it reads them side by side: HashKV's threads (section 3.8), without threads.
+/// first, so that it reads them side by side: HashKV's threads (section 3.8), without threads. Cold
+/// values leave for `cold`, if it is there.
 pub fn collect_group(
     extents: &[Arc<ExtentHandle>],
     liveness: &dyn Liveness,
-    mut writer: ExtentWriter<'_>,
+    extent_writer: ExtentWriter<'_>,
+    cold: Option<SurvivorWriter<'_>>,
     home: Home<'_>,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<CollectedGroup> {
@@ -131,31 +207,39 @@ pub fn collect_group(
     }
     let bytes_read = found.iter().map(|record| u64::from(record.pointer.len)).sum();
     let mut run = Vec::new();
-    let mut survivors = join(&mut found, liveness, &mut run, cancelled)?;
+    let survivors = join(&mut found, liveness, &mut run, cancelled)?;
+    let judge = cold.is_some().then(|| Judge::new(liveness, home));
+    let is_cold =
+        |survivor: Survivor<'_>| judge.as_ref().is_some_and(|judge| judge.is_cold(survivor));
+    let mut stays: Vec<Stay<'_>> = survivors
+        .into_iter()
+        .map(|survivor| Stay { record: survivor.record, cold: is_cold(survivor) })
+        .collect();
     if !home.table.partitioner().keeps_order() {
-        survivors.sort_unstable_by_key(|survivor| place_of(survivor.pointer));
+        stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
     }
-    let bounds = home.bounds(&survivors);
-    let mut parts: Vec<Vec<ValuePointer>> = vec![Vec::new(); bounds.len() + 1];
-    for survivor in survivors {
-        let part = home.part(survivor, &bounds);
-        parts[if planted(Bug::SplitIntoWrongHalf) { 0 } else { part }].push(survivor.pointer);
+    let bounds = home.bounds(&stays);
+    let mut parts: Vec<Vec<(ValuePointer, bool)>> = vec![Vec::new(); bounds.len() + 1];
+    for Stay { record, cold } in stays {
+        let part = home.part(record, &bounds);
+        parts[if planted(Bug::SplitIntoWrongHalf) { 0 } else { part }].push((record.pointer, cold));
     }
     let first = if bounds.is_empty() { home.group } else { home.table.next_id() };
     let mut moved = HashMap::new();
+    let mut writers = Writers { extents: extent_writer, cold };
     for (group, survivors) in (first.0..).map(GroupId).zip(parts) {
         check_cancelled(cancelled)?;
-        for old in survivors {
+        for (old, cold) in survivors {
             let record = reader_of(&mut readers, old)?.record(old.offset)?;
-            let header = Header { more: false, ..record.header };
-            moved.insert(old, writer.append(group, &header, record.key, record.value)?);
+            moved.insert(old, writers.write(group, &record, cold)?);
         }
     }
     repoint(&mut run, &moved)?;
     Ok(CollectedGroup {
         group: home.group,
         gone: extents.iter().map(|extent| extent.place()).collect(),
-        written: writer.finish()?,
+        written: writers.extents.finish()?,
+        cold: writers.cold.map_or(Ok(Vec::new()), SurvivorWriter::finish)?,
         bounds,
         first,
         run,
@@ -193,10 +277,59 @@ mod tests {
             filter_len: 0,
             records: 1,
             stubs: 0,
+            tags: 0,
             separated: 100,
             survivors: true,
             live: 100,
         }
+    }
+
+    /// Answers that memory holds every key, or none.
+    struct Memory(bool);
+
+    impl Liveness for Memory {
+        fn visible(&self, _: &[Found], _: &mut Vec<crate::collect::Visible>) -> Result<()> {
+            Ok(())
+        }
+
+        fn is_in_memory(&self, _: &[u8]) -> bool {
+            self.0
+        }
+    }
+
+    /// "We treat the KV pairs that are updated at least once since their last inserts as hot."
+    #[test]
+    fn a_value_is_cold_if_nothing_is_known_of_an_update() {
+        let mut table = GroupTable::default();
+        for edit in [
+            GroupEdit::Begin(GroupId(1), Vec::new(), 0),
+            GroupEdit::Add(Extent { tags: 1, records: 2, ..extent(1, 4096) }),
+        ] {
+            table.apply(&edit).unwrap();
+        }
+        let home = |table| Home { group: GroupId(1), table, main_segment: 1 << 20 };
+        let cold = |kind, alone, offset, in_memory| {
+            let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };
+            let record = Found { key: vec![1; 10], seq: 5, pointer, kind, inline: Vec::new() };
+            let memory = Memory(in_memory);
+            Judge::new(&memory, home(&table)).is_cold(Survivor { record: &record, alone })
+        };
+        let flushed = 8192;
+        assert!(cold(RecordKind::Separated, true, flushed, false));
+        assert!(!cold(RecordKind::Separated, false, flushed, false), "another record of the key");
+        assert!(!cold(RecordKind::Separated, true, flushed, true), "a newer version in memory");
+        assert!(!cold(RecordKind::Separated, true, 4096, false), "a collection found it hot");
+        assert!(!cold(RecordKind::Tag, true, flushed, false), "a tag has no value to leave");
+        assert!(!cold(RecordKind::Inline, true, flushed, false), "nor has a stub");
+    }
+
+    #[test]
+    fn of_a_cold_value_header_and_key_stay() {
+        let pointer = ValuePointer { file: FileNumber(9), offset: 4096, len: 1000 };
+        let kind = RecordKind::Separated;
+        let record = Found { key: vec![1; 10], seq: 5, pointer, kind, inline: Vec::new() };
+        let len = |cold| Stay { record: &record, cold }.len();
+        assert_eq!((len(false), len(true)), (1000, 34));
     }
 
     /// Other groups may have begun since the collection did.
@@ -207,6 +340,7 @@ mod tests {
             group: GroupId(3),
             gone: Vec::new(),
             written: Written { extents, files: Vec::new() },
+            cold: Vec::new(),
             bounds: vec![b"m".to_vec()],
             first: GroupId(7),
             run: Vec::new(),

@@ -181,12 +181,21 @@ impl Ledger {
         self.files.values().map(|facts| facts.live).sum()
     }
 
+    /// Bytes of all sealed segments, without their headers.
+    pub fn segments(&self) -> u64 {
+        self.sealed_of(|kind| kind == FileKind::Segment)
+    }
+
     /// Bytes of all sealed logs and segments, without the headers that every file has: a collection
     /// cannot win them back, and a goal that counted them might never be reached. Of group files
     /// the table of groups knows which parts are still there.
     pub fn sealed(&self) -> u64 {
-        let whole = self.files.values().filter(|facts| facts.kind != FileKind::Group);
-        let lengths = whole.filter_map(|facts| facts.len);
+        self.sealed_of(|kind| kind != FileKind::Group)
+    }
+
+    fn sealed_of(&self, of: impl Fn(FileKind) -> bool) -> u64 {
+        let files = self.files.values().filter(|facts| of(facts.kind));
+        let lengths = files.filter_map(|facts| facts.len);
         lengths.map(|len| len.saturating_sub(FileHeader::RECORD_LEN as u64)).sum()
     }
 }

@@ -9,6 +9,7 @@ pub mod ledger;
 pub mod victim;
 pub mod hidden;
 pub mod factory;
+pub mod survivors;
 pub mod groups;
 pub mod stretch;
 pub mod set;

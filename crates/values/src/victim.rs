@@ -2,8 +2,9 @@
 
 use cleavedb_base::FileNumber;
 use cleavedb_storage::FileKind;
+use cleavedb_storage::log::FileHeader;
 
-use crate::ledger::Ledger;
+use crate::ledger::{FileFacts, Ledger};
 
 /// How much space values may take.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,55 @@ impl SpaceGoal {
     pub fn begin(&self, live: u64) -> u64 {
         live + (self.allowed(live) - live) / 100 * BEGIN_PERCENT
     }
+}
+
+/// What a collection may win, and what it must move for that; both in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gain {
+    /// Bytes that come back.
+    pub wins: u64,
+    /// Bytes that live on.
+    pub moves: u64,
+}
+
+/// Part of its bytes that a victim must be able to give back, in percent: below, a collection would
+/// copy much for little, and with all victims like this it would copy without end.
+const WINS_MIN_PERCENT: u64 = 3;
+
+impl Gain {
+    /// Whether a collection may win enough.
+    pub fn is_worth_it(self) -> bool {
+        self.wins > 0 && self.wins >= (self.wins + self.moves) / 100 * WINS_MIN_PERCENT
+    }
+
+    /// Whether this collection wins more for each byte that it moves.
+    pub fn beats(self, other: Self) -> bool {
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        product(self.wins, other.moves) > product(other.wins, self.moves)
+    }
+}
+
+/// The segment of the cold log whose collection wins most for what it moves, the oldest of equals.
+/// What is dead in it is known, but for its part of the `hidden` bytes of garbage that are
+/// estimated among all that entries own, `owned` bytes.
+pub fn most_dead(
+    ledger: &Ledger,
+    hidden: u64,
+    owned: u64,
+    sound: impl Fn(FileNumber) -> bool,
+) -> Option<(FileNumber, Gain)> {
+    let gain = |facts: &FileFacts| {
+        let len = facts.len?.saturating_sub(FileHeader::RECORD_LEN as u64);
+        let share = u128::from(hidden) * u128::from(facts.live) / u128::from(owned.max(1));
+        let moves = facts.live.saturating_sub(share as u64).min(len);
+        Some(Gain { wins: len - moves, moves })
+    };
+    let segments = ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Segment);
+    segments
+        .filter(|(number, _)| sound(*number))
+        .filter_map(|(number, facts)| Some((number, gain(facts)?)))
+        .filter(|(_, gain)| gain.is_worth_it())
+        .reduce(|best, other| if other.1.beats(best.1) { other } else { best })
 }
 
 /// The paper's order (WiscKey, 3.3.2): from the tail of the log. Files are numbered in the order in
@@ -83,6 +133,43 @@ mod tests {
         assert_eq!(oldest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(5)));
         assert_eq!(oldest_first(&ledger, FileNumber(5), |_| true), None, "replay needs it");
         assert_eq!(dead_files(&ledger, FileNumber(9)), [FileNumber(5)]);
+    }
+
+    #[test]
+    fn the_segment_that_wins_most_for_what_it_moves_is_the_victim() {
+        let mut ledger = Ledger::default();
+        for (number, live) in [(2, 950), (5, 400), (7, 400), (8, 0)] {
+            let number = FileNumber(number);
+            let kind = if live == 0 { FileKind::Log } else { FileKind::Segment };
+            let len = 1000 + FileHeader::RECORD_LEN as u64;
+            for edit in [
+                LedgerEdit::Add(number, kind),
+                LedgerEdit::Seal(number, 0, len),
+                LedgerEdit::Born(number, live),
+            ] {
+                ledger.apply(&edit).unwrap();
+            }
+        }
+        let among = |numbers: &[u64], hidden| {
+            let sound = |number: FileNumber| numbers.contains(&number.0);
+            most_dead(&ledger, hidden, 1750, sound).map(|(number, gain)| (number.0, gain.wins))
+        };
+        assert_eq!(among(&[2, 5, 7, 8], 0), Some((5, 600)), "the oldest of equals, and no log");
+        assert_eq!(among(&[2, 7], 175), Some((7, 640)), "a tenth of what lives is hidden garbage");
+        assert_eq!(among(&[2], 0), Some((2, 50)));
+        ledger.apply(&LedgerEdit::Born(FileNumber(2), 30)).unwrap();
+        assert_eq!(most_dead(&ledger, 0, 1780, |n| n.0 == 2), None, "2% is too little");
+    }
+
+    #[test]
+    fn a_gain_is_worth_what_it_wins_for_a_byte_moved() {
+        let gain = |wins, moves| Gain { wins, moves };
+        assert!(gain(10, 20).beats(gain(100, 300)) && !gain(10, 20).beats(gain(20, 40)));
+        assert!(gain(1, 0).beats(gain(u64::MAX, 1)), "nothing to move");
+        assert_eq!(
+            [gain(0, 0), gain(3, 97), gain(2, 98)].map(Gain::is_worth_it),
+            [false, true, false]
+        );
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //! | `reserved-space` | Space beyond the live data, in percent of it |
 //! | `memtable`, `table` | Bytes of a memtable (of the write cache), of a sorted table |
 //! | `segment`, `log-segment` | Bytes of a (main) segment, of a log segment of a group |
-//! | `hotness` | `on` or `off`: whether cold values are kept apart |
+//! | `tagging` | `on` or `off`: whether cold values are kept apart |
+//! | `cold-log` | `counted` or `unlimited`: whether they count in the space goal |
 //! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random` or `random` |
 //! | `hot-store`, `group` | Bytes of the hot store, of a group of cold values |
 //! | `heat-limit` | Shares of hot and cold data |

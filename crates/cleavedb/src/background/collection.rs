@@ -12,9 +12,9 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::{Entry, KeySample, RunPosition};
-use cleavedb_storage::{FileClass, FileKind};
+use cleavedb_storage::FileClass;
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
-use cleavedb_values::victim::{SpaceGoal, oldest_first};
+use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
 
 use super::flush::RunWriter;
@@ -68,15 +68,15 @@ impl Engine {
     /// What to collect, if something should be: space is beyond the goal, or somebody asked for all
     /// files up to a number.
     fn choose_target(&self, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
-        let over = live.value_bytes() > self.space_goal().begin(live.estimated_live());
-        if let Some(group) = self.choose_group(live, jobs, over) {
+        let over = self.is_over(live);
+        let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
+        let group = self.choose_group(live, jobs, over);
+        let group = group.filter(|g| asked || !over || !self.cold_log_beats(live, jobs, *g));
+        if let Some(group) = group {
             return Some(Target::Group(group));
         }
-        let sound = |number| !jobs.damaged.contains(&number);
-        let victim = oldest_first(&live.ledger, live.head_file(), sound)?;
-        let due = over || jobs.forced.is_some_and(|upto| victim <= upto);
-        let facts = live.ledger.get(victim)?;
-        due.then(|| Target::File(victim, facts.clone()))
+        let victim = self.choose_file(live, jobs, over)?;
+        Some(Target::File(victim, live.ledger.get(victim)?.clone()))
     }
 
     pub(super) fn run_collection(&self) -> Result<bool> {
@@ -113,7 +113,7 @@ impl Engine {
             return Ok(None);
         };
         self.check_open()?;
-        let (mut snapshots, read_point) = self.snapshots.fix(|| self.read_point(&target));
+        let (mut snapshots, read_point) = self.snapshots.fix(|| self.read_point());
         if planted(Bug::CollectionWithoutSnapshots) {
             snapshots.clear();
         }
@@ -134,14 +134,14 @@ impl Engine {
         Ok(Some(Fixed { as_of, target, groups, epoch, retries_split }))
     }
 
-    /// What a collection of `target` may believe. Where the log is the store, all that is visible:
-    /// the log is synced before the victim goes. Else only what is durable by itself, so that no
-    /// collection drags a log to the device that is about to be needless (decision 0011).
-    fn read_point(&self, target: &Target) -> SeqNo {
-        match target {
-            Target::Group(_) if !planted(Bug::CollectionWithoutLogSync) => self.commit.durable(),
-            _ => self.commit.visible(),
+    /// What a collection may believe. Where the log is the store, all that is visible: the log is
+    /// synced before the victim goes. Else only what is durable by itself, so that no collection
+    /// drags a log to the device that is about to be needless (decision 0011).
+    fn read_point(&self) -> SeqNo {
+        if self.options.values_stay_in_log() || planted(Bug::CollectionWithoutLogSync) {
+            return self.commit.visible();
         }
+        self.commit.durable()
     }
 
     fn collect_file(&self, fixed: &Fixed, number: FileNumber, facts: &FileFacts) -> Result<()> {
@@ -164,10 +164,10 @@ impl Engine {
             &|| self.jobs.closing(),
         )
         .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
-        let collected = done.map_err(|e| self.given_up(&segments, &writer, e))?;
+        let collected = done.map_err(|e| self.given_up(&[&segments], &writer, e))?;
         self.sync_dir()?;
         // What killed the records that go must be durable before they do.
-        if !planted(Bug::CollectionWithoutLogSync) {
+        if self.options.values_stay_in_log() && !planted(Bug::CollectionWithoutLogSync) {
             self.commit.sync()?;
         }
         self.install_collection(fixed, (number, facts), &collected, &writer)
@@ -191,14 +191,7 @@ impl Engine {
     ) -> Result<()> {
         let mut edit = Edit::default();
         let survived = collected.segments.iter().map(|new| new.live).sum();
-        let mut opened = Vec::new();
-        for new in &collected.segments {
-            let number = new.name.number();
-            edit.ledger.push(LedgerEdit::Add(number, FileKind::Segment));
-            edit.ledger.push(LedgerEdit::Seal(number, 0, new.len));
-            edit.ledger.push(LedgerEdit::Born(number, new.live));
-            opened.push(self.open_segment(FileKind::Segment, number, None)?);
-        }
+        let opened = self.add_segments(&collected.segments, &mut edit)?;
         edit.ledger.push(LedgerEdit::Remove(victim));
         let mut manifest = self.manifest.lock();
         let position = self.run_position(manifest.live(), fixed.epoch);

@@ -155,7 +155,7 @@ impl Engine {
             writer.finish()?;
             Ok((born, grouped))
         });
-        let (born, grouped) = written.map_err(|e| self.given_up(&files, &writer, e))?;
+        let (born, grouped) = written.map_err(|e| self.given_up(&[&files], &writer, e))?;
         self.sync_dir()?;
         self.install_flush(slot, sealed, &writer, born, &grouped)
     }
@@ -305,12 +305,12 @@ impl Engine {
     /// Removes what a job has written that failed before an edit could name it.
     pub(super) fn given_up(
         &self,
-        files: &NewFiles<'_>,
+        files: &[&NewFiles<'_>],
         writer: &RunWriter<'_>,
         error: cleavedb_base::Error,
     ) -> cleavedb_base::Error {
         let error = self.with_volume(error);
-        files.discard();
+        files.iter().for_each(|files| files.discard());
         self.discard(FileKind::Table, &writer.numbers);
         self.failed_write(error)
     }

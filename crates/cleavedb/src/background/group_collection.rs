@@ -19,6 +19,7 @@ use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
 use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, Place, growth};
+use cleavedb_values::survivors::SurvivorWriter;
 use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, hidden};
 
 use super::collection::{Fixed, write_run};
@@ -62,26 +63,24 @@ impl Engine {
         self.options.groups.victim.choose(candidates, self.counters.collections.get())
     }
 
-    fn candidates(&self, live: &LiveFiles) -> Vec<Candidate> {
+    pub(super) fn candidates(&self, live: &LiveFiles) -> Vec<Candidate> {
         Candidate::all(&live.groups, self.commit.visible(), live.hidden)
-    }
-
-    /// Whether a collection could win space in some group.
-    pub(super) fn groups_can_shrink(&self, live: &LiveFiles) -> bool {
-        self.candidates(live).iter().any(Candidate::is_worth_it)
     }
 
     pub(super) fn collect_one_group(&self, fixed: &Fixed, group: GroupId) -> Result<()> {
         let victims = fixed.groups.extents_of(group);
-        let segments = &fixed.as_of.state.segments;
-        let handles = victims.map(|extent| segments.extent(extent.place).cloned());
+        let open = &fixed.as_of.state.segments;
+        let handles = victims.map(|extent| open.extent(extent.place).cloned());
         let handles = handles.collect::<Result<Vec<_>>>()?;
         let files = NewFiles::new(self, FileClass::Groups);
+        let segments = NewFiles::new(self, FileClass::Segments);
         let table = &*fixed.groups;
         let keeps_order = table.partitioner().keeps_order();
         let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes)
             .of_survivors()
             .with_filters(!keeps_order);
+        let tagging = self.options.groups.tagging;
+        let cold = || SurvivorWriter::new(&segments, self.database_id, self.options.segment_bytes);
         let mut writer = RunWriter::new(self);
         let home = Home { group, table, main_segment: self.options.groups.main_segment_bytes };
         let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
@@ -89,9 +88,10 @@ impl Engine {
             Some(joined) => joined,
             None => &fixed.as_of,
         };
-        let done = collect_group(&handles, liveness, extents, home, &|| self.jobs.closing())
+        let cancelled = || self.jobs.closing();
+        let done = collect_group(&handles, liveness, extents, tagging.then(cold), home, &cancelled)
             .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
-        let collected = done.map_err(|e| self.given_up(&files, &writer, e))?;
+        let collected = done.map_err(|e| self.given_up(&[&files, &segments], &writer, e))?;
         self.sync_dir()?;
         self.install_group(fixed, &collected, &writer)
     }
@@ -141,12 +141,14 @@ impl Engine {
         writer: &RunWriter<'_>,
     ) -> Result<()> {
         let CollectedGroup { group, gone, .. } = collected;
-        let opened = self.with_written(&SegmentSet::default(), &collected.written)?;
+        let mut edit = Edit::default();
+        let cold = self.add_segments(&collected.cold, &mut edit)?;
+        let opened =
+            self.with_written(&SegmentSet::default().with(&cold, &[]), &collected.written)?;
         let regroups = collected.splits() || fixed.groups.partitioner() == Partitioner::Key;
         let still = regroups && self.hold_flushes(*group);
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
-        let mut edit = Edit::default();
         let read_point = fixed.as_of.read_point;
         let written = self.regroup(&live.groups, collected, read_point, still, &mut edit)?;
         let emptied = emptied_files(live, gone);
@@ -155,7 +157,8 @@ impl Engine {
         edit.index.add_run(position, writer.tables.iter().cloned());
         let of_victims = live.groups.extents_of(*group).filter(|e| gone.contains(&e.place));
         let counted = of_victims.map(|extent| extent.live).sum();
-        let survived = written.extents.iter().map(|extent| extent.live).sum();
+        let left: u64 = collected.cold.iter().map(|new| new.live).sum();
+        let survived = left + written.extents.iter().map(|extent| extent.live).sum::<u64>();
         let all = live.owned();
         edit.hidden = Some(hidden::after_collection(live.hidden, counted, survived, all));
         if planted(Bug::PunchBeforeEdit) {
@@ -180,7 +183,7 @@ impl Engine {
         }
         self.counters.collections.add(1);
         self.counters.collection_read.add(collected.bytes_read);
-        self.counters.collection_written.add(written.bytes() + writer.bytes());
+        self.counters.collection_written.add(written.bytes() + left + writer.bytes());
         Ok(())
     }
 

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::{EntryKind, Result, SeqNo};
+use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
+use cleavedb_storage::FileKind;
 use cleavedb_values::collect::{Found, Liveness, Visible};
 
 use crate::state::ReadState;
@@ -31,12 +32,17 @@ impl Liveness for AsOf {
             return self.ask_index(records, out);
         }
         self.ask_memtables(records, out);
-        out.extend(records.iter().map(Found::as_visible));
+        out.extend(records.iter().filter_map(Found::as_visible));
         self.retain_seen(out);
         if cfg!(debug_assertions) {
             self.audit(records, out)?;
         }
         Ok(())
+    }
+
+    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
+        let hash = hash64(tree_key, 0);
+        self.state.memtables.iter().any(|slot| slot.table.get(tree_key, hash, SEQ_MAX).is_some())
     }
 }
 
@@ -92,6 +98,10 @@ impl Liveness for Joined<'_> {
         }
         Ok(())
     }
+
+    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
+        self.as_of.is_in_memory(tree_key)
+    }
 }
 
 impl AsOf {
@@ -134,14 +144,26 @@ impl AsOf {
         self.ask_index(records, &mut known)?;
         let lives = |version: &Visible| {
             version.kind == EntryKind::Pointer
-                && records.iter().any(|record| record.as_visible() == *version)
+                && records.iter().any(|record| record.as_visible().as_ref() == Some(version))
         };
         let above_dead = |versions: &[Visible]| {
             let oldest = versions.iter().rposition(lives);
             versions[..oldest.map_or(0, |at| at + 1)].to_vec()
         };
+        if let Some(tag) = records.last().filter(|last| last.is_tag() && answered.is_empty()) {
+            let newest = known.first().filter(|newest| newest.seq == tag.seq);
+            let cold = newest.is_some_and(|newest| self.is_in_a_segment(newest));
+            assert!(cold, "a tag and the index differ about {:?}", tag.key);
+        }
         let (answered, known) = (above_dead(answered), above_dead(&known));
         assert_eq!(answered, known, "a group and the index differ about {:?}", records[0].key);
         Ok(())
+    }
+
+    fn is_in_a_segment(&self, version: &Visible) -> bool {
+        let pointer = ValuePointer::decode(&version.value).ok();
+        let segment = pointer.and_then(|pointer| self.state.segments.get(pointer.file));
+        version.kind == EntryKind::Pointer
+            && segment.is_some_and(|segment| segment.name().kind() == FileKind::Segment)
     }
 }

@@ -10,6 +10,7 @@ mod new_files;
 mod grouping;
 mod flush;
 mod liveness;
+mod cold_log;
 mod collection;
 mod group_collection;
 mod threads;
@@ -138,16 +139,18 @@ impl Engine {
 
     /// Recomputes how hard writers must be slowed down.
     pub(crate) fn update_pressure(&self) {
+        let damaged = self.jobs.lock().damaged.clone();
         let (level0, value_bytes, live, hopeless) = {
             let manifest = self.manifest.lock();
             let live = manifest.live();
             // The log in use cannot be collected, and has a bound of its own: what the MemTables
             // may cover.
-            let over = live.value_bytes() > self.space_goal().allowed(live.estimated_live());
+            let value_bytes = self.counted_bytes(live);
+            let over = value_bytes > self.space_goal().allowed(live.estimated_live());
             // Where nothing can be won writers are slowed, but not stopped for ever.
-            let hopeless = over && !live.groups.is_empty() && !self.groups_can_shrink(live);
+            let hopeless = over && !live.groups.is_empty() && !self.can_shrink(live, &damaged);
             let level0 = live.version.level_bytes(0);
-            (level0, live.value_bytes(), live.estimated_live(), hopeless)
+            (level0, value_bytes, live.estimated_live(), hopeless)
         };
         let target = self.options.level0_bytes;
         let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);

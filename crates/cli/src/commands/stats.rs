@@ -41,6 +41,9 @@ struct Stats {
     groups: usize,
     reserve_used: u64,
     reserve_bytes: u64,
+    /// Values of groups that were not updated, and what they take in the cold log.
+    tags: u64,
+    cold_log_bytes: u64,
     user_bytes: u64,
     written_bytes: u64,
     write_amplification: Option<f64>,
@@ -129,6 +132,8 @@ impl Stats {
             groups: metrics.groups,
             reserve_used: metrics.reserve_used,
             reserve_bytes: metrics.reserve_bytes,
+            tags: metrics.tags,
+            cold_log_bytes: metrics.cold_log_bytes,
             user_bytes,
             written_bytes,
             write_amplification,
@@ -228,6 +233,10 @@ impl Stats {
                     units::bytes(used),
                     units::bytes(of)
                 )?;
+            }
+            if self.cold_log_bytes > 0 {
+                let (tags, bytes) = (units::thousands(self.tags as f64), self.cold_log_bytes);
+                write!(f, ", {tags} tags, {} in the cold log", units::bytes(bytes))?;
             }
             writeln!(f)?;
         }

@@ -84,9 +84,18 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();
     home.run(&lsm).fails(2, "separates nothing");
     let hashkv = |option| [&["--preset", "hashkv"][..], &with(option)].concat();
-    for option in ["victim-policy=greedy-random", "log-segment=64KiB", "reserved-space=20%"] {
+    for option in [
+        "victim-policy=greedy-random",
+        "log-segment=64KiB",
+        "reserved-space=20%",
+        "tagging=on",
+        "cold-log=unlimited",
+    ] {
         home.run(&hashkv(option)).ok();
     }
+    home.run(&hashkv("tagging=yes")).fails(2, "on and off");
+    home.run(&hashkv("cold-log=none")).fails(2, "counted and unlimited");
+    home.run(&with("tagging=on")).fails(2, "no option tagging");
     home.run(&hashkv("victim-policy=oldest")).fails(2, "cost-benefit");
     home.run(&with("log-segment=64KiB")).fails(2, "no option log-segment");
 }

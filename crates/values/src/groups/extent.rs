@@ -46,6 +46,8 @@ pub struct Extent {
     pub records: u64,
     /// Number of stubs among them: records that only end the life of others.
     pub stubs: u64,
+    /// Number of tags among them: their values lie in the cold log.
+    pub tags: u64,
     /// Length of the records that index entries own when the extent is published.
     pub separated: u64,
     /// Whether a collection wrote it, or else a flush.
@@ -79,6 +81,7 @@ impl Extent {
             self.filter_len,
             self.records,
             self.stubs,
+            self.tags,
             self.separated,
             u64::from(self.survivors),
             self.live,
@@ -96,6 +99,7 @@ impl Extent {
             filter_len: cursor.varint()?,
             records: cursor.varint()?,
             stubs: cursor.varint()?,
+            tags: cursor.varint()?,
             separated: cursor.varint()?,
             survivors: cursor.varint()? != 0,
             live: cursor.varint()?,
@@ -107,7 +111,7 @@ impl Extent {
         let sound = extent.place.offset.is_multiple_of(BLOCK as u64)
             && extent.live <= extent.separated
             && extent.separated <= extent.records_len
-            && extent.stubs <= extent.records;
+            && extent.stubs.saturating_add(extent.tags) <= extent.records;
         if fits && sound {
             return Ok(extent);
         }

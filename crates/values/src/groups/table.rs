@@ -377,6 +377,7 @@ mod tests {
             filter_len: 90,
             records: 5,
             stubs: 1,
+            tags: 2,
             separated: 3900,
             survivors: false,
             live: 3900,

@@ -9,6 +9,7 @@ use cleavedb_base::{GroupId, Partitioner, SeqNo};
 
 use super::extent::Extent;
 use super::table::GroupTable;
+use crate::victim::Gain;
 
 /// Lengths of segments, in bytes, and the reserve.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,10 +96,6 @@ pub struct Candidate {
 /// Bytes that a stub may win at least.
 const STUB_MIN: u64 = 256;
 
-/// Part of its bytes that a group must be able to win, in percent: below, a collection would copy
-/// much for little, and with all groups like this it would copy without end.
-const CHURN_MIN_PERCENT: u64 = 3;
-
 impl Candidate {
     fn of(table: &GroupTable, group: GroupId, now: SeqNo) -> Self {
         let bytes = group_bytes(table, group);
@@ -133,7 +130,12 @@ impl Candidate {
 
     /// Whether a collection may win enough.
     pub fn is_worth_it(&self) -> bool {
-        self.churn > 0 && self.churn >= self.bytes / 100 * CHURN_MIN_PERCENT
+        self.gain().is_worth_it()
+    }
+
+    /// What a collection may win, and what it would move.
+    pub fn gain(&self) -> Gain {
+        Gain { wins: self.churn, moves: self.bytes - self.churn }
     }
 
     fn cost_benefit(&self) -> u64 {
@@ -149,7 +151,7 @@ fn churn_of(extent: &Extent) -> u64 {
         return extent.separated - extent.live;
     }
     // A stub may end the life of a record of any length: it counts for an average one.
-    let mean = extent.separated / (extent.records - extent.stubs).max(1);
+    let mean = extent.separated / (extent.records - extent.stubs - extent.tags).max(1);
     extent.separated + extent.stubs * mean.max(STUB_MIN)
 }
 

@@ -6,6 +6,7 @@
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::{Error, FileNumber, GroupId, KeyspaceId, Result, TreeKey, ValuePointer};
 use cleavedb_storage::Name;
@@ -93,9 +94,11 @@ impl<'a> ExtentWriter<'a> {
         extent.records += 1;
         match header.kind {
             RecordKind::Separated => extent.separated += u64::from(pointer.len),
+            RecordKind::Tag => extent.tags += 1,
             _ => extent.stubs += 1,
         }
-        if self.filters {
+        let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
+        if self.filters && !hidden {
             hashes.push(hash64(TreeKey::new(header.keyspace, key).as_bytes(), 0));
         }
         Ok(pointer)
@@ -122,6 +125,7 @@ impl<'a> ExtentWriter<'a> {
             filter_len: 0,
             records: 0,
             stubs: 0,
+            tags: 0,
             separated: 0,
             survivors: self.survivors,
             live: 0,

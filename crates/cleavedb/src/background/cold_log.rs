@@ -1,0 +1,97 @@
+//! The cold log: segments with values of hash groups that were not updated (HashKV, section 3.4).
+//!
+//! It is collected as the log of `wisckey` is, with the index, but the segment that gives back most
+//! for what it moves goes first; and a group goes before it if it gives back more. Its bytes count
+//! in the space goal. The paper left it without a limit: then it is never collected for space.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, GroupId, Result};
+use cleavedb_storage::FileKind;
+use cleavedb_storage::segment::Segment;
+use cleavedb_values::LedgerEdit;
+use cleavedb_values::groups::victim::Candidate;
+use cleavedb_values::survivors::NewSegment;
+use cleavedb_values::victim::{Gain, most_dead, oldest_first};
+
+use crate::engine::Engine;
+use crate::jobs::JobState;
+use crate::manifest::{Edit, LiveFiles};
+
+impl Engine {
+    /// Whether space is beyond what begins collections.
+    pub(super) fn is_over(&self, live: &LiveFiles) -> bool {
+        self.counted_bytes(live) > self.space_goal().begin(live.estimated_live())
+    }
+
+    /// Bytes of values that the space goal counts.
+    pub(super) fn counted_bytes(&self, live: &LiveFiles) -> u64 {
+        let limited = live.groups.is_empty() || self.options.groups.cold_log_counts;
+        live.value_bytes() - if limited { 0 } else { live.ledger.segments() }
+    }
+
+    /// The value file to collect, if one should be: space is `over` the goal, or somebody asked for
+    /// all files up to a number.
+    pub(super) fn choose_file(
+        &self,
+        live: &LiveFiles,
+        jobs: &JobState,
+        over: bool,
+    ) -> Option<FileNumber> {
+        let sound = |number| !jobs.damaged.contains(&number);
+        let oldest = oldest_first(&live.ledger, live.head_file(), sound);
+        let forced = oldest.filter(|oldest| jobs.forced.is_some_and(|upto| *oldest <= upto));
+        if forced.is_some() || !over {
+            return forced;
+        }
+        match live.groups.is_empty() {
+            true => oldest,
+            false => self.coldest(live, &jobs.damaged).map(|(number, _)| number),
+        }
+    }
+
+    /// The segment of the cold log to collect for the sake of space, and what that may win.
+    fn coldest(
+        &self,
+        live: &LiveFiles,
+        damaged: &BTreeSet<FileNumber>,
+    ) -> Option<(FileNumber, Gain)> {
+        let sound = |number| !damaged.contains(&number);
+        let counts = self.options.groups.cold_log_counts;
+        counts.then(|| most_dead(&live.ledger, live.hidden, live.owned(), sound)).flatten()
+    }
+
+    /// Whether the cold log gives back more than `group` for each byte that is moved.
+    pub(super) fn cold_log_beats(&self, live: &LiveFiles, jobs: &JobState, group: GroupId) -> bool {
+        let candidates = self.candidates(live);
+        let candidate = candidates.iter().find(|candidate| candidate.group == group);
+        let gain = candidate.map_or(Gain::default(), Candidate::gain);
+        self.coldest(live, &jobs.damaged).is_some_and(|(_, cold)| cold.beats(gain))
+    }
+
+    /// Whether a collection could win space in a group or in the cold log.
+    pub(super) fn can_shrink(&self, live: &LiveFiles, damaged: &BTreeSet<FileNumber>) -> bool {
+        let groups = self.candidates(live);
+        groups.iter().any(Candidate::is_worth_it) || self.coldest(live, damaged).is_some()
+    }
+
+    /// Adds segments of survivors to an edit, and opens them.
+    pub(super) fn add_segments(
+        &self,
+        segments: &[NewSegment],
+        edit: &mut Edit,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let open = |new: &NewSegment| {
+            let number = new.name.number();
+            edit.ledger.push(LedgerEdit::Add(number, FileKind::Segment));
+            edit.ledger.push(LedgerEdit::Seal(number, 0, new.len));
+            if !planted(Bug::ColdNotBorn) {
+                edit.ledger.push(LedgerEdit::Born(number, new.live));
+            }
+            self.open_segment(FileKind::Segment, number, None)
+        };
+        segments.iter().map(open).collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! Writes survivors to new segments, one behind the other.
+
+use cleavedb_base::record::Header;
+use cleavedb_base::{Result, ValuePointer};
+use cleavedb_storage::Name;
+use cleavedb_storage::segment::SegmentWriter;
+
+use crate::factory::SegmentFactory;
+
+/// A segment that collection wrote.
+#[derive(Clone, Debug)]
+pub struct NewSegment {
+    /// Its name.
+    pub name: Name,
+    /// Its length up to the last record, in bytes.
+    pub len: u64,
+    /// Bytes of records in it.
+    pub live: u64,
+}
+
+/// Appends to segments, which end at a length.
+pub struct SurvivorWriter<'a> {
+    factory: &'a dyn SegmentFactory,
+    database_id: u64,
+    segment_len: u64,
+    open: Option<(Name, SegmentWriter)>,
+    live: u64,
+    written: Vec<NewSegment>,
+}
+
+impl<'a> SurvivorWriter<'a> {
+    /// A writer of segments of at most `segment_len` bytes, or of one longer record.
+    pub fn new(factory: &'a dyn SegmentFactory, database_id: u64, segment_len: u64) -> Self {
+        let written = Vec::new();
+        Self { factory, database_id, segment_len, open: None, live: 0, written }
+    }
+
+    /// Appends a record, its payload checksum as it was, and returns its place.
+    pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
+        let len = header.record_len() as u64;
+        let too_long = |writer: &SegmentWriter| writer.len() + len > self.segment_len;
+        if self.open.as_ref().is_some_and(|(_, open)| !open.is_empty() && too_long(open)) {
+            self.end()?;
+        }
+        let (_, writer) = match &mut self.open {
+            Some(open) => open,
+            none => {
+                let (name, file) = self.factory.create()?;
+                none.insert((name, SegmentWriter::create(name, self.database_id, file)?))
+            }
+        };
+        self.live += len;
+        writer.append(header, key, value)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        if let Some((name, writer)) = self.open.take() {
+            let len = writer.finish()?;
+            let live = std::mem::take(&mut self.live);
+            self.written.push(NewSegment { name, len, live });
+        }
+        Ok(())
+    }
+
+    /// Ends and syncs everything.
+    pub fn finish(mut self) -> Result<Vec<NewSegment>> {
+        self.end()?;
+        Ok(self.written)
+    }
+}

@@ -140,7 +140,7 @@ impl Placed {
 
     /// A database in one directory.
     pub fn whole(storage: Arc<dyn Storage>) -> Self {
-        let homes = RwLock::default();
+        let homes = RwLock::new(HashMap::new());
         Self { first: Directory::whole(storage), volumes: Vec::new(), homes }
     }
 

@@ -16,12 +16,13 @@ fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
     let identity = FileIdentity::new(1, name.number());
     let segment = std::sync::Arc::new(Segment::new(name, identity, file, None, reaper.clone()));
     let extent = Extent {
-        group: GroupId::ALL,
+        group: GroupId(1),
         place: Place { file: name.number(), offset: 0 },
         records_len: 100,
         filter_len: 10,
         records: 1,
         stubs: 0,
+        tags: 0,
         separated: 100,
         survivors: false,
         live: 100,

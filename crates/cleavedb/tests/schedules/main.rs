@@ -16,8 +16,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cleavedb::{Background, Level0, Preset, Separation};
 use cleavedb_base::sync::checker::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use cleavedb_base::sync::checker::{Config, FailurePersistence, MaxSteps, Runner};
-use cleavedb_storage::Sim;
-use cleavedb_testkit::{Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State};
+use cleavedb_testkit::{
+    Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State,
+};
 
 /// Schedules of one seed: drawn at random, and by priorities that change at few points (PCT).
 const RANDOM: usize = 2;
@@ -92,10 +93,7 @@ fn manual(setup: &Setup) -> Setup {
 
 /// Runs operations of one client, and compares every answer with an ordered map's.
 fn run(setup: &Setup, ops: &[Op]) -> Result<(), String> {
-    let sim = Sim::new();
-    sim.stop_recording();
-    sim.set_window_survives(setup.window_survives);
-    let mut session = Session::on(&sim, setup, State::default())?;
+    let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
     for (i, op) in ops.iter().enumerate() {
         session.run(op).map_err(|failure| format!("{setup}: operation {i}: {failure}"))?;
     }

@@ -1,6 +1,7 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
-//! A small store with files of every kind is closed, then damaged: a bit of every byte is flipped,
+//! A small store with files of every kind is closed, then damaged: a bit of every byte (of every
+//! seventh where another setup has the same kinds of files) is flipped,
 //! files are cut (long ones at every eleventh length) and exchanged. Of each damaged store every
 //! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file has no
 //! content, and the window has no meaning after a clean close. Bit rot in the very last batch of an
@@ -114,12 +115,17 @@ fn damageable(image: &Image) -> Vec<(Name, u64)> {
     image.list().into_iter().filter(|(name, _)| means(name.kind())).collect()
 }
 
-fn flip_every_byte(setup: &Setup) {
+/// Bytes between two flips where the records and tables are those of another setup, which has every
+/// byte flipped: prime, so that all parts of a header are met.
+const SPARSE: usize = 7;
+
+/// Flips a bit of every byte, or of one in `step`.
+fn flip_bytes(setup: &Setup, step: usize) {
     let start = std::time::Instant::now();
     let (image, state) = store(setup, true);
     let (mut flips, mut refused) = (0, 0);
     for (name, len) in damageable(&image) {
-        for offset in 0..len {
+        for offset in (0..len).step_by(step) {
             let bit = offset * 8 + offset % 8;
             let mut damaged = image.clone();
             damaged.flip_bit(&name, bit);
@@ -133,27 +139,27 @@ fn flip_every_byte(setup: &Setup) {
 
 #[test]
 fn a_bit_of_every_byte_of_lsm() {
-    flip_every_byte(&Setup::tiny(Preset::Lsm, true));
+    flip_bytes(&Setup::tiny(Preset::Lsm, true), 1);
 }
 
 #[test]
 fn a_bit_of_every_byte_of_wisckey() {
-    flip_every_byte(&Setup::tiny(Preset::WiscKey, true));
+    flip_bytes(&Setup::tiny(Preset::WiscKey, true), 1);
 }
 
 #[test]
 fn a_bit_of_every_byte_of_hashkv() {
-    flip_every_byte(&Setup::tiny(Preset::HashKv, true));
+    flip_bytes(&Setup::tiny(Preset::HashKv, true), 1);
 }
 
 #[test]
-fn a_bit_of_every_byte_of_hashkv_with_tagging() {
-    flip_every_byte(&Setup::tagged(true));
+fn a_bit_of_many_bytes_of_hashkv_with_tagging() {
+    flip_bytes(&Setup::tagged(true), SPARSE);
 }
 
 #[test]
-fn a_bit_of_every_byte_of_ktstore() {
-    flip_every_byte(&Setup::tiny(Preset::KtStore, true));
+fn a_bit_of_many_bytes_of_ktstore() {
+    flip_bytes(&Setup::tiny(Preset::KtStore, true), SPARSE);
 }
 
 #[test]

@@ -7,18 +7,9 @@ use cleavedb::{Background, Db, Metrics, Options, Preset, VictimPolicy};
 use cleavedb_storage::faulty::{Faulty, Op as Call};
 use cleavedb_storage::{Disk, FileKind, Name, Sim};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::records::{key, value};
 
 const KEYS: u32 = 400;
-
-fn key(i: u32) -> Vec<u8> {
-    format!("key {i:05}").into_bytes()
-}
-
-fn value(i: u32, round: u32) -> Vec<u8> {
-    let mut value = vec![i as u8; 700 + (i % 300) as usize];
-    value[..4].copy_from_slice(&round.to_le_bytes());
-    value
-}
 
 /// The presets that keep values in groups.
 const PRESETS: [Preset; 2] = [Preset::HashKv, Preset::KtStore];

@@ -16,7 +16,7 @@ use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{FileKind, Sim};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
-    Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State,
+    Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, caught,
 };
 
 /// Seeds that a check may use before the bug counts as missed.
@@ -212,15 +212,6 @@ fn damage(seed: u64) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-macro_rules! caught {
-    ($($test:ident: $bug:ident by $check:ident;)*) => {
-        $(#[test]
-        fn $test() {
-            caught(Bug::$bug, $check);
-        })*
-    };
 }
 
 caught! {

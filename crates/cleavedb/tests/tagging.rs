@@ -6,21 +6,12 @@ use std::sync::Arc;
 use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset};
 use cleavedb_storage::{Disk, Sim};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::records::{key, value};
 
 const KEYS: u32 = 300;
 
 /// Keys from here on are written once.
 const HOT: u32 = 100;
-
-fn key(i: u32) -> Vec<u8> {
-    format!("key {i:05}").into_bytes()
-}
-
-fn value(i: u32, round: u32) -> Vec<u8> {
-    let mut value = vec![i as u8; 700 + (i % 300) as usize];
-    value[..4].copy_from_slice(&round.to_le_bytes());
-    value
-}
 
 fn options() -> Options {
     let mut options = Setup::tagged(true).options;

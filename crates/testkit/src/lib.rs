@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod op;
+pub mod records;
 pub mod state;
 pub mod generator;
 pub mod setup;
@@ -27,3 +28,15 @@ pub use recording::Recording;
 pub use session::Session;
 pub use setup::Setup;
 pub use state::State;
+
+/// Makes a test of every planted mistake: the caller's function `caught` gets the mistake and the
+/// check that is to notice it.
+#[macro_export]
+macro_rules! caught {
+    ($($test:ident: $bug:ident by $check:ident;)*) => {
+        $(#[test]
+        fn $test() {
+            caught(::cleavedb_base::planted::Bug::$bug, $check);
+        })*
+    };
+}

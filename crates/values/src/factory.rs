@@ -3,10 +3,17 @@
 use std::sync::Arc;
 
 use cleavedb_base::Result;
+use cleavedb_storage::segment::SegmentWriter;
 use cleavedb_storage::{File, Name};
 
 /// Makes files for values.
 pub trait SegmentFactory {
     /// A new, empty file with a durable number.
     fn create(&self) -> Result<(Name, Arc<dyn File>)>;
+
+    /// Begins a segment of a database in a new file.
+    fn begin(&self, database_id: u64) -> Result<(Name, SegmentWriter)> {
+        let (name, file) = self.create()?;
+        Ok((name, SegmentWriter::create(name, database_id, file)?))
+    }
 }

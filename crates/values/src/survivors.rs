@@ -44,10 +44,7 @@ impl<'a> SurvivorWriter<'a> {
         }
         let (_, writer) = match &mut self.open {
             Some(open) => open,
-            none => {
-                let (name, file) = self.factory.create()?;
-                none.insert((name, SegmentWriter::create(name, self.database_id, file)?))
-            }
+            none => none.insert(self.factory.begin(self.database_id)?),
         };
         self.live += len;
         writer.append(header, key, value)

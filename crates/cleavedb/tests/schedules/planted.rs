@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cleavedb_base::planted::{Bug, plant};
+use cleavedb_testkit::caught;
 
 use crate::clients::{clients, lookers};
 use crate::{Check, answers, collections, schedules};
@@ -21,15 +22,6 @@ fn caught(bug: Bug, check: Check) {
     let seed = found.unwrap_or_else(|| panic!("nothing notices {bug:?}"));
     println!("{bug:?} is caught by seed {seed}");
     schedules(seed, check);
-}
-
-macro_rules! caught {
-    ($($test:ident: $bug:ident by $check:ident;)*) => {
-        $(#[test]
-        fn $test() {
-            caught(Bug::$bug, $check);
-        })*
-    };
 }
 
 caught! {

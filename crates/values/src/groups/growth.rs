@@ -11,7 +11,8 @@ use cleavedb_base::partition::cut;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{GroupId, Partitioner, Result};
 
-use super::table::{Group, GroupEdit, GroupTable};
+use super::edit::GroupEdit;
+use super::table::{Group, GroupTable};
 use super::victim::group_bytes;
 
 /// Shortest part of a flush for which a group of its own is begun, in blocks: an extent pads to a

@@ -2,6 +2,7 @@
 //! group is collected next.
 
 pub mod extent;
+pub mod edit;
 pub mod table;
 pub mod handle;
 pub mod reader;
@@ -12,8 +13,9 @@ pub mod growth;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
+pub use edit::GroupEdit;
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
 pub use reader::ExtentReader;
-pub use table::{Group, GroupEdit, GroupTable};
+pub use table::{Group, GroupTable};
 pub use writer::ExtentWriter;

@@ -111,10 +111,7 @@ impl<'a> ExtentWriter<'a> {
         }
         let (name, file) = match &mut self.file {
             Some(open) => open,
-            none => {
-                let (name, file) = self.factory.create()?;
-                none.insert((name, SegmentWriter::create(name, self.database_id, file)?))
-            }
+            none => none.insert(self.factory.begin(self.database_id)?),
         };
         file.align()?;
         let place = Place { file: name.number(), offset: file.len() };

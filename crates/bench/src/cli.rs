@@ -159,7 +159,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub disk: bool,
     /// Run in pieces, as `bench quick` does: --duration is for workloads that only read, in slices
-    /// of a quarter of a second; a load is repeated until it ran for four seconds
+    /// of a quarter of a second; others write in four parts, and finish background work after each
     #[arg(long)]
     pub pieces: bool,
     /// Wait for a line on standard input before each piece, for who runs several programs in turn

@@ -6,7 +6,7 @@
 //! thread writes, but for the number of records.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quanta::Clock;
 
@@ -22,6 +22,9 @@ use crate::stream::{Operation, Place, Stream};
 use crate::trace::ReplayStream;
 use crate::values::{ValueBuffer, Values};
 use crate::workload::{Action, Workload};
+
+/// Operations of a warm-up between two looks at the time.
+const WATCHED_EVERY: u64 = 64;
 
 /// What the clients of a phase share.
 pub struct Shared<'a> {
@@ -202,10 +205,14 @@ impl<'a> Client<'a> {
         Ok(Self { shared, source, done, key, buffer, tally, counted: 0 })
     }
 
-    /// Does `operations` operations that are not counted or timed, as fast as it can.
-    pub fn warm_up(&mut self, operations: u64) -> Result<()> {
-        for _ in 0..operations {
-            if self.shared.failed.load(Ordering::Relaxed) {
+    /// Does up to `operations` operations that are not counted or timed, as fast as it can, for no
+    /// longer than `duration`.
+    pub fn warm_up(&mut self, operations: u64, duration: Option<Duration>) -> Result<()> {
+        let deadline = duration.map(|duration| Instant::now() + duration);
+        for count in 0..operations {
+            let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+            let over = count.is_multiple_of(WATCHED_EVERY) && late();
+            if over || self.shared.failed.load(Ordering::Relaxed) {
                 break;
             }
             let Some(task) = self.source.next(&mut self.key)? else { break };

@@ -12,6 +12,10 @@ use crate::workload::{Begin, ScanLength, Workload};
 
 /// How long a piece of a workload that ends by time lasts.
 const SLICE: Duration = Duration::from_millis(250);
+/// How many times as long as a workload that ends by time its warm-up may be.
+const WARM_UP: u32 = 3;
+/// In how many pieces what is written is written.
+const WRITTEN_IN: u32 = 4;
 
 /// Most client threads: a thread's number has eight bits in a value's version.
 const MAX_THREADS: u32 = 256;
@@ -46,8 +50,8 @@ pub struct Config {
     /// What the workload `trace` replays.
     pub replay: Option<Replay>,
     /// Whether workloads run in pieces, so that several engines can take turns: those that only
-    /// read in slices until their time is over, those that write as a whole and by count. A load is
-    /// repeated until it has run for some time.
+    /// read in slices until their time is over, those that write in four parts of their count, each
+    /// with its background work done.
     pub in_pieces: bool,
 }
 
@@ -149,21 +153,27 @@ impl Config {
         }
     }
 
+    /// Time after which a warm-up ends, if workloads end by time: a store that is larger than the
+    /// memory is never warm.
+    pub fn warm_up_time(&self) -> Option<Duration> {
+        self.duration.map(|duration| duration * WARM_UP)
+    }
+
     /// Time after which `workload` ends.
     pub fn duration_of(&self, workload: &Workload) -> Option<Duration> {
         let counted = self.in_pieces && workload.writes();
         self.duration.filter(|_| workload.begin != Begin::Empty && !counted)
     }
 
-    /// In how many pieces `workload` runs. A load is one piece, and so is what has moments of its
-    /// own at which operations begin.
+    /// In how many pieces `workload` runs. One, if it has moments of its own at which operations
+    /// begin.
     pub fn pieces_of(&self, workload: &Workload) -> u32 {
-        let whole = workload.begin == Begin::Empty || workload.replays || self.is_open(workload);
-        if whole || !self.in_pieces {
+        if workload.replays || self.is_open(workload) || !self.in_pieces {
             return 1;
         }
         let slices = |duration: Duration| duration.div_duration_f64(SLICE).ceil().max(1.0) as u32;
-        self.duration_of(workload).map_or(1, slices)
+        let counted = if workload.writes() { WRITTEN_IN } else { 1 };
+        self.duration_of(workload).map_or(counted, slices)
     }
 
     /// When operations of `workload` begin.

@@ -101,7 +101,7 @@ pub fn harness_cost(workload: &Workload, config: &Config) -> Result<Duration> {
     let chooser = own.chooser(workload, config.records);
     let mut client = Client::new(&shared, 0, chooser)?;
     // The first tenth brings the pool and the histogram into the caches.
-    client.warm_up(operations / 10)?;
+    client.warm_up(operations / 10, None)?;
     let mut latencies = Latencies::new(workload);
     let record = record_cost(&engine)?;
     let mut least = Duration::MAX;

@@ -20,7 +20,7 @@ use crate::inserts::Inserts;
 use crate::latency::Latencies;
 use crate::meter::{Meter, Reading};
 use crate::observer::Observer;
-use crate::result::Sample;
+use crate::result::{PieceTime, Sample};
 use crate::system::{MemoryLimit, sync_file_system};
 use crate::turns::Turns;
 use crate::values::Values;
@@ -73,6 +73,8 @@ pub struct Outcome {
     pub latencies: Latencies,
     /// Throughput and space over time.
     pub samples: Vec<Sample>,
+    /// Its pieces, if it ran in several.
+    pub pieces: Vec<PieceTime>,
     /// The counters.
     pub reading: Reading,
 }
@@ -85,19 +87,34 @@ struct Clocked<'a> {
     failed: Option<BenchError>,
 }
 
-/// What the clients of a piece do: `part` of the operations each, for no longer than `duration`.
+/// What the clients of a piece do: their part of the operations, for no longer than `duration`.
 #[derive(Clone, Copy)]
 struct Piece {
+    /// Of the whole phase.
     operations: u64,
+    /// Which part of them this is, and of how many.
+    part: (u32, u32),
     duration: Option<Duration>,
     /// Whether the engine is to finish its background work at the end.
     settles: bool,
+}
+
+impl Piece {
+    /// Operations of client `number` of `clients`.
+    fn share(&self, number: u32, clients: u32, replays: bool) -> u64 {
+        match self.operations {
+            // Keys divide a trace among the clients: none knows how much is its own.
+            all if replays || all == u64::MAX => all,
+            all => part(part(all, clients, number), self.part.1, self.part.0),
+        }
+    }
 }
 
 impl Outcome {
     /// This, and then `next`.
     pub fn then(mut self, next: Self) -> Self {
         let (settled, operations) = (self.settled.as_secs_f64(), self.operations);
+        self.pieces.extend(next.pieces);
         self.samples.extend(next.samples.into_iter().map(|sample| Sample {
             seconds: settled + sample.seconds,
             operations: operations + sample.operations,
@@ -135,11 +152,15 @@ impl Phase<'_> {
         self.together(
             &mut clients,
             || (),
-            |clocked, number| clocked.client.warm_up(self.share(warm_up, number)),
+            |clocked, number| {
+                let operations = part(warm_up, config.threads, number);
+                clocked.client.warm_up(operations, config.warm_up_time())
+            },
         )?;
         let pieces = config.pieces_of(workload);
         let piece = |at: u32| Piece {
-            operations: if total == u64::MAX { total } else { part(total, pieces, at) },
+            operations: total,
+            part: (at, pieces),
             duration: config.duration_of(workload).map(|whole| whole / pieces),
             settles: workload.writes() || at + 1 == pieces,
         };
@@ -177,11 +198,8 @@ impl Phase<'_> {
                 clients,
                 || _ = start(),
                 |clocked, number| {
-                    // Keys divide a trace among the clients: none knows how much is its own.
-                    let operations = match piece.operations {
-                        all if self.workload.replays => all,
-                        all => self.share(all, number),
-                    };
+                    let (clients, replays) = (self.config.threads, self.workload.replays);
+                    let operations = piece.share(number, clients, replays);
                     clocked.client.run(operations, piece.duration, &mut clocked.latencies)
                 },
             );
@@ -195,21 +213,19 @@ impl Phase<'_> {
         });
         ran?;
         let reading = meter.finish(&samples)?;
+        let operations = shared.done() - before;
+        let [running_seconds, settled_seconds] = [running, settled].map(|time| time.as_secs_f64());
         Ok(Outcome {
             running,
             settled,
-            operations: shared.done() - before,
+            operations,
+            pieces: vec![PieceTime { operations, running_seconds, settled_seconds }],
             drawn: Vec::new(),
             tally: Tally::default(),
             latencies: Latencies::new(self.workload),
             samples,
             reading,
         })
-    }
-
-    /// What client `number` does of `total` operations.
-    fn share(&self, total: u64, number: u32) -> u64 {
-        if total == u64::MAX { total } else { part(total, self.config.threads, number) }
     }
 
     /// Lets every client do its `task` in a thread of its own; all begin at once, after `begin`.

@@ -71,6 +71,9 @@ pub struct PhaseResult {
     pub space: Space,
     /// Throughput and space while it ran.
     pub samples: Vec<Sample>,
+    /// The pieces that it ran in, with those of other engines between them; one if it ran alone.
+    #[serde(default)]
+    pub pieces: Vec<PieceTime>,
     /// The engine's counters at the end.
     pub counters: BTreeMap<String, f64>,
     /// By how much they grew during the phase.
@@ -127,6 +130,17 @@ pub struct Speed {
     pub sync_seconds: f64,
     /// The harness' own time for one operation, measured with an engine that does nothing.
     pub harness_ns: f64,
+}
+
+/// How fast a piece of a phase was.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct PieceTime {
+    /// Measured operations.
+    pub operations: u64,
+    /// From the first operation to the end of the last.
+    pub running_seconds: f64,
+    /// The same and the background work that was left.
+    pub settled_seconds: f64,
 }
 
 /// Whether an engine was right.

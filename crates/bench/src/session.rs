@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::config::Config;
 use crate::engine::{Engine, Opener};
@@ -19,11 +19,6 @@ use crate::system::{MemoryLimit, drop_caches, fetch_files, sync_file_system};
 use crate::turns::Turns;
 use crate::values::Values;
 use crate::workload::{Begin, Workload};
-
-/// A load in pieces is repeated until it has run for so long,
-const LOADING: Duration = Duration::from_millis(1500);
-/// or so often.
-const MOST_LOADS: u32 = 4;
 
 /// A store and what has been done to it.
 pub struct Session<'a> {
@@ -84,16 +79,7 @@ impl<'a> Session<'a> {
         self.turns.wait(2 * self.phases)?;
         let harness = harness_cost(workload, &self.config)?;
         let ready = self.prepare(workload)?;
-        let mut outcome = self.phase(workload)?;
-        if self.config.in_pieces && workload.is_load() {
-            for _ in 1..MOST_LOADS {
-                if outcome.running >= LOADING {
-                    break;
-                }
-                self.prepare(workload)?;
-                outcome = outcome.then(self.phase(workload)?);
-            }
-        }
+        let outcome = self.phase(workload)?;
         let result = self.result(workload, outcome, &ready, harness.as_nanos() as f64);
         self.phases += 1;
         self.observer.ends(&result);
@@ -240,6 +226,7 @@ impl<'a> Session<'a> {
             cost: reading.cost,
             space: reading.space,
             samples: outcome.samples,
+            pieces: outcome.pieces,
             counters: reading.counters,
             counters_growth: reading.counters_growth,
         }

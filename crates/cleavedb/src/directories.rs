@@ -14,7 +14,7 @@ use cleavedb_storage::{Directory, FileClass, FileKind, Lock, Placed, Storage};
 
 use crate::manifest::{Current, Manifest, Stamp};
 use crate::options::Options;
-use crate::volume::Volume;
+use crate::volume::{self, VOLUMES_MAX, Volume};
 
 /// Opens the directory of a path, and makes it if it is missing and that is asked for.
 pub(crate) type OpenDirectory<'a> = dyn FnMut(&Path, bool) -> io::Result<Arc<dyn Storage>> + 'a;
@@ -38,11 +38,16 @@ pub(crate) fn find(
     let current = Current::read(&**first)?;
     let stored = current.as_ref().map_or(Vec::new(), |current| current.volumes.clone());
     let path = path.map(whole_path).transpose()?;
-    let mut found = Finder { first, current, open, opened: vec![None; stored.len()], stored };
+    let (opened, locks) = (vec![None; stored.len()], Vec::new());
+    let mut found = Finder { first, current, open, opened, stored, locks };
     let mut given = Vec::new();
     for volume in &options.volumes {
         let directory = whole_path(&volume.directory)?;
         given.push(Volume { directory, ..volume.clone() });
+    }
+    // Two names of one directory are the same only now, and only this is what will be stored.
+    if let Some(rule) = volume::fault(&given) {
+        return Err(Error::new(ErrorKind::InvalidOptions, rule));
     }
     let mut new = Vec::new();
     for volume in given {
@@ -88,6 +93,8 @@ struct Finder<'a, 'b> {
     /// What is known of the volumes so far, and those that are open.
     stored: Vec<Volume>,
     opened: Vec<Option<Arc<dyn Storage>>>,
+    /// Locks of new volumes.
+    locks: Vec<Lock>,
 }
 
 impl Finder<'_, '_> {
@@ -115,11 +122,19 @@ impl Finder<'_, '_> {
             Err(e) => return Err(named(unopened(e))),
         };
         let stamp = Stamp::read(&*storage).map_err(named)?;
-        let id = self.current.as_ref().map(|current| current.database_id);
-        let by_stamp = stamp
-            .filter(|stamp| Some(stamp.database_id) == id)
-            .and_then(|stamp| stamp.number.checked_sub(1))
-            .filter(|at| *at < self.stored.len());
+        let (id, manifest) = match &self.current {
+            Some(current) => (Some(current.database_id), Some(current.manifest)),
+            None => (None, None),
+        };
+        let mut ours = stamp.filter(|stamp| Some(stamp.database_id) == id);
+        // An open that was to add it, and did not come to its end, has left the stamp of a volume
+        // that another directory may have become since.
+        let outdated = ours.as_ref().is_some_and(|stamp| Some(stamp.manifest) < manifest);
+        if outdated && by_path.is_none() && is_empty(&*storage).map_err(named)? {
+            ours = None;
+        }
+        let by_stamp =
+            ours.and_then(|stamp| stamp.number.checked_sub(1)).filter(|at| *at < self.stored.len());
         match by_stamp.or(by_path) {
             Some(at) => self.know(at, &given, Some(storage)).map(|()| None),
             None => Ok(Some(Unknown { volume: given, storage: Some(storage) })),
@@ -201,6 +216,11 @@ impl Finder<'_, '_> {
     fn add(&mut self, Unknown { volume, storage }: Unknown, create: bool) -> Result<()> {
         let directory = volume.directory.clone();
         let named = |error: Error| error.with("volume", directory.display());
+        // `current` has room for so many; a volume stays in it when nothing is placed there.
+        if self.stored.len() == VOLUMES_MAX {
+            let message = format!("the database has {VOLUMES_MAX} volumes, which is the most");
+            return Err(named(Error::new(ErrorKind::InvalidOptions, message)));
+        }
         let storage = match storage {
             Some(storage) => storage,
             None => (self.open)(&directory, create).map_err(|e| named(unopened(e)))?,
@@ -210,6 +230,9 @@ impl Finder<'_, '_> {
             let message = "there is no such volume, and none may be created";
             return Err(named(Error::new(ErrorKind::MissingVolume, message)));
         }
+        // Whoever held it meanwhile may have made it a volume of another database.
+        self.locks.push(lock(&*storage).map_err(named)?);
+        self.check_new(&*storage).map_err(named)?;
         self.stored.push(volume);
         self.opened.push(Some(storage));
         Ok(())
@@ -239,12 +262,16 @@ impl Finder<'_, '_> {
 
     /// Locks everything and puts it together.
     fn finish(self, path: PathBuf) -> Result<Directories> {
-        let (mut locks, mut directories) = (Vec::new(), Vec::new());
-        for (volume, storage) in self.stored.iter().zip(self.opened.into_iter().flatten()) {
+        let (mut locks, mut directories) = (self.locks, Vec::new());
+        // New volumes are the last ones, and locked.
+        let known = self.stored.len() - locks.len();
+        for (at, (volume, storage)) in self.stored.iter().zip(self.opened).enumerate() {
+            let storage = storage.expect("all volumes were opened");
             let Volume { classes, capacity, directory } = volume.clone();
             let path = directory.display().to_string();
-            let lock = lock(&*storage).map_err(|e| e.with("volume", &path))?;
-            locks.push(lock);
+            if at < known {
+                locks.push(lock(&*storage).map_err(|e| e.with("volume", &path))?);
+            }
             directories.push(Directory { storage, path, classes, capacity });
         }
         let path = path.display().to_string();

@@ -30,6 +30,13 @@ impl JobKind {
         [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Reap];
 }
 
+/// Where a collection met a damaged record: it is not tried again, since it would block all others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Damaged {
+    pub(crate) files: BTreeSet<FileNumber>,
+    pub(crate) groups: BTreeSet<GroupId>,
+}
+
 /// What is under way.
 #[derive(Default)]
 pub(crate) struct JobState {
@@ -39,10 +46,8 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
-    /// Files in which a collection met a damaged record.
-    pub(crate) damaged: BTreeSet<FileNumber>,
-    /// Groups in which a collection did.
-    pub(crate) damaged_groups: BTreeSet<GroupId>,
+    /// What cannot be collected.
+    pub(crate) damaged: Damaged,
     /// A group whose split a flush has prevented: no flush begins until it was tried again.
     pub(crate) split_waits: Option<GroupId>,
     /// Collect files up to this number although the space goal is met.

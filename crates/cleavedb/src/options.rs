@@ -234,8 +234,9 @@ impl Options {
         }
     }
 
-    /// Whether the index points into the log. If not, a flush leaves nothing in it that is needed.
-    pub(crate) fn values_stay_in_log(&self) -> bool {
+    /// Whether the index points into the log, whose files then live as long as values in them do.
+    /// If not, a flush leaves nothing in the log that is needed.
+    pub fn values_stay_in_log(&self) -> bool {
         self.separation_at_commit() != Separation::Never
     }
 
@@ -312,6 +313,10 @@ impl Options {
             (
                 !self.groups.tagging || self.preset == Preset::HashKv,
                 "tagging is for the preset hashkv; others are collected with the index",
+            ),
+            (
+                self.groups.levels.is_none() || self.preset == Preset::KtStore,
+                "levels of a trie are for the preset ktstore; others have groups of other kinds",
             ),
         ];
         let broken = rules.into_iter().chain(self.groups.rules()).find(|(holds, _)| !holds);

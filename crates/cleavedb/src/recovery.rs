@@ -75,7 +75,7 @@ pub(crate) fn recover(
     let volumes = directories.volumes.clone();
     let manifest = FileNumber(next_file);
     let next = Current { manifest, database_id, preset: options.preset, volumes };
-    let manifest = Manifest::begin(storage.clone(), next, live, next_file)?;
+    let manifest = Manifest::begin(storage.clone(), next, live)?;
     report.orphans_removed = remove_orphans(&**storage, &manifest)?;
     Ok(Recovered {
         manifest,

@@ -106,8 +106,7 @@ pub(crate) fn fault(volumes: &[Volume]) -> Option<&'static str> {
         .into_iter()
         .find_map(|(wrong, rule)| wrong.then_some(rule))
     });
-    let many = (volumes.len() > VOLUMES_MAX).then_some("there may be at most 8 volumes");
-    alone.or(together).or(many)
+    alone.or(together)
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ fn a_bit_of_many_bytes_of_ktstore() {
 }
 
 #[test]
-fn cuts_at_every_length() {
+fn cuts_at_many_lengths() {
     for setup in Setup::designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {

@@ -8,7 +8,7 @@ use cleavedb::{FileClass, Level0, Preset, Separation};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Session, Setup, State};
 
-/// Distinct states that each of the four large shards visits.
+/// Distinct states that each of the large shards visits.
 const STATES: u64 = 240_000;
 
 /// Operations of one workload.
@@ -219,7 +219,7 @@ fn groups_under_other_options_obey_the_records() {
         let mut other = setup.clone();
         other.options.separation = Separation::AtLeast(1000);
         other.options.groups.main_segment_bytes = 64 << 10;
-        other.options.groups.levels = Some(1);
+        other.options.groups.levels = (setup.options.preset == Preset::KtStore).then_some(1);
         other.options.groups.tagging = false;
         let plan = Plan { recover_with: Some(other), ..Plan::default() };
         visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);

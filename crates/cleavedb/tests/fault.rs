@@ -287,11 +287,14 @@ fn a_failed_sync_poisons_writes_and_leaves_reads() {
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {
     for preset in Preset::ALL {
-        for (op, kind) in [
+        let groups = [(Call::Open, FileKind::Group), (Call::WriteAt, FileKind::Group)];
+        let has_groups = matches!(preset, Preset::HashKv | Preset::KtStore);
+        let calls = [
             (Call::Allocate, FileKind::Log),
             (Call::Open, FileKind::Table),
             (Call::WriteAt, FileKind::Table),
-        ] {
+        ];
+        for (op, kind) in calls.into_iter().chain(groups.into_iter().filter(|_| has_groups)) {
             let (faulty, sim, db) = store(&Setup::tiny(preset, true));
             faulty.fail_matching(Rule::both(op, kind), Fault::NoSpace);
             let mut refused = 0;
@@ -326,7 +329,7 @@ fn a_failed_read_is_an_error_and_not_an_absence() {
         let setup = Setup::tiny(preset, true);
         let (faulty, _, db) = store(&setup);
         db.compact().unwrap();
-        for kind in [FileKind::Table, FileKind::Log, FileKind::Segment] {
+        for kind in [FileKind::Table, FileKind::Log, FileKind::Segment, FileKind::Group] {
             faulty.fail_matching(Rule::both(Call::ReadAt, kind), Fault::Io);
             let mut failed = 0;
             for i in 0..60u8 {
@@ -341,7 +344,8 @@ fn a_failed_read_is_an_error_and_not_an_absence() {
             let items: Vec<_> = db.range(None, None).collect();
             let whole = items.len() == 60 && items.iter().all(Result::is_ok);
             assert!(whole || items.last().is_some_and(Result::is_err), "a scan hid a failure");
-            assert!(failed == 0 || !whole || preset != Preset::WiscKey);
+            // Blocks of tables may be in the cache for one and not for the other.
+            assert!(failed == 0 || !whole || matches!(preset, Preset::Lsm | Preset::Ohdb));
             faulty.heal();
         }
         assert!(db.range(None, None).all(|item| item.is_ok()));

@@ -124,6 +124,19 @@ fn on_disk(home: &Path, volumes: &[(&str, FileClass)]) -> Result<Db, Error> {
 }
 
 #[test]
+fn volumes_that_come_one_by_one_are_no_more_than_there_is_room_for() {
+    let home = tempfile::tempdir().unwrap();
+    for name in ["1", "2", "3", "4", "5", "6", "7", "8"] {
+        on_disk(home.path(), &[(name, FileClass::Levels)]).unwrap().close().unwrap();
+    }
+    let error = on_disk(home.path(), &[("9", FileClass::Levels)]).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidOptions);
+    assert!(error.to_string().contains("8 volumes"), "{error}");
+    assert!(!home.path().join("9").exists(), "a refused open makes no directory");
+    assert_eq!(on_disk(home.path(), &[]).unwrap().directories().unwrap().len(), 1 + 8);
+}
+
+#[test]
 fn a_database_finds_its_volumes_wherever_they_are_mounted() {
     let home = tempfile::tempdir().unwrap();
     let db = on_disk(home.path(), &[("ssd", FileClass::Levels)]).unwrap();

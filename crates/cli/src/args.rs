@@ -26,7 +26,7 @@ Examples:
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v     keep level 1 and below on another disk, from now on
-  cleave bench quick                         measure: presets and RocksDB, some minutes
+  cleave bench quick                         measure: wisckey, lsm and RocksDB, two minutes
   cleave tune site.db --save                 from which size on its values leave the index
 
 Exit codes:
@@ -180,7 +180,8 @@ pub enum Command {
     /// Measures updates of small stores of many value sizes, with the values outside the index and
     /// in it, and finds the size from which on separation gains (HashKV, section 3.5). The stores
     /// have the preset of the database and lie beside it, in a directory that is deleted at the
-    /// end; the database itself is written to by --save and --set only. An idle machine gives a
+    /// end: it is the disk of the database's own directory that is measured. The database is opened
+    /// once, to learn its threshold, and changed by --save and --set only. An idle machine gives a
     /// sharper answer.
     Tune(TuneArgs),
     /// Show the whole store at work on a copy of a real directory tree
@@ -285,7 +286,7 @@ pub struct TuneArgs {
     /// Seconds that the search may take; two sizes are measured in any case
     #[arg(long, default_value_t = 120.0, value_name = "SECONDS")]
     pub time: f64,
-    /// What is measured, after a load and as many updates as records: a name of `bench --list`
+    /// What is measured, after a load and half as many updates as records: a name of `bench --list`
     #[arg(short, long, default_value = UPDATES, value_name = "NAME")]
     pub workload: String,
     /// Bytes of the stores; other sizes keep the proportion that they have to 2 GiB

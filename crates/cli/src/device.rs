@@ -84,10 +84,22 @@ impl Device {
         named.map(|(_, profile)| profile).or(self.own.as_ref())
     }
 
+    /// Refuses a profile for a class of files that no volume holds: it would model nothing.
+    pub fn check(&self, volumes: &[Volume]) -> Result<(), String> {
+        let placed = |class: &FileClass| volumes.iter().any(|v| v.classes.contains(class));
+        let lost = self.volumes.iter().map(|(class, _)| class).find(|class| !placed(class));
+        lost.map_or(Ok(()), |class| {
+            let class = class.name();
+            Err(format!("--device {class}=...: no directory holds {class}; --place names one"))
+        })
+    }
+
     /// Opens the database in `directory` on these devices. The paths of its volumes are absolute.
     pub fn open(&self, directory: &Path, options: Options) -> cleavedb::Result<OnDevice> {
         let volumes = options.volumes.clone();
-        let share = self.page_cache / (1 + volumes.len() as u64);
+        let directories = volumes.iter().map(|volume| &*volume.directory).chain([directory]);
+        let modelled = directories.filter(|path| self.under(path, &volumes).is_some()).count();
+        let share = self.page_cache / modelled.max(1) as u64;
         let clock = self.speed.map(Clock::real_time);
         let mut models = Vec::new();
         let db = Db::open_through(directory, options, |path, disk| {
@@ -134,6 +146,8 @@ mod tests {
         assert_eq!(found, [Some("hdd"), Some("sata"), Some("hdd")]);
         assert!(device.describe(&volumes).contains("hdd, sata for levels, hdd for log"));
         assert!(device.model("log=nvme:2").unwrap_err().contains("same speed"));
+        assert!(device.check(&volumes).is_ok());
+        assert!(device.check(&volumes[1..]).unwrap_err().contains("no directory holds levels"));
     }
 
     #[test]

@@ -177,7 +177,7 @@ pub fn stays_cached(preset: Preset) -> fn(&Path) -> bool {
     fn window_and_log(path: &Path) -> bool {
         window(path) || path.extension().is_some_and(|kind| kind == "log")
     }
-    if preset == Preset::WiscKey { window } else { window_and_log }
+    if Options::preset(preset).values_stay_in_log() { window } else { window_and_log }
 }
 
 fn switch(value: &str) -> Option<bool> {
@@ -207,10 +207,12 @@ impl Opener for CleaveOpener {
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
         let name = self.name.clone();
-        let (own, volumes) = self.layout(directory)?;
+        let directory = absolute(directory).map_err(BenchError::io("find", directory))?;
+        let (own, volumes) = self.layout(&directory)?;
         let device = self.device.describe(&volumes);
         let outside = volumes.iter().map(|volume| volume.directory.clone());
-        let outside = outside.filter(|path| !path.starts_with(directory)).collect();
+        let outside = outside.filter(|path| !path.starts_with(&directory)).collect();
+        self.device.check(&volumes).map_err(BenchError::Usage)?;
         let options = Options { volumes, ..self.options.clone() };
         let opened = self.device.open(&own, options);
         let OnDevice { db, models } = opened.map_err(|e| BenchError::engine(&name, "open", e))?;

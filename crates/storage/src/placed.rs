@@ -7,7 +7,7 @@
 //! placement may change from open to open, and a table that moves down a level stays on its disk.
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -65,14 +65,15 @@ struct Tracked {
     directory: Directory,
     /// Counts changes of names, each behind the change.
     changes: AtomicU64,
-    /// The count up to which they are durable; locked while they are being made so.
-    synced: Mutex<u64>,
+    /// The count up to which they are durable, `None` once a sync has failed; locked while they are
+    /// being made so.
+    synced: Mutex<Option<u64>>,
 }
 
 impl Tracked {
     fn new(directory: Directory) -> Self {
         // What an earlier process changed may not be durable.
-        Self { directory, changes: AtomicU64::new(1), synced: Mutex::new(0) }
+        Self { directory, changes: AtomicU64::new(1), synced: Mutex::new(Some(0)) }
     }
 
     fn changed(&self) {
@@ -82,10 +83,16 @@ impl Tracked {
     fn sync(&self) -> io::Result<()> {
         let mut synced = self.synced.lock();
         let changes = self.changes.load(Ordering::Acquire);
-        if *synced != changes {
-            self.directory.storage.sync_dir().map_err(|e| self.directory.says(e))?;
-            *synced = changes;
+        if *synced == Some(changes) {
+            return Ok(());
         }
+        // A system tells of a failure once: a second call would be believed.
+        let Some(_) = synced.take() else {
+            let error = io::Error::other("an earlier sync of the directory failed");
+            return Err(self.directory.says(error));
+        };
+        self.directory.storage.sync_dir().map_err(|e| self.directory.says(e))?;
+        *synced = Some(changes);
         Ok(())
     }
 }
@@ -110,9 +117,9 @@ impl Placed {
             let listed = directory.storage.list();
             listed.map_err(|e| Error::io("list the directory", directory.says(e)))
         };
-        let own: HashMap<Name, u64> = match volumes.is_empty() {
-            true => HashMap::new(),
-            false => list(&first)?.into_iter().collect(),
+        let own: HashSet<Name> = match volumes.is_empty() {
+            true => HashSet::new(),
+            false => list(&first)?.into_iter().map(|(name, _)| name).collect(),
         };
         for (number, volume) in volumes.iter().enumerate() {
             for (name, _) in list(volume)? {
@@ -129,7 +136,7 @@ impl Placed {
                                   directory; move it there, or restore both from a backup",
                     );
                 }
-                if own.contains_key(&name) || homes.insert(name, number).is_some() {
+                if own.contains(&name) || homes.insert(name, number).is_some() {
                     return error("a file lies in two directories; remove the copy");
                 }
             }

@@ -181,6 +181,7 @@ fn drawn(each: &[Images], options: &PowerLoss, point: usize) -> Vec<Images> {
             choices.push((0..each.len()).map(choose).collect());
         }
     }
+    choices.truncate(options.states_max.min(all).max(1));
     while choices.len() < options.states_max.min(all) {
         choices.push(each.iter().map(|images| rng.index(images.len())).collect());
     }

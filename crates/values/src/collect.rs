@@ -77,8 +77,6 @@ pub struct Collected {
     pub segments: Vec<NewSegment>,
     /// The run of new pointers, in index order.
     pub run: Vec<RunEntry>,
-    /// Records in the victims.
-    pub records: u64,
     /// Bytes of the victims.
     pub bytes_read: u64,
     /// Bytes of survivors.
@@ -164,7 +162,6 @@ pub fn collect(
         scan(victim, &mut found, cancelled)?;
         collected.bytes_read += victim.len;
     }
-    collected.records = found.len() as u64;
     let mut survivors: Vec<ValuePointer> = join(&mut found, index, &mut collected.run, cancelled)?
         .into_iter()
         .map(|survivor| survivor.record.pointer)
@@ -193,6 +190,9 @@ pub(crate) fn repoint(
     }
     Ok(())
 }
+
+/// Records that are moved between two looks at whether to go on.
+pub(crate) const CHECK_EVERY: usize = 1024;
 
 pub(crate) fn check_cancelled(cancelled: &dyn Fn() -> bool) -> Result<()> {
     if cancelled() {
@@ -300,7 +300,7 @@ fn relocate(
     let mut moved = HashMap::with_capacity(survivors.len());
     let mut bytes = Vec::new();
     for (i, old) in survivors.iter().enumerate() {
-        if i.is_multiple_of(1024) {
+        if i.is_multiple_of(CHECK_EVERY) {
             check_cancelled(cancelled)?;
         }
         let segment = source(victims, old.file)?;

@@ -22,7 +22,9 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
 
-use crate::collect::{Found, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
+use crate::collect::{
+    CHECK_EVERY, Found, Liveness, RunEntry, Survivor, check_cancelled, join, repoint,
+};
 use crate::groups::writer::Written;
 use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place};
 use crate::survivors::{NewSegment, SurvivorWriter};
@@ -228,8 +230,10 @@ pub fn collect_group(
     let mut moved = HashMap::new();
     let mut writers = Writers { extents: extent_writer, cold };
     for (group, survivors) in (first.0..).map(GroupId).zip(parts) {
-        check_cancelled(cancelled)?;
-        for (old, cold) in survivors {
+        for (i, (old, cold)) in survivors.into_iter().enumerate() {
+            if i.is_multiple_of(CHECK_EVERY) {
+                check_cancelled(cancelled)?;
+            }
             let record = reader_of(&mut readers, old)?.record(old.offset)?;
             moved.insert(old, writers.write(group, &record, cold)?);
         }

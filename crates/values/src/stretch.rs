@@ -14,10 +14,10 @@ use cleavedb_storage::segment::Segment;
 
 /// Longest gap that is read along, in bytes: what a hard disk transfers (128 MB/s) in the time of a
 /// seek (8 ms).
-pub const GAP_MAX: u64 = 1 << 20;
+const GAP_MAX: u64 = 1 << 20;
 
 /// Bytes of a chunk: a value that its user keeps holds on to as much.
-pub const CHUNK_LEN: u64 = 256 << 10;
+const CHUNK_LEN: u64 = 256 << 10;
 
 /// Part of a file that holds wanted records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

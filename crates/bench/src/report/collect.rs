@@ -67,6 +67,8 @@ pub struct Row {
     pub engine: String,
     /// Its runs.
     pub runs: Vec<PhaseResult>,
+    /// The round of each of them.
+    pub rounds: Vec<u32>,
     /// What was wrong with values, or how the task ended, if not well.
     pub trouble: Option<String>,
     /// Whether values were wrong: such a row is compared with nothing.
@@ -74,14 +76,21 @@ pub struct Row {
 }
 
 impl Row {
-    /// A quantity of each run.
-    pub fn values(&self, metric: &Metric) -> Vec<f64> {
-        self.runs.iter().filter_map(metric.of).collect()
+    /// A quantity of each run, with the run's round.
+    pub fn of_rounds(&self, of: impl Fn(&PhaseResult) -> Option<f64>) -> Vec<(u32, f64)> {
+        let runs = self.rounds.iter().zip(&self.runs);
+        runs.filter_map(|(round, run)| Some((*round, of(run)?))).collect()
     }
 
     /// A quantity over the runs.
     pub fn spread(&self, metric: &Metric) -> Option<Spread> {
-        Spread::of(self.values(metric))
+        Spread::of(self.runs.iter().filter_map(metric.of))
+    }
+
+    /// Whether it wrote in parts, and finished its background work after each: how fast it wrote
+    /// meanwhile depends on where the parts end.
+    pub fn writes_in_parts(&self) -> bool {
+        self.runs.iter().any(|run| run.pieces.len() > 1 && run.user.written > 0)
     }
 
     /// The run whose throughput is the median, or next to it: the one to show in detail.
@@ -116,7 +125,7 @@ impl Group {
         if base.engine == row.engine || base.wrong || row.wrong {
             return None;
         }
-        ratio(&row.values(metric), &base.values(metric))
+        ratio(&row.of_rounds(metric.of), &base.of_rounds(metric.of))
     }
 }
 
@@ -269,6 +278,7 @@ impl Results {
                 workload,
                 engine: task.map_or(&phase.engine, |task| &task.engine).clone(),
                 runs: vec![phase],
+                rounds: vec![task.map_or(1, |task| task.repetition)],
                 trouble,
                 wrong,
             });
@@ -382,6 +392,7 @@ impl Group {
         match self.rows.iter_mut().find(same) {
             Some(own) => {
                 own.runs.extend(row.runs);
+                own.rounds.extend(row.rounds);
                 own.wrong |= row.wrong;
                 own.trouble = own.trouble.take().or(row.trouble);
             }

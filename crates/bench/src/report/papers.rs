@@ -5,6 +5,7 @@ use crate::record::{Outcome, Task};
 use crate::report::collect::{Group, Results, Row};
 use crate::report::stats::{Spread, ratio};
 use crate::report::tables::Table;
+use crate::result::PhaseResult;
 use crate::suite::list_name;
 use crate::units::short;
 
@@ -46,10 +47,6 @@ pub fn papers(results: &Results) -> Table {
     table
 }
 
-fn spread(row: &Row, metric: Metric) -> Option<Spread> {
-    Spread::of(row.runs.iter().filter_map(|run| metric.of(run)))
-}
-
 /// The row of an engine that has no such option: which one, and that it is not there yet.
 fn missing(experiment: &Experiment, run: &Run, task: &Task, outcome: &Outcome) -> Vec<String> {
     let none = || NONE.to_owned();
@@ -75,13 +72,11 @@ fn cells(
     row: &Row,
     baseline: &str,
 ) -> Option<Vec<String>> {
-    let ours = spread(row, metric)?;
+    let of = |run: &PhaseResult| metric.of(run);
+    let ours = Spread::of(row.of_rounds(of).into_iter().map(|(_, value)| value))?;
     let base = group.of(&row.workload).find(|base| base.engine == baseline && !base.wrong);
     let base = base.filter(|base| base.engine != row.engine && !row.wrong);
-    let ratio = base.and_then(|base| {
-        let ours = spread(row, metric)?;
-        ratio(&[ours.median], &[spread(base, metric)?.median])
-    });
+    let ratio = base.and_then(|base| ratio(&row.of_rounds(of), &base.of_rounds(of)));
     let value = if row.wrong { "WRONG VALUES".to_owned() } else { short(ours.median) };
     Some(vec![
         experiment.name.to_owned(),

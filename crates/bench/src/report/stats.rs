@@ -33,16 +33,23 @@ impl Spread {
     }
 }
 
-/// `ours` as a multiple of `theirs`: the median of the ratios of runs that followed each other, as
-/// those of a suite's rounds do, since what drifts hits both. Of the medians, if one has more runs.
-pub fn ratio(ours: &[f64], theirs: &[f64]) -> Option<f64> {
-    let of = |values: &[f64]| Spread::of(values.iter().copied()).map(|spread| spread.median);
+/// `ours` as a multiple of `theirs`, each value with its round: the median of the ratios of runs of
+/// one round, which followed each other, since what drifts hits both. Of the medians, if not both
+/// ran in all rounds.
+pub fn ratio(ours: &[(u32, f64)], theirs: &[(u32, f64)]) -> Option<f64> {
+    let median = |values: &mut dyn Iterator<Item = f64>| Spread::of(values).map(|s| s.median);
     let over = |ours: f64, theirs: f64| if theirs > 0.0 { ours / theirs } else { f64::NAN };
-    if ours.len() == theirs.len() {
-        let pairs = ours.iter().zip(theirs);
-        return Spread::of(pairs.map(|(ours, theirs)| over(*ours, *theirs))).map(|s| s.median);
+    let [ours, theirs] = [ours, theirs].map(|values| {
+        let mut values = values.to_vec();
+        values.sort_by_key(|(round, _)| *round);
+        values
+    });
+    let mut pairs = ours.iter().zip(&theirs);
+    if ours.len() == theirs.len() && pairs.clone().all(|(ours, theirs)| ours.0 == theirs.0) {
+        return median(&mut pairs.by_ref().map(|(ours, theirs)| over(ours.1, theirs.1)));
     }
-    Some(over(of(ours)?, of(theirs)?)).filter(|ratio| ratio.is_finite())
+    let of = |values: &[(u32, f64)]| median(&mut values.iter().map(|(_, value)| *value));
+    Some(over(of(&ours)?, of(&theirs)?)).filter(|ratio| ratio.is_finite())
 }
 
 #[cfg(test)]
@@ -70,10 +77,13 @@ mod tests {
 
     #[test]
     fn runs_of_a_round_are_compared_with_each_other() {
-        assert_eq!(ratio(&[8.0, 20.0, 3.0], &[4.0, 10.0, 1.0]), Some(2.0));
-        assert_eq!(ratio(&[8.0, 20.0], &[4.0, 10.0, 5.0]), Some(2.8));
-        assert_eq!(ratio(&[8.0], &[0.0]), None);
-        assert_eq!(ratio(&[8.0, 1.0], &[0.0]), None);
+        let three = [(1, 4.0), (2, 10.0), (3, 1.0)];
+        assert_eq!(ratio(&[(1, 8.0), (2, 20.0), (3, 3.0)], &three), Some(2.0));
+        assert_eq!(ratio(&[(2, 20.0), (3, 3.0), (1, 8.0)], &three), Some(2.0));
+        assert_eq!(ratio(&[(1, 8.0), (2, 20.0)], &three), Some(3.5));
+        assert_eq!(ratio(&[(1, 8.0), (4, 20.0), (3, 3.0)], &three), Some(2.0));
+        assert_eq!(ratio(&[(1, 8.0)], &[(1, 0.0)]), None);
+        assert_eq!(ratio(&[(1, 8.0), (2, 1.0)], &[(1, 0.0)]), None);
         assert_eq!(ratio(&[], &[]), None);
     }
 

@@ -69,15 +69,15 @@ fn apart(spread: Option<Spread>) -> String {
 /// that never came to a result has a row that says why.
 pub fn main(results: &Results, group: &Group) -> Table {
     let baseline = &results.baseline;
-    let versus = format!("x {baseline}");
+    let compared = format!("x {baseline}");
     let header = [
         "workload",
         "engine",
         "op/s",
         "spread",
-        &versus,
+        &compared,
         "op/s settled",
-        &versus,
+        &compared,
         "p99 us",
         "W device",
         "S peak",
@@ -85,14 +85,15 @@ pub fn main(results: &Results, group: &Group) -> Table {
     ];
     let mut table = Table::new(header, 2..10);
     for row in &group.rows {
+        let versus = |metric| times(group, row, baseline, metric);
         table.rows.push(vec![
             row.workload.clone(),
             row.engine.clone(),
             shown(row, &RUNNING),
-            apart(row.spread(&RUNNING)),
-            times(group, row, baseline, &RUNNING),
+            apart(row.spread(if row.writes_in_parts() { &SETTLED } else { &RUNNING })),
+            if row.writes_in_parts() { NONE.to_owned() } else { versus(&RUNNING) },
             shown(row, &SETTLED),
-            times(group, row, baseline, &SETTLED),
+            versus(&SETTLED),
             shown(row, &P99),
             shown(row, &WRITE_DEVICE),
             shown(row, &SPACE_PEAK),
@@ -145,7 +146,8 @@ pub fn detail(group: &Group) -> Table {
 /// What the tables' columns mean.
 pub const LEGEND: &str = "\
 Medians over the repetitions; spread: how far the least and the most lie from the median. settled: \
-the time until no background work is left is counted. W device: bytes written at the device (all \
+the time until no background work is left is counted. What writes in parts, with other engines in \
+turn, settles after each and is judged by that alone. W device: bytes written at the device (all \
 its users, the log included) for a byte that the client wrote; W process: the same by the \
 process's own counter. R device: bytes read at the device for a byte that the client read. S: \
 blocks on disk for a byte of live data, the most of all samples and at the end. CPU: user and \

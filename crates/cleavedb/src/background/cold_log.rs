@@ -17,7 +17,7 @@ use cleavedb_values::survivors::NewSegment;
 use cleavedb_values::victim::{Gain, most_dead, oldest_first};
 
 use crate::engine::Engine;
-use crate::jobs::JobState;
+use crate::jobs::{Damaged, JobState};
 use crate::manifest::{Edit, LiveFiles};
 
 impl Engine {
@@ -40,7 +40,7 @@ impl Engine {
         jobs: &JobState,
         over: bool,
     ) -> Option<FileNumber> {
-        let sound = |number| !jobs.damaged.contains(&number);
+        let sound = |number| !jobs.damaged.files.contains(&number);
         let oldest = oldest_first(&live.ledger, live.head_file(), sound);
         let forced = oldest.filter(|oldest| jobs.forced.is_some_and(|upto| *oldest <= upto));
         if forced.is_some() || !over {
@@ -48,7 +48,7 @@ impl Engine {
         }
         match live.groups.is_empty() {
             true => oldest,
-            false => self.coldest(live, &jobs.damaged).map(|(number, _)| number),
+            false => self.coldest(live, &jobs.damaged.files).map(|(number, _)| number),
         }
     }
 
@@ -65,33 +65,33 @@ impl Engine {
 
     /// Whether the cold log gives back more than `group` for each byte that is moved.
     pub(super) fn cold_log_beats(&self, live: &LiveFiles, jobs: &JobState, group: GroupId) -> bool {
-        let candidates = self.candidates(live);
+        let Some((_, cold)) = self.coldest(live, &jobs.damaged.files) else { return false };
+        let candidates = self.candidates(live, &jobs.damaged.groups);
         let candidate = candidates.iter().find(|candidate| candidate.group == group);
-        let gain = candidate.map_or(Gain::default(), Candidate::gain);
-        self.coldest(live, &jobs.damaged).is_some_and(|(_, cold)| cold.beats(gain))
+        cold.beats(candidate.map_or(Gain::default(), Candidate::gain))
     }
 
     /// Whether a collection could win space in a group or in the cold log.
-    pub(super) fn can_shrink(&self, live: &LiveFiles, damaged: &BTreeSet<FileNumber>) -> bool {
-        let groups = self.candidates(live);
-        groups.iter().any(Candidate::is_worth_it) || self.coldest(live, damaged).is_some()
+    pub(super) fn can_shrink(&self, live: &LiveFiles, damaged: &Damaged) -> bool {
+        let groups = self.candidates(live, &damaged.groups);
+        groups.iter().any(Candidate::is_worth_it) || self.coldest(live, &damaged.files).is_some()
     }
 
-    /// Adds segments of survivors to an edit, and opens them.
-    pub(super) fn add_segments(
-        &self,
-        segments: &[NewSegment],
-        edit: &mut Edit,
-    ) -> Result<Vec<Arc<Segment>>> {
-        let open = |new: &NewSegment| {
-            let number = new.name.number();
-            edit.ledger.push(LedgerEdit::Add(number, FileKind::Segment));
-            edit.ledger.push(LedgerEdit::Seal(number, 0, new.len));
-            if !planted(Bug::ColdNotBorn) {
-                edit.ledger.push(LedgerEdit::Born(number, new.live));
-            }
-            self.open_segment(FileKind::Segment, number, None)
-        };
+    /// Opens segments of survivors.
+    pub(super) fn open_segments(&self, segments: &[NewSegment]) -> Result<Vec<Arc<Segment>>> {
+        let open = |new: &NewSegment| self.open_segment(FileKind::Segment, new.name.number(), None);
         segments.iter().map(open).collect()
+    }
+}
+
+/// Adds segments of survivors to an edit.
+pub(super) fn add_segments(segments: &[NewSegment], edit: &mut Edit) {
+    for new in segments {
+        let number = new.name.number();
+        edit.ledger.push(LedgerEdit::Add(number, FileKind::Segment));
+        edit.ledger.push(LedgerEdit::Seal(number, 0, new.len));
+        if !planted(Bug::ColdNotBorn) {
+            edit.ledger.push(LedgerEdit::Born(number, new.live));
+        }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Prepare fixes, under the locks that publish and that create snapshots, the picture, the read
 //! point S, the live snapshots and the epoch e of the youngest flush, and from then on keeps runs
-//! of later epochs in level 0. Run reads and moves (see [`cleavedb_values::collect`]). Finish syncs
-//! the log through S, so that what killed the others is durable (invariant 7), and swaps everything
-//! by one edit: the run of new pointers enters level 0 at e, above all that was read and below all
+//! of later epochs in level 0. Run reads and moves (see [`cleavedb_values::collect`]). What killed
+//! the others must be durable (invariant 7): where the log is the store, finish syncs it through S;
+//! elsewhere S is durable already. Finish swaps everything by one edit: the run of new pointers enters level 0 at e, above all that was read and below all
 //! later flushes, however long it took to write.
 
 use std::sync::Arc;
@@ -13,15 +13,17 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
+use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
 
+use super::cold_log::add_segments;
 use super::flush::RunWriter;
 use super::liveness::AsOf;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
-use crate::jobs::JobState;
+use crate::jobs::{Damaged, JobState};
 use crate::manifest::{Edit, LiveFiles};
 use crate::state::ReadState;
 
@@ -32,6 +34,8 @@ pub(super) struct Fixed {
     pub(super) groups: Arc<GroupTable>,
     /// Epoch of the youngest flush that the picture holds.
     pub(super) epoch: u64,
+    /// What cannot be collected.
+    pub(super) damaged: Damaged,
     /// Whether no flush begins before this collection has ended.
     retries_split: bool,
 }
@@ -86,16 +90,17 @@ impl Engine {
             Target::Group(group) => self.collect_one_group(&fixed, *group),
         };
         self.jobs.set_victim(FileNumber(0));
-        let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
+        if result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption) {
+            let mut state = self.jobs.lock();
+            match fixed.target {
+                Target::File(victim, _) => _ = state.damaged.files.insert(victim),
+                Target::Group(group) => _ = state.damaged.groups.insert(group),
+            }
+        }
         self.end_job(&result, |state| {
             state.constraints.hold_above = None;
             if fixed.retries_split || result.is_err() {
                 state.split_waits = None;
-            }
-            // What has a damaged record is not collected again: it would block all others.
-            match fixed.target {
-                Target::File(victim, _) => state.damaged.extend(damaged.then_some(victim)),
-                Target::Group(group) => state.damaged_groups.extend(damaged.then_some(group)),
             }
         });
         result.map(|()| true)
@@ -130,8 +135,8 @@ impl Engine {
         let records_know =
             matches!(target, Target::Group(_)) && !groups.partitioner().keeps_order();
         let as_of = AsOf { state, snapshots, read_point, records_know };
-        let retries_split = jobs.split_waits.is_some();
-        Ok(Some(Fixed { as_of, target, groups, epoch, retries_split }))
+        let (damaged, retries_split) = (jobs.damaged.clone(), jobs.split_waits.is_some());
+        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split }))
     }
 
     /// What a collection may believe. Where the log is the store, all that is visible: the log is
@@ -163,14 +168,17 @@ impl Engine {
             self.options.segment_bytes,
             &|| self.jobs.closing(),
         )
-        .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
-        let collected = done.map_err(|e| self.given_up(&[&segments], &writer, e))?;
+        .and_then(|collected| {
+            write_run(&collected.run, &mut writer)?;
+            Ok((self.open_segments(&collected.segments)?, collected))
+        });
+        let (opened, collected) = done.map_err(|e| self.given_up(&[&segments], &writer, e))?;
         self.sync_dir()?;
         // What killed the records that go must be durable before they do.
         if self.options.values_stay_in_log() && !planted(Bug::CollectionWithoutLogSync) {
             self.commit.sync()?;
         }
-        self.install_collection(fixed, (number, facts), &collected, &writer)
+        self.install_collection(fixed, (number, facts), (&collected, &opened), &writer)
     }
 
     /// Where the run of a collection that fixed its inputs at `epoch` enters level 0.
@@ -186,12 +194,12 @@ impl Engine {
         &self,
         fixed: &Fixed,
         (victim, facts): (FileNumber, &FileFacts),
-        collected: &Collected,
+        (collected, opened): (&Collected, &[Arc<Segment>]),
         writer: &RunWriter<'_>,
     ) -> Result<()> {
         let mut edit = Edit::default();
         let survived = collected.segments.iter().map(|new| new.live).sum();
-        let opened = self.add_segments(&collected.segments, &mut edit)?;
+        add_segments(&collected.segments, &mut edit);
         edit.ledger.push(LedgerEdit::Remove(victim));
         let mut manifest = self.manifest.lock();
         let position = self.run_position(manifest.live(), fixed.epoch);
@@ -207,7 +215,7 @@ impl Engine {
         self.swap_state(|state| ReadState {
             memtables: state.memtables.clone(),
             version: version.clone(),
-            segments: Arc::new(state.segments.with(&opened, &[])),
+            segments: Arc::new(state.segments.with(opened, &[])),
         });
         self.retire_segments(&[(victim, facts.kind)]);
         drop(manifest);

@@ -106,13 +106,21 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// What a flush publishes.
+/// What the run of a flush brings into the world.
 #[derive(Default)]
 struct Born {
     /// Bytes of records that the run points to, by file.
     bytes: BTreeMap<FileNumber, u64>,
     /// Keys that tables seem to hold already.
     overwritten: u64,
+}
+
+/// What a flush has written besides its run.
+struct Flushed {
+    born: Born,
+    grouped: Grouped,
+    /// What went into groups, open.
+    opened: SegmentSet,
 }
 
 impl Engine {
@@ -153,11 +161,12 @@ impl Engine {
         let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
             let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
-            Ok((born, grouped))
+            let opened = self.with_written(&SegmentSet::default(), &grouped.written)?;
+            Ok(Flushed { born, grouped, opened })
         });
-        let (born, grouped) = written.map_err(|e| self.given_up(&[&files], &writer, e))?;
+        let flushed = written.map_err(|e| self.given_up(&[&files], &writer, e))?;
         self.sync_dir()?;
-        self.install_flush(slot, sealed, &writer, born, &grouped)
+        self.install_flush(slot, sealed, &writer, flushed)
     }
 
     /// Writes what somebody can still see.
@@ -210,11 +219,9 @@ impl Engine {
         slot: &Arc<MemSlot>,
         sealed: Sealed,
         writer: &RunWriter<'_>,
-        born: Born,
-        grouped: &Grouped,
+        Flushed { born, grouped, opened }: Flushed,
     ) -> Result<()> {
         let written = &grouped.written;
-        let opened = self.with_written(&SegmentSet::default(), written)?;
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let epoch = live.epoch + 1;
@@ -227,7 +234,7 @@ impl Engine {
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
         edit.ledger =
             born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
-        edit.groups.extend(grouped.begins.iter().cloned());
+        edit.groups.extend(grouped.begins);
         publish(written, &mut edit);
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;

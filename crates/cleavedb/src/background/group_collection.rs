@@ -11,8 +11,10 @@
 //! more before the next flush may begin: that one attempt is the only time when a flush waits.
 //! A range of keys that has become small merges with a neighbour, unless a flush is under way.
 
+use std::collections::BTreeSet;
+
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, GroupId, Partitioner, Result, SeqNo};
+use cleavedb_base::{FileNumber, GroupId, Partitioner, Result};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
@@ -22,6 +24,7 @@ use cleavedb_values::groups::{ExtentWriter, Place, growth};
 use cleavedb_values::survivors::SurvivorWriter;
 use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, hidden};
 
+use super::cold_log::add_segments;
 use super::collection::{Fixed, write_run};
 use super::flush::RunWriter;
 use super::liveness::Joined;
@@ -45,7 +48,7 @@ impl Engine {
         if let Some(group) = jobs.split_waits {
             return Some(group);
         }
-        let sound = || groups.groups().filter(|(id, _)| !jobs.damaged_groups.contains(id));
+        let sound = || groups.groups().filter(|(id, _)| !jobs.damaged.groups.contains(id));
         let old = |group, upto| groups.extents_of(group).any(|e| e.place.file <= upto);
         let forced = jobs.forced.and_then(|upto| sound().find(|(id, _)| old(*id, upto)));
         if let Some((group, _)) = forced {
@@ -58,13 +61,19 @@ impl Engine {
             let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
             return segments.outgrown(groups, &sound);
         }
-        let mut candidates = self.candidates(live);
-        candidates.retain(|candidate| !jobs.damaged_groups.contains(&candidate.group));
+        let candidates = self.candidates(live, &jobs.damaged.groups);
         self.options.groups.victim.choose(candidates, self.counters.collections.get())
     }
 
-    pub(super) fn candidates(&self, live: &LiveFiles) -> Vec<Candidate> {
-        Candidate::all(&live.groups, self.commit.visible(), live.hidden)
+    /// The groups that can be collected: all but the `damaged` ones.
+    pub(super) fn candidates(
+        &self,
+        live: &LiveFiles,
+        damaged: &BTreeSet<GroupId>,
+    ) -> Vec<Candidate> {
+        let mut candidates = Candidate::all(&live.groups, self.commit.visible(), live.hidden);
+        candidates.retain(|candidate| !damaged.contains(&candidate.group));
+        candidates
     }
 
     pub(super) fn collect_one_group(&self, fixed: &Fixed, group: GroupId) -> Result<()> {
@@ -90,10 +99,15 @@ impl Engine {
         };
         let cancelled = || self.jobs.closing();
         let done = collect_group(&handles, liveness, extents, tagging.then(cold), home, &cancelled)
-            .and_then(|collected| write_run(&collected.run, &mut writer).map(|()| collected));
-        let collected = done.map_err(|e| self.given_up(&[&files, &segments], &writer, e))?;
+            .and_then(|collected| {
+                write_run(&collected.run, &mut writer)?;
+                let cold = self.open_segments(&collected.cold)?;
+                let opened = SegmentSet::default().with(&cold, &[]);
+                Ok((self.with_written(&opened, &collected.written)?, collected))
+            });
+        let done = done.map_err(|e| self.given_up(&[&files, &segments], &writer, e))?;
         self.sync_dir()?;
-        self.install_group(fixed, &collected, &writer)
+        self.install_group(fixed, &done.1, &done.0, &writer)
     }
 
     /// Keeps flushes from beginning, so that no group goes for which one is about to write; whether
@@ -108,9 +122,9 @@ impl Engine {
     /// groups that it belongs to by now. `still` says that no flush is under way, nor will be.
     fn regroup(
         &self,
+        fixed: &Fixed,
         groups: &GroupTable,
         collected: &CollectedGroup,
-        read_point: SeqNo,
         still: bool,
         edit: &mut Edit,
     ) -> Result<Written> {
@@ -126,10 +140,10 @@ impl Engine {
             collected.undivided()
         };
         publish(&written, edit);
-        let collected_at = |home| GroupEdit::Collected(home, read_point);
+        let collected_at = |home| GroupEdit::Collected(home, fixed.as_of.read_point);
         edit.groups.extend(homes(&written, *group).into_iter().map(collected_at));
         if still && !splits && groups.partitioner() == Partitioner::Key {
-            self.merge_small(groups, *group, edit)?;
+            self.merge_small(fixed, groups, *group, edit)?;
         }
         Ok(written)
     }
@@ -138,19 +152,17 @@ impl Engine {
         &self,
         fixed: &Fixed,
         collected: &CollectedGroup,
+        opened: &SegmentSet,
         writer: &RunWriter<'_>,
     ) -> Result<()> {
         let CollectedGroup { group, gone, .. } = collected;
         let mut edit = Edit::default();
-        let cold = self.add_segments(&collected.cold, &mut edit)?;
-        let opened =
-            self.with_written(&SegmentSet::default().with(&cold, &[]), &collected.written)?;
+        add_segments(&collected.cold, &mut edit);
         let regroups = collected.splits() || fixed.groups.partitioner() == Partitioner::Key;
         let still = regroups && self.hold_flushes(*group);
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
-        let read_point = fixed.as_of.read_point;
-        let written = self.regroup(&live.groups, collected, read_point, still, &mut edit)?;
+        let written = self.regroup(fixed, &live.groups, collected, still, &mut edit)?;
         let emptied = emptied_files(live, gone);
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
@@ -172,7 +184,7 @@ impl Engine {
         self.swap_state(|state| ReadState {
             memtables: state.memtables.clone(),
             version: version.clone(),
-            segments: std::sync::Arc::new(state.segments.joined(&opened).with_extents(&[], gone)),
+            segments: std::sync::Arc::new(state.segments.joined(opened).with_extents(&[], gone)),
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);
@@ -187,10 +199,19 @@ impl Engine {
         Ok(())
     }
 
-    /// Adds to a collection's edit that its group becomes one with a neighbour, if both are small.
-    fn merge_small(&self, groups: &GroupTable, group: GroupId, edit: &mut Edit) -> Result<()> {
+    /// Adds to a collection's edit that its group becomes one with a neighbour, if both are small. A
+    /// damaged group, which cannot be collected, stays alone with that.
+    fn merge_small(
+        &self,
+        fixed: &Fixed,
+        groups: &GroupTable,
+        group: GroupId,
+        edit: &mut Edit,
+    ) -> Result<()> {
         let after = growth::after(groups, &edit.groups)?;
-        if let Some(groups) = self.options.groups.growth().merges(&after, group) {
+        let sound =
+            |groups: &[GroupId; 2]| !groups.iter().any(|id| fixed.damaged.groups.contains(id));
+        if let Some(groups) = self.options.groups.growth().merges(&after, group).filter(sound) {
             edit.groups.push(GroupEdit::Merge { groups, into: after.next_id() });
         }
         Ok(())

@@ -16,7 +16,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
-use cleavedb_base::{EntryKind, Error, GroupId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Error, ErrorKind, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, growth};
@@ -113,8 +113,11 @@ impl<'e> Sorter<'_, 'e> {
     fn may_contain(&self, key: &[u8]) -> Result<bool> {
         let hash = hash64(key, 0);
         for extent in self.table.extents_of(group_of(self.table, key)?) {
-            if self.state.segments.extent(extent.place)?.may_contain(hash)? {
-                return Ok(true);
+            match self.state.segments.extent(extent.place)?.may_contain(hash) {
+                Ok(false) => {}
+                // A filter that is damaged knows nothing: at worst a stub is written for nothing.
+                Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
+                _ => return Ok(true),
             }
         }
         Ok(false)
@@ -170,8 +173,8 @@ impl Engine {
         separation: Separation,
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
-        let records = items.iter().map(|item| (item.entry.key, item.len()));
-        let begins = self.options.groups.growth().begins(table, records);
+        let growth = self.options.groups.growth();
+        let begins = growth.begins(table, items, |item| (item.entry.key, item.len()));
         let table = growth::after(table, &begins)?;
         let ranks: HashMap<GroupId, usize> =
             table.groups().enumerate().map(|(rank, (id, _))| (id, rank)).collect();

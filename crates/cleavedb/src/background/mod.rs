@@ -129,9 +129,10 @@ impl Engine {
     }
 
     /// Takes a job off the list of what is under way. The pressure changes first: a writer that
-    /// waits for it is woken once, by the end of the job.
+    /// waits for it is woken once, by the end of the job. Damage changes it, too: there is less to
+    /// be won.
     fn end_job(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
-        if result.is_ok() {
+        if result.as_ref().err().is_none_or(|e| e.kind() == ErrorKind::Corruption) {
             self.update_pressure();
         }
         self.jobs.finish(result, change);

@@ -63,7 +63,9 @@ impl LiveFiles {
     }
 
     fn apply(&mut self, edit: &Edit) -> Result<()> {
-        let version = self.version.apply(&edit.index)?;
+        if !edit.index.is_empty() {
+            self.version = Arc::new(self.version.apply(&edit.index)?);
+        }
         let mut ledger = self.ledger.clone();
         edit.ledger.iter().try_for_each(|change| ledger.apply(change))?;
         if !edit.groups.is_empty() {
@@ -71,7 +73,6 @@ impl LiveFiles {
             edit.groups.iter().try_for_each(|change| groups.apply(change))?;
             self.groups = Arc::new(groups);
         }
-        self.version = Arc::new(version);
         self.ledger = ledger;
         self.head = edit.head.or(self.head);
         self.next_file = edit.next_file.unwrap_or(self.next_file);
@@ -196,17 +197,12 @@ impl Manifest {
         Ok(read_copies(&bytes, identity, &mut 0)?.is_some())
     }
 
-    /// Begins a new manifest that holds `live` and makes it the current one: `current` tells all
-    /// but its number. The stamps of the volumes go first, see `stamp`.
-    pub(crate) fn begin(
-        storage: Arc<Placed>,
-        current: Current,
-        live: LiveFiles,
-        next_file: u64,
-    ) -> Result<Self> {
-        let number = FileNumber(next_file);
+    /// Begins the new manifest that `current` names, with `live` in it, and makes it the current
+    /// one. The stamps of the volumes go first, see `stamp`.
+    pub(crate) fn begin(storage: Arc<Placed>, current: Current, live: LiveFiles) -> Result<Self> {
+        let number = current.manifest;
         let mut live = live;
-        live.next_file = next_file + NUMBERS_RESERVED;
+        live.next_file = number.0 + NUMBERS_RESERVED;
         let name = Name::numbered(FileKind::Manifest, number);
         let file = storage
             .open(&name, Mode::CreateNew, Access::Random)
@@ -214,10 +210,10 @@ impl Manifest {
         let mut manifest = Self {
             storage,
             identity: FileIdentity::new(current.database_id, number),
-            current: Current { manifest: number, ..current },
+            current,
             file,
             offset: 0,
-            next_file: next_file + 1,
+            next_file: number.0 + 1,
             live,
             written: 0,
         };
@@ -295,8 +291,8 @@ impl Manifest {
     /// Continues in a new file that begins with the whole state.
     fn replace(&mut self) -> Result<()> {
         let old = self.name();
-        let (storage, current) = (self.storage.clone(), self.current.clone());
-        let mut new = Self::begin(storage, current, self.live.clone(), self.next_file)?;
+        let current = Current { manifest: FileNumber(self.next_file), ..self.current.clone() };
+        let mut new = Self::begin(self.storage.clone(), current, self.live.clone())?;
         new.written += self.written;
         *self = new;
         self.storage

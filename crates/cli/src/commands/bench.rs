@@ -38,18 +38,20 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     };
     // A run that the arguments did not allow never had a directory.
     let begun = !matches!(&report, Err(failure) if failure.exit() == Exit::Usage);
-    if report.is_err() && begun && !bench.keep {
-        Scratch::claim(&bench.dir)?.delete()?;
-    }
-    if begun && !bench.keep {
-        let volumes = global.place.iter().filter_map(Placement::directory);
-        volumes.filter(|path| path.exists()).try_for_each(|path| Scratch::claim(path)?.delete())?;
-    }
+    // A run that went well has deleted its own directory.
+    let own = report.is_err().then_some(&*bench.dir);
+    let volumes = global.place.iter().filter_map(Placement::directory);
+    let mut left = own.into_iter().chain(volumes);
+    let mut left = left.by_ref().filter(|path| begun && !bench.keep && path.exists());
+    let deleted = left.try_for_each(|path| Scratch::claim(path)?.delete());
     match report {
         Err(_) if interrupt::interrupted() => Err(Failure::Interrupted),
-        Ok(report) if report.passed() => Ok(Exit::Done),
-        Ok(_) => Ok(Exit::Damaged),
+        // What went wrong first is what there is to say.
         Err(failure) => Err(failure),
+        Ok(report) => {
+            deleted?;
+            Ok(if report.passed() { Exit::Done } else { Exit::Damaged })
+        }
     }
 }
 

@@ -36,6 +36,10 @@ enum Engines {
 const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
 
 pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
+    if !global.place.is_empty() {
+        let message = "--place is for one preset at a time: cleave --place ... bench -w load";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     match many {
         Many::Quick { all, suite: args } => {
             let engines = if *all { Engines::All } else { Engines::Few };

@@ -206,18 +206,23 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     let mut curve = Curve::default();
     let (outcome, searched) = search(args, &target, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
-    match (&searched, args.save, outcome.threshold) {
+    let saved = match (&searched, args.save, outcome.threshold) {
         (Ok(()), true, Some(threshold)) => {
-            save(Some(threshold), &target, global)?;
-            outcome.saved = true;
+            let saved = save(Some(threshold), &target, global);
+            outcome.saved = saved.is_ok();
+            saved
         }
-        (Ok(()), true, None) => console.note("there is no threshold to save"),
-        _ => {}
-    }
+        (Ok(()), true, None) => {
+            console.note("there is no threshold to save");
+            Ok(())
+        }
+        _ => Ok(()),
+    };
+    // What took minutes to find is shown, whatever came behind it.
     if searched.is_ok() || curve.pairs() > 0 {
         console.outcome(&outcome)?;
     }
-    searched.map(|()| Exit::Done)
+    searched.and(saved).map(|()| Exit::Done)
 }
 
 /// Measures until time is over. An interrupted search has a curve too.
@@ -257,8 +262,8 @@ fn search(
     .run(curve, &begins);
     let seconds = countdown.elapsed().as_secs_f64();
     drop((countdown, eviction));
-    scratch.delete()?;
-    let searched = match searched {
+    let deleted = scratch.delete();
+    let searched = match searched.and(deleted) {
         Err(_) if interrupt::interrupted() => Err(Failure::Interrupted),
         other => other.map_err(Failure::from),
     };

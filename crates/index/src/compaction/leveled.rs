@@ -26,9 +26,8 @@ pub fn pick(
 ) -> Option<Compaction> {
     let picker = Picker { version, options, constraints };
     // Merging runs that are about to leave would write their bytes once more for nothing.
-    if version.level_bytes(0) < options.l0_bytes
-        && let Some(compaction) = picker.merge_level0()
-    {
+    let merges_first = version.level_bytes(0) < options.l0_bytes;
+    if merges_first && let Some(compaction) = picker.merge_level0() {
         return Some(compaction);
     }
     let mut scores = vec![(picker.level0_fullness(), 0)];
@@ -42,7 +41,8 @@ pub fn pick(
         0 => picker.level0_down(),
         _ => picker.level_down(level),
     });
-    urgent.or_else(|| picker.merge_level0()).or_else(|| picker.tombstones_down())
+    let merged = || if merges_first { None } else { picker.merge_level0() };
+    urgent.or_else(merged).or_else(|| picker.tombstones_down())
 }
 
 /// Everything from `lower` (inclusive) to `upper` (exclusive), merged into the deepest level that

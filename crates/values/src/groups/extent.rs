@@ -34,7 +34,7 @@ impl Place {
 /// Facts about one extent. All lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The group of its keys when it was written.
+    /// The group that has it.
     pub group: GroupId,
     /// Where it begins.
     pub place: Place,

@@ -33,17 +33,18 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// The groups to begin in `table` before `records`, tree keys in their order and the lengths of
-    /// what is written for them, are written.
-    pub fn begins<'a>(
+    /// The groups to begin in `table` before `records`, in the order of their keys, are written;
+    /// `of` tells the tree key of a record and the length of what is written for it.
+    pub fn begins<R>(
         self,
         table: &GroupTable,
-        records: impl Iterator<Item = (&'a [u8], u64)> + Clone,
+        records: &[R],
+        of: impl Fn(&R) -> (&[u8], u64),
     ) -> Vec<GroupEdit> {
         let bounds = match table.partitioner() {
             Partitioner::Hash => Vec::new(),
-            Partitioner::Key => self.divisions(table, records),
-            Partitioner::Levels(_) => prefixes(table, records.map(|(key, _)| key)),
+            Partitioner::Key => self.divisions(table, records, of),
+            Partitioner::Levels(_) => prefixes(table, records.iter().map(|record| of(record).0)),
         };
         let first = table.next_id().0;
         let begin = |(id, bound)| GroupEdit::Begin(GroupId(id), bound, 0);
@@ -66,19 +67,22 @@ impl Growth {
     }
 
     /// Where groups without extents are divided.
-    fn divisions<'a>(
+    fn divisions<R>(
         self,
         table: &GroupTable,
-        records: impl Iterator<Item = (&'a [u8], u64)> + Clone,
+        records: &[R],
+        of: impl Fn(&R) -> (&[u8], u64),
     ) -> Vec<Vec<u8>> {
         let first = table.extents().next().is_none();
         let part_min = (PART_MIN_BLOCKS * BLOCK as u64).min(self.group_bytes / 4).max(1);
         let mut bounds = Vec::new();
         let vacant = |group: &Group| group.extents.is_empty() || planted(Bug::DividedWithRecords);
         for (id, group) in table.groups().filter(|(_, group)| vacant(group)) {
-            let end = table.end_of(id);
-            let within = |key: &[u8]| *key >= *group.bound && end.is_none_or(|end| key < end);
-            let records = records.clone().filter(|(key, _)| within(key));
+            // Their place is found, not looked for among all: a store that lets old keys go has
+            // many ranges without records.
+            let before = |bound: &[u8]| records.partition_point(|record| of(record).0 < bound);
+            let end = table.end_of(id).map_or(records.len(), before);
+            let records = records[before(&group.bound)..end].iter().map(&of);
             let bytes: u64 = records.clone().map(|(_, len)| len).sum();
             let expected = if first { self.capacity.max(bytes) } else { bytes };
             let parts = expected.div_ceil(self.group_bytes.max(1)).min(bytes / part_min);
@@ -126,8 +130,7 @@ mod tests {
     fn bounds(growth: Growth, table: &GroupTable, keys: &[&str]) -> Vec<String> {
         let tree_keys: Vec<Vec<u8>> =
             keys.iter().map(|key| [b"\0\0", key.as_bytes()].concat()).collect();
-        let records = tree_keys.iter().map(|key| (&key[..], 1000));
-        let begins = growth.begins(table, records);
+        let begins = growth.begins(table, &tree_keys, |key| (&key[..], 1000));
         let mut table = table.clone();
         begins.iter().try_for_each(|edit| table.apply(edit)).unwrap();
         let bound = |edit: &GroupEdit| match edit {

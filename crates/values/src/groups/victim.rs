@@ -110,11 +110,13 @@ impl Candidate {
             let extents = table.extents_of(group).filter(|extent| !extent.survivors);
             extents.map(|extent| extent.separated).sum()
         };
-        let all_flushed: u64 = table.groups().map(|(id, _)| flushed(id)).sum();
+        let keeps_order = table.partitioner().keeps_order();
+        let of_ranges = table.groups().filter(|_| keeps_order);
+        let all_flushed: u64 = of_ranges.map(|(id, _)| flushed(id)).sum();
         let candidates = table.groups().map(|(id, _)| {
             let mut candidate = Self::of(table, id, now);
             let extents = table.extents_of(id);
-            let churn = if table.partitioner().keeps_order() {
+            let churn = if keeps_order {
                 // What hides others came by a flush: who got much of that has much to hide.
                 let share = u128::from(hidden) * u128::from(flushed(id));
                 let hidden = (share / u128::from(all_flushed.max(1))) as u64;

@@ -15,7 +15,7 @@ use cleavedb_storage::segment::SegmentWriter;
 use super::extent::{Extent, Place};
 use crate::factory::SegmentFactory;
 
-/// Filter bits per key of an extent: one stub in a hundred is written for nothing.
+/// Filter bits per key of an extent: it asks for one stub in a hundred for nothing.
 const FILTER_BITS: u32 = 10;
 
 /// What was written; everything is synced.

@@ -102,15 +102,20 @@ impl<'a> Output<'a> {
             self.overlap += first.meta().size;
             self.grandparents = rest;
         }
-        let passed = self.cuts.partition_point(|cut| &**cut <= key);
-        self.cuts = &self.cuts[passed..];
+        let mut passed = false;
+        while let Some((first, rest)) = self.cuts.split_first()
+            && **first <= *key
+        {
+            passed = true;
+            self.cuts = rest;
+        }
         let Some(builder) = &self.builder else {
             self.overlap = 0;
             return Ok(());
         };
         let size = builder.estimated_size();
         let full = size >= self.options.table_bytes
-            || passed > 0 && size >= self.options.table_bytes_min()
+            || passed && size >= self.options.table_bytes_min()
             || self.overlap > self.options.overlap_bytes_max();
         if full { self.end_table() } else { Ok(()) }
     }

@@ -9,8 +9,8 @@ use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer}
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{FileKind, Storage};
-use cleavedb_values::GroupTable;
 use cleavedb_values::groups::{Extent, Place};
+use cleavedb_values::{FileFacts, GroupTable};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
@@ -60,14 +60,20 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         let verified = table.table().and_then(|table| table.verify());
         report.note(verified);
     }
-    check_values(&state, &live, &mut report)?;
+    let values_stay = engine.options.values_stay_in_log();
+    check_values(&state, &live, values_stay, &mut report)?;
     check_pointers(&state, held.seq, &mut report);
     check_directory(engine, &mut report)?;
     Ok(report)
 }
 
 /// Every sealed value file, front to back.
-fn check_values(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) -> Result<()> {
+fn check_values(
+    state: &ReadState,
+    live: &LiveFiles,
+    values_stay: bool,
+    report: &mut CheckReport,
+) -> Result<()> {
     for segment in state.segments.iter() {
         let Some(facts) = live.ledger.get(segment.number()) else { continue };
         if facts.kind == FileKind::Group {
@@ -75,10 +81,12 @@ fn check_values(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) -
             continue;
         }
         let Some(len) = facts.len else { continue };
+        let needed = if values_stay { Some(0) } else { needed_from(live, segment.number(), facts) };
+        let Some(begin) = needed else { continue };
         report.value_files += 1;
         let identity = segment.identity();
         let mut reader =
-            LogReader::new(&**segment.file(), None, identity, facts.base, 0, Some(len))?;
+            LogReader::new(&**segment.file(), None, identity, facts.base, begin, Some(len))?;
         let read = read_all(&mut reader, len, &mut report.records);
         report.note(read.map_err(|e| e.with("file", segment.name())));
     }
@@ -88,6 +96,17 @@ fn check_values(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) -
     }
     check_live_bytes(state, live, report);
     Ok(())
+}
+
+/// From which offset on a file is needed where values do not stay in the log: of a log, what lies
+/// behind the replay head. The rest may never have reached the device (decision 0011).
+fn needed_from(live: &LiveFiles, number: FileNumber, facts: &FileFacts) -> Option<u64> {
+    let head = live.head.filter(|_| facts.kind == FileKind::Log);
+    match head {
+        Some(head) if number < head.file => None,
+        Some(head) if number == head.file => Some(head.position - head.base),
+        _ => Some(0),
+    }
 }
 
 /// One extent of a group, front to back.

@@ -228,7 +228,7 @@ impl Db {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.engine();
-        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation_at_commit());
+        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
         engine.write(&[prepared], op_bytes(op), durability)
     }
 
@@ -239,7 +239,7 @@ impl Db {
             return Ok(());
         }
         let engine = self.engine();
-        let separation = engine.options.separation_at_commit();
+        let separation = engine.options.separation;
         let bytes = batch.ops().map(op_bytes).sum();
         let prepared: Vec<Prepared<'_>> =
             batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separation)).collect();
@@ -461,7 +461,7 @@ fn open_segments(
     live: &crate::manifest::LiveFiles,
     young: (cleavedb_base::FileNumber, u64),
 ) -> Result<()> {
-    let in_logs = engine.options.separation_at_commit() != Separation::Never;
+    let in_logs = engine.options.separation != Separation::Never;
     let mut segments = Vec::new();
     for (number, facts) in live.ledger.iter() {
         if facts.kind == FileKind::Log && !in_logs {

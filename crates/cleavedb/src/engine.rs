@@ -169,10 +169,11 @@ pub(crate) fn table_options(options: &Options) -> TableOptions {
 
 /// How the log is written. Past the page cache, if the window holds what a block does not fill yet
 /// (else every commit must be written as it is), and if it must reach the device anyway: because
-/// the index points into it, or because commits are synced by default. A log that nobody asks to
-/// be durable and that a flush makes needless stays in memory, and is mostly gone before the kernel
-/// writes it back (decision 0011).
+/// tables point into it, or because commits are synced by default. A log that nobody asks to be
+/// durable and that a flush makes needless stays in memory, and is mostly gone before the kernel
+/// writes it back (decision 0011). What a flush is to read again stays in memory, too.
 pub(crate) fn log_access(options: &Options, window_survives: bool) -> Access {
-    let reaches_the_device = options.values_stay_in_log() || options.durability == Durability::Sync;
+    let synced = options.durability == Durability::Sync && !options.has_groups();
+    let reaches_the_device = options.values_stay_in_log() || synced;
     if window_survives && reaches_the_device { Access::Direct } else { Access::Random }
 }

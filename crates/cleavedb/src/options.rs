@@ -138,7 +138,8 @@ pub struct Options {
     /// be flushed, one wait, and one fill.
     pub memtables_max: usize,
     /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
-    /// after a crash and log that cannot be collected stay small (design, section 2).
+    /// after a crash and log that cannot be collected stay small (design, section 2). Where values
+    /// move into groups at the flush, no more than [`Options::memtable_bytes`] in any case.
     pub memtable_log_bytes: u64,
     /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection.
     pub log_file_bytes: u64,
@@ -234,25 +235,27 @@ impl Options {
         }
     }
 
-    /// Whether the index points into the log, whose files then live as long as values in them do.
-    /// If not, a flush leaves nothing in the log that is needed.
+    /// Whether tables point into the log, whose files then live as long as values in them do. If
+    /// not, a flush leaves nothing in the log that is needed.
     pub fn values_stay_in_log(&self) -> bool {
-        self.separation_at_commit() != Separation::Never
+        self.separation != Separation::Never && !self.has_groups()
+    }
+
+    /// Whether a flush moves values from the log into groups.
+    pub(crate) fn has_groups(&self) -> bool {
+        self.partitioner().is_some()
+    }
+
+    /// Most log that one MemTable covers, in bytes. Where values move at the flush they count as
+    /// its own: until then they are nowhere else.
+    pub(crate) fn covered_max(&self) -> u64 {
+        let most = if self.has_groups() { self.memtable_bytes as u64 } else { u64::MAX };
+        self.memtable_log_bytes.min(most)
     }
 
     /// Whether the preset is one that separates values.
     pub(crate) fn separates(&self) -> bool {
         !matches!(self.preset, Preset::Lsm | Preset::Ohdb)
-    }
-
-    /// What leaves the index already at commit: only where the log is the store.
-    pub(crate) fn separation_at_commit(&self) -> Separation {
-        if self.preset == Preset::WiscKey { self.separation } else { Separation::Never }
-    }
-
-    /// What leaves the index at a flush, for its group.
-    pub(crate) fn separation_at_flush(&self) -> Separation {
-        if self.partitioner().is_some() { self.separation } else { Separation::Never }
     }
 
     /// How keys are assigned to groups, in a preset that has groups.

@@ -311,10 +311,11 @@ impl Range {
         }
         if end.ready.len() > 1 {
             let wanted = end.ready.iter().filter_map(|found| found.value.wanted());
-            let mut chunks = self.state.segments.announce(wanted.collect());
-            for found in &mut end.ready {
-                let chunk = found.value.wanted().and_then(|p| Some((p, chunks.remove(&p)?)));
-                if let Some((pointer, chunk)) = chunk {
+            let wanted: Vec<ValuePointer> = wanted.collect();
+            let chunks = self.state.segments.announce(&wanted);
+            let pointed = end.ready.iter_mut().filter(|found| found.value.wanted().is_some());
+            for ((found, pointer), chunk) in pointed.zip(wanted).zip(chunks) {
+                if let Some(chunk) = chunk {
                     found.value = FoundValue::InChunk(pointer, chunk);
                 }
             }

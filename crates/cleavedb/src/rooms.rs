@@ -56,7 +56,7 @@ impl Engine {
         let covered = append.appender.next() - append.memtable.start;
         !append.memtable.table.is_empty()
             && (append.memtable.table.memory() >= self.options.memtable_bytes
-                || covered >= self.options.memtable_log_bytes)
+                || covered >= self.options.covered_max())
     }
 
     /// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into
@@ -84,7 +84,7 @@ impl Engine {
         let number = spare.number;
         let file =
             self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;
-        if self.options.separation_at_commit() != crate::Separation::Never {
+        if self.options.separation != crate::Separation::Never {
             let kind = cleavedb_storage::FileKind::Log;
             let segment =
                 self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;

@@ -6,6 +6,7 @@
 //! time of another device. On top of the trait stand the log and the segments. Modules are listed
 //! bottom first; a module uses only those above it.
 
+pub mod prefetch;
 pub mod name;
 pub mod class;
 pub mod window;

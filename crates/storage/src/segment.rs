@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record};
+use cleavedb_base::record::{FileIdentity, Header, Record};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 
@@ -102,16 +102,16 @@ impl Segment {
         Error::corruption(what).with("file", self.name).with("offset", offset)
     }
 
-    /// Verifies that `bytes`, read at `pointer`, are the record of (`keyspace`, `key`, `seq`);
-    /// returns where in them the value begins.
-    pub fn verify(
+    /// Verifies that `bytes`, read at `pointer`, are the record of (`keyspace`, `key`, `seq`), and
+    /// returns it.
+    pub fn verify<'a>(
         &self,
-        bytes: &[u8],
+        bytes: &'a [u8],
         pointer: ValuePointer,
         keyspace: KeyspaceId,
         key: &[u8],
         seq: SeqNo,
-    ) -> Result<usize> {
+    ) -> Result<Record<'a>> {
         let record = Record::parse(bytes, self.identity, pointer.offset)
             .map_err(|e| self.damaged(pointer.offset, e.message()))?;
         let header = &record.header;
@@ -119,7 +119,7 @@ impl Segment {
         if !same || header.record_len() != pointer.len as usize {
             return Err(self.damaged(pointer.offset, "a pointer leads to another key's record"));
         }
-        Ok(HEADER_LEN + key.len())
+        Ok(record)
     }
 }
 

@@ -7,7 +7,7 @@ use cleavedb_storage::segment::SegmentWriter;
 use cleavedb_storage::{File, Name};
 
 /// Makes files for values.
-pub trait SegmentFactory {
+pub trait SegmentFactory: Sync {
     /// A new, empty file with a durable number.
     fn create(&self) -> Result<(Name, Arc<dyn File>)>;
 

@@ -1,10 +1,11 @@
 //! The segments that one picture of the database can read, and how a pointer becomes a value.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::key::split_tree_key;
+use cleavedb_base::record::Record;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::segment::Segment;
 
@@ -86,23 +87,46 @@ impl SegmentSet {
     }
 
     /// Says that the records at `wanted` will be read soon, and which of them are to be read
-    /// together: the chunk of each, or none where a record stands alone.
-    pub fn announce(&self, mut wanted: Vec<ValuePointer>) -> HashMap<ValuePointer, Arc<Chunk>> {
-        let mut chunks = HashMap::new();
-        wanted.sort_unstable_by_key(|pointer| (pointer.file, pointer.offset));
-        for wanted in wanted.chunk_by(|a, b| a.file == b.file) {
-            if let Some(segment) = self.get(wanted[0].file) {
-                announce(segment, wanted, |pointer, chunk| _ = chunks.insert(pointer, chunk));
+    /// together: the chunk of each, in the order of `wanted`, or none where a record stands alone.
+    pub fn announce(&self, wanted: &[ValuePointer]) -> Vec<Option<Arc<Chunk>>> {
+        let mut chunks = vec![None; wanted.len()];
+        let mut order: Vec<u32> = (0..wanted.len() as u32).collect();
+        let of = |at: &u32| wanted[*at as usize];
+        order.sort_unstable_by_key(|at| (of(at).file, of(at).offset));
+        for in_file in order.chunk_by(|a, b| of(a).file == of(b).file) {
+            let Some(segment) = self.get(of(&in_file[0]).file) else { continue };
+            let sorted: Vec<ValuePointer> = in_file.iter().map(of).collect();
+            for (at, chunk) in in_file.iter().zip(announce(segment, &sorted)) {
+                chunks[*at as usize] = chunk;
             }
         }
         chunks
     }
 
-    /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
-    pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
+    /// The bytes of the record at `pointer`, not verified.
+    pub fn bytes(&self, pointer: ValuePointer) -> Result<Vec<u8>> {
         let mut bytes = vec![0; pointer.len as usize];
         self.find(pointer)?.read(pointer.offset, &mut bytes)?;
-        self.value_of(bytes.into(), pointer, tree_key, seq)
+        Ok(bytes)
+    }
+
+    /// The record in `bytes`, which were read at `pointer`, verified to be that of (`tree_key`,
+    /// `seq`).
+    pub fn verified<'a>(
+        &self,
+        bytes: &'a [u8],
+        pointer: ValuePointer,
+        tree_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<Record<'a>> {
+        let (keyspace, key) =
+            split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+        self.find(pointer)?.verify(bytes, pointer, keyspace, key, seq)
+    }
+
+    /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
+    pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
+        self.value_of(self.bytes(pointer)?.into(), pointer, tree_key, seq)
     }
 
     /// As [`SegmentSet::read`], out of a chunk that holds the record.
@@ -126,9 +150,7 @@ impl SegmentSet {
         tree_key: &[u8],
         seq: SeqNo,
     ) -> Result<Bytes> {
-        let (keyspace, key) =
-            split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
-        let start = self.find(pointer)?.verify(&bytes, pointer, keyspace, key, seq)?;
-        Ok(bytes.slice(start..))
+        let value_len = self.verified(&bytes, pointer, tree_key, seq)?.value.len();
+        Ok(bytes.slice(bytes.len() - value_len..))
     }
 }

@@ -6,6 +6,7 @@
 //! time of a seek, and if not more is wasted in a stretch than is wanted in it. A stretch is told
 //! to the device at once and read in chunks when their turns come.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
@@ -72,25 +73,40 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The bytes of a record in it.
+    /// The bytes of a record in it, read if they were not yet.
     pub(crate) fn record(&self, pointer: ValuePointer) -> Option<Bytes> {
         let bytes = self.bytes.get_or_init(|| {
             let mut bytes = vec![0; self.len];
             self.segment.read(self.begin, &mut bytes).ok().map(|()| Bytes::from(bytes))
         });
+        Some(bytes.as_ref()?.slice(self.place(pointer)?))
+    }
+
+    /// The same, for who keeps nothing of it.
+    pub fn bytes_of(&self, pointer: ValuePointer) -> Option<&[u8]> {
+        if self.bytes.get().is_none() {
+            self.record(pointer);
+        }
+        self.known(pointer)
+    }
+
+    /// The bytes of a record, if they were read already.
+    pub fn known(&self, pointer: ValuePointer) -> Option<&[u8]> {
+        Some(&self.bytes.get()?.as_ref()?[self.place(pointer)?])
+    }
+
+    /// Where in the chunk a record lies.
+    fn place(&self, pointer: ValuePointer) -> Option<Range<usize>> {
         let begin = pointer.offset.checked_sub(self.begin)? as usize;
         let end = begin + pointer.len as usize;
-        bytes.as_ref().filter(|bytes| end <= bytes.len()).map(|bytes| bytes.slice(begin..end))
+        (end <= self.len).then_some(begin..end)
     }
 }
 
-/// Tells the device what is wanted of `segment`, by offset, and divides it into chunks. A record
-/// that stands alone has none: it is read as if nobody had looked ahead.
-pub(crate) fn announce(
-    segment: &Arc<Segment>,
-    wanted: &[ValuePointer],
-    mut found: impl FnMut(ValuePointer, Arc<Chunk>),
-) {
+/// Tells the device what is wanted of `segment`, by offset, and divides it into chunks: the chunk
+/// of each record. One that stands alone has none: it is read as if nobody had looked ahead.
+pub(crate) fn announce(segment: &Arc<Segment>, wanted: &[ValuePointer]) -> Vec<Option<Arc<Chunk>>> {
+    let mut chunks = Vec::with_capacity(wanted.len());
     for (stretch, records) in stretches(wanted) {
         // The kernel cuts long advice short.
         for begin in (stretch.begin..stretch.end).step_by(CHUNK_LEN as usize) {
@@ -98,17 +114,19 @@ pub(crate) fn announce(
             segment.will_need(begin, len as usize);
         }
         let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / CHUNK_LEN;
-        for records in records.chunk_by(|a, b| number(a) == number(b)).filter(|r| r.len() > 1) {
+        for records in records.chunk_by(|a, b| number(a) == number(b)) {
             let (first, last) = (records[0], records[records.len() - 1]);
-            let chunk = Arc::new(Chunk {
+            let chunk = Chunk {
                 segment: segment.clone(),
                 begin: first.offset,
                 len: (last.offset - first.offset) as usize + last.len as usize,
                 bytes: OnceLock::new(),
-            });
-            records.iter().for_each(|record| found(*record, chunk.clone()));
+            };
+            let chunk = (records.len() > 1).then(|| Arc::new(chunk));
+            chunks.extend(std::iter::repeat_n(chunk, records.len()));
         }
     }
+    chunks
 }
 
 #[cfg(test)]

@@ -199,8 +199,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Adds to a collection's edit that its group becomes one with a neighbour, if both are small. A
-    /// damaged group, which cannot be collected, stays alone with that.
+    /// Adds to a collection's edit that its group becomes one with a neighbour, if both are small.
+    /// A damaged group, which cannot be collected, stays alone with that.
     fn merge_small(
         &self,
         fixed: &Fixed,

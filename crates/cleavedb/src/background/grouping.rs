@@ -1,8 +1,8 @@
 //! How a flush moves values into their groups.
 //!
-//! Values are in the log and in the MemTable when they are committed, whatever their size. The
-//! flush appends those that are separated by size to their groups, all groups side by side, and the
-//! run of level 0 holds pointers to them.
+//! Separated values are in the log when they are committed, and the MemTable points there. The
+//! flush reads its part of the log once, front to back, appends the values to their groups, all
+//! groups side by side, and the run of level 0 points to them: no table ever points into the log.
 //!
 //! Collection of a hash group does not ask the index, so the group must hear of all that ends the
 //! life of one of its records: where the filters say that a group may hold a key, the key's deletes
@@ -15,29 +15,74 @@ use std::sync::Arc;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
+use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::sync::join;
 use cleavedb_base::{EntryKind, Error, ErrorKind, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
+use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, growth};
-use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory};
+use cleavedb_values::{Chunk, GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
 use crate::engine::Engine;
-use crate::options::Separation;
+use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
 
 /// Most files of one flush: each costs a sync.
 const FILES_MAX: u64 = 8;
 
+/// How many records ahead memory is asked for.
+const AHEAD: usize = 8;
+
 /// A record on its way into a group.
 struct Item<'a> {
     entry: Entry<'a>,
-    kind: RecordKind,
+    source: Source,
+}
+
+/// Where the record comes from.
+enum Source {
+    /// The log, where it is read together with others.
+    Log(ValuePointer, Option<Arc<Chunk>>),
+    /// It is a stub of this kind, made of the entry.
+    Stub(RecordKind),
 }
 
 impl Item<'_> {
     fn len(&self) -> u64 {
-        (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64
+        match self.source {
+            Source::Log(pointer, _) => u64::from(pointer.len),
+            Source::Stub(_) => (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64,
+        }
+    }
+
+    fn pointer(&self) -> Option<ValuePointer> {
+        match self.source {
+            Source::Log(pointer, _) => Some(pointer),
+            Source::Stub(_) => None,
+        }
+    }
+
+    /// Asks for the memory that its turn will need.
+    #[inline]
+    fn prefetch(&self) {
+        prefetch_bytes(self.entry.key);
+        if let Source::Log(pointer, Some(chunk)) = &self.source
+            && let Some(bytes) = chunk.known(*pointer)
+        {
+            prefetch_bytes(bytes);
+        }
+    }
+}
+
+/// Tells the device of all that `items` want of the log, and which of it is read together.
+fn announce(log: &SegmentSet, items: &mut [Item<'_>]) {
+    let wanted: Vec<ValuePointer> = items.iter().filter_map(Item::pointer).collect();
+    let mut chunks = log.announce(&wanted).into_iter();
+    for item in items {
+        if let Source::Log(_, chunk) = &mut item.source {
+            *chunk = chunks.next().flatten();
+        }
     }
 }
 
@@ -47,30 +92,21 @@ pub(super) struct Grouped {
     pub(super) written: Written,
     /// Groups that the flush begins.
     pub(super) begins: Vec<GroupEdit>,
-    pointers: Vec<ValuePointer>,
-    taken: usize,
-    separation: Option<Separation>,
+    pointers: std::vec::IntoIter<ValuePointer>,
 }
 
 impl Grouped {
-    /// The pointer that takes the place of `entry`'s value, if the value went into a group. Entries
-    /// come as they came when the groups were written.
+    /// The pointer that takes the place of `entry`'s, if its value went into a group. Entries come
+    /// as they came when the groups were written.
     pub(super) fn pointer(&mut self, entry: &Entry<'_>) -> Option<ValuePointer> {
-        let pointer = separates(self.separation?, entry).then(|| self.pointers[self.taken])?;
-        self.taken += 1;
-        Some(pointer)
+        if entry.kind == EntryKind::Pointer { self.pointers.next() } else { None }
     }
-}
-
-fn separates(separation: Separation, entry: &Entry<'_>) -> bool {
-    entry.kind == EntryKind::Inline && separation.separates(entry.value.len())
 }
 
 /// Sorts the entries of a MemTable into groups, key by key.
 struct Sorter<'a, 'e> {
     state: &'a ReadState,
     table: &'a GroupTable,
-    separation: Separation,
     items: Vec<Item<'e>>,
     /// Versions of the present key that lie in no group.
     unseparated: Vec<Entry<'e>>,
@@ -80,8 +116,9 @@ struct Sorter<'a, 'e> {
 
 impl<'e> Sorter<'_, 'e> {
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
-        if separates(self.separation, &entry) {
-            self.items.push(Item { entry, kind: RecordKind::Separated });
+        if entry.kind == EntryKind::Pointer {
+            let source = Source::Log(ValuePointer::decode(entry.value)?, None);
+            self.items.push(Item { entry, source });
             self.separated = true;
         } else if self.leaves_stubs() {
             self.unseparated.push(entry);
@@ -102,7 +139,7 @@ impl<'e> Sorter<'_, 'e> {
             let stubs = self.unseparated.drain(..).map(|entry| {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
-                Item { entry, kind }
+                Item { entry, source: Source::Stub(kind) }
             });
             self.items.extend(stubs);
         }
@@ -124,6 +161,91 @@ impl<'e> Sorter<'_, 'e> {
     }
 }
 
+/// Where to divide `order`, in which items of a group are neighbours, into two parts of about the
+/// same length, each of whole groups.
+fn middle(order: &[u32], items: &[Item<'_>], groups: &[GroupId]) -> usize {
+    let len = |at: &u32| items[*at as usize].len();
+    let half = order.iter().map(len).sum::<u64>() / 2;
+    let mut before = 0;
+    let mut middle = 0;
+    for of_group in order.chunk_by(|a, b| groups[*a as usize] == groups[*b as usize]) {
+        if before >= half {
+            break;
+        }
+        before += of_group.iter().map(len).sum::<u64>();
+        middle += of_group.len();
+    }
+    middle
+}
+
+/// What two threads write side by side, each to files of its own: one waits for the device while
+/// the other copies.
+struct Part<'a> {
+    items: &'a [Item<'a>],
+    groups: &'a [GroupId],
+    log: &'a SegmentSet,
+}
+
+impl Part<'_> {
+    /// Appends the items at `order`; returns the new places of values by the number of the item.
+    fn write(
+        &self,
+        order: &[u32],
+        mut writer: ExtentWriter<'_>,
+    ) -> Result<(Written, Vec<(u32, ValuePointer)>)> {
+        let mut places = Vec::with_capacity(order.len());
+        for (turn, at) in order.iter().enumerate() {
+            if let Some(later) = order.get(turn + AHEAD) {
+                self.items[*later as usize].prefetch();
+            }
+            let (item, group) = (&self.items[*at as usize], self.groups[*at as usize]);
+            match &item.source {
+                Source::Stub(kind) => write_stub(&item.entry, *kind, group, &mut writer)?,
+                Source::Log(pointer, chunk) => {
+                    let place = self.copy(&item.entry, *pointer, chunk, group, &mut writer)?;
+                    places.push((*at, place));
+                }
+            }
+        }
+        Ok((writer.finish()?, places))
+    }
+
+    /// Copies a record from the log to its group, its payload checksum as it was.
+    fn copy(
+        &self,
+        entry: &Entry<'_>,
+        pointer: ValuePointer,
+        chunk: &Option<Arc<Chunk>>,
+        group: GroupId,
+        writer: &mut ExtentWriter<'_>,
+    ) -> Result<ValuePointer> {
+        let alone;
+        let bytes = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
+            Some(bytes) => bytes,
+            None => {
+                alone = self.log.bytes(pointer)?;
+                &alone[..]
+            }
+        };
+        let Record { header, key, value } =
+            self.log.verified(bytes, pointer, entry.key, entry.seq)?;
+        // In a group nobody asks which records were committed together.
+        writer.append(group, &Header { more: false, ..header }, key, value)
+    }
+}
+
+fn write_stub(
+    entry: &Entry<'_>,
+    kind: RecordKind,
+    group: GroupId,
+    writer: &mut ExtentWriter<'_>,
+) -> Result<()> {
+    let (keyspace, key) =
+        split_tree_key(entry.key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+    let header = Header::new(kind, keyspace, entry.seq, key, entry.value);
+    writer.append(group, &header, key, entry.value).map(|_| ())
+}
+
 fn group_of(table: &GroupTable, key: &[u8]) -> Result<GroupId> {
     table.group_of(key).ok_or_else(|| Error::corruption("no group covers a key"))
 }
@@ -136,20 +258,13 @@ impl Engine {
         snapshots: &[SeqNo],
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
-        let separation = self.options.separation_at_flush();
-        if separation == Separation::Never {
+        if !self.options.has_groups() {
             return Ok(Grouped::default());
         }
         let (state, table) = self.groups_now();
         let (items, unseparated) = (Vec::new(), Vec::new());
-        let mut sorter = Sorter {
-            state: &state,
-            table: &table,
-            separation,
-            items,
-            unseparated,
-            separated: false,
-        };
+        let mut sorter =
+            Sorter { state: &state, table: &table, items, unseparated, separated: false };
         let mut retention = Retention::new(snapshots);
         let mut last_key: Option<&[u8]> = None;
         slot.table.for_each_sorted(|entry| {
@@ -161,43 +276,52 @@ impl Engine {
             if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
         })?;
         sorter.end_key()?;
-        self.write_items(&table, &sorter.items, separation, files)
+        self.write_items(&state.segments, &table, sorter.items, files)
     }
 
     /// Appends `items`, which are in index order, to their groups, one group after the other in the
     /// order of their tokens: where groups are ranges of keys, the files are in key order.
     fn write_items(
         &self,
+        log: &SegmentSet,
         table: &GroupTable,
-        items: &[Item<'_>],
-        separation: Separation,
+        mut items: Vec<Item<'_>>,
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
         let growth = self.options.groups.growth();
-        let begins = growth.begins(table, items, |item| (item.entry.key, item.len()));
+        let begins = growth.begins(table, &items, |item| (item.entry.key, item.len()));
         let table = growth::after(table, &begins)?;
-        let ranks: HashMap<GroupId, usize> =
-            table.groups().enumerate().map(|(rank, (id, _))| (id, rank)).collect();
+        let ranks: HashMap<GroupId, u32> =
+            (0..).zip(table.groups()).map(|(rank, (id, _))| (id, rank)).collect();
         let groups = items.iter().map(|item| group_of(&table, item.entry.key));
         let groups = groups.collect::<Result<Vec<GroupId>>>()?;
+        let ranked: Vec<u32> = groups.iter().map(|group| ranks[group]).collect();
         let mut order: Vec<u32> = (0..items.len() as u32).collect();
-        order.sort_by_key(|at| ranks[&groups[*at as usize]]);
+        order.sort_by_key(|at| ranked[*at as usize]);
         let file_len =
-            self.options.segment_bytes.max(self.options.memtable_bytes as u64 / (FILES_MAX / 2));
-        let mut writer = ExtentWriter::new(files, self.database_id, file_len)
-            .with_filters(!table.partitioner().keeps_order());
-        let mut places = vec![None; items.len()];
-        for at in order.into_iter().map(|at| at as usize) {
-            let Item { entry, kind } = &items[at];
-            let (keyspace, key) = split_tree_key(entry.key)
-                .ok_or_else(|| Error::corruption("a tree key is too short"))?;
-            let header = Header::new(*kind, keyspace, entry.seq, key, entry.value);
-            let pointer = writer.append(groups[at], &header, key, entry.value)?;
-            places[at] = (*kind == RecordKind::Separated).then_some(pointer);
-        }
-        let written = writer.finish()?;
-        let pointers = places.into_iter().flatten().collect();
-        Ok(Grouped { written, begins, pointers, taken: 0, separation: Some(separation) })
+            self.options.segment_bytes.max(self.options.memtable_bytes as u64 / (FILES_MAX / 4));
+        let writer = || {
+            ExtentWriter::new(files, self.database_id, file_len)
+                .with_filters(!table.partitioner().keeps_order())
+        };
+        // The records lie in the log as they were committed: read in pieces that hold many.
+        announce(log, &mut items);
+        let part = Part { items: &items, groups: &groups, log };
+        let (front, back) = order.split_at(middle(&order, &items, &groups));
+        let front = || part.write(front, writer());
+        let back = || part.write(back, writer());
+        // Where tests step through jobs, one thread does all.
+        let (front, back) = match self.options.background {
+            Background::Manual => (front(), back()),
+            Background::Threads(_) => join(front, back),
+        };
+        let ((mut written, mut places), (more, others)) = (front?, back?);
+        written.extents.extend(more.extents);
+        written.files.extend(more.files);
+        places.extend(others);
+        places.sort_unstable_by_key(|(at, _)| *at);
+        let pointers: Vec<ValuePointer> = places.into_iter().map(|(_, place)| place).collect();
+        Ok(Grouped { written, begins, pointers: pointers.into_iter() })
     }
 
     /// Picture and table of groups, which belong together.

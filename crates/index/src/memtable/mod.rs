@@ -26,6 +26,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicPtr, Ordering};
 use cleavedb_base::sync::{Mutex, Plain};
 use cleavedb_base::{EntryKind, SeqNo};
+use cleavedb_storage::prefetch::prefetch;
 
 use crate::entry::{Entry, EntryIter};
 use arena::Arena;
@@ -57,19 +58,6 @@ pub(in crate::memtable) struct Node {
 const NODE_LEN: usize = size_of::<Node>();
 
 const _: () = assert!(align_of::<Node>() <= pages::ALIGN, "the arena aligns nodes");
-
-/// Asks for the cache line at `at` ahead of its use.
-#[inline]
-fn prefetch<T>(at: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint; it reads nothing and faults at no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
 
 /// How a node is linked: whoever finds it finds all of it written.
 #[inline(always)]

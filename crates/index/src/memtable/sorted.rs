@@ -6,7 +6,9 @@ use std::sync::Arc;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EntryKind, Result, SeqNo};
 
-use super::{MemTable, NODE_LEN, Node, prefetch};
+use cleavedb_storage::prefetch::prefetch;
+
+use super::{MemTable, NODE_LEN, Node};
 use crate::entry::{Entry, EntryIter};
 
 /// A reference to a linked node; valid as long as its MemTable lives.

@@ -17,8 +17,8 @@
 //!   [`DIRTY_MAX`] bytes wait: then the writer waits until all of them are written. Direct writes
 //!   cost one request each.
 //! * *Syncs* cost one write for each dirty piece and a flush of the device. A sync of the directory
-//!   costs one write of a page for each name that changed or length that was set, in a place of its own, and a
-//!   flush: a journal.
+//!   costs one write of a page for each name that changed or length that was set, in a place of its
+//!   own, and a flush: a journal.
 //! * *The window*: opening it costs one write or read of its length, as it is filled or locked in
 //!   memory. Stores are stores into memory and cost nothing: nobody waits for them, and the same
 //!   bytes are charged when the log is drained.

@@ -1,9 +1,9 @@
 //! Reading an extent in pieces: front to back, and then its survivors in the same order.
 //!
 //! A group is as long as several main segments, so a collection never holds it whole: it reads an
-//! extent once to learn what lies in it, and once more what survives. Survivors are read in the order
-//! of their places or, where groups keep the order of keys, of their keys, which is the order within
-//! each extent: the second reading goes front to back in every extent too.
+//! extent once to learn what lies in it, and once more what survives. Survivors are read in the
+//! order of their places or, where groups keep the order of keys, of their keys, which is the order
+//! within each extent: the second reading goes front to back in every extent too.
 
 use std::sync::Arc;
 

@@ -1,0 +1,29 @@
+//! Asking for memory ahead of its use.
+//!
+//! Where records are taken in another order than they lie in memory, each would wait for a line or
+//! two: a third of a flush that sorts values into groups, a fifth of one that walks a MemTable.
+
+/// Bytes of a line that the processor fetches at once.
+const LINE_LEN: usize = 64;
+
+/// Most lines that are asked for: what follows comes by itself.
+const LINES_MAX: usize = 4;
+
+/// Asks for the line at `at`, which need not be valid.
+#[inline]
+pub fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint; it reads nothing and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Asks for the first lines of `bytes`.
+#[inline]
+pub fn prefetch_bytes(bytes: &[u8]) {
+    bytes.chunks(LINE_LEN).take(LINES_MAX).for_each(|line| prefetch(line.as_ptr()));
+}

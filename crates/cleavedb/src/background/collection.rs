@@ -5,8 +5,8 @@
 //! of later epochs in level 0. Run reads and moves (see [`cleavedb_values::collect`]). What killed
 //! the others must be durable (invariant 7): where the log is the store, finish syncs it through S;
 //! elsewhere S is durable already. Finish swaps everything by one edit: the run of new pointers
-//! enters level 0 at e, above all that was read and below all later flushes, however long it took to
-//! write.
+//! enters level 0 at e, above all that was read and below all later flushes, however long it took
+//! to write.
 
 use std::sync::Arc;
 

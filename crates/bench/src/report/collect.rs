@@ -178,9 +178,10 @@ fn sort(
         }
         match content {
             Content::Suite(header) => {
-                warnings.extend(header.warnings.iter().cloned());
-                results.machine(&header.machine);
-                results.headers.push(*header);
+                let noise = header.machine.noise();
+                let said = header.warnings.iter().filter(|said| Some(*said) != noise.as_ref());
+                warnings.extend(said.cloned());
+                results.suite(*header);
             }
             Content::Other(value) => {
                 let kind = value.get("kind").and_then(Value::as_str).unwrap_or_default();
@@ -243,6 +244,24 @@ impl Results {
         if !self.machines.iter().any(same) {
             self.machines.push(machine.clone());
         }
+    }
+
+    /// A suite begins, or goes on where it was stopped.
+    fn suite(&mut self, header: Header) {
+        self.machine(&header.machine);
+        let same = |known: &&mut Header| {
+            (&known.name, known.memory_limit) == (&header.name, header.memory_limit)
+        };
+        let Some(known) = self.headers.iter_mut().find(same) else {
+            return self.headers.push(header);
+        };
+        let new: Vec<_> =
+            header.engines.into_iter().filter(|e| !known.engines.contains(e)).collect();
+        known.engines.extend(new);
+        known.lists.extend(header.lists);
+        known.repetitions = known.repetitions.max(header.repetitions);
+        known.machine.load = known.machine.load.max(header.machine.load);
+        known.command = header.command;
     }
 
     fn take(&mut self, attempt: Attempt) {
@@ -340,6 +359,7 @@ impl Results {
 
     /// Warns of what makes rows doubtful.
     fn judge(&self, warnings: &mut BTreeSet<String>) {
+        warnings.extend(self.headers.iter().filter_map(|header| header.machine.noise()));
         let rows =
             || self.groups.iter().flat_map(|group| group.rows.iter().map(move |r| (group, r)));
         let runs = || rows().flat_map(|(_, row)| &row.runs);

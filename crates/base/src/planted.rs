@@ -67,6 +67,8 @@ pub enum Bug {
     AckBeforeSync,
     /// A flush takes for forgotten also the log that it has not made needless.
     ForgetsTheHead,
+    /// A flush leaves values in a log that it does not sync, and the run points there.
+    PointsIntoTheLog,
     /// A flush does not tell a group of a delete or an inline value of a key that it holds.
     StubForgotten,
     /// A collection of a group drops the stubs that still hide older records.

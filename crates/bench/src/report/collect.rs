@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::Result;
 use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
-use crate::report::metric::{Metric, RUNNING};
+use crate::report::metric::{Metric, RUNNING, SETTLED};
 use crate::report::stats::{Spread, ratio};
 use crate::result::{Conditions, Line, PhaseResult};
 use crate::system::machine::Machine;
@@ -91,6 +91,11 @@ impl Row {
     /// meanwhile depends on where the parts end.
     pub fn writes_in_parts(&self) -> bool {
         self.runs.iter().any(|run| run.pieces.len() > 1 && run.user.written > 0)
+    }
+
+    /// The figure of speed that counts.
+    pub fn judged_by(&self) -> &'static Metric {
+        if self.writes_in_parts() { &SETTLED } else { &RUNNING }
     }
 
     /// The run whose throughput is the median, or next to it: the one to show in detail.
@@ -387,7 +392,8 @@ impl Results {
         );
         count(runs().filter(noisy).count(), &words);
         let apart = |(group, row): (&Group, &Row)| {
-            let apart = row.spread(&RUNNING)?.relative().filter(|apart| *apart > SPREAD_MAX)?;
+            let apart =
+                row.spread(row.judged_by())?.relative().filter(|apart| *apart > SPREAD_MAX)?;
             Some((apart, format!("{}, {}, {}", group.name, row.workload, row.engine)))
         };
         let mut far: Vec<_> = rows().filter_map(apart).collect();

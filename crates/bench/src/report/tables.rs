@@ -90,7 +90,7 @@ pub fn main(results: &Results, group: &Group) -> Table {
             row.workload.clone(),
             row.engine.clone(),
             shown(row, &RUNNING),
-            apart(row.spread(if row.writes_in_parts() { &SETTLED } else { &RUNNING })),
+            apart(row.spread(row.judged_by())),
             if row.writes_in_parts() { NONE.to_owned() } else { versus(&RUNNING) },
             shown(row, &SETTLED),
             versus(&SETTLED),

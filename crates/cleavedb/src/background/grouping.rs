@@ -258,7 +258,7 @@ impl Engine {
         snapshots: &[SeqNo],
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
-        if !self.options.has_groups() {
+        if !self.options.has_groups() || planted(Bug::PointsIntoTheLog) {
             return Ok(Grouped::default());
         }
         let (state, table) = self.groups_now();

@@ -251,6 +251,11 @@ fn a_run_goes_on_where_it_was_stopped() {
     let torn = fs::read_to_string(&settings.results).unwrap() + "{\"kind\":\"pha";
     fs::write(&settings.results, torn).unwrap();
     settings.resume = true;
+    // What failed stays in the file as long as it does not run again.
+    let alone = Settings { targets: vec![settings.targets[0].clone()], ..settings.clone() };
+    assert_eq!(go(&alone), Finish::default());
+    let failed = ends(&settings.results).into_iter().filter(|(_, e, _)| *e == Ended::Failed);
+    assert_eq!(failed.count(), 1);
     assert_eq!(go(&settings), Finish::default());
     let calls = |name: &str| fs::read_to_string(home.path(name)).unwrap().lines().count();
     assert_eq!((calls("a.calls"), calls("b.calls")), (1, 2));

@@ -28,12 +28,14 @@ impl Gathered {
             )));
         }
         let finished = if filled { finished(path)? } else { HashMap::new() };
-        if filled {
-            keep(path, &finished)?;
-        }
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        let file = file.map_err(BenchError::io("open", path))?;
-        Ok(Self { path: path.to_owned(), file, finished })
+        Ok(Self { path: path.to_owned(), file: append_to(path)?, finished })
+    }
+
+    /// Takes out what there is of `tasks`, which will run again, and broken lines.
+    pub fn begin(&mut self, tasks: &[Task]) -> Result<()> {
+        keep(&self.path, tasks)?;
+        self.file = append_to(&self.path)?;
+        Ok(())
     }
 
     /// Whether `task` was finished by this very `command`.
@@ -48,6 +50,11 @@ impl Gathered {
     }
 }
 
+fn append_to(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    file.map_err(BenchError::io("open", path))
+}
+
 fn finished(path: &Path) -> Result<HashMap<Task, String>> {
     let (entries, _) = read(path)?;
     let finished = entries.into_iter().filter_map(|entry| match (entry.task, entry.content) {
@@ -59,11 +66,11 @@ fn finished(path: &Path) -> Result<HashMap<Task, String>> {
     Ok(finished.collect())
 }
 
-/// Rewrites `path` without the lines of tasks that will run again, and without broken ones.
-fn keep(path: &Path, finished: &HashMap<Task, String>) -> Result<()> {
+/// Rewrites `path` without the lines of `again`, and without broken ones.
+fn keep(path: &Path, again: &[Task]) -> Result<()> {
     let text = fs::read(path).map_err(BenchError::io("read", path))?;
     let stays = |line: &&str| match Entry::parse(line) {
-        Ok(Entry { task: Some(task), .. }) => finished.contains_key(&task),
+        Ok(Entry { task: Some(task), .. }) => !again.contains(&task),
         Ok(Entry { task: None, .. }) => true,
         Err(_) => false,
     };

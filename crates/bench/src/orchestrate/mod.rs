@@ -83,6 +83,10 @@ fn tasks(
     watcher: &dyn Watcher,
     stop: &dyn Fn() -> bool,
 ) -> Result<Finish> {
+    let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.clone()).collect();
+    let mut planned = plan(&settings.suite, &engines);
+    planned.retain(|task| !gathered.has(task, &settings.command_of(task)));
+    gathered.begin(&planned)?;
     gathered.add(&line_of("suite", None, &settings.header()))?;
     if settings.disk {
         // By this process, outside any memory limit: no engine pays for it.
@@ -90,9 +94,6 @@ fn tasks(
         gathered.add(&line_of("disk", None, &limits))?;
         watcher.disk(&limits);
     }
-    let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.clone()).collect();
-    let mut planned = plan(&settings.suite, &engines);
-    planned.retain(|task| !gathered.has(task, &settings.command_of(task)));
     let together = settings.together();
     let round = |one: &Task, next: &Task| {
         together && (&one.list, one.repetition) == (&next.list, next.repetition)

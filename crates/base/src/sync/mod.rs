@@ -32,19 +32,19 @@ pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
 
-/// Does `one` and `other` at the same time; under a checker one after the other, since what they
-/// share is not what it is there for. If one panics, so does this.
-pub fn join<A: Send, B: Send>(
-    one: impl FnOnce() -> A + Send,
-    other: impl FnOnce() -> B + Send,
-) -> (A, B) {
+/// Does `one` and `other` at the same time, or one after the other if there is no thread to be had,
+/// or under a checker, since what they share is not what it is there for. If one panics, so does
+/// this.
+pub fn join<A, B: Send>(one: impl FnOnce() -> A, other: impl Fn() -> B + Sync) -> (A, B) {
     #[cfg(feature = "checked")]
     return (one(), other());
     #[cfg(not(feature = "checked"))]
-    thread::scope(|scope| {
-        let other = scope.spawn(other);
-        let one = one();
-        (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, &other) {
+        Ok(spawned) => {
+            let one = one();
+            (one, spawned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        }
+        Err(_) => (one(), other()),
     })
 }
 

@@ -283,6 +283,42 @@ fn a_failed_sync_poisons_writes_and_leaves_reads() {
     }
 }
 
+/// A flush that had written everything and could not open it for reading left it all behind, and
+/// wrote it again at the next try, and the next.
+#[test]
+fn what_a_flush_cannot_open_again_goes() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::tiny(preset, true);
+        let due = || {
+            let (faulty, sim, db) = store(&setup);
+            db.flush().unwrap();
+            (0..9).for_each(|i| db.put(&[b'm', i], &[i; 1500]).unwrap());
+            (faulty, sim, db)
+        };
+        let (faulty, _, db) = due();
+        let before = faulty.calls();
+        db.flush().unwrap();
+        let opens = faulty.trace().into_iter().filter(|call| {
+            let group = call.name.is_some_and(|name| name.kind() == FileKind::Group);
+            call.number >= before && call.op == Call::Open && group
+        });
+        let opens: Vec<u64> = opens.map(|call| call.number).collect();
+        assert!(opens.len() >= 2, "a file is made, and opened for reading");
+        for open in opens {
+            let (faulty, sim, db) = due();
+            let files = || {
+                let written = |kind| matches!(kind, FileKind::Group | FileKind::Table);
+                let listed = sim.list().unwrap().into_iter().map(|(name, _)| name);
+                listed.filter(|name| written(name.kind())).collect::<Vec<_>>()
+            };
+            let there = files();
+            faulty.fail_call(open, Fault::Io);
+            assert!(db.flush().is_err());
+            assert_eq!(files(), there, "{preset}: call {open}");
+        }
+    }
+}
+
 /// "Space is full; writing resumes without reopening once there is room again."
 #[test]
 fn a_full_disk_refuses_writes_until_there_is_room() {

@@ -260,3 +260,28 @@ fn threads_collect_and_split(preset: Preset) {
     db.close().unwrap();
     check(&open().unwrap(), 11);
 }
+
+/// A flush asks the filters of a group whether a small value must leave a stub there. A filter that
+/// was damaged failed the flush, and each one after it, though it only ever saves a stub.
+#[test]
+fn a_damaged_filter_stops_no_flush() {
+    let options = Setup::tiny(Preset::HashKv, true).options;
+    let sim = Sim::new();
+    let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+    (0..6).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+    db.flush().unwrap();
+    db.close().unwrap();
+    let image = sim.image();
+    let group = image.list().into_iter().find(|(name, _)| name.kind() == FileKind::Group).unwrap();
+    let mut noticed = 0;
+    for offset in 0..group.1 {
+        let mut damaged = image.clone();
+        damaged.flip_bit(&group.0, offset * 8);
+        let db = Db::open_in(Arc::new(Sim::from_image(damaged)), options.clone(), 7).unwrap();
+        (0..6).for_each(|i| db.put(&key(i), b"small").unwrap());
+        db.flush().unwrap_or_else(|error| panic!("a flip at {offset}: {error}"));
+        (0..6).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), "small"));
+        noticed += u32::from(!db.verify().unwrap().problems.is_empty());
+    }
+    assert!(noticed > 0, "no flip met what is checked");
+}

@@ -88,7 +88,7 @@ impl Tracked {
         }
         // A system tells of a failure once: a second call would be believed.
         let Some(_) = synced.take() else {
-            let error = io::Error::other("an earlier sync of the directory failed");
+            let error = io::Error::other("an earlier sync of the directory failed; reopen");
             return Err(self.directory.says(error));
         };
         self.directory.storage.sync_dir().map_err(|e| self.directory.says(e))?;

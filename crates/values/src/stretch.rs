@@ -73,21 +73,23 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// The bytes of a record in it, read if they were not yet.
-    pub(crate) fn record(&self, pointer: ValuePointer) -> Option<Bytes> {
+    /// All of it, read if it was not yet.
+    fn all(&self) -> Option<&Bytes> {
         let bytes = self.bytes.get_or_init(|| {
             let mut bytes = vec![0; self.len];
             self.segment.read(self.begin, &mut bytes).ok().map(|()| Bytes::from(bytes))
         });
-        Some(bytes.as_ref()?.slice(self.place(pointer)?))
+        bytes.as_ref()
+    }
+
+    /// The bytes of a record in it, to be kept.
+    pub(crate) fn record(&self, pointer: ValuePointer) -> Option<Bytes> {
+        Some(self.all()?.slice(self.place(pointer)?))
     }
 
     /// The same, for who keeps nothing of it.
     pub fn bytes_of(&self, pointer: ValuePointer) -> Option<&[u8]> {
-        if self.bytes.get().is_none() {
-            self.record(pointer);
-        }
-        self.known(pointer)
+        Some(&self.all()?[self.place(pointer)?])
     }
 
     /// The bytes of a record, if they were read already.

@@ -221,6 +221,8 @@ impl Engine {
         writer: &RunWriter<'_>,
         Flushed { born, grouped, opened }: Flushed,
     ) -> Result<()> {
+        let values_stay = self.options.values_stay_in_log() || planted(Bug::PointsIntoTheLog);
+        debug_assert!(values_stay || born.bytes.is_empty(), "a table points into a log that goes");
         let written = &grouped.written;
         let mut manifest = self.manifest.lock();
         let live = manifest.live();

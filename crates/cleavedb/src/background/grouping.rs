@@ -1,8 +1,9 @@
 //! How a flush moves values into their groups.
 //!
 //! Separated values are in the log when they are committed, and the MemTable points there. The
-//! flush reads its part of the log once, front to back, appends the values to their groups, all
-//! groups side by side, and the run of level 0 points to them: no table ever points into the log.
+//! flush reads its part of the log once, in pieces that hold many, appends the values to their
+//! groups, all groups side by side, and the run of level 0 points to them: no table ever points
+//! into the log.
 //!
 //! Collection of a hash group does not ask the index, so the group must hear of all that ends the
 //! life of one of its records: where the filters say that a group may hold a key, the key's deletes

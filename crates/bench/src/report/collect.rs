@@ -260,13 +260,17 @@ impl Results {
         let Some(known) = self.headers.iter_mut().find(same) else {
             return self.headers.push(header);
         };
-        let new: Vec<_> =
-            header.engines.into_iter().filter(|e| !known.engines.contains(e)).collect();
-        known.engines.extend(new);
+        let mut engines = header.engines;
+        // A part with some engines only does not speak for the whole.
+        if engines.len() >= known.engines.len() {
+            known.command = header.command;
+            std::mem::swap(&mut known.engines, &mut engines);
+        }
+        engines.retain(|engine| !known.engines.contains(engine));
+        known.engines.extend(engines);
         known.lists.extend(header.lists);
         known.repetitions = known.repetitions.max(header.repetitions);
         known.machine.load = known.machine.load.max(header.machine.load);
-        known.command = header.command;
     }
 
     fn take(&mut self, attempt: Attempt) {

@@ -13,7 +13,7 @@ use cleavedb_bench::{BenchError, Engine, Opener, Result};
 
 use crate::idle;
 use crate::native::leveldb::{self, LevelDb, Settings};
-use crate::settings::{BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
+use crate::settings::{self, BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
 
 /// Name in results.
 pub const NAME: &str = "leveldb";
@@ -54,6 +54,14 @@ impl Opener for LevelOpener {
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
         let db = LevelDb::open(directory, &self.settings).map_err(failed("open"))?;
         Ok(Box::new(Level { db, settings: self.settings.clone() }))
+    }
+
+    /// In miniature too its tables have 2 MiB and its first level 10 MiB: the latter is built in.
+    fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
+        let parts = settings::miniature(NAME, options)? as usize;
+        let Settings { cache, write_buffer, .. } = self.settings;
+        let (cache, write_buffer) = (cache / parts, write_buffer / parts);
+        Ok(Box::new(Self { settings: Settings { cache, write_buffer, ..self.settings } }))
     }
 }
 

@@ -25,7 +25,7 @@ use rocksdb::{
     WriteOptions, properties,
 };
 
-use crate::settings::{BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
+use crate::settings::{self, BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
 
 /// Name of the plain one in results.
 pub const NAME: &str = "rocksdb";
@@ -57,6 +57,8 @@ struct Settings {
     jobs: u16,
     /// Size from which values are separated, if they are.
     separate_from: Option<u64>,
+    /// What divides buffers, cache, tables and levels.
+    miniature: u64,
 }
 
 /// Opens RocksDB with the same settings each time.
@@ -82,6 +84,7 @@ impl RocksOpener {
             write_buffers: args.rocksdb_write_buffers,
             jobs: args.background(),
             separate_from,
+            miniature: 1,
         };
         Self { settings }
     }
@@ -100,11 +103,16 @@ impl Opener for RocksOpener {
         let checksums = checksum_support(directory);
         Ok(Box::new(Rocks { db, write, settings: self.settings.clone(), checksums }))
     }
+
+    fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
+        let miniature = settings::miniature(self.name(), options)?;
+        Ok(Box::new(Self { settings: Settings { miniature, ..self.settings.clone() } }))
+    }
 }
 
 impl Settings {
     fn options(&self) -> Options {
-        let cache = Cache::new_lru_cache(self.cache as usize);
+        let cache = Cache::new_lru_cache(self.cache() as usize);
         let mut table = BlockBasedOptions::default();
         table.set_bloom_filter(BLOOM_BITS.into(), false);
         table.set_block_cache(&cache);
@@ -112,14 +120,14 @@ impl Settings {
         options.create_if_missing(true);
         options.set_block_based_table_factory(&table);
         options.set_compression_type(DBCompressionType::None);
-        options.set_write_buffer_size(WRITE_BUFFER as usize);
+        options.set_write_buffer_size(self.write_buffer() as usize);
         options.set_max_write_buffer_number(self.write_buffers.into());
         options.set_max_background_jobs(self.jobs.into());
         options.set_bytes_per_sync(BYTES_PER_SYNC);
         if let Some(bytes) = self.separate_from {
             options.set_enable_blob_files(true);
             options.set_min_blob_size(bytes);
-            options.set_blob_file_size(WRITE_BUFFER);
+            options.set_blob_file_size(self.write_buffer());
             options.set_blob_compression_type(DBCompressionType::None);
             options.set_enable_blob_gc(true);
             options.set_blob_gc_age_cutoff(AGE_CUTOFF);
@@ -134,17 +142,26 @@ impl Settings {
 
     /// Bytes of a table, and of the first level that has a limit.
     fn table_and_level_base(&self) -> (u64, u64) {
-        match self.separate_from {
+        let (table, base) = match self.separate_from {
             Some(_) => (BLOB_TABLE, 8 * BLOB_TABLE),
             None => (TABLE, LEVEL_BASE),
-        }
+        };
+        (table / self.miniature, base / self.miniature)
+    }
+
+    fn write_buffer(&self) -> u64 {
+        WRITE_BUFFER / self.miniature
+    }
+
+    fn cache(&self) -> u64 {
+        self.cache / self.miniature
     }
 
     fn describe_blobs(&self, separate_from: u64) -> Vec<(String, String)> {
         described([
             ("enable_blob_files", "true".to_owned()),
             ("min_blob_size", units::bytes(separate_from)),
-            ("blob_file_size", units::bytes(WRITE_BUFFER)),
+            ("blob_file_size", units::bytes(self.write_buffer())),
             ("blob_compression_type", "none".to_owned()),
             ("enable_blob_garbage_collection", "true".to_owned()),
             ("blob_garbage_collection_age_cutoff", AGE_CUTOFF.to_string()),
@@ -217,14 +234,14 @@ impl Engine for Rocks {
             ("version", env!("ROCKSDB_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
             ("write-ahead log", "on, not synced".to_owned()),
-            ("write_buffer_size", units::bytes(WRITE_BUFFER)),
+            ("write_buffer_size", units::bytes(settings.write_buffer())),
             ("max_write_buffer_number", settings.write_buffers.to_string()),
             ("max_background_jobs", settings.jobs.to_string()),
             ("bytes_per_sync", units::bytes(BYTES_PER_SYNC)),
             ("target_file_size_base", units::bytes(table)),
             ("max_bytes_for_level_base", units::bytes(level_base)),
             ("filter", format!("bloom, {BLOOM_BITS} bits a key")),
-            ("block_cache", format!("LRU, {}", units::bytes(settings.cache))),
+            ("block_cache", format!("LRU, {}", units::bytes(settings.cache()))),
             ("log checksums", self.checksums.clone()),
             ("by default", DEFAULTS.to_owned()),
             ("settled", "memtables flushed, WaitForCompact returned".to_owned()),

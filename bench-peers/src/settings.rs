@@ -1,7 +1,8 @@
 //! Settings that a run may vary for every engine that has them.
 
 use clap::Args;
-use cleavedb_bench::units;
+use cleavedb_bench::engine::{MINIATURE, no_option};
+use cleavedb_bench::{BenchError, Result, units};
 
 /// Write buffers of every engine that has them, in bytes: the default of RocksDB, fjall and Badger.
 pub const WRITE_BUFFER: u64 = 64 << 20;
@@ -33,6 +34,17 @@ impl PeerArgs {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.unwrap_or(processors.try_into().unwrap_or(u16::MAX))
     }
+}
+
+/// What divides the sizes of `engine`, if `options` ask for nothing else.
+pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {
+    if let Some((other, _)) = options.iter().find(|(name, _)| name != MINIATURE) {
+        return Err(no_option(engine, other));
+    }
+    options.last().map_or(Ok(1), |(name, value)| match units::parse(value) {
+        Ok(parts @ 1..) => Ok(parts),
+        _ => Err(BenchError::Usage(format!("--option {name}={value}: not a number of parts"))),
+    })
 }
 
 /// Settings as an engine describes them, from pairs of name and value.

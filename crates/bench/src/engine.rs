@@ -76,6 +76,9 @@ pub trait Opener {
     }
 }
 
+/// The option that divides all that an engine sizes by its data, as set by the options before it.
+pub const MINIATURE: &str = "miniature";
+
 /// The last words of an engine that is asked for what it does not have.
 pub const NOT_THERE: &str = "not there yet";
 

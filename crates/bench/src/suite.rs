@@ -9,8 +9,9 @@ use crate::error::{BenchError, Result};
 use crate::experiments::{Experiment, Run, all};
 
 const MIB: u64 = 1 << 20;
-/// Memory that every preset runs in.
-const LEAST_MEMORY: u64 = 256 * MIB;
+/// Into how many parts the papers' experiments are divided if nobody says: 256 MiB of data, and two
+/// hours for the presets.
+pub const MINIATURE: u64 = 8;
 
 /// Workloads that one process runs, one after another, on one engine.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,11 +163,11 @@ impl Suite {
     /// from an empty store. A disk that others use, too, and compactions that begin now or a little
     /// later let one load differ by a quarter from the next.
     pub fn quick() -> Self {
-        let arguments = ["--scale", "quick", "--records", "520k", "--operations", "200k", "-w"];
+        let arguments = ["--scale", "quick", "--records", "430k", "--operations", "165k", "-w"];
         let workloads = "load,readrandom-cold,scan-100,update";
         let list = List {
             name: "quick".to_owned(),
-            about: "520,000 records of 1 KiB: load, cold reads and scans by time, updates"
+            about: "430,000 records of 1 KiB: load, cold reads and scans by time, updates"
                 .to_owned(),
             arguments: arguments.into_iter().chain([workloads]).map(str::to_owned).collect(),
             timed: 2,
@@ -178,7 +179,7 @@ impl Suite {
             lists: vec![list],
             repetitions: 4,
             in_pieces: true,
-            memory_limit: 384 * MIB,
+            memory_limit: 320 * MIB,
             timeout: Duration::from_secs(120),
             budget: Some(Duration::from_secs(120)),
             each: None,
@@ -186,9 +187,9 @@ impl Suite {
     }
 
     /// The experiments of `papers` (all if none are named), or those called `experiments`.
-    /// `data` are the bytes of every load, in place of the experiments' own 2 GiB; memory is half
-    /// of that.
-    pub fn papers(papers: &[String], experiments: &[String], data: Option<u64>) -> Result<Self> {
+    /// They ask for 2 GiB of data and 1 GiB of memory; `miniature` divides these, and all sizes of
+    /// the engines with them.
+    pub fn papers(papers: &[String], experiments: &[String], miniature: u64) -> Result<Self> {
         let named = |name: &str, names: &[String]| names.iter().any(|other| other == name);
         let every = papers.is_empty() && experiments.is_empty();
         let chosen = |experiment: &&Experiment| {
@@ -199,10 +200,13 @@ impl Suite {
         Ok(Self {
             name: "papers",
             about: "the experiments of the papers, scaled to this machine",
-            lists: all().filter(chosen).flat_map(|experiment| lists_of(experiment, data)).collect(),
+            lists: all()
+                .filter(chosen)
+                .flat_map(|experiment| lists_of(experiment, miniature))
+                .collect(),
             repetitions: 1,
             in_pieces: false,
-            memory_limit: data.map_or(1024 * MIB, |data| (data / 2).max(LEAST_MEMORY)),
+            memory_limit: 1024 * MIB / miniature.max(1),
             timeout: Duration::from_secs(3600),
             budget: None,
             each: None,
@@ -231,7 +235,7 @@ impl Suite {
     pub fn duration(&self, engines: usize) -> Option<Duration> {
         // Of a child: start, load, updates, settling, the check of every record; and its share of
         // the disk's own measurement. As three engines took it.
-        const FIXED: f64 = 7.0;
+        const FIXED: f64 = 7.5;
         const LEAST: f64 = 1.0;
         const MOST: f64 = 5.0;
         if self.each.is_some() {
@@ -281,24 +285,23 @@ pub fn overview() -> String {
     lines.join("\n")
 }
 
-/// One list for each run of the experiment. The memory limit is the suite's.
-fn lists_of(experiment: &Experiment, data: Option<u64>) -> Vec<List> {
-    let data = data.map(|bytes| bytes.to_string());
-    let own: Vec<_> = data.iter().map(|bytes| ("--data", bytes.as_str())).collect();
-    let list = |run: Run| {
-        let mut arguments = run.arguments;
-        if let Some(limit) = arguments.iter().position(|word| word == "--memory-limit") {
-            arguments.drain(limit..arguments.len().min(limit + 2));
-        }
-        List {
-            name: list_name(experiment, &run.label),
-            about: format!("{}: {}", experiment.rows.join("; "), experiment.about),
-            arguments,
-            timed: 0,
-            without: &[],
+/// One list for each run of the experiment.
+fn lists_of(experiment: &Experiment, miniature: u64) -> Vec<List> {
+    let (divided, part) = match miniature {
+        0 | 1 => (Vec::new(), String::new()),
+        parts => {
+            let arguments = vec!["--miniature".to_owned(), parts.to_string()];
+            (arguments, format!("; all sizes divided by {parts}"))
         }
     };
-    experiment.runs(&own).into_iter().map(list).collect()
+    let list = |run: Run| List {
+        name: list_name(experiment, &run.label),
+        about: format!("{}: {}{part}", experiment.rows.join("; "), experiment.about),
+        arguments: [run.arguments, divided.clone()].concat(),
+        timed: 0,
+        without: &[],
+    };
+    experiment.runs().into_iter().map(list).collect()
 }
 
 /// The name of the list of a run of `experiment`.
@@ -354,32 +357,31 @@ mod tests {
         assert!(config.records * config.record_bytes() > quick.memory_limit * 4 / 3);
         let (few, many) = (quick.duration(3).unwrap(), quick.duration(10).unwrap());
         assert!(many < few && many >= Duration::from_secs(1), "{few:?} {many:?}");
-        assert_eq!(Suite::papers(&[], &[], None).unwrap().duration(3), None);
+        assert_eq!(Suite::papers(&[], &[], 1).unwrap().duration(3), None);
     }
 
     #[test]
-    fn an_experiment_is_a_list_for_each_run_under_the_limit_of_the_suite() {
-        let every = Suite::papers(&[], &[], None).unwrap();
-        let runs: usize = all().map(|experiment| experiment.runs(&[]).len()).sum();
+    fn an_experiment_is_a_list_for_each_run() {
+        let every = Suite::papers(&[], &[], 1).unwrap();
+        let runs: usize = all().map(|experiment| experiment.runs().len()).sum();
         assert_eq!(every.lists.len(), runs);
-        let limited = |list: &super::List| list.arguments.iter().any(|a| a == "--memory-limit");
-        assert!(!every.lists.iter().any(limited));
         let first = all().next().unwrap();
-        let one = Suite::papers(&[first.paper.to_owned()], &[], None).unwrap();
+        let one = Suite::papers(&[first.paper.to_owned()], &[], 1).unwrap();
         assert!(one.lists.len() < every.lists.len() && !one.lists.is_empty());
     }
 
     #[test]
-    fn papers_can_be_measured_on_less_data() {
-        let small = Suite::papers(&[], &["hashkv-2".to_owned()], Some(64 << 20)).unwrap();
-        assert_eq!(small.memory_limit, super::LEAST_MEMORY);
+    fn papers_are_measured_in_miniature() {
+        let small = Suite::papers(&[], &["hashkv-2".to_owned()], 16).unwrap();
+        assert_eq!(small.memory_limit, 64 << 20);
         assert!(
-            small.lists.iter().all(|list| list.arguments.join(" ").contains("--data 67108864"))
+            small.lists.iter().all(|list| list.arguments.join(" ").ends_with("--miniature 16"))
         );
-        let large = Suite::papers(&[], &[], Some(4 << 30)).unwrap();
-        assert_eq!(large.memory_limit, 2 << 30);
+        assert!(small.lists.iter().all(|list| list.about.ends_with("divided by 16")));
+        let whole = Suite::papers(&[], &["hashkv-2".to_owned()], 1).unwrap();
+        assert_eq!(whole.memory_limit, 1 << 30);
         let names = |suite: &Suite| suite.lists.iter().map(|l| l.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&large), names(&Suite::papers(&[], &[], None).unwrap()));
+        assert_eq!(names(&small), names(&whole));
     }
 
     #[test]
@@ -399,8 +401,8 @@ mod tests {
         let words = |result: crate::Result<Suite>| result.unwrap_err().to_string();
         assert!(words(Suite::named("nonsense")).contains("full"));
         let nonsense = ["nonsense".to_owned()];
-        assert!(words(Suite::papers(&nonsense, &[], None)).contains("hashkv"));
-        assert!(words(Suite::papers(&[], &nonsense, None)).contains(all().next().unwrap().name));
+        assert!(words(Suite::papers(&nonsense, &[], 1)).contains("hashkv"));
+        assert!(words(Suite::papers(&[], &nonsense, 1)).contains(all().next().unwrap().name));
         let mut suite = Suite::named("basic").unwrap();
         assert!(suite.keep(&nonsense).unwrap_err().to_string().contains("basic-1KiB"));
         suite.keep(&["basic-1KiB".to_owned()]).unwrap();

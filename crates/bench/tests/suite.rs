@@ -298,18 +298,15 @@ fn a_single_run_is_reported_too() {
 fn a_paper_s_figure_stands_beside_ours() {
     let home = Home::new();
     let shows = |e: &&Experiment| e.does_show("load") && e.metrics.contains(&Metric::Settled);
-    let experiment = all().filter(shows).find(|e| !e.runs(&[]).is_empty()).unwrap();
-    let speeds: Vec<_> = experiment.runs(&[]).iter().map(|_| 5000).collect();
+    let experiment = all().filter(shows).find(|e| !e.runs().is_empty()).unwrap();
+    let speeds: Vec<_> = experiment.runs().iter().map(|_| 5000).collect();
     let mut settings = home.settings(vec![home.right("ours", &speeds)], 1);
-    settings.suite.lists = Suite::papers(&[], &[experiment.name.to_owned()], None).unwrap().lists;
+    settings.suite.lists = Suite::papers(&[], &[experiment.name.to_owned()], 1).unwrap().lists;
     assert_eq!(go(&settings), Finish::default());
     let text = text::summary(&results(&settings));
     let settled = Metric::Settled.name();
     let shown = |line: &&str| line.contains(experiment.paper_says) && line.contains(settled);
     let rows: Vec<_> = text.lines().filter(shown).collect();
     assert_eq!(rows.len(), speeds.len(), "{text}");
-    assert!(
-        rows[0].contains("2,500") && rows[0].contains(&experiment.runs(&[])[0].label),
-        "{text}"
-    );
+    assert!(rows[0].contains("2,500") && rows[0].contains(&experiment.runs()[0].label), "{text}");
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use cleavedb_bench::cli::BenchArgs;
+use cleavedb_bench::suite::MINIATURE;
 use cleavedb_bench::units;
 
 use crate::durability::DurabilityName;
@@ -53,7 +54,7 @@ to drop caches), with --dir on the disk that is to be measured. What was not so,
 pub enum Many {
     /// A first answer in two minutes: the presets wisckey and lsm, and RocksDB
     ///
-    /// 520,000 records of 1 KiB under a memory limit of 384 MiB; load, cold reads, scans and
+    /// 430,000 records of 1 KiB under a memory limit of 320 MiB; load, cold reads, scans and
     /// updates. Engines take turns, a piece of work each, so that all meet the same disk, and begin
     /// anew three times. More engines take longer, because a load cannot be cut short.
     Quick {
@@ -95,10 +96,15 @@ pub enum Many {
         /// Only these of their lists, as the report names them
         #[arg(long, value_name = "LIST")]
         only: Vec<String>,
-        /// Bytes of every load, in place of the experiments' own 2 GiB; memory is limited to half
-        /// of them, at least 256 MiB
-        #[arg(long, value_parser = units::parse, value_name = "BYTES")]
-        data: Option<u64>,
+        /// Divide the experiments' 2 GiB of data and 1 GiB of memory by N, and with them all that
+        /// engines size by their data, what is varied included
+        #[arg(
+            long,
+            value_parser = clap::value_parser!(u64).range(1..=64),
+            default_value_t = MINIATURE,
+            value_name = "N"
+        )]
+        miniature: u64,
         #[command(flatten)]
         suite: SuiteArgs,
     },

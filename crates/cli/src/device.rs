@@ -75,6 +75,11 @@ impl Device {
         self.page_cache = bytes;
     }
 
+    /// Divides the page cache.
+    pub fn divide(&mut self, parts: u64) {
+        self.page_cache /= parts;
+    }
+
     /// The profile under the directory `path` of a database with `volumes`.
     fn under(&self, path: &Path, volumes: &[Volume]) -> Option<&Profile> {
         let volume = volumes.iter().find(|volume| volume.directory == path);

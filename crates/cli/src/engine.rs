@@ -8,12 +8,13 @@ use cleavedb::{
     Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy, Volume,
 };
 use cleavedb_bench::counters::SPACE_BUDGET;
-use cleavedb_bench::engine::{VisitPair, no_option};
+use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 
 use crate::device::{Device, OnDevice};
 use crate::interrupt;
+use crate::miniature::miniature;
 use crate::placement::{self, Placement};
 use crate::variant;
 
@@ -91,7 +92,7 @@ impl CleaveOpener {
             }
             "page-cache" => self.device.set_page_cache(number?),
             "threshold" if options.separation == Separation::Never => {
-                return Err(malformed(&format!("{} separates nothing", self.name)));
+                return Err(no_option(&self.name, name));
             }
             "threshold" => options.separation = Separation::AtLeast(number? as usize),
             // What the space goal tolerates beyond the live bytes is the paper's reserved space.
@@ -119,6 +120,11 @@ impl CleaveOpener {
                 options.log_file_bytes = options.segment_bytes;
             }
             "cache" => options.cache_bytes = number? as usize,
+            MINIATURE => {
+                let part = number?.max(1);
+                self.options = miniature(self.options.clone(), part);
+                self.device.divide(part);
+            }
             _ => return Err(no_option(&self.name, name)),
         }
         Ok(())

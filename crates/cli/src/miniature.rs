@@ -3,23 +3,20 @@
 
 use cleavedb::{GroupOptions, Options};
 
-/// Data of the store that is imitated, in bytes: as large as the ones that the presets are measured
-/// with. Deeper trees favour separation more.
-pub const IMITATED: u64 = 2 << 30;
+/// Least bytes of anything in a miniature, and of what is cut from the reserved space.
+const LEAST: u64 = 64 << 10;
+const LEAST_LOG_SEGMENT: u64 = 4 << 10;
 
-/// `options` for a store of `data` bytes that is to have the shape that one of [`IMITATED`] bytes
-/// has with `options`. The log window stays as it is: it bridges waits for the device, which do not
+/// `options` for a store of one of `parts` of the data that is to have the shape that the whole has
+/// with `options`. The log window stays as it is: it bridges waits for the device, which do not
 /// shrink with the data.
-pub fn miniature(options: Options, data: u64) -> Options {
-    let part = |bytes: u64| {
-        let part = u128::from(bytes) * u128::from(data) / u128::from(IMITATED);
-        (part as u64).clamp(64 << 10, bytes.max(64 << 10))
-    };
+pub fn miniature(options: Options, parts: u64) -> Options {
+    let part = |bytes: u64| (bytes / parts.max(1)).max(LEAST);
     let part_in_memory = |bytes: usize| part(bytes as u64) as usize;
     let groups = GroupOptions {
         capacity_bytes: part(options.groups.capacity_bytes),
         main_segment_bytes: part(options.groups.main_segment_bytes),
-        log_segment_bytes: part(options.groups.log_segment_bytes),
+        log_segment_bytes: (options.groups.log_segment_bytes / parts.max(1)).max(LEAST_LOG_SEGMENT),
         ..options.groups
     };
     Options {
@@ -41,13 +38,13 @@ pub fn miniature(options: Options, data: u64) -> Options {
 mod tests {
     use cleavedb::{Options, Preset};
 
-    use super::{IMITATED, miniature};
+    use super::miniature;
 
     #[test]
     fn a_miniature_of_any_size_is_valid() {
         for preset in Preset::ALL {
-            for data in [0, 1, 1 << 20, 64 << 20, IMITATED, u64::MAX] {
-                miniature(Options::preset(preset), data).validate().unwrap();
+            for parts in [0, 1, 7, 1 << 20, u64::MAX] {
+                miniature(Options::preset(preset), parts).validate().unwrap();
             }
         }
     }
@@ -55,12 +52,12 @@ mod tests {
     #[test]
     fn sizes_keep_their_proportions() {
         let whole = Options::preset(Preset::HashKv);
-        let small = miniature(whole.clone(), IMITATED / 32);
+        let small = miniature(whole.clone(), 32);
         assert_eq!(small.memtable_bytes * 32, whole.memtable_bytes);
         assert_eq!(small.level1_bytes * 32, whole.level1_bytes);
         assert_eq!(small.groups.main_segment_bytes * 32, whole.groups.main_segment_bytes);
         assert_eq!(small.window_bytes, whole.window_bytes);
-        let same = miniature(whole.clone(), IMITATED);
+        let same = miniature(whole.clone(), 1);
         assert_eq!(format!("{same:?}"), format!("{whole:?}"));
     }
 }

@@ -1,7 +1,8 @@
 //! The experiments of the papers, as data: what is run, what is varied, what the paper found.
 //!
 //! Every row of the tables of evaluation in `docs/papers.md` belongs to one entry or more; a test
-//! keeps the two in step. Sizes are scaled to 2 GiB of data and 1 GiB of memory. A parameter has a
+//! keeps the two in step. Sizes are scaled to 2 GiB of data and 1 GiB of memory; a suite may divide
+//! them all, what varies included (`--miniature`). A parameter has a
 //! name and values: a name that begins with `--` is an argument of every benchmark
 //! ([`crate::cli::BenchArgs`]), any other an option of the engine ([`crate::Opener::configured`]),
 //! which may refuse it as not there yet:
@@ -75,9 +76,6 @@ pub struct Run {
     pub arguments: Vec<String>,
 }
 
-/// Memory of every run, page cache included: half of the data.
-const MEMORY_LIMIT: &str = "1GiB";
-
 impl Experiment {
     /// The base of all entries.
     const BASE: Self = Self {
@@ -96,12 +94,11 @@ impl Experiment {
         skipped: None,
     };
 
-    /// Its runs: one for each value of what is varied; none if it is skipped. `own` replaces or
-    /// adds parameters, so that a smaller machine may have less data: `("--data", "256MiB")`.
-    pub fn runs(&self, own: &[(&str, &str)]) -> Vec<Run> {
+    /// Its runs: one for each value of what is varied; none if it is skipped.
+    pub fn runs(&self) -> Vec<Run> {
         let values = match self.vary {
             _ if self.skipped.is_some() => return Vec::new(),
-            None => return vec![Run { label: String::new(), arguments: self.arguments(&[], own) }],
+            None => return vec![Run { label: String::new(), arguments: self.arguments(&[]) }],
             Some((_, values)) => values,
         };
         (0..values.len())
@@ -116,7 +113,7 @@ impl Experiment {
                 let told: Vec<_> =
                     varied.iter().take(if repeats { 2 } else { 1 }).map(named).collect();
                 let label = told.join(", ");
-                Run { label, arguments: self.arguments(&varied, own) }
+                Run { label, arguments: self.arguments(&varied) }
             })
             .collect()
     }
@@ -126,13 +123,12 @@ impl Experiment {
         self.shows.is_empty() || self.shows.contains(&workload)
     }
 
-    /// The arguments of the run with `varied` set, and then `own`. An argument cannot be given
-    /// twice, so the last one of a name stands in the place of the first.
-    fn arguments(&self, varied: &[(&str, &str)], own: &[(&str, &str)]) -> Vec<String> {
+    /// The arguments of the run with `varied` set. An argument cannot be given twice, so the last
+    /// one of a name stands in the place of the first.
+    fn arguments(&self, varied: &[(&str, &str)]) -> Vec<String> {
         let workloads = self.workloads.join(",");
-        let mut parameters =
-            vec![("-w", &*workloads), ("--scale", self.scale), ("--memory-limit", MEMORY_LIMIT)];
-        for &(name, value) in self.settings.iter().chain(varied).chain(own) {
+        let mut parameters = vec![("-w", &*workloads), ("--scale", self.scale)];
+        for &(name, value) in self.settings.iter().chain(varied) {
             match parameters.iter_mut().find(|(known, _)| *known == name) {
                 Some(known) => known.1 = value,
                 None => parameters.push((name, value)),
@@ -210,7 +206,7 @@ mod tests {
             assert!(!experiment.about.is_empty() && !experiment.paper_says.is_empty());
             assert!(experiment.name.starts_with(experiment.paper), "{}", experiment.name);
             if experiment.skipped.is_some() {
-                assert!(experiment.runs(&[]).is_empty());
+                assert!(experiment.runs().is_empty());
                 continue;
             }
             assert!(!experiment.metrics.is_empty(), "{}", experiment.name);
@@ -227,22 +223,17 @@ mod tests {
     #[test]
     fn a_run_is_a_command_line() {
         let sweep = all().find(|experiment| experiment.name == "hashkv-2").unwrap();
-        let runs = sweep.runs(&[]);
+        let runs = sweep.runs();
         assert_eq!((runs.len(), runs[2].label.as_str()), (9, "reserved-space=30%"));
         let line = runs[2].arguments.join(" ");
-        assert_eq!(
-            line,
-            "-w hashkv --scale hashkv --memory-limit 1GiB --option reserved-space=30%"
-        );
+        assert_eq!(line, "-w hashkv --scale hashkv --option reserved-space=30%");
         let coupled = all().find(|experiment| experiment.name == "kt-store-range-size").unwrap();
-        let line = coupled.runs(&[])[1].arguments.join(" ");
+        let line = coupled.runs()[1].arguments.join(" ");
         assert!(line.ends_with("--value-size 4KiB --scan-length 10000"), "{line}");
         let stores = all().find(|experiment| experiment.name == "ohdb-table-high").unwrap();
-        let labels: Vec<_> = stores.runs(&[]).into_iter().map(|run| run.label).collect();
+        let labels: Vec<_> = stores.runs().into_iter().map(|run| run.label).collect();
         assert_eq!(labels[15], "variant=c-high:10, table=4MiB");
         assert_eq!(labels.iter().collect::<HashSet<_>>().len(), 16);
-        let smaller = coupled.runs(&[("--data", "64MiB"), ("--seed", "1")])[1].arguments.join(" ");
-        assert_eq!(smaller, line.replace("2GiB", "64MiB") + " --seed 1");
         assert!(coupled.does_show("scan-100") && !coupled.does_show("load"));
     }
 }

@@ -26,7 +26,7 @@ pub fn papers(results: &Results) -> Table {
     ];
     let mut table = Table::new(header, 6..8);
     for experiment in all() {
-        for run in experiment.runs(&[]) {
+        for run in experiment.runs() {
             let list = list_name(experiment, &run.label);
             let absent = results.absent.iter().filter(|(task, _)| task.list == list);
             table

@@ -55,8 +55,8 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let args = kept(args, &format!("suite-{config}"));
             measure(suite, &args, Engines::All, global, console)
         }
-        Many::Papers { papers, experiment, only, data, suite: args } => {
-            let mut suite = Suite::papers(papers, experiment, *data)?;
+        Many::Papers { papers, experiment, only, miniature, suite: args } => {
+            let mut suite = Suite::papers(papers, experiment, *miniature)?;
             suite.keep(only)?;
             let args = kept(args, "papers");
             let named = args.peers.is_some() || !args.engines.is_empty();

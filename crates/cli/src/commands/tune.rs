@@ -25,6 +25,9 @@ use crate::miniature::miniature;
 use crate::progress::Countdown;
 use crate::store;
 
+/// Data of the store that is imitated, in bytes: as large as the ones that the presets are measured
+/// with. Deeper trees favour separation more.
+const IMITATED: u64 = 2 << 30;
 /// The directory of the stores that are measured.
 const SCRATCH: &str = "tune-data";
 
@@ -236,7 +239,8 @@ fn search(
     let time = time.map_err(|error| Failure::Usage(format!("--time: {error}")))?;
     let phases = Search::phases(&args.workload)?;
     let durability = args.durability.into();
-    let options = miniature(Options { durability, ..Options::preset(target.preset) }, args.data);
+    let options = Options { durability, ..Options::preset(target.preset) };
+    let options = miniature(options, IMITATED.div_ceil(args.data.max(1)));
     let opener = |least| {
         CleaveOpener::with(Options { separation: Separation::AtLeast(least), ..options.clone() })
     };

@@ -52,6 +52,7 @@ fn a_place_that_cannot_be_meant_is_refused() {
     home.file("full/letter", b"x");
     home.run(&["--place", "levels=full", "put", "k", "v"]).fails(4, "choose an empty one");
     home.run(&["put", "k", "v"]).ok();
+    home.run(&["--place", "levels=new", "bench", "quick"]).fails(2, "one preset at a time");
     home.run(&["--place", "levels=new", "get", "k"]).fails(4, "missing");
     assert!(!home.path("new").exists(), "reading makes no volume");
 }

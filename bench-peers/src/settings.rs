@@ -36,12 +36,18 @@ impl PeerArgs {
     }
 }
 
+/// The option for stores that bound their space. The peers do not, so that it asks nothing of them:
+/// they run beside those that do.
+const RESERVED_SPACE: &str = "reserved-space";
+
 /// What divides the sizes of `engine`, if `options` ask for nothing else.
 pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {
-    if let Some((other, _)) = options.iter().find(|(name, _)| name != MINIATURE) {
+    let known = |name: &str| [MINIATURE, RESERVED_SPACE].contains(&name);
+    if let Some((other, _)) = options.iter().find(|(name, _)| !known(name)) {
         return Err(no_option(engine, other));
     }
-    options.last().map_or(Ok(1), |(name, value)| match units::parse(value) {
+    let asked = options.iter().rfind(|(name, _)| name == MINIATURE);
+    asked.map_or(Ok(1), |(name, value)| match units::parse(value) {
         Ok(parts @ 1..) => Ok(parts),
         _ => Err(BenchError::Usage(format!("--option {name}={value}: not a number of parts"))),
     })

@@ -128,9 +128,10 @@ pub fn middle_of_hashes(lower: &[u8], upper: Option<&[u8]>) -> Option<Vec<u8>> {
     (first < last).then(|| hash_bound(first + (last - first) / 2 + 1))
 }
 
-/// Length of the shortest prefix of `key` that is greater than `before`, a smaller key.
-fn separator_len(before: &[u8], key: &[u8]) -> usize {
-    before.iter().zip(key).take_while(|(a, b)| a == b).count() + 1
+/// The shortest prefix of `key` that is greater than `before`, a smaller key.
+pub fn separator<'a>(before: &[u8], key: &'a [u8]) -> &'a [u8] {
+    let same = before.iter().zip(key).take_while(|(a, b)| a == b).count();
+    &key[..key.len().min(same + 1)]
 }
 
 /// Part of a part by which a cut may miss its ideal place, if that makes the bound shorter: 1/4.
@@ -153,9 +154,10 @@ pub fn cut<'a>(records: impl Iterator<Item = (&'a [u8], u64)> + Clone, parts: u6
         if let Some(before) = before.filter(|before| *before != key) {
             let wanted = ((sum + part / 2) / part).clamp(1, parts - 1);
             let miss = (wanted * part).abs_diff(sum);
-            let (far, short) = (miss > part / CUT_SLACK, separator_len(before, key));
-            let rank = if far { (far, miss, short as u64) } else { (far, short as u64, miss) };
-            let bound = (rank, &key[..short]);
+            let (far, short) = (miss > part / CUT_SLACK, separator(before, key));
+            let len = short.len() as u64;
+            let rank = if far { (far, miss, len) } else { (far, len, miss) };
+            let bound = (rank, short);
             best.entry(wanted).and_modify(|known| *known = bound.min(*known)).or_insert(bound);
         }
         (sum, before) = (sum + len, Some(key));

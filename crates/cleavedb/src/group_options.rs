@@ -3,12 +3,12 @@
 use cleavedb_values::groups::growth::Growth;
 use cleavedb_values::groups::victim::{Segments, VictimPolicy};
 
-/// How groups are sized and collected. The capacity counts when a database is created; later a
-/// group that outgrows its main segment splits.
+/// How groups are sized and collected. The capacity counts at the first flush; later a group that
+/// outgrows its main segment splits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupOptions {
-    /// Bytes of values that the groups are made for; more data makes more groups. Default: 1 GiB,
-    /// 16 groups; for `KtStore` 8 GiB, at most 128 groups, which the first flush begins.
+    /// Bytes of values that the groups are made for; more data makes more groups. Default: 8 GiB,
+    /// at most 128 groups: fewer if the first flush is small.
     pub capacity_bytes: u64,
     /// Length of a main segment, in bytes. Default: 64 MiB, as in the paper.
     pub main_segment_bytes: u64,
@@ -32,7 +32,7 @@ pub struct GroupOptions {
 impl Default for GroupOptions {
     fn default() -> Self {
         Self {
-            capacity_bytes: 1 << 30,
+            capacity_bytes: 8 << 30,
             main_segment_bytes: 64 << 20,
             log_segment_bytes: 1 << 20,
             reserved_space: 0.3,

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::partition::uniform_bounds;
-use cleavedb_base::{Error, FileNumber, Partitioner, Result};
+use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle};
@@ -14,21 +13,13 @@ use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
 use crate::options::Options;
 
-/// The groups of a new database. Groups of neighbouring keys are not known before there are keys:
-/// flushes begin more (see [`cleavedb_values::groups::growth`]).
+/// The groups of a new database: one. Flushes begin more, when it is known how much there is to be
+/// grouped (see [`cleavedb_values::groups::growth`]).
 pub(crate) fn initial(options: &Options) -> Result<GroupTable> {
     let mut table = GroupTable::default();
     if let Some(partitioner) = options.partitioner() {
-        let segments = options.groups.segments();
-        let depth = match partitioner {
-            Partitioner::Hash => segments.depth_for(options.groups.capacity_bytes),
-            Partitioner::Key | Partitioner::Levels(_) => 0,
-        };
         table.apply(&GroupEdit::Partition(partitioner))?;
-        uniform_bounds(depth).try_for_each(|bound| {
-            let id = table.next_id();
-            table.apply(&GroupEdit::Begin(id, bound, 0))
-        })?;
+        table.apply(&GroupEdit::Begin(table.next_id(), Vec::new(), 0))?;
     }
     Ok(table)
 }

@@ -261,6 +261,74 @@ fn threads_collect_and_split(preset: Preset) {
     check(&open().unwrap(), 11);
 }
 
+/// Keys that ascend all go to the last range. It split again and again, and moved all it had.
+#[test]
+fn keys_that_ascend_get_new_groups_and_nothing_moves() {
+    let sim = Sim::new();
+    let options = options(Preset::KtStore);
+    let open = || Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+    let db = open();
+    for i in 0..KEYS {
+        db.put(&key(i), &value(i, 0)).unwrap();
+        if i % 20 == 19 {
+            db.flush().unwrap();
+            db.settle().unwrap();
+        }
+    }
+    let metrics = db.metrics();
+    assert_eq!((metrics.splits, metrics.collections, metrics.collection_written), (0, 0, 0));
+    let full = group_bytes(&metrics) / options.groups.main_segment_bytes;
+    assert!(metrics.groups as u64 > full, "{} groups", metrics.groups);
+    check(&db, 0);
+    db.close().unwrap();
+    check(&open(), 0);
+}
+
+/// Syncs, the edit and the run are paid once for as many groups as fit a main segment.
+#[test]
+fn small_groups_are_collected_together() {
+    for preset in PRESETS {
+        let mut options = options(preset);
+        options.groups.main_segment_bytes = 32 << 10;
+        options.groups.capacity_bytes = 1 << 20;
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        (0..30).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+        db.flush().unwrap();
+        let before = db.metrics();
+        assert!(before.groups > 1, "{preset}: {}", before.groups);
+        db.collect().unwrap();
+        assert_eq!(db.metrics().collections - before.collections, 1, "{preset}");
+        (0..30).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 1)));
+        assert!(db.verify().unwrap().problems.is_empty());
+    }
+}
+
+/// Of groups that are collected together the one that is damaged is left alone; the rest go on.
+#[test]
+fn a_damaged_group_keeps_no_other_from_its_collection() {
+    for preset in PRESETS {
+        let mut options = options(preset);
+        options.groups.main_segment_bytes = 32 << 10;
+        options.groups.capacity_bytes = 1 << 20;
+        let sim = Sim::new();
+        let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+        (0..30).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        db.flush().unwrap();
+        db.close().unwrap();
+        let mut image = sim.image();
+        let of_groups = |(name, _): &(Name, u64)| name.kind() == FileKind::Group;
+        let (name, _) = image.list().into_iter().find(of_groups).unwrap();
+        // The first block is the header's; a record of the first group follows.
+        image.flip_bit(&name, (4096 + 200) * 8);
+        let db = Db::open_in(Arc::new(Sim::from_image(image)), options, 7).unwrap();
+        assert!(db.collect().is_err(), "{preset}: the damage is told");
+        db.collect().unwrap();
+        assert_eq!(db.metrics().collections, 1, "{preset}: {} groups", db.metrics().groups);
+        let lost = (0..30).filter(|i| db.get(&key(*i)).is_err()).count();
+        assert_eq!(lost, 1, "{preset}: one value is damaged");
+    }
+}
+
 /// A flush asks the filters of a group whether a small value must leave a stub there. A filter that
 /// was damaged failed the flush, and each one after it, though it only ever saves a stub.
 #[test]

@@ -120,6 +120,7 @@ impl CleaveOpener {
                 options.log_file_bytes = options.segment_bytes;
             }
             "cache" => options.cache_bytes = number? as usize,
+            "read-ahead" => options.read_ahead_bytes = number? as usize,
             MINIATURE => {
                 let part = number?.max(1);
                 self.options = miniature(self.options.clone(), part);
@@ -150,6 +151,7 @@ impl CleaveOpener {
                 "unlimited" => groups.cold_log_counts = false,
                 _ => return Err(malformed(&"there are counted and unlimited")),
             },
+            ("capacity", Preset::HashKv | Preset::KtStore) => groups.capacity_bytes = bytes()?,
             ("levels", Preset::KtStore) => {
                 groups.levels = Some(value.parse::<u8>().map_err(|why| malformed(&why))?);
             }
@@ -240,6 +242,23 @@ fn tagging(options: &Options) -> &'static str {
         (false, _) => "off",
         (true, true) => "on",
         (true, false) => "on, cold log without a limit",
+    }
+}
+
+/// How values are grouped, if they are, in words.
+fn groups(options: &Options) -> Option<String> {
+    let groups = &options.groups;
+    let size = |bytes| units::bytes(bytes);
+    let (capacity, main) = (size(groups.capacity_bytes), size(groups.main_segment_bytes));
+    match options.preset {
+        Preset::HashKv => Some(format!(
+            "for {capacity}, segments of {main} and {}, {}% reserved, {:?}",
+            size(groups.log_segment_bytes),
+            groups.reserved_space * 100.0,
+            groups.victim,
+        )),
+        Preset::KtStore => Some(format!("for {capacity}, of {main}")),
+        _ => None,
     }
 }
 
@@ -337,7 +356,7 @@ impl Engine for Cleave {
         let separation = options.separation.least();
         let separation =
             separation.map_or("never".to_owned(), |least| format!("values of at least {least} B"));
-        [
+        let settings = [
             ("preset", options.preset.to_string()),
             ("device", self.device.clone()),
             ("volumes", volumes(&options.volumes)),
@@ -350,6 +369,7 @@ impl Engine for Cleave {
             ("log window", size(options.window_bytes)),
             ("log file", units::bytes(options.log_file_bytes)),
             ("cache", size(options.cache_bytes)),
+            ("read-ahead", size(options.read_ahead_bytes)),
             ("table block", size(options.block_bytes)),
             ("table", units::bytes(options.table_bytes)),
             ("compression", format!("{:?}", options.compression).to_lowercase()),
@@ -360,9 +380,10 @@ impl Engine for Cleave {
             ("tagging", tagging(options).to_owned()),
             ("background", format!("{:?}", options.background)),
             ("settled", "memtables flushed, no job due".to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
+        ];
+        let groups = groups(options).map(|groups| ("groups", groups));
+        let named = |(name, value): (&str, String)| (name.to_owned(), value);
+        settings.into_iter().chain(groups).map(named).collect()
     }
 
     fn counters(&self) -> Vec<(String, f64)> {

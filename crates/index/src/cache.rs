@@ -88,10 +88,14 @@ pub struct CacheStats {
     pub pinned_bytes: u64,
 }
 
+/// Most bytes that are read ahead if nobody says.
+pub const READ_AHEAD: usize = 512 << 10;
+
 /// Cache of blocks, shared by all tables of a database.
 pub struct BlockCache {
     blocks: Blocks,
     budget: u64,
+    read_ahead: usize,
     pinned: Mutex<u64>,
     counters: [Counter; COUNTERS],
 }
@@ -110,7 +114,21 @@ impl BlockCache {
             .expect("capacity and number of items are set");
         let hasher = BuildHasherDefault::default();
         let blocks = Blocks::with_options(options, BlockBytes, hasher, DefaultLifecycle::default());
-        Self { blocks, budget, pinned: Mutex::new(0), counters: Default::default() }
+        let (pinned, counters) = (Mutex::new(0), Default::default());
+        Self { blocks, budget, read_ahead: READ_AHEAD, pinned, counters }
+    }
+
+    /// The same, with at most so many bytes of a table read ahead of a scan that is to fill it;
+    /// with 0 each block is read when its turn comes.
+    #[must_use]
+    pub fn reading_ahead(self, read_ahead: usize) -> Self {
+        Self { read_ahead, ..self }
+    }
+
+    /// Most bytes of a table that are read ahead.
+    #[inline]
+    pub(crate) fn read_ahead(&self) -> usize {
+        self.read_ahead
     }
 
     #[inline]

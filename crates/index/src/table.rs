@@ -242,11 +242,12 @@ impl BlockReader {
         if let Some(block) = table.cache.get(table.meta.number, handle.offset) {
             return Ok(block);
         }
-        if !sequential {
+        let most = table.cache.read_ahead();
+        if !sequential || most == 0 {
             self.ahead = 0;
             return table.load_block(handle);
         }
-        self.ahead = (self.ahead * 2).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES);
+        self.ahead = (self.ahead * 2).max(AHEAD_BYTES_MIN).min(most);
         // What is cached owns its memory: a slice would keep the whole window alive.
         let stored = Bytes::copy_from_slice(&self.windowed(table, handle, self.ahead)?);
         let block = table.source().open_block(stored, handle)?;

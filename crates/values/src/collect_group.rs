@@ -1,4 +1,4 @@
-//! Collection of a group: all its extents are read, and its survivors become one extent.
+//! Collection of groups: all extents of each are read, and its survivors become one extent.
 //!
 //! In a hash group (HashKV, section 3.3) what lives is known without a question to the index. Every
 //! version of a key that the index holds, from the oldest record of the key in the group on, left a
@@ -14,7 +14,7 @@
 //! single record is cold, a tag is always the oldest record of its key in its group; so it hides
 //! nothing, no run has to repeat it, and nobody has to ask the index where its value lies.
 
-use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use cleavedb_base::partition::{cut, middle_of_hashes};
@@ -22,32 +22,27 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
 
-use crate::collect::{
-    CHECK_EVERY, Found, Liveness, RunEntry, Survivor, check_cancelled, join, repoint,
-};
+use crate::collect::{CHECK_EVERY, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
+use crate::found::{Arena, Found};
 use crate::groups::writer::Written;
-use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place};
+use crate::groups::{
+    Extent, ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place,
+};
 use crate::survivors::{NewSegment, SurvivorWriter};
 
-/// The result of a collection, not yet installed.
+/// What a collection did with one group, not yet installed.
 #[derive(Debug)]
 pub struct CollectedGroup {
     /// The group.
     pub group: GroupId,
     /// Its extents that were collected, and go.
     pub gone: Vec<Place>,
-    /// Extents of survivors, synced.
-    pub written: Written,
-    /// Segments of the cold log with the values that left, synced.
-    pub cold: Vec<NewSegment>,
+    /// Which of the extents that were written have its survivors.
+    extents: Range<usize>,
     /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
     /// numbered from `first` on.
     bounds: Vec<Vec<u8>>,
     first: GroupId,
-    /// The run of new pointers, in index order.
-    pub run: Vec<RunEntry>,
-    /// Bytes read.
-    pub bytes_read: u64,
 }
 
 impl CollectedGroup {
@@ -56,20 +51,53 @@ impl CollectedGroup {
         !self.bounds.is_empty()
     }
 
-    /// What was written, and the split of the group into parts with ids from `first` on.
-    pub fn divided(&self, first: GroupId) -> (Written, GroupEdit) {
-        let mut written = self.written.clone();
-        for extent in &mut written.extents {
-            extent.group = GroupId(extent.group.0 - self.first.0 + first.0);
-        }
-        (written, GroupEdit::Split { group: self.group, bounds: self.bounds.clone(), first })
+    /// Into how many parts.
+    pub fn parts(&self) -> u64 {
+        self.bounds.len() as u64 + 1
     }
 
-    /// What was written, if the group stays whole.
-    pub fn undivided(&self) -> Written {
-        let mut written = self.written.clone();
-        written.extents.iter_mut().for_each(|extent| extent.group = self.group);
-        written
+    /// Its extents among those that were `written`, and its split into parts with ids from `first`
+    /// on.
+    pub fn divided(&self, written: &Written, first: GroupId) -> (Vec<Extent>, GroupEdit) {
+        let mut extents = written.extents[self.extents.clone()].to_vec();
+        for extent in &mut extents {
+            extent.group = GroupId(extent.group.0 - self.first.0 + first.0);
+        }
+        (extents, GroupEdit::Split { group: self.group, bounds: self.bounds.clone(), first })
+    }
+
+    /// Its extents among those that were `written`, if it stays whole.
+    pub fn undivided(&self, written: &Written) -> Vec<Extent> {
+        let mut extents = written.extents[self.extents.clone()].to_vec();
+        extents.iter_mut().for_each(|extent| extent.group = self.group);
+        extents
+    }
+}
+
+/// The result of a collection of groups, not yet installed.
+#[derive(Debug)]
+pub struct CollectedGroups<'a> {
+    /// The groups.
+    pub groups: Vec<CollectedGroup>,
+    /// Extents of survivors, synced.
+    pub written: Written,
+    /// Segments of the cold log with the values that left, synced.
+    pub cold: Vec<NewSegment>,
+    /// The run of new pointers, in index order.
+    pub run: Vec<RunEntry<'a>>,
+    /// Bytes read.
+    pub bytes_read: u64,
+}
+
+impl CollectedGroups<'_> {
+    /// Whether a group is to split.
+    pub fn splits(&self) -> bool {
+        self.groups.iter().any(CollectedGroup::splits)
+    }
+
+    /// The extents that were collected, and go.
+    pub fn gone(&self) -> impl Iterator<Item = Place> {
+        self.groups.iter().flat_map(|group| group.gone.iter().copied())
     }
 }
 
@@ -88,7 +116,7 @@ pub struct Home<'a> {
 impl Home<'_> {
     /// Where the group is divided: hashes in the middle, keys where the parts become even. A half
     /// that would get no survivors is no gain: one value may be longer than a main segment.
-    fn bounds(self, survivors: &[Stay<'_>]) -> Vec<Vec<u8>> {
+    fn bounds(self, survivors: &[Stay<'_, '_>]) -> Vec<Vec<u8>> {
         let bytes: u64 = survivors.iter().map(Stay::len).sum();
         let Some(group) = self.table.group(self.group).filter(|_| bytes > self.main_segment) else {
             return Vec::new();
@@ -97,13 +125,13 @@ impl Home<'_> {
             Partitioner::Hash => {
                 let middle = middle_of_hashes(&group.bound, self.table.end_of(self.group));
                 let gains = |middle: &Vec<u8>| {
-                    let upper = |stay: &&Stay<'_>| self.part(stay.record, &[&**middle]) == 1;
+                    let upper = |stay: &&Stay<'_, '_>| self.part(stay.record, &[&**middle]) == 1;
                     (1..survivors.len()).contains(&survivors.iter().filter(upper).count())
                 };
                 middle.into_iter().filter(gains).collect()
             }
             Partitioner::Key => {
-                let records = survivors.iter().map(|stay| (&*stay.record.key, stay.len()));
+                let records = survivors.iter().map(|stay| (stay.record.key(), stay.len()));
                 cut(records, bytes.div_ceil(self.main_segment))
             }
             Partitioner::Levels(_) => Vec::new(),
@@ -111,11 +139,11 @@ impl Home<'_> {
     }
 
     /// Which part of the group a record belongs to, counted from 0.
-    fn part<B: AsRef<[u8]>>(self, record: &Found, bounds: &[B]) -> usize {
+    fn part<B: AsRef<[u8]>>(self, record: &Found<'_>, bounds: &[B]) -> usize {
         if bounds.is_empty() {
             return 0;
         }
-        let token = self.table.partitioner().token(&record.key);
+        let token = self.table.partitioner().token(record.key());
         bounds.partition_point(|bound| *bound.as_ref() <= *token)
     }
 }
@@ -136,8 +164,8 @@ impl<'a> Judge<'a> {
 
     /// A value is cold if it was not updated since its insert: it is the only record of its key
     /// here, memory holds no newer one, and no collection has found it hot.
-    fn is_cold(&self, survivor: Survivor<'_>) -> bool {
-        let Survivor { record, alone } = survivor;
+    fn is_cold(&self, survivor: Survivor<'_, '_>) -> bool {
+        let Survivor { record, alone, .. } = survivor;
         let stayed = || {
             let extent = self.table.extent_of(record.pointer);
             self.tagged && extent.is_some_and(|extent| extent.survivors)
@@ -145,21 +173,22 @@ impl<'a> Judge<'a> {
         record.kind == RecordKind::Separated
             && (alone || planted(Bug::TagAboveOlder))
             && !stayed()
-            && !self.liveness.is_in_memory(&record.key)
+            && !self.liveness.is_in_memory(record.key())
     }
 }
 
 /// A survivor, and what of it stays in the group: the record, or a tag if it is cold.
-struct Stay<'a> {
-    record: &'a Found,
+struct Stay<'f, 'a> {
+    record: &'f Found<'a>,
+    entry: Option<usize>,
     cold: bool,
 }
 
-impl Stay<'_> {
+impl Stay<'_, '_> {
     /// Length of the record that stays, in bytes.
     fn len(&self) -> u64 {
         match self.cold {
-            true => (HEADER_LEN + self.record.key.len()) as u64,
+            true => (HEADER_LEN + self.record.key().len()) as u64,
             false => u64::from(self.record.pointer.len),
         }
     }
@@ -185,70 +214,117 @@ impl Writers<'_> {
     }
 }
 
-/// Collects all of `extents`, which are all extents of a group. The device is told of all of them
-/// first, so that it reads them side by side: HashKV's threads (section 3.8), without threads. Cold
-/// values leave for `cold`, if it is there.
-pub fn collect_group(
-    extents: &[Arc<ExtentHandle>],
-    liveness: &dyn Liveness,
-    extent_writer: ExtentWriter<'_>,
-    cold: Option<SurvivorWriter<'_>>,
-    home: Home<'_>,
-    cancelled: &dyn Fn() -> bool,
-) -> Result<CollectedGroup> {
-    extents.iter().for_each(|handle| handle.will_need());
-    let mut readers: Vec<_> = extents.iter().cloned().map(ExtentReader::new).collect();
-    readers.sort_unstable_by_key(ExtentReader::place);
-    let mut found = Vec::new();
-    for reader in &mut readers {
-        check_cancelled(cancelled)?;
-        reader.scan(|record, pointer| {
-            found.push(Found::new(record, pointer)?);
-            Ok(())
-        })?;
+/// Collects groups, one after the other: together they cost the syncs, the edit and the run of one.
+pub struct GroupCollector<'w, 'a> {
+    table: &'w GroupTable,
+    main_segment: u64,
+    liveness: &'w dyn Liveness,
+    writers: Writers<'w>,
+    cancelled: &'w dyn Fn() -> bool,
+    arena: &'a Arena,
+    groups: Vec<CollectedGroup>,
+    run: Vec<RunEntry<'a>>,
+    bytes_read: u64,
+}
+
+impl<'w, 'a> GroupCollector<'w, 'a> {
+    /// Will collect groups of `table` with main segments of so many bytes. Survivors go to
+    /// `extents`, cold values to `cold`, if it is there; keys of the run lie in `arena`.
+    /// `cancelled` is asked now and then.
+    pub fn new(
+        (table, main_segment): (&'w GroupTable, u64),
+        liveness: &'w dyn Liveness,
+        extents: ExtentWriter<'w>,
+        cold: Option<SurvivorWriter<'w>>,
+        cancelled: &'w dyn Fn() -> bool,
+        arena: &'a Arena,
+    ) -> Self {
+        let writers = Writers { extents, cold };
+        let (groups, run, bytes_read) = (Vec::new(), Vec::new(), 0);
+        Self { table, main_segment, liveness, writers, cancelled, arena, groups, run, bytes_read }
     }
-    let bytes_read = found.iter().map(|record| u64::from(record.pointer.len)).sum();
-    let mut run = Vec::new();
-    let survivors = join(&mut found, liveness, &mut run, cancelled)?;
-    let judge = cold.is_some().then(|| Judge::new(liveness, home));
-    let is_cold =
-        |survivor: Survivor<'_>| judge.as_ref().is_some_and(|judge| judge.is_cold(survivor));
-    let mut stays: Vec<Stay<'_>> = survivors
-        .into_iter()
-        .map(|survivor| Stay { record: survivor.record, cold: is_cold(survivor) })
-        .collect();
-    if !home.table.partitioner().keeps_order() {
-        stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
-    }
-    let bounds = home.bounds(&stays);
-    let mut parts: Vec<Vec<(ValuePointer, bool)>> = vec![Vec::new(); bounds.len() + 1];
-    for Stay { record, cold } in stays {
-        let part = home.part(record, &bounds);
-        parts[if planted(Bug::SplitIntoWrongHalf) { 0 } else { part }].push((record.pointer, cold));
-    }
-    let first = if bounds.is_empty() { home.group } else { home.table.next_id() };
-    let mut moved = HashMap::new();
-    let mut writers = Writers { extents: extent_writer, cold };
-    for (group, survivors) in (first.0..).map(GroupId).zip(parts) {
-        for (i, (old, cold)) in survivors.into_iter().enumerate() {
-            if i.is_multiple_of(CHECK_EVERY) {
-                check_cancelled(cancelled)?;
-            }
-            let record = reader_of(&mut readers, old)?.record(old.offset)?;
-            moved.insert(old, writers.write(group, &record, cold)?);
+
+    /// Collects all of `extents`, which are all extents of `group`.
+    pub fn collect(&mut self, group: GroupId, extents: &[Arc<ExtentHandle>]) -> Result<()> {
+        let mut readers: Vec<_> = extents.iter().cloned().map(ExtentReader::new).collect();
+        readers.sort_unstable_by_key(ExtentReader::place);
+        let mut found = self.find(&mut readers)?;
+        let survivors = join(&mut found, self.liveness, &mut self.run, self.cancelled)?;
+        let home = Home { group, table: self.table, main_segment: self.main_segment };
+        let judge = self.writers.cold.is_some().then(|| Judge::new(self.liveness, home));
+        let is_cold = |survivor: Survivor<'_, '_>| {
+            judge.as_ref().is_some_and(|judge| judge.is_cold(survivor))
+        };
+        let mut stays: Vec<Stay<'_, '_>> = survivors
+            .into_iter()
+            .map(|it| Stay { record: it.record, entry: it.entry, cold: is_cold(it) })
+            .collect();
+        if !self.table.partitioner().keeps_order() {
+            stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
         }
+        let bounds = home.bounds(&stays);
+        let mut parts: Vec<Vec<Stay<'_, '_>>> = Vec::new();
+        parts.resize_with(bounds.len() + 1, Vec::new);
+        for stay in stays {
+            let part = home.part(stay.record, &bounds);
+            parts[if planted(Bug::SplitIntoWrongHalf) { 0 } else { part }].push(stay);
+        }
+        let first = if bounds.is_empty() { group } else { self.table.next_id() };
+        let begin = self.writers.extents.end_extent()?;
+        for (part, survivors) in (first.0..).map(GroupId).zip(parts) {
+            self.write(part, &survivors, &mut readers)?;
+        }
+        let extents_written = begin..self.writers.extents.end_extent()?;
+        let gone = extents.iter().map(|extent| extent.place()).collect();
+        let collected = CollectedGroup { group, gone, extents: extents_written, bounds, first };
+        self.groups.push(collected);
+        Ok(())
     }
-    repoint(&mut run, &moved)?;
-    Ok(CollectedGroup {
-        group: home.group,
-        gone: extents.iter().map(|extent| extent.place()).collect(),
-        written: writers.extents.finish()?,
-        cold: writers.cold.map_or(Ok(Vec::new()), SurvivorWriter::finish)?,
-        bounds,
-        first,
-        run,
-        bytes_read,
-    })
+
+    /// Reads all extents.
+    fn find(&mut self, readers: &mut [ExtentReader]) -> Result<Vec<Found<'a>>> {
+        let mut found = Vec::new();
+        for reader in readers {
+            check_cancelled(self.cancelled)?;
+            reader.scan(|record, pointer| {
+                self.bytes_read += u64::from(pointer.len);
+                found.push(Found::new(record, pointer, self.arena)?);
+                Ok(())
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Writes the survivors of a part of a group.
+    fn write(
+        &mut self,
+        part: GroupId,
+        survivors: &[Stay<'_, '_>],
+        readers: &mut [ExtentReader],
+    ) -> Result<()> {
+        for (i, Stay { record, entry, cold }) in survivors.iter().enumerate() {
+            if i.is_multiple_of(CHECK_EVERY) {
+                check_cancelled(self.cancelled)?;
+            }
+            let old = record.pointer;
+            let record = reader_of(readers, old)?.record(old.offset)?;
+            repoint(&mut self.run, *entry, self.writers.write(part, &record, *cold)?);
+        }
+        Ok(())
+    }
+
+    /// Ends and syncs what was written.
+    pub fn finish(mut self) -> Result<CollectedGroups<'a>> {
+        // Each group's part of the run is in order; keys of hash groups alternate.
+        self.run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
+        Ok(CollectedGroups {
+            groups: self.groups,
+            written: self.writers.extents.finish()?,
+            cold: self.writers.cold.map_or(Ok(Vec::new()), SurvivorWriter::finish)?,
+            run: self.run,
+            bytes_read: self.bytes_read,
+        })
+    }
 }
 
 fn place_of(pointer: ValuePointer) -> Place {
@@ -270,7 +346,7 @@ mod tests {
     use cleavedb_base::FileNumber;
 
     use super::*;
-    use crate::groups::Extent;
+    use crate::found::Visible;
 
     fn extent(group: u64, offset: u64) -> Extent {
         let place = Place { file: FileNumber(9), offset };
@@ -282,6 +358,7 @@ mod tests {
             records: 1,
             stubs: 0,
             tags: 0,
+            last: Arc::default(),
             separated: 100,
             survivors: true,
             live: 100,
@@ -292,7 +369,7 @@ mod tests {
     struct Memory(bool);
 
     impl Liveness for Memory {
-        fn visible(&self, _: &[Found], _: &mut Vec<crate::collect::Visible>) -> Result<()> {
+        fn visible(&self, _: &[Found<'_>], _: &mut Vec<Visible>) -> Result<()> {
             Ok(())
         }
 
@@ -314,9 +391,10 @@ mod tests {
         let home = |table| Home { group: GroupId(1), table, main_segment: 1 << 20 };
         let cold = |kind, alone, offset, in_memory| {
             let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };
-            let record = Found { key: vec![1; 10], seq: 5, pointer, kind, inline: Vec::new() };
+            let record = Found::sample(&[1; 10], kind, pointer);
             let memory = Memory(in_memory);
-            Judge::new(&memory, home(&table)).is_cold(Survivor { record: &record, alone })
+            let survivor = Survivor { record: &record, alone, entry: None };
+            Judge::new(&memory, home(&table)).is_cold(survivor)
         };
         let flushed = 8192;
         assert!(cold(RecordKind::Separated, true, flushed, false));
@@ -330,32 +408,29 @@ mod tests {
     #[test]
     fn of_a_cold_value_header_and_key_stay() {
         let pointer = ValuePointer { file: FileNumber(9), offset: 4096, len: 1000 };
-        let kind = RecordKind::Separated;
-        let record = Found { key: vec![1; 10], seq: 5, pointer, kind, inline: Vec::new() };
-        let len = |cold| Stay { record: &record, cold }.len();
+        let record = Found::sample(&[1; 10], RecordKind::Separated, pointer);
+        let len = |cold| Stay { record: &record, entry: None, cold }.len();
         assert_eq!((len(false), len(true)), (1000, 34));
     }
 
     /// Other groups may have begun since the collection did.
     #[test]
     fn parts_get_their_ids_when_they_are_installed() {
-        let extents = vec![extent(7, 4096), extent(8, 8192)];
+        let extents = vec![extent(9, 0), extent(7, 4096), extent(8, 8192)];
+        let written = Written { extents, files: Vec::new() };
         let collected = CollectedGroup {
             group: GroupId(3),
             gone: Vec::new(),
-            written: Written { extents, files: Vec::new() },
-            cold: Vec::new(),
+            extents: 1..3,
             bounds: vec![b"m".to_vec()],
             first: GroupId(7),
-            run: Vec::new(),
-            bytes_read: 0,
         };
-        let ids = |written: Written| -> Vec<u64> {
-            written.extents.iter().map(|extent| extent.group.0).collect()
+        let ids = |extents: Vec<Extent>| -> Vec<u64> {
+            extents.iter().map(|extent| extent.group.0).collect()
         };
-        let (divided, split) = collected.divided(GroupId(12));
+        let (divided, split) = collected.divided(&written, GroupId(12));
         let bounds = vec![b"m".to_vec()];
         assert_eq!(split, GroupEdit::Split { group: GroupId(3), bounds, first: GroupId(12) });
-        assert_eq!((ids(divided), ids(collected.undivided())), (vec![12, 13], vec![3, 3]));
+        assert_eq!((ids(divided), ids(collected.undivided(&written))), (vec![12, 13], vec![3, 3]));
     }
 }

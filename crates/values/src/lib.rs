@@ -13,6 +13,7 @@ pub mod survivors;
 pub mod groups;
 pub mod stretch;
 pub mod set;
+pub mod found;
 pub mod collect;
 pub mod collect_group;
 

@@ -8,14 +8,16 @@
 //! enters level 0 at e, above all that was read and below all later flushes, however long it took
 //! to write.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
+use cleavedb_values::found::Arena;
 use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
 
@@ -39,14 +41,16 @@ pub(super) struct Fixed {
     pub(super) damaged: Damaged,
     /// Whether no flush begins before this collection has ended.
     retries_split: bool,
+    /// The group that is being read.
+    pub(super) at: Cell<Option<GroupId>>,
 }
 
 /// What is collected.
 pub(super) enum Target {
     /// A log file or a segment: the index knows what lives in it.
     File(FileNumber, FileFacts),
-    /// All of a group: its records know what lives, or its range of the index.
-    Group(GroupId),
+    /// All of some groups: their records know what lives, or their ranges of the index.
+    Groups(Vec<GroupId>),
 }
 
 impl Engine {
@@ -75,10 +79,10 @@ impl Engine {
     fn choose_target(&self, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
         let over = self.is_over(live);
         let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
-        let group = self.choose_group(live, jobs, over);
-        let group = group.filter(|g| asked || !over || !self.cold_log_beats(live, jobs, *g));
-        if let Some(group) = group {
-            return Some(Target::Group(group));
+        let groups = self.choose_groups(live, jobs, over);
+        let goes = |first: &GroupId| asked || !over || !self.cold_log_beats(live, jobs, *first);
+        if groups.first().is_some_and(goes) {
+            return Some(Target::Groups(groups));
         }
         let victim = self.choose_file(live, jobs, over)?;
         Some(Target::File(victim, live.ledger.get(victim)?.clone()))
@@ -88,14 +92,15 @@ impl Engine {
         let Some(fixed) = self.prepare_collection()? else { return Ok(false) };
         let result = match &fixed.target {
             Target::File(victim, facts) => self.collect_file(&fixed, *victim, facts),
-            Target::Group(group) => self.collect_one_group(&fixed, *group),
+            Target::Groups(groups) => self.collect_groups(&fixed, groups),
         };
         self.jobs.set_victim(FileNumber(0));
         if result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption) {
             let mut state = self.jobs.lock();
-            match fixed.target {
-                Target::File(victim, _) => _ = state.damaged.files.insert(victim),
-                Target::Group(group) => _ = state.damaged.groups.insert(group),
+            match (&fixed.target, fixed.at.get()) {
+                (Target::File(victim, _), _) => _ = state.damaged.files.insert(*victim),
+                (Target::Groups(_), Some(group)) => _ = state.damaged.groups.insert(group),
+                (Target::Groups(groups), None) => state.damaged.groups.extend(groups),
             }
         }
         self.end_job(&result, |state| {
@@ -134,10 +139,11 @@ impl Engine {
         // epoch.
         let state = self.state.load_full();
         let records_know =
-            matches!(target, Target::Group(_)) && !groups.partitioner().keeps_order();
+            matches!(target, Target::Groups(_)) && !groups.partitioner().keeps_order();
         let as_of = AsOf { state, snapshots, read_point, records_know };
         let (damaged, retries_split) = (jobs.damaged.clone(), jobs.split_waits.is_some());
-        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split }))
+        let at = Cell::new(None);
+        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split, at }))
     }
 
     /// What a collection may believe. Where the log is the store, all that is visible: the log is
@@ -160,7 +166,7 @@ impl Engine {
             len: facts.len.unwrap_or_default(),
         };
         let segments = NewFiles::new(self, FileClass::Segments);
-        let mut writer = RunWriter::new(self);
+        let (mut writer, arena) = (RunWriter::new(self), Arena::new());
         let done = collect(
             &[victim],
             &fixed.as_of,
@@ -168,6 +174,7 @@ impl Engine {
             self.database_id,
             self.options.segment_bytes,
             &|| self.jobs.closing(),
+            &arena,
         )
         .and_then(|collected| {
             write_run(&collected.run, &mut writer)?;
@@ -195,7 +202,7 @@ impl Engine {
         &self,
         fixed: &Fixed,
         (victim, facts): (FileNumber, &FileFacts),
-        (collected, opened): (&Collected, &[Arc<Segment>]),
+        (collected, opened): (&Collected<'_>, &[Arc<Segment>]),
         writer: &RunWriter<'_>,
     ) -> Result<()> {
         let mut edit = Edit::default();
@@ -239,23 +246,24 @@ impl Engine {
 }
 
 /// Writes the run of new pointers.
-pub(super) fn write_run(run: &[RunEntry], writer: &mut RunWriter<'_>) -> Result<()> {
+pub(super) fn write_run(run: &[RunEntry<'_>], writer: &mut RunWriter<'_>) -> Result<()> {
     writer.cut_like_level0(|| sample(run));
-    run.iter().try_for_each(|entry| writer.add(as_entry(entry)))?;
+    let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
+    for RunEntry { key, seq, repeat, content } in run {
+        let (kind, value) = content.as_entry(&mut room);
+        writer.add(Entry { key, seq: *seq, kind, repeat: *repeat, value })?;
+    }
     writer.finish()
 }
 
 /// The keys of a run, with the bytes of their newest versions.
-fn sample(run: &[RunEntry]) -> KeySample {
+fn sample(run: &[RunEntry<'_>]) -> KeySample {
     let mut sample = KeySample::default();
+    let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
     for versions in run.chunk_by(|a, b| a.key == b.key) {
-        let newest = &versions[0];
-        sample.add(&newest.key, (newest.key.len() + newest.value.len()) as u64);
+        let RunEntry { key, content, .. } = &versions[0];
+        let (_, value) = content.as_entry(&mut room);
+        sample.add(key, (key.len() + value.len()) as u64);
     }
     sample
-}
-
-fn as_entry(entry: &RunEntry) -> Entry<'_> {
-    let RunEntry { key, seq, kind, repeat, value } = entry;
-    Entry { key, seq: *seq, kind: *kind, repeat: *repeat, value }
 }

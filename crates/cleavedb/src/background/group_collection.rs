@@ -1,4 +1,4 @@
-//! Collection of a group: which, and how it is installed.
+//! Collection of groups: which, and how it is installed.
 //!
 //! What lives is decided by the records of the group, or by a merge-join with its part of the index
 //! ([`cleavedb_values::collect_group`]). The rest is as in `collection`: the read point and the
@@ -17,10 +17,11 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, GroupId, Partitioner, Result};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect::Liveness;
-use cleavedb_values::collect_group::{CollectedGroup, Home, collect_group};
-use cleavedb_values::groups::victim::Candidate;
+use cleavedb_values::collect_group::{CollectedGroups, GroupCollector};
+use cleavedb_values::found::Arena;
+use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{ExtentWriter, Place, growth};
+use cleavedb_values::groups::{Extent, ExtentWriter, Place, growth};
 use cleavedb_values::survivors::SurvivorWriter;
 use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, hidden};
 
@@ -36,33 +37,61 @@ use crate::manifest::{Edit, LiveFiles};
 use crate::state::ReadState;
 
 impl Engine {
-    /// The group to collect, if one should be: space is `over` the goal, the reserve for log
-    /// segments is used up, or somebody asked for all files up to a number.
-    pub(super) fn choose_group(
+    /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
+    /// segments is used up, or somebody asked for all files up to a number. As many as fit a main
+    /// segment together, since each collection costs syncs, an edit and a run of level 0.
+    pub(super) fn choose_groups(
         &self,
         live: &LiveFiles,
         jobs: &JobState,
         over: bool,
-    ) -> Option<GroupId> {
+    ) -> Vec<GroupId> {
         let groups = &live.groups;
         if let Some(group) = jobs.split_waits {
-            return Some(group);
+            return vec![group];
         }
         let sound = || groups.groups().filter(|(id, _)| !jobs.damaged.groups.contains(id));
         let old = |group, upto| groups.extents_of(group).any(|e| e.place.file <= upto);
-        let forced = jobs.forced.and_then(|upto| sound().find(|(id, _)| old(*id, upto)));
-        if let Some((group, _)) = forced {
-            return Some(group);
+        let forced = jobs
+            .forced
+            .into_iter()
+            .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
+        let forced = self.batch(groups, forced);
+        if !forced.is_empty() {
+            return forced;
         }
         let segments = self.options.groups.segments();
         let by_hash = !groups.partitioner().keeps_order();
         let due = over || by_hash && segments.exhausted(groups);
         if !due {
             let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-            return segments.outgrown(groups, &sound);
+            return segments.outgrown(groups, &sound).into_iter().collect();
         }
-        let candidates = self.candidates(live, &jobs.damaged.groups);
-        self.options.groups.victim.choose(candidates, self.counters.collections.get())
+        let mut candidates = self.candidates(live, &jobs.damaged.groups);
+        let seed = self.counters.collections.get();
+        let best = std::iter::from_fn(|| {
+            let best = self.options.groups.victim.choose(candidates.clone(), seed)?;
+            candidates.retain(|candidate| candidate.group != best);
+            Some(best)
+        });
+        self.batch(groups, best)
+    }
+
+    /// The first of `chosen`, and those after it that fit a main segment together with it; in the
+    /// order of their bounds.
+    fn batch(&self, groups: &GroupTable, chosen: impl Iterator<Item = GroupId>) -> Vec<GroupId> {
+        let mut room = self.options.groups.main_segment_bytes;
+        let mut batch: Vec<GroupId> = Vec::new();
+        for group in chosen {
+            let bytes = group_bytes(groups, group);
+            if bytes > room && !batch.is_empty() {
+                break;
+            }
+            room = room.saturating_sub(bytes);
+            batch.push(group);
+        }
+        batch.sort_unstable_by_key(|id| groups.group(*id).map(|group| &group.bound));
+        batch
     }
 
     /// The groups that can be collected: all but the `damaged` ones.
@@ -76,11 +105,7 @@ impl Engine {
         candidates
     }
 
-    pub(super) fn collect_one_group(&self, fixed: &Fixed, group: GroupId) -> Result<()> {
-        let victims = fixed.groups.extents_of(group);
-        let open = &fixed.as_of.state.segments;
-        let handles = victims.map(|extent| open.extent(extent.place).cloned());
-        let handles = handles.collect::<Result<Vec<_>>>()?;
+    pub(super) fn collect_groups(&self, fixed: &Fixed, groups: &[GroupId]) -> Result<()> {
         let files = NewFiles::new(self, FileClass::Groups);
         let segments = NewFiles::new(self, FileClass::Segments);
         let table = &*fixed.groups;
@@ -90,24 +115,25 @@ impl Engine {
             .with_filters(!keeps_order);
         let tagging = self.options.groups.tagging;
         let cold = || SurvivorWriter::new(&segments, self.database_id, self.options.segment_bytes);
-        let mut writer = RunWriter::new(self);
-        let home = Home { group, table, main_segment: self.options.groups.main_segment_bytes };
+        let (mut writer, arena) = (RunWriter::new(self), Arena::new());
         let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
         let liveness: &dyn Liveness = match &joined {
             Some(joined) => joined,
             None => &fixed.as_of,
         };
         let cancelled = || self.jobs.closing();
-        let done = collect_group(&handles, liveness, extents, tagging.then(cold), home, &cancelled)
-            .and_then(|collected| {
-                write_run(&collected.run, &mut writer)?;
-                let cold = self.open_segments(&collected.cold)?;
-                let opened = SegmentSet::default().with(&cold, &[]);
-                Ok((self.with_written(&opened, &collected.written)?, collected))
-            });
+        let table = (table, self.options.groups.main_segment_bytes);
+        let cold = tagging.then(cold);
+        let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, &arena);
+        let done = collect_each(fixed, groups, collector).and_then(|collected| {
+            write_run(&collected.run, &mut writer)?;
+            let cold = self.open_segments(&collected.cold)?;
+            let opened = SegmentSet::default().with(&cold, &[]);
+            Ok((self.with_written(&opened, &collected.written)?, collected))
+        });
         let done = done.map_err(|e| self.given_up(&[&files, &segments], &writer, e))?;
         self.sync_dir()?;
-        self.install_group(fixed, &done.1, &done.0, &writer)
+        self.install_groups(fixed, &done.1, &done.0, &writer)
     }
 
     /// Keeps flushes from beginning, so that no group goes for which one is about to write; whether
@@ -124,42 +150,53 @@ impl Engine {
         &self,
         fixed: &Fixed,
         groups: &GroupTable,
-        collected: &CollectedGroup,
+        collected: &CollectedGroups<'_>,
         still: bool,
         edit: &mut Edit,
     ) -> Result<Written> {
-        let CollectedGroup { group, gone, .. } = collected;
-        edit.groups.extend(gone.iter().copied().map(GroupEdit::Remove));
-        let added = groups.extents_of(*group).any(|extent| !gone.contains(&extent.place));
-        let splits = collected.splits() && still && !added;
-        let written = if splits {
-            let (divided, split) = collected.divided(groups.next_id());
-            edit.groups.push(split);
-            divided
-        } else {
-            collected.undivided()
-        };
+        let files = collected.written.files.clone();
+        let mut written = Written { extents: Vec::new(), files };
+        let mut next = groups.next_id();
+        let mut homes = Vec::new();
+        edit.groups.extend(collected.gone().map(GroupEdit::Remove));
+        for own in &collected.groups {
+            let added = groups.extents_of(own.group).any(|e| !own.gone.contains(&e.place));
+            let extents = if own.splits() && still && !added {
+                let (divided, split) = own.divided(&collected.written, next);
+                next.0 += own.parts();
+                edit.groups.push(split);
+                divided
+            } else {
+                own.undivided(&collected.written)
+            };
+            homes.extend(homes_of(&extents, own.group));
+            written.extents.extend(extents);
+        }
         publish(&written, edit);
         let collected_at = |home| GroupEdit::Collected(home, fixed.as_of.read_point);
-        edit.groups.extend(homes(&written, *group).into_iter().map(collected_at));
-        if still && !splits && groups.partitioner() == Partitioner::Key {
-            self.merge_small(fixed, groups, *group, edit)?;
+        edit.groups.extend(homes.into_iter().map(collected_at));
+        if still && !collected.splits() && groups.partitioner() == Partitioner::Key {
+            for own in &collected.groups {
+                self.merge_small(fixed, groups, own.group, edit)?;
+            }
         }
         Ok(written)
     }
 
-    fn install_group(
+    fn install_groups(
         &self,
         fixed: &Fixed,
-        collected: &CollectedGroup,
+        collected: &CollectedGroups<'_>,
         opened: &SegmentSet,
         writer: &RunWriter<'_>,
     ) -> Result<()> {
-        let CollectedGroup { group, gone, .. } = collected;
+        let gone: &[Place] = &collected.gone().collect::<Vec<_>>();
         let mut edit = Edit::default();
         add_segments(&collected.cold, &mut edit);
         let regroups = collected.splits() || fixed.groups.partitioner() == Partitioner::Key;
-        let still = regroups && self.hold_flushes(*group);
+        let splitting = collected.groups.iter().find(|own| own.splits());
+        let waiting = splitting.or(collected.groups.first()).filter(|_| regroups);
+        let still = waiting.is_some_and(|own| self.hold_flushes(own.group));
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let written = self.regroup(fixed, &live.groups, collected, still, &mut edit)?;
@@ -167,8 +204,8 @@ impl Engine {
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
         edit.index.add_run(position, writer.tables.iter().cloned());
-        let of_victims = live.groups.extents_of(*group).filter(|e| gone.contains(&e.place));
-        let counted = of_victims.map(|extent| extent.live).sum();
+        let of_victims = collected.groups.iter().flat_map(|own| live.groups.extents_of(own.group));
+        let counted = of_victims.filter(|e| gone.contains(&e.place)).map(|e| e.live).sum();
         let left: u64 = collected.cold.iter().map(|new| new.live).sum();
         let survived = left + written.extents.iter().map(|extent| extent.live).sum::<u64>();
         let all = live.owned();
@@ -239,9 +276,32 @@ impl Engine {
     }
 }
 
-/// The groups that have what was written: `group` itself if that is nothing.
-fn homes(written: &Written, group: GroupId) -> Vec<GroupId> {
-    let mut homes: Vec<GroupId> = written.extents.iter().map(|extent| extent.group).collect();
+/// Collects one group after the other, all announced to the device first: HashKV's threads (section
+/// 3.8), without threads.
+fn collect_each<'a>(
+    fixed: &Fixed,
+    groups: &[GroupId],
+    mut collector: GroupCollector<'_, 'a>,
+) -> Result<CollectedGroups<'a>> {
+    let open = &fixed.as_of.state.segments;
+    let handles = |group| {
+        let extents = fixed.groups.extents_of(group);
+        extents.map(|extent| open.extent(extent.place).cloned()).collect::<Result<Vec<_>>>()
+    };
+    let groups = groups.iter().map(|group| Ok((*group, handles(*group)?)));
+    let groups = groups.collect::<Result<Vec<_>>>()?;
+    groups.iter().flat_map(|(_, extents)| extents).for_each(|extent| extent.will_need());
+    for (group, extents) in groups {
+        fixed.at.set(Some(group));
+        collector.collect(group, &extents)?;
+    }
+    fixed.at.set(None);
+    collector.finish()
+}
+
+/// The groups that have what was written for `group`: itself if that is nothing.
+fn homes_of(extents: &[Extent], group: GroupId) -> Vec<GroupId> {
+    let mut homes: Vec<GroupId> = extents.iter().map(|extent| extent.group).collect();
     homes.dedup();
     if homes.is_empty() { vec![group] } else { homes }
 }

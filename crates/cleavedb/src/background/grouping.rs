@@ -10,8 +10,9 @@
 //! and inline values leave a *stub*, their own record, in the group. A range of keys is collected
 //! with the index, and needs none.
 
-use std::collections::HashMap;
+use std::iter::Flatten;
 use std::sync::Arc;
+use std::vec::IntoIter;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_tree_key;
@@ -22,7 +23,7 @@ use cleavedb_base::{EntryKind, Error, ErrorKind, GroupId, Result, SeqNo, ValuePo
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{ExtentWriter, growth};
+use cleavedb_values::groups::{ExtentWriter, Locator, growth};
 use cleavedb_values::{Chunk, GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
 use crate::engine::Engine;
@@ -88,15 +89,18 @@ fn announce(log: &SegmentSet, items: &mut [Item<'_>]) {
 }
 
 /// What went into groups, and where: the pointers in index order.
-#[derive(Default)]
 pub(super) struct Grouped {
     pub(super) written: Written,
     /// Groups that the flush begins.
     pub(super) begins: Vec<GroupEdit>,
-    pointers: std::vec::IntoIter<ValuePointer>,
+    pointers: Flatten<IntoIter<Option<ValuePointer>>>,
 }
 
 impl Grouped {
+    fn new(written: Written, begins: Vec<GroupEdit>, pointers: Vec<Option<ValuePointer>>) -> Self {
+        Self { written, begins, pointers: pointers.into_iter().flatten() }
+    }
+
     /// The pointer that takes the place of `entry`'s, if its value went into a group. Entries come
     /// as they came when the groups were written.
     pub(super) fn pointer(&mut self, entry: &Entry<'_>) -> Option<ValuePointer> {
@@ -150,7 +154,7 @@ impl<'e> Sorter<'_, 'e> {
 
     fn may_contain(&self, key: &[u8]) -> Result<bool> {
         let hash = hash64(key, 0);
-        for extent in self.table.extents_of(group_of(self.table, key)?) {
+        for extent in self.table.extents_of(self.table.group_of(key).ok_or_else(no_group)?) {
             match self.state.segments.extent(extent.place)?.may_contain(hash) {
                 Ok(false) => {}
                 // A filter that is damaged knows nothing: at worst a stub is written for nothing.
@@ -162,14 +166,32 @@ impl<'e> Sorter<'_, 'e> {
     }
 }
 
+/// The numbers of `ranks` so that their ranks, of which there are `count`, ascend, and numbers of
+/// the same rank too.
+fn by_rank(ranks: &[u32], count: usize) -> Vec<u32> {
+    let mut next = vec![0; count];
+    ranks.iter().for_each(|rank| next[*rank as usize] += 1);
+    let mut before = 0;
+    for place in &mut next {
+        before += std::mem::replace(place, before);
+    }
+    let mut order = vec![0; ranks.len()];
+    for (at, rank) in (0..).zip(ranks) {
+        let place = &mut next[*rank as usize];
+        order[*place as usize] = at;
+        *place += 1;
+    }
+    order
+}
+
 /// Where to divide `order`, in which items of a group are neighbours, into two parts of about the
 /// same length, each of whole groups.
-fn middle(order: &[u32], items: &[Item<'_>], groups: &[GroupId]) -> usize {
+fn middle(order: &[u32], items: &[Item<'_>], ranks: &[u32]) -> usize {
     let len = |at: &u32| items[*at as usize].len();
     let half = order.iter().map(len).sum::<u64>() / 2;
     let mut before = 0;
     let mut middle = 0;
-    for of_group in order.chunk_by(|a, b| groups[*a as usize] == groups[*b as usize]) {
+    for of_group in order.chunk_by(|a, b| ranks[*a as usize] == ranks[*b as usize]) {
         if before >= half {
             break;
         }
@@ -183,7 +205,8 @@ fn middle(order: &[u32], items: &[Item<'_>], groups: &[GroupId]) -> usize {
 /// the other copies.
 struct Part<'a> {
     items: &'a [Item<'a>],
-    groups: &'a [GroupId],
+    ranks: &'a [u32],
+    groups: &'a Locator<'a>,
     log: &'a SegmentSet,
 }
 
@@ -199,7 +222,8 @@ impl Part<'_> {
             if let Some(later) = order.get(turn + AHEAD) {
                 self.items[*later as usize].prefetch();
             }
-            let (item, group) = (&self.items[*at as usize], self.groups[*at as usize]);
+            let item = &self.items[*at as usize];
+            let group = self.groups.group(self.ranks[*at as usize]);
             match &item.source {
                 Source::Stub(kind) => write_stub(&item.entry, *kind, group, &mut writer)?,
                 Source::Log(pointer, chunk) => {
@@ -247,8 +271,8 @@ fn write_stub(
     writer.append(group, &header, key, entry.value).map(|_| ())
 }
 
-fn group_of(table: &GroupTable, key: &[u8]) -> Result<GroupId> {
-    table.group_of(key).ok_or_else(|| Error::corruption("no group covers a key"))
+fn no_group() -> Error {
+    Error::corruption("no group covers a key")
 }
 
 impl Engine {
@@ -260,7 +284,7 @@ impl Engine {
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
         if !self.options.has_groups() || planted(Bug::PointsIntoTheLog) {
-            return Ok(Grouped::default());
+            return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
         }
         let (state, table) = self.groups_now();
         let (items, unseparated) = (Vec::new(), Vec::new());
@@ -292,13 +316,10 @@ impl Engine {
         let growth = self.options.groups.growth();
         let begins = growth.begins(table, &items, |item| (item.entry.key, item.len()));
         let table = growth::after(table, &begins)?;
-        let ranks: HashMap<GroupId, u32> =
-            (0..).zip(table.groups()).map(|(rank, (id, _))| (id, rank)).collect();
-        let groups = items.iter().map(|item| group_of(&table, item.entry.key));
-        let groups = groups.collect::<Result<Vec<GroupId>>>()?;
-        let ranked: Vec<u32> = groups.iter().map(|group| ranks[group]).collect();
-        let mut order: Vec<u32> = (0..items.len() as u32).collect();
-        order.sort_by_key(|at| ranked[*at as usize]);
+        let mut groups = Locator::new(&table);
+        let ranks = items.iter().map(|item| groups.rank(item.entry.key).ok_or_else(no_group));
+        let ranks = ranks.collect::<Result<Vec<u32>>>()?;
+        let order = by_rank(&ranks, groups.count());
         let file_len =
             self.options.segment_bytes.max(self.options.memtable_bytes as u64 / (FILES_MAX / 4));
         let writer = || {
@@ -307,8 +328,8 @@ impl Engine {
         };
         // The records lie in the log as they were committed: read in pieces that hold many.
         announce(log, &mut items);
-        let part = Part { items: &items, groups: &groups, log };
-        let (front, back) = order.split_at(middle(&order, &items, &groups));
+        let part = Part { items: &items, ranks: &ranks, groups: &groups, log };
+        let (front, back) = order.split_at(middle(&order, &items, &ranks));
         let front = || part.write(front, writer());
         let back = || part.write(back, writer());
         // Where tests step through jobs, one thread does all.
@@ -316,13 +337,12 @@ impl Engine {
             Background::Manual => (front(), back()),
             Background::Threads(_) => join(front, back),
         };
-        let ((mut written, mut places), (more, others)) = (front?, back?);
+        let ((mut written, places), (more, others)) = (front?, back?);
         written.extents.extend(more.extents);
         written.files.extend(more.files);
-        places.extend(others);
-        places.sort_unstable_by_key(|(at, _)| *at);
-        let pointers: Vec<ValuePointer> = places.into_iter().map(|(_, place)| place).collect();
-        Ok(Grouped { written, begins, pointers: pointers.into_iter() })
+        let mut pointers = vec![None; items.len()];
+        places.into_iter().chain(others).for_each(|(at, to)| pointers[at as usize] = Some(to));
+        Ok(Grouped::new(written, begins, pointers))
     }
 
     /// Picture and table of groups, which belong together.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
 use cleavedb_storage::FileKind;
-use cleavedb_values::collect::{Found, Liveness, Visible};
+use cleavedb_values::collect::Liveness;
+use cleavedb_values::found::{Content, Found, Visible};
 
 use crate::state::ReadState;
 
@@ -27,11 +28,11 @@ pub(super) struct AsOf {
 }
 
 impl Liveness for AsOf {
-    fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
+    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
         if !self.records_know {
             return self.ask_index(records, out);
         }
-        self.ask_memtables(records, out);
+        self.ask_memtables(records, out)?;
         out.extend(records.iter().filter_map(Found::as_visible));
         self.retain_seen(out);
         if cfg!(debug_assertions) {
@@ -46,10 +47,17 @@ impl Liveness for AsOf {
     }
 }
 
-/// The index as of a read point, asked for keys that ascend without great gaps.
+/// The index as of a read point, asked for keys that mostly ascend without great gaps.
 pub(super) struct Joined<'a> {
     as_of: &'a AsOf,
-    index: RefCell<MergeIter>,
+    walk: RefCell<Walk>,
+}
+
+/// Where a walk through the index has come to.
+struct Walk {
+    index: MergeIter,
+    /// The key that was asked for last; nothing below it is found by going on.
+    last: Vec<u8>,
 }
 
 /// Entries that are stepped over before the walk seeks past them instead.
@@ -58,35 +66,43 @@ const STEPS_MAX: usize = 8;
 impl<'a> Joined<'a> {
     pub(super) fn new(as_of: &'a AsOf) -> Self {
         let sources = as_of.state.version.iters(None, None, ReadMode::Ahead);
-        Self { as_of, index: RefCell::new(MergeIter::new(sources)) }
+        let walk = Walk { index: MergeIter::new(sources), last: Vec::new() };
+        Self { as_of, walk: RefCell::new(walk) }
     }
+}
 
+impl Walk {
     /// Moves to the first entry at or after `key`.
-    fn advance(index: &mut MergeIter, key: &[u8]) -> Result<()> {
-        for _ in 0..STEPS_MAX {
-            match index.peek() {
-                Some(entry) if entry.key < key => index.next()?,
-                Some(_) => return Ok(()),
+    fn to(&mut self, key: &[u8]) -> Result<&mut MergeIter> {
+        // The keys of the group for all short ones lie among those of others.
+        let goes_on = *self.last <= *key;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        for _ in 0..if goes_on { STEPS_MAX } else { 0 } {
+            match self.index.peek() {
+                Some(entry) if entry.key < key => self.index.next()?,
+                Some(_) => return Ok(&mut self.index),
                 None => break,
             }
         }
-        index.seek(key, SEQ_MAX)
+        self.index.seek(key, SEQ_MAX)?;
+        Ok(&mut self.index)
     }
 }
 
 impl Liveness for Joined<'_> {
-    fn visible(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
-        self.as_of.ask_memtables(records, out);
-        let key = &records[0].key[..];
-        let mut index = self.index.borrow_mut();
-        Self::advance(&mut index, key)?;
+    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.as_of.ask_memtables(records, out)?;
+        let key = records[0].key();
+        let mut walk = self.walk.borrow_mut();
+        let index = walk.to(key)?;
         let mut last_seq = SEQ_MAX;
         while let Some(entry) = index.peek().filter(|entry| entry.key == key) {
             // Of the same operation in two places the younger one's entry comes first.
             if entry.seq <= self.as_of.read_point && entry.seq < last_seq {
                 last_seq = entry.seq;
-                let value = entry.value.to_vec();
-                out.push(Visible { seq: entry.seq, kind: entry.kind, value, in_table: true });
+                let content = Content::of(entry.kind, entry.value)?;
+                out.push(Visible { seq: entry.seq, content, in_table: true });
             }
             index.next()?;
         }
@@ -105,30 +121,31 @@ impl Liveness for Joined<'_> {
 }
 
 impl AsOf {
-    fn ask_index(&self, records: &[Found], out: &mut Vec<Visible>) -> Result<()> {
-        self.ask_memtables(records, out);
-        let key = &records[0].key[..];
+    fn ask_index(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.ask_memtables(records, out)?;
+        let key = records[0].key();
         let version = &self.state.version;
         let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.read_point)?;
-        out.extend(found.into_iter().map(|found| {
-            let value = found.value.to_vec();
-            Visible { seq: found.seq, kind: found.kind, value, in_table: true }
-        }));
+        for found in found {
+            let content = Content::of(found.kind, &found.value)?;
+            out.push(Visible { seq: found.seq, content, in_table: true });
+        }
         self.retain_seen(out);
         Ok(())
     }
 
-    fn ask_memtables(&self, records: &[Found], out: &mut Vec<Visible>) {
-        let key = &records[0].key[..];
+    fn ask_memtables(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        let key = records[0].key();
         let hash = hash64(key, 0);
         let mut hits: Vec<MemHit<'_>> = Vec::new();
         for slot in &self.state.memtables {
             slot.table.versions_of(key, hash, self.read_point, &mut hits);
         }
-        out.extend(hits.iter().map(|hit| {
-            let value = hit.value.to_vec();
-            Visible { seq: hit.seq, kind: hit.kind, value, in_table: false }
-        }));
+        for hit in hits {
+            let content = Content::of(hit.kind, hit.value)?;
+            out.push(Visible { seq: hit.seq, content, in_table: false });
+        }
+        Ok(())
     }
 
     /// Leaves what the present or a snapshot sees.
@@ -139,11 +156,11 @@ impl AsOf {
 
     /// What the group answered is what the index says, down to the oldest version that lives in the
     /// group: which of the older ones it was told of makes no difference.
-    fn audit(&self, records: &[Found], answered: &[Visible]) -> Result<()> {
+    fn audit(&self, records: &[Found<'_>], answered: &[Visible]) -> Result<()> {
         let mut known = Vec::new();
         self.ask_index(records, &mut known)?;
         let lives = |version: &Visible| {
-            version.kind == EntryKind::Pointer
+            matches!(version.content, Content::Pointer(_))
                 && records.iter().any(|record| record.as_visible().as_ref() == Some(version))
         };
         let above_dead = |versions: &[Visible]| {
@@ -153,17 +170,16 @@ impl AsOf {
         if let Some(tag) = records.last().filter(|last| last.is_tag() && answered.is_empty()) {
             let newest = known.first().filter(|newest| newest.seq == tag.seq);
             let cold = newest.is_some_and(|newest| self.is_in_a_segment(newest));
-            assert!(cold, "a tag and the index differ about {:?}", tag.key);
+            assert!(cold, "a tag and the index differ about {:?}", tag.key());
         }
         let (answered, known) = (above_dead(answered), above_dead(&known));
-        assert_eq!(answered, known, "a group and the index differ about {:?}", records[0].key);
+        assert_eq!(answered, known, "a group and the index differ about {:?}", records[0].key());
         Ok(())
     }
 
     fn is_in_a_segment(&self, version: &Visible) -> bool {
-        let pointer = ValuePointer::decode(&version.value).ok();
-        let segment = pointer.and_then(|pointer| self.state.segments.get(pointer.file));
-        version.kind == EntryKind::Pointer
-            && segment.is_some_and(|segment| segment.name().kind() == FileKind::Segment)
+        let Content::Pointer(pointer) = version.content else { return false };
+        let segment = self.state.segments.get(pointer.file);
+        segment.is_some_and(|segment| segment.name().kind() == FileKind::Segment)
     }
 }

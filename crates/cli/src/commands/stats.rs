@@ -224,12 +224,13 @@ impl Stats {
             return Ok(());
         }
         if self.groups > 0 {
-            write!(f, "  {} groups", units::thousands(self.groups as f64))?;
+            let (plural, take) = if self.groups == 1 { ("", "takes") } else { ("s", "take") };
+            write!(f, "  {} group{plural}", units::thousands(self.groups as f64))?;
             if self.reserve_bytes > 0 {
                 let (used, of) = (self.reserve_used, self.reserve_bytes);
                 write!(
                     f,
-                    ", which take {} of a reserve of {}",
+                    ", which {take} {} of a reserve of {}",
                     units::bytes(used),
                     units::bytes(of)
                 )?;

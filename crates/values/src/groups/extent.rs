@@ -5,7 +5,9 @@
 //! and ends at blocks, so that its space can be given back alone. A segment of the paper is so many
 //! bytes of extents, not a file.
 
-use cleavedb_base::codec::{Cursor, put_varint};
+use std::sync::Arc;
+
+use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, FileNumber, GroupId, Result};
 
@@ -48,6 +50,8 @@ pub struct Extent {
     pub stubs: u64,
     /// Number of tags among them: their values lie in the cold log.
     pub tags: u64,
+    /// The tree key of its last record, above which it has none; empty if nobody knows.
+    pub last: Arc<[u8]>,
     /// Length of the records that index entries own when the extent is published.
     pub separated: u64,
     /// Whether a collection wrote it, or else a flush.
@@ -88,6 +92,7 @@ impl Extent {
         ] {
             put_varint(out, field);
         }
+        put_bytes(out, &self.last);
     }
 
     /// Reads an extent.
@@ -103,6 +108,7 @@ impl Extent {
             separated: cursor.varint()?,
             survivors: cursor.varint()? != 0,
             live: cursor.varint()?,
+            last: cursor.bytes()?.into(),
         };
         let fits = extent
             .records_len

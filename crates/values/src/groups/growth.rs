@@ -1,18 +1,23 @@
 //! How ranges of keys come and go: pure choices.
 //!
+//! A database begins with one group. The hashes are divided by the first flush, as often as the
+//! capacity asks for and its bytes suffice for: a small store has few groups.
+//!
 //! Ranges of keys cannot be known before there are keys. A range without records is divided by the
-//! keys of the flush that first writes to it, and nothing has to move. With fixed levels each
+//! keys of the flush that first writes to it, and nothing has to move. So is the part of a range
+//! beyond its records, where the range would otherwise grow too long: keys that ascend, as times
+//! and counters do, find a new group for every group's length of them. With fixed levels each
 //! prefix gets its group with its first key (KT-Store, section 3.3). Neighbours that have become
 //! small are merged, and nothing has to move either. (A range that has become long is divided by
 //! its collection.)
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::partition::cut;
+use cleavedb_base::partition::{cut, separator, uniform_bounds};
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{GroupId, Partitioner, Result};
 
 use super::edit::GroupEdit;
-use super::table::{Group, GroupTable};
+use super::table::GroupTable;
 use super::victim::group_bytes;
 
 /// Shortest part of a flush for which a group of its own is begun, in blocks: an extent pads to a
@@ -42,7 +47,7 @@ impl Growth {
         of: impl Fn(&R) -> (&[u8], u64),
     ) -> Vec<GroupEdit> {
         let bounds = match table.partitioner() {
-            Partitioner::Hash => Vec::new(),
+            Partitioner::Hash => self.halves(table, records.iter().map(|record| of(record).1)),
             Partitioner::Key => self.divisions(table, records, of),
             Partitioner::Levels(_) => prefixes(table, records.iter().map(|record| of(record).0)),
         };
@@ -66,7 +71,21 @@ impl Growth {
         (bytes(&smallest) <= self.group_bytes / MERGE_PART).then_some(smallest)
     }
 
-    /// Where groups without extents are divided.
+    /// Where the hashes are divided before the first records, of these lengths, are written: as
+    /// often as the capacity asks for, if a group then gets enough to begin with. Later on groups
+    /// split by collection.
+    fn halves(self, table: &GroupTable, lens: impl ExactSizeIterator<Item = u64>) -> Vec<Vec<u8>> {
+        if table.groups().count() > 1 || table.extents().next().is_some() {
+            return Vec::new();
+        }
+        let wanted = self.capacity.div_ceil(self.group_bytes.max(1)).max(1).next_power_of_two();
+        let records = lens.len() as u64;
+        let filled = (lens.sum::<u64>() / self.part_min()).min(records).max(1);
+        let depth = wanted.ilog2().min(filled.ilog2());
+        uniform_bounds(depth as u8).skip(1).collect()
+    }
+
+    /// Where groups are divided that have no records, or none where the new ones go.
     fn divisions<R>(
         self,
         table: &GroupTable,
@@ -74,21 +93,48 @@ impl Growth {
         of: impl Fn(&R) -> (&[u8], u64),
     ) -> Vec<Vec<u8>> {
         let first = table.extents().next().is_none();
-        let part_min = (PART_MIN_BLOCKS * BLOCK as u64).min(self.group_bytes / 4).max(1);
         let mut bounds = Vec::new();
-        let vacant = |group: &Group| group.extents.is_empty() || planted(Bug::DividedWithRecords);
-        for (id, group) in table.groups().filter(|(_, group)| vacant(group)) {
+        for (id, group) in table.groups() {
             // Their place is found, not looked for among all: a store that lets old keys go has
             // many ranges without records.
             let before = |bound: &[u8]| records.partition_point(|record| of(record).0 < bound);
             let end = table.end_of(id).map_or(records.len(), before);
-            let records = records[before(&group.bound)..end].iter().map(&of);
-            let bytes: u64 = records.clone().map(|(_, len)| len).sum();
-            let expected = if first { self.capacity.max(bytes) } else { bytes };
-            let parts = expected.div_ceil(self.group_bytes.max(1)).min(bytes / part_min);
-            bounds.extend(cut(records, parts));
+            let records = &records[before(&group.bound)..end];
+            let bytes = |records: &[R]| records.iter().map(|record| of(record).1).sum::<u64>();
+            if group.extents.is_empty() || planted(Bug::DividedWithRecords) {
+                let expected = if first { self.capacity } else { 0 };
+                bounds.extend(self.parts(expected, records, &of));
+            } else if let Some(last) = table.last_of(id)
+                && group_bytes(table, id) + bytes(records) > self.group_bytes
+            {
+                let beyond = records.partition_point(|record| *of(record).0 <= *last);
+                let beyond = &records[beyond..];
+                // Of keys at random few lie beyond.
+                if bytes(beyond) >= self.part_min().max(bytes(records) / 2) {
+                    bounds.push(separator(&last, of(&beyond[0]).0).to_vec());
+                    bounds.extend(self.parts(0, beyond, &of));
+                }
+            }
         }
         bounds
+    }
+
+    /// Shortest part of a flush for which a group is begun, in bytes.
+    fn part_min(self) -> u64 {
+        (PART_MIN_BLOCKS * BLOCK as u64).min(self.group_bytes / 4).max(1)
+    }
+
+    /// Where `records` are cut for groups of their own, as many as `expected` bytes ask for.
+    fn parts<R>(
+        self,
+        expected: u64,
+        records: &[R],
+        of: impl Fn(&R) -> (&[u8], u64),
+    ) -> Vec<Vec<u8>> {
+        let records = records.iter().map(&of);
+        let bytes: u64 = records.clone().map(|(_, len)| len).sum();
+        let parts = expected.max(bytes).div_ceil(self.group_bytes.max(1));
+        cut(records, parts.min(bytes / self.part_min()))
     }
 }
 
@@ -116,7 +162,28 @@ pub fn after(table: &GroupTable, edits: &[GroupEdit]) -> Result<GroupTable> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use cleavedb_base::FileNumber;
+
+    use super::super::extent::{Extent, Place};
     use super::*;
+
+    fn sample() -> Extent {
+        Extent {
+            group: GroupId(1),
+            place: Place { file: FileNumber(9), offset: 0 },
+            records_len: 100,
+            filter_len: 0,
+            records: 1,
+            stubs: 0,
+            tags: 0,
+            last: Arc::default(),
+            separated: 100,
+            survivors: false,
+            live: 100,
+        }
+    }
 
     fn table(partitioner: Partitioner) -> GroupTable {
         let edits =
@@ -148,6 +215,36 @@ mod tests {
         let table = table(Partitioner::Key);
         assert_eq!(bounds(GROWTH, &table, &keys), ["c", "e", "g"]);
         assert!(bounds(GROWTH, &table, &keys[..1]).is_empty());
+    }
+
+    #[test]
+    fn the_first_flush_halves_the_hashes_as_often_as_it_has_bytes_for() {
+        let mut table = table(Partitioner::Hash);
+        let halves =
+            |table: &GroupTable, lens: &[u64]| GROWTH.halves(table, lens.iter().copied()).len();
+        let few = [halves(&table, &[]), halves(&table, &[999; 2]), halves(&table, &[1 << 30])];
+        assert_eq!(few, [0, 0, 0]);
+        assert_eq!([2, 4, 500].map(|count| halves(&table, &[1000][..].repeat(count))), [1, 3, 3]);
+        table.apply(&GroupEdit::Add(sample())).unwrap();
+        assert_eq!(halves(&table, &[1000; 500]), 0);
+    }
+
+    #[test]
+    fn keys_beyond_the_records_of_a_long_group_get_groups_of_their_own() {
+        let (growth, mut table) = (Growth { group_bytes: 6000, ..GROWTH }, table(Partitioner::Key));
+        let place = Place { file: FileNumber(9), offset: 4096 };
+        let last = Arc::from(&b"\0\0bb"[..]);
+        let extent = Extent { group: GroupId(1), place, records_len: 1200, last, ..sample() };
+        table.apply(&GroupEdit::Add(extent)).unwrap();
+        let ascending = ["bbc", "c", "d", "e", "f", "g", "h"];
+        assert_eq!(bounds(growth, &table, &ascending), ["bbc", "e"]);
+        assert!(bounds(growth, &table, &ascending[..1]).is_empty(), "there is room for them");
+        let most_among = ["a", "aa", "ab", "ac", "c", "d"];
+        assert!(bounds(growth, &table, &most_among).is_empty());
+        let unknown =
+            Extent { last: Arc::default(), place: Place { offset: 8192, ..place }, ..sample() };
+        table.apply(&GroupEdit::Add(unknown)).unwrap();
+        assert!(bounds(growth, &table, &ascending).is_empty());
     }
 
     #[test]

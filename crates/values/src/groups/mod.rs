@@ -4,6 +4,7 @@
 pub mod extent;
 pub mod edit;
 pub mod table;
+pub mod locate;
 pub mod handle;
 pub mod reader;
 pub mod writer;
@@ -16,6 +17,7 @@ mod loom_tests;
 pub use edit::GroupEdit;
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
+pub use locate::Locator;
 pub use reader::ExtentReader;
 pub use table::{Group, GroupTable};
 pub use writer::ExtentWriter;

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use cleavedb_base::partition::Token;
 use cleavedb_base::{Error, FileNumber, GroupId, Partitioner, Result, SeqNo, ValuePointer};
 
 use super::edit::GroupEdit;
@@ -80,6 +81,13 @@ impl GroupTable {
         places.iter().map(|place| &self.extents[place])
     }
 
+    /// The greatest token of a group's records; none if it has no record, or nobody knows.
+    pub fn last_of(&self, group: GroupId) -> Option<Token<'_>> {
+        let known = self.extents_of(group).all(|extent| !extent.last.is_empty());
+        let last = self.extents_of(group).map(|extent| &*extent.last).max();
+        last.filter(|_| known).map(|last| self.partitioner.token(last))
+    }
+
     /// All extents, by place.
     pub fn extents(&self) -> impl Iterator<Item = &Extent> {
         self.extents.values()
@@ -144,6 +152,14 @@ impl GroupTable {
         let tiles = self.bounds.is_empty() == bound.is_empty();
         if !tiles || self.groups.contains_key(&group) || self.bounds.contains_key(bound) {
             let what = "a group begins that is there, or where another one does";
+            return Err(Error::corruption(what).with("group", group));
+        }
+        let lower = (Bound::Unbounded, Bound::Excluded(bound));
+        let before = self.bounds.range::<[u8], _>(lower).next_back();
+        if before
+            .is_some_and(|(_, before)| self.last_of(*before).is_some_and(|last| *last >= *bound))
+        {
+            let what = "a group begins among the records of another one";
             return Err(Error::corruption(what).with("group", group));
         }
         self.bounds.insert(bound.to_vec(), group);
@@ -274,6 +290,7 @@ mod tests {
             records: 5,
             stubs: 1,
             tags: 2,
+            last: (*b"kz").into(),
             separated: 3900,
             survivors: false,
             live: 3900,
@@ -381,6 +398,7 @@ mod tests {
             GroupEdit::Partition(Partitioner::Hash),
             GroupEdit::Begin(HIGH, b"x".to_vec(), 0),
             GroupEdit::Begin(GroupId(3), b"m".to_vec(), 0),
+            GroupEdit::Begin(GroupId(3), b"kz".to_vec(), 0),
             GroupEdit::Collected(GroupId(3), 1),
             GroupEdit::Add(extent(LOW, 5, 4096)),
             GroupEdit::Add(extent(GroupId(3), 9, 4096)),

@@ -53,11 +53,6 @@ impl Segments {
         let divides = table.partitioner() == Partitioner::Key;
         groups.iter().copied().filter(|_| divides).find(grew)
     }
-
-    /// Number of bits of groups that hold `capacity` bytes together.
-    pub fn depth_for(&self, capacity: u64) -> u8 {
-        capacity.div_ceil(self.main.max(1)).max(1).next_power_of_two().trailing_zeros() as u8
-    }
 }
 
 /// Bytes of all extents of a group.
@@ -211,7 +206,6 @@ mod tests {
     fn what_lies_beyond_the_main_segment_takes_whole_log_segments() {
         let segments = Segments { main: 1000, log: 100, reserved: 0.3 };
         assert_eq!([0, 1000, 1001, 1100].map(|bytes| segments.log_bytes(bytes)), [0, 0, 100, 100]);
-        assert_eq!([0, 1000, 1001, 4001].map(|bytes| segments.depth_for(bytes)), [0, 0, 1, 3]);
         assert!(!segments.exhausted(&GroupTable::default()), "no groups, no reserve");
     }
 }

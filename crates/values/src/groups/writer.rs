@@ -4,6 +4,8 @@
 //! extent, which ends with the filter of its keys if its group is collected without the index. A
 //! file is ended at an extent's end only, so an extent lies in one file.
 
+use std::sync::Arc;
+
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::planted::{Bug, planted};
@@ -14,6 +16,9 @@ use cleavedb_storage::segment::SegmentWriter;
 
 use super::extent::{Extent, Place};
 use crate::factory::SegmentFactory;
+
+/// Longest key that an extent names as its last, in bytes: the manifest is to stay short.
+const LAST_MAX: usize = 256;
 
 /// Filter bits per key of an extent: it asks for one stub in a hundred for nothing.
 const FILTER_BITS: u32 = 10;
@@ -43,6 +48,8 @@ pub struct ExtentWriter<'a> {
     filters: bool,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
+    /// Tree key of the record before, where groups are ranges of keys.
+    last: Vec<u8>,
     written: Written,
 }
 
@@ -57,6 +64,7 @@ impl<'a> ExtentWriter<'a> {
             filters: true,
             file: None,
             open: None,
+            last: Vec::new(),
             written: Written::default(),
         }
     }
@@ -67,7 +75,8 @@ impl<'a> ExtentWriter<'a> {
         Self { survivors: true, ..self }
     }
 
-    /// The same for groups of which nobody asks what they may hold, if `filters` is false.
+    /// The same for groups that are ranges of keys, if `filters` is false: nobody asks what they
+    /// may hold, and records come in the order of their keys.
     #[must_use]
     pub fn with_filters(self, filters: bool) -> Self {
         Self { filters, ..self }
@@ -98,8 +107,12 @@ impl<'a> ExtentWriter<'a> {
             _ => extent.stubs += 1,
         }
         let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
-        if self.filters && !hidden {
-            hashes.push(hash64(TreeKey::new(header.keyspace, key).as_bytes(), 0));
+        let key = TreeKey::new(header.keyspace, key);
+        if !self.filters {
+            self.last.clear();
+            self.last.extend_from_slice(key.as_bytes());
+        } else if !hidden {
+            hashes.push(hash64(key.as_bytes(), 0));
         }
         Ok(pointer)
     }
@@ -123,15 +136,18 @@ impl<'a> ExtentWriter<'a> {
             records: 0,
             stubs: 0,
             tags: 0,
+            last: Arc::default(),
             separated: 0,
             survivors: self.survivors,
             live: 0,
         })
     }
 
-    fn end_extent(&mut self) -> Result<()> {
-        let Some((mut extent, hashes)) = self.open.take() else { return Ok(()) };
-        let Some((_, file)) = &mut self.file else { return Ok(()) };
+    /// Ends the extent that is open, if one is; returns how many there are.
+    pub fn end_extent(&mut self) -> Result<usize> {
+        let ended = self.written.extents.len();
+        let Some((mut extent, hashes)) = self.open.take() else { return Ok(ended) };
+        let Some((_, file)) = &mut self.file else { return Ok(ended) };
         extent.records_len = file.len() - extent.place.offset;
         if self.filters {
             let mut filter = Vec::new();
@@ -139,10 +155,13 @@ impl<'a> ExtentWriter<'a> {
             let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
             extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
         }
+        if self.last.len() <= LAST_MAX {
+            extent.last = self.last.as_slice().into();
+        }
         extent.live = extent.separated;
         file.align()?;
         self.written.extents.push(extent);
-        Ok(())
+        Ok(ended + 1)
     }
 
     fn end_file(&mut self) -> Result<()> {

@@ -120,9 +120,22 @@ pub fn uniform_bounds(depth: u8) -> impl Iterator<Item = Vec<u8>> {
     (0..1u64 << depth).map(move |bits| hash_bound(bits.rotate_right(depth)))
 }
 
+/// The bounds that divide the hashes from one bound up to another, or to the end, into 2^`depth`
+/// equal parts; fewer if there are fewer hashes.
+pub fn parts_of_hashes(lower: &[u8], upper: Option<&[u8]>, depth: u8) -> Vec<Vec<u8>> {
+    let Some(middle) = middle_of_hashes(lower, upper).filter(|_| depth > 0) else {
+        return Vec::new();
+    };
+    let mut bounds = parts_of_hashes(lower, Some(&middle), depth - 1);
+    let above = parts_of_hashes(&middle, upper, depth - 1);
+    bounds.push(middle);
+    bounds.extend(above);
+    bounds
+}
+
 /// The bound that halves the hashes from one bound up to another, or to the end; none if there is
 /// only one hash.
-pub fn middle_of_hashes(lower: &[u8], upper: Option<&[u8]>) -> Option<Vec<u8>> {
+fn middle_of_hashes(lower: &[u8], upper: Option<&[u8]>) -> Option<Vec<u8>> {
     let first = hash_of_bound(lower);
     let last = upper.map_or(u64::MAX, |bound| hash_of_bound(bound) - 1);
     (first < last).then(|| hash_bound(first + (last - first) / 2 + 1))
@@ -178,6 +191,10 @@ mod tests {
         assert_eq!(middle_of_hashes(&[0x40], Some(&[0x80])), Some(vec![0x60]));
         assert_eq!(middle_of_hashes(&[0xff, 0x80], None), Some(vec![0xff, 0xc0]));
         assert_eq!(middle_of_hashes(&[0xff; 8], None), None, "one hash");
+        let parts = uniform_bounds(3).skip(1).collect::<Vec<_>>();
+        assert_eq!(parts_of_hashes(&[], None, 3), parts);
+        assert_eq!(parts_of_hashes(&[0x40], Some(&[0x80]), 1), [vec![0x60]]);
+        assert_eq!(parts_of_hashes(&[0xff; 8], None, 3), Vec::<Vec<u8>>::new());
     }
 
     #[test]

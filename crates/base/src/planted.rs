@@ -85,6 +85,8 @@ pub enum Bug {
     SplitIntoWrongHalf,
     /// A flush divides a range of keys that has records already.
     DividedWithRecords,
+    /// An extent of a range names its first key as its last.
+    FirstKeyAsLast,
     /// An extent is given back as soon as it is dropped, whoever still reads it.
     PunchUnderReaders,
     /// An extent is given back before the edit that drops it.

@@ -129,12 +129,12 @@ fn check_extent(
     while let Some((offset, record)) = reader.next_record()? {
         let tree_key = TreeKey::new(record.header.keyspace, record.key);
         let denied = |filter: &Filter| !filter.may_contain(hash64(tree_key.as_bytes(), 0));
-        let group = groups.group_of(tree_key.as_bytes());
-        if group != Some(extent.group) || filter.as_ref().is_some_and(denied) {
-            return fail(
-                "a record lies in another group's extent, or its filter denies it",
-                offset,
-            );
+        let foreign = groups.group_of(tree_key.as_bytes()) != Some(extent.group);
+        let above = !extent.last.is_empty() && *extent.last < *tree_key.as_bytes();
+        if foreign || above || filter.as_ref().is_some_and(denied) {
+            let what = "a record lies in another group's extent, above the extent's last key, or \
+                        its filter denies it";
+            return fail(what, offset);
         }
         counted += 1;
     }

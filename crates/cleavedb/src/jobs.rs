@@ -50,6 +50,8 @@ pub(crate) struct JobState {
     pub(crate) damaged: Damaged,
     /// A group whose split a flush has prevented: no flush begins until it was tried again.
     pub(crate) split_waits: Option<GroupId>,
+    /// Whether groups are collected one at a time, since the disk had no room for several.
+    pub(crate) collect_alone: bool,
     /// Collect files up to this number although the space goal is met.
     pub(crate) forced: Option<FileNumber>,
     pub(crate) last_error: Option<Error>,

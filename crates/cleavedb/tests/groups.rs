@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Metrics, Options, Preset, VictimPolicy};
-use cleavedb_storage::faulty::{Faulty, Op as Call};
+use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, VictimPolicy};
+use cleavedb_storage::faulty::{Fault, Faulty, Op as Call};
 use cleavedb_storage::{Disk, FileKind, Name, Sim};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
@@ -300,6 +300,42 @@ fn small_groups_are_collected_together() {
         assert_eq!(db.metrics().collections - before.collections, 1, "{preset}");
         (0..30).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 1)));
         assert!(db.verify().unwrap().problems.is_empty());
+    }
+}
+
+/// A collection that had no room for all its groups would be tried again for ever; one by one each
+/// makes room for the next.
+#[test]
+fn groups_for_which_there_is_no_room_together_are_collected_alone() {
+    for preset in PRESETS {
+        let mut options = options(preset);
+        options.groups.main_segment_bytes = 32 << 10;
+        options.groups.capacity_bytes = 1 << 20;
+        let due = || {
+            let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
+            let db = Db::open_in(faulty.clone(), options.clone(), 7).unwrap();
+            (0..30).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+            db.flush().unwrap();
+            (faulty, db)
+        };
+        let (faulty, db) = due();
+        let before = faulty.calls();
+        db.collect().unwrap();
+        let writes_values = |call: &cleavedb_storage::faulty::Call| {
+            let group = call.name.as_ref().is_some_and(|name| name.kind() == FileKind::Group);
+            call.number >= before && call.op == Call::WriteAt && group
+        };
+        let write = faulty.trace().into_iter().find(writes_values).unwrap().number;
+        let (faulty, db) = due();
+        faulty.fail_call(write, Fault::NoSpace);
+        assert_eq!(db.collect().unwrap_err().kind(), ErrorKind::NoSpace, "{preset}");
+        db.collect().unwrap();
+        let metrics = db.metrics();
+        assert_eq!(metrics.collections, metrics.groups as u64, "{preset}");
+        assert!(metrics.groups > 1, "{preset}");
+        (0..30).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 1)));
+        db.collect().unwrap();
+        assert_eq!(db.metrics().collections, metrics.collections + 1, "{preset}: room again");
     }
 }
 

@@ -247,6 +247,7 @@ caught! {
     a_stub_that_is_forgotten: StubForgotten by model;
     a_split_into_the_wrong_half: SplitIntoWrongHalf by model;
     a_range_divided_with_its_records: DividedWithRecords by model;
+    a_first_key_taken_for_the_last: FirstKeyAsLast by model;
     a_stub_that_is_dropped_early: StubDroppedEarly by model;
     an_extent_given_back_under_its_readers: PunchUnderReaders by range_during_a_collection;
     a_group_collected_ahead_of_the_log: CollectionWithoutLogSync by crash_of_groups;

@@ -18,16 +18,13 @@ use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{Block, BlockIter};
-use crate::cache::BlockCache;
+use crate::cache::{BlockCache, READ_AHEAD};
 use crate::entry::{Entry, EntryIter, Found};
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
 use crate::table_index::TableIndex;
 use cleavedb_base::filter::Filter;
 
 mod verify;
-
-/// Bytes that are read at once by who reads ahead.
-const AHEAD_BYTES: usize = 512 << 10;
 
 /// First window of a scan through the cache that turned out to be sequential, in bytes.
 const AHEAD_BYTES_MIN: usize = 8 << 10;
@@ -235,7 +232,7 @@ impl BlockReader {
         let sequential = self.expected == handle.offset;
         self.expected = handle.end();
         if self.mode == ReadMode::Ahead {
-            let stored = self.windowed(table, handle, AHEAD_BYTES)?;
+            let stored = self.windowed(table, handle, READ_AHEAD)?;
             let block = table.source().open_block(stored, handle)?;
             return table.source().parse(block, handle);
         }

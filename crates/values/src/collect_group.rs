@@ -17,13 +17,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb_base::partition::{cut, middle_of_hashes};
+use cleavedb_base::partition::cut;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
 
 use crate::collect::{CHECK_EVERY, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
 use crate::found::{Arena, Found};
+use crate::groups::growth::Growth;
 use crate::groups::writer::Written;
 use crate::groups::{
     Extent, ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place,
@@ -109,30 +110,29 @@ pub struct Home<'a> {
     pub group: GroupId,
     /// The groups.
     pub table: &'a GroupTable,
-    /// Length of a main segment, in bytes.
-    pub main_segment: u64,
+    /// How large groups should be.
+    pub growth: Growth,
 }
 
 impl Home<'_> {
-    /// Where the group is divided: hashes in the middle, keys where the parts become even. A half
-    /// that would get no survivors is no gain: one value may be longer than a main segment.
+    /// Where the group is divided: hashes evenly, keys where the parts become even. It is no gain
+    /// if one part would get all survivors: one value may be longer than a main segment.
     fn bounds(self, survivors: &[Stay<'_, '_>]) -> Vec<Vec<u8>> {
         let bytes: u64 = survivors.iter().map(Stay::len).sum();
-        let Some(group) = self.table.group(self.group).filter(|_| bytes > self.main_segment) else {
+        if bytes <= self.growth.group_bytes {
             return Vec::new();
-        };
+        }
         match self.table.partitioner() {
             Partitioner::Hash => {
-                let middle = middle_of_hashes(&group.bound, self.table.end_of(self.group));
-                let gains = |middle: &Vec<u8>| {
-                    let upper = |stay: &&Stay<'_, '_>| self.part(stay.record, &[&**middle]) == 1;
-                    (1..survivors.len()).contains(&survivors.iter().filter(upper).count())
-                };
-                middle.into_iter().filter(gains).collect()
+                let records = survivors.len() as u64;
+                let bounds = self.growth.split(self.table, self.group, bytes, records);
+                let part = |stay: &Stay<'_, '_>| self.part(stay.record, &bounds);
+                let one = survivors.iter().map(part).min() == survivors.iter().map(part).max();
+                if one { Vec::new() } else { bounds }
             }
             Partitioner::Key => {
                 let records = survivors.iter().map(|stay| (stay.record.key(), stay.len()));
-                cut(records, bytes.div_ceil(self.main_segment))
+                cut(records, bytes.div_ceil(self.growth.group_bytes))
             }
             Partitioner::Levels(_) => Vec::new(),
         }
@@ -217,7 +217,7 @@ impl Writers<'_> {
 /// Collects groups, one after the other: together they cost the syncs, the edit and the run of one.
 pub struct GroupCollector<'w, 'a> {
     table: &'w GroupTable,
-    main_segment: u64,
+    growth: Growth,
     liveness: &'w dyn Liveness,
     writers: Writers<'w>,
     cancelled: &'w dyn Fn() -> bool,
@@ -228,11 +228,11 @@ pub struct GroupCollector<'w, 'a> {
 }
 
 impl<'w, 'a> GroupCollector<'w, 'a> {
-    /// Will collect groups of `table` with main segments of so many bytes. Survivors go to
+    /// Will collect groups of `table`, which split as `growth` says. Survivors go to
     /// `extents`, cold values to `cold`, if it is there; keys of the run lie in `arena`.
     /// `cancelled` is asked now and then.
     pub fn new(
-        (table, main_segment): (&'w GroupTable, u64),
+        (table, growth): (&'w GroupTable, Growth),
         liveness: &'w dyn Liveness,
         extents: ExtentWriter<'w>,
         cold: Option<SurvivorWriter<'w>>,
@@ -241,7 +241,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
     ) -> Self {
         let writers = Writers { extents, cold };
         let (groups, run, bytes_read) = (Vec::new(), Vec::new(), 0);
-        Self { table, main_segment, liveness, writers, cancelled, arena, groups, run, bytes_read }
+        Self { table, growth, liveness, writers, cancelled, arena, groups, run, bytes_read }
     }
 
     /// Collects all of `extents`, which are all extents of `group`.
@@ -250,7 +250,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         readers.sort_unstable_by_key(ExtentReader::place);
         let mut found = self.find(&mut readers)?;
         let survivors = join(&mut found, self.liveness, &mut self.run, self.cancelled)?;
-        let home = Home { group, table: self.table, main_segment: self.main_segment };
+        let home = Home { group, table: self.table, growth: self.growth };
         let judge = self.writers.cold.is_some().then(|| Judge::new(self.liveness, home));
         let is_cold = |survivor: Survivor<'_, '_>| {
             judge.as_ref().is_some_and(|judge| judge.is_cold(survivor))
@@ -388,7 +388,8 @@ mod tests {
         ] {
             table.apply(&edit).unwrap();
         }
-        let home = |table| Home { group: GroupId(1), table, main_segment: 1 << 20 };
+        let growth = Growth { group_bytes: 1 << 20, capacity: 1 << 20 };
+        let home = |table| Home { group: GroupId(1), table, growth };
         let cold = |kind, alone, offset, in_memory| {
             let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };
             let record = Found::sample(&[1; 10], kind, pointer);

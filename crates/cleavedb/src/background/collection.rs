@@ -105,6 +105,8 @@ impl Engine {
         }
         self.end_job(&result, |state| {
             state.constraints.hold_above = None;
+            let full = |e: &Error| e.kind() == ErrorKind::NoSpace;
+            state.collect_alone |= result.as_ref().is_err_and(full);
             if fixed.retries_split || result.is_err() {
                 state.split_waits = None;
             }
@@ -120,7 +122,7 @@ impl Engine {
         let manifest = self.manifest.lock();
         let live = manifest.live();
         let Some(target) = self.choose_target(live, &jobs) else {
-            jobs.forced = None;
+            (jobs.forced, jobs.collect_alone) = (None, false);
             return Ok(None);
         };
         self.check_open()?;

@@ -38,8 +38,8 @@ use crate::state::ReadState;
 
 impl Engine {
     /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
-    /// segments is used up, or somebody asked for all files up to a number. As many as fit a main
-    /// segment together, since each collection costs syncs, an edit and a run of level 0.
+    /// segments is used up, or somebody asked for all files up to a number; the best first. As many
+    /// as fit a main segment together, since each collection costs syncs, an edit and a run.
     pub(super) fn choose_groups(
         &self,
         live: &LiveFiles,
@@ -56,7 +56,9 @@ impl Engine {
             .forced
             .into_iter()
             .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
-        let forced = self.batch(groups, forced);
+        // What a full disk has no room for together goes one by one.
+        let room = if jobs.collect_alone { 0 } else { self.options.groups.main_segment_bytes };
+        let forced = first_that_fit(groups, forced, room);
         if !forced.is_empty() {
             return forced;
         }
@@ -67,31 +69,8 @@ impl Engine {
             let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
             return segments.outgrown(groups, &sound).into_iter().collect();
         }
-        let mut candidates = self.candidates(live, &jobs.damaged.groups);
-        let seed = self.counters.collections.get();
-        let best = std::iter::from_fn(|| {
-            let best = self.options.groups.victim.choose(candidates.clone(), seed)?;
-            candidates.retain(|candidate| candidate.group != best);
-            Some(best)
-        });
-        self.batch(groups, best)
-    }
-
-    /// The first of `chosen`, and those after it that fit a main segment together with it; in the
-    /// order of their bounds.
-    fn batch(&self, groups: &GroupTable, chosen: impl Iterator<Item = GroupId>) -> Vec<GroupId> {
-        let mut room = self.options.groups.main_segment_bytes;
-        let mut batch: Vec<GroupId> = Vec::new();
-        for group in chosen {
-            let bytes = group_bytes(groups, group);
-            if bytes > room && !batch.is_empty() {
-                break;
-            }
-            room = room.saturating_sub(bytes);
-            batch.push(group);
-        }
-        batch.sort_unstable_by_key(|id| groups.group(*id).map(|group| &group.bound));
-        batch
+        let candidates = self.candidates(live, &jobs.damaged.groups);
+        self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
     }
 
     /// The groups that can be collected: all but the `damaged` ones.
@@ -122,7 +101,7 @@ impl Engine {
             None => &fixed.as_of,
         };
         let cancelled = || self.jobs.closing();
-        let table = (table, self.options.groups.main_segment_bytes);
+        let table = (table, self.options.groups.growth());
         let cold = tagging.then(cold);
         let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, &arena);
         let done = collect_each(fixed, groups, collector).and_then(|collected| {
@@ -176,9 +155,7 @@ impl Engine {
         let collected_at = |home| GroupEdit::Collected(home, fixed.as_of.read_point);
         edit.groups.extend(homes.into_iter().map(collected_at));
         if still && !collected.splits() && groups.partitioner() == Partitioner::Key {
-            for own in &collected.groups {
-                self.merge_small(fixed, groups, own.group, edit)?;
-            }
+            self.merge_small(fixed, groups, collected, edit)?;
         }
         Ok(written)
     }
@@ -190,7 +167,7 @@ impl Engine {
         opened: &SegmentSet,
         writer: &RunWriter<'_>,
     ) -> Result<()> {
-        let gone: &[Place] = &collected.gone().collect::<Vec<_>>();
+        let gone: BTreeSet<Place> = collected.gone().collect();
         let mut edit = Edit::default();
         add_segments(&collected.cold, &mut edit);
         let regroups = collected.splits() || fixed.groups.partitioner() == Partitioner::Key;
@@ -200,7 +177,7 @@ impl Engine {
         let mut manifest = self.manifest.lock();
         let live = manifest.live();
         let written = self.regroup(fixed, &live.groups, collected, still, &mut edit)?;
-        let emptied = emptied_files(live, gone);
+        let emptied = emptied_files(live, &gone);
         edit.ledger.extend(emptied.iter().copied().map(LedgerEdit::Remove));
         let position = self.run_position(live, fixed.epoch);
         edit.index.add_run(position, writer.tables.iter().cloned());
@@ -211,7 +188,7 @@ impl Engine {
         let all = live.owned();
         edit.hidden = Some(hidden::after_collection(live.hidden, counted, survived, all));
         if planted(Bug::PunchBeforeEdit) {
-            self.punch_now(&fixed.groups, gone);
+            self.punch_now(&fixed.groups, &gone);
         }
         self.commit_edit(&mut manifest, &edit)?;
         for place in gone.iter().filter(|place| !emptied.contains(&place.file)) {
@@ -221,14 +198,19 @@ impl Engine {
         self.swap_state(|state| ReadState {
             memtables: state.memtables.clone(),
             version: version.clone(),
-            segments: std::sync::Arc::new(state.segments.joined(opened).with_extents(&[], gone)),
+            segments: std::sync::Arc::new(
+                state
+                    .segments
+                    .joined(opened)
+                    .with_extents(&[], &collected.gone().collect::<Vec<_>>()),
+            ),
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);
         drop(manifest);
         self.regrouped(&edit, collected.splits());
         if planted(Bug::PunchUnderReaders) {
-            self.punch_now(&fixed.groups, gone);
+            self.punch_now(&fixed.groups, &gone);
         }
         self.counters.collections.add(1);
         self.counters.collection_read.add(collected.bytes_read);
@@ -236,20 +218,25 @@ impl Engine {
         Ok(())
     }
 
-    /// Adds to a collection's edit that its group becomes one with a neighbour, if both are small.
-    /// A damaged group, which cannot be collected, stays alone with that.
+    /// Adds to a collection's edit that its groups become one with a neighbour, where both are
+    /// small. A damaged group, which cannot be collected, stays alone with that.
     fn merge_small(
         &self,
         fixed: &Fixed,
         groups: &GroupTable,
-        group: GroupId,
+        collected: &CollectedGroups<'_>,
         edit: &mut Edit,
     ) -> Result<()> {
-        let after = growth::after(groups, &edit.groups)?;
+        let growth = self.options.groups.growth();
+        let mut after = growth::after(groups, &edit.groups)?;
         let sound =
             |groups: &[GroupId; 2]| !groups.iter().any(|id| fixed.damaged.groups.contains(id));
-        if let Some(groups) = self.options.groups.growth().merges(&after, group).filter(sound) {
-            edit.groups.push(GroupEdit::Merge { groups, into: after.next_id() });
+        for own in &collected.groups {
+            if let Some(groups) = growth.merges(&after, own.group).filter(sound) {
+                let merge = GroupEdit::Merge { groups, into: after.next_id() };
+                after.apply(&merge)?;
+                edit.groups.push(merge);
+            }
         }
         Ok(())
     }
@@ -267,7 +254,7 @@ impl Engine {
     }
 
     /// Gives extents back without asking who reads them: a mistake that tests plant.
-    fn punch_now(&self, groups: &GroupTable, gone: &[Place]) {
+    fn punch_now(&self, groups: &GroupTable, gone: &BTreeSet<Place>) {
         for extent in groups.extents().filter(|extent| gone.contains(&extent.place)) {
             let Place { file, offset } = extent.place;
             let name = Name::numbered(FileKind::Group, file);
@@ -276,8 +263,22 @@ impl Engine {
     }
 }
 
-/// Collects one group after the other, all announced to the device first: HashKV's threads (section
-/// 3.8), without threads.
+/// The first of `chosen`, and those after it that have at most `room` bytes together with it.
+fn first_that_fit(
+    groups: &GroupTable,
+    chosen: impl Iterator<Item = GroupId>,
+    room: u64,
+) -> Vec<GroupId> {
+    let sums = chosen.scan(0, |sum, id| {
+        *sum += group_bytes(groups, id);
+        Some((*sum, id))
+    });
+    let fit = sums.enumerate().take_while(|(at, (sum, _))| *at == 0 || *sum <= room);
+    fit.map(|(_, (_, id))| id).collect()
+}
+
+/// Collects one group after the other, in the order of their bounds, all announced to the device
+/// first: HashKV's threads (section 3.8), without threads.
 fn collect_each<'a>(
     fixed: &Fixed,
     groups: &[GroupId],
@@ -288,7 +289,9 @@ fn collect_each<'a>(
         let extents = fixed.groups.extents_of(group);
         extents.map(|extent| open.extent(extent.place).cloned()).collect::<Result<Vec<_>>>()
     };
-    let groups = groups.iter().map(|group| Ok((*group, handles(*group)?)));
+    let mut groups = groups.to_vec();
+    groups.sort_unstable_by_key(|id| fixed.groups.group(*id).map(|group| &group.bound));
+    let groups = groups.into_iter().map(|group| Ok((group, handles(group)?)));
     let groups = groups.collect::<Result<Vec<_>>>()?;
     groups.iter().flat_map(|(_, extents)| extents).for_each(|extent| extent.will_need());
     for (group, extents) in groups {
@@ -307,7 +310,7 @@ fn homes_of(extents: &[Extent], group: GroupId) -> Vec<GroupId> {
 }
 
 /// Files of `gone` that hold no other extent.
-fn emptied_files(live: &LiveFiles, gone: &[Place]) -> Vec<FileNumber> {
+fn emptied_files(live: &LiveFiles, gone: &BTreeSet<Place>) -> Vec<FileNumber> {
     let mut files: Vec<FileNumber> = gone.iter().map(|place| place.file).collect();
     files.sort_unstable();
     files.dedup();

@@ -12,7 +12,7 @@
 //! its collection.)
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::partition::{cut, separator, uniform_bounds};
+use cleavedb_base::partition::{cut, parts_of_hashes, separator, uniform_bounds};
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{GroupId, Partitioner, Result};
 
@@ -20,9 +20,10 @@ use super::edit::GroupEdit;
 use super::table::GroupTable;
 use super::victim::group_bytes;
 
-/// Shortest part of a flush for which a group of its own is begun, in blocks: an extent pads to a
-/// block, which is at most so small a part of it.
-const PART_MIN_BLOCKS: u64 = 16;
+/// Shortest part of a flush for which a group of its own is begun: of the length of a group, one
+/// part in so many, but in blocks at least and at most so many. An extent pads to a block.
+const PARTS_MAX: u64 = 1024;
+const PART_BLOCKS: std::ops::RangeInclusive<u64> = 4..=16;
 
 /// Neighbours are merged if they are at most this part of a group, 1/4, together: far from the
 /// length at which they would split again.
@@ -78,11 +79,33 @@ impl Growth {
         if table.groups().count() > 1 || table.extents().next().is_some() {
             return Vec::new();
         }
-        let wanted = self.capacity.div_ceil(self.group_bytes.max(1)).max(1).next_power_of_two();
         let records = lens.len() as u64;
-        let filled = (lens.sum::<u64>() / self.part_min()).min(records).max(1);
-        let depth = wanted.ilog2().min(filled.ilog2());
-        uniform_bounds(depth as u8).skip(1).collect()
+        uniform_bounds(self.depth(1, lens.sum(), records)).skip(1).collect()
+    }
+
+    /// How often hashes are halved where there are `groups` for so many bytes and records: as often
+    /// as the capacity asks for and the bytes suffice for.
+    fn depth(self, groups: u64, bytes: u64, records: u64) -> u8 {
+        let wanted = self.capacity.div_ceil(self.group_bytes.max(1)).div_ceil(groups.max(1));
+        let filled = (bytes / self.part_min()).min(records).max(1);
+        wanted.max(1).next_power_of_two().ilog2().min(filled.ilog2()) as u8
+    }
+
+    /// Where a hash group of `table` is divided that has outgrown its limit: in the middle, but all
+    /// at once into as many parts as the capacity asks for, if it has asked for more groups than
+    /// there are. A store that began small moves its first values once.
+    pub fn split(
+        self,
+        table: &GroupTable,
+        group: GroupId,
+        bytes: u64,
+        records: u64,
+    ) -> Vec<Vec<u8>> {
+        let Some(lower) = table.group(group).map(|group| &group.bound[..]) else {
+            return Vec::new();
+        };
+        let depth = self.depth(table.groups().count() as u64, bytes, records).max(1);
+        parts_of_hashes(lower, table.end_of(group), depth)
     }
 
     /// Where groups are divided that have no records, or none where the new ones go.
@@ -121,7 +144,9 @@ impl Growth {
 
     /// Shortest part of a flush for which a group is begun, in bytes.
     fn part_min(self) -> u64 {
-        (PART_MIN_BLOCKS * BLOCK as u64).min(self.group_bytes / 4).max(1)
+        let blocks = PART_BLOCKS.start() * BLOCK as u64..=PART_BLOCKS.end() * BLOCK as u64;
+        let part = (self.group_bytes / PARTS_MAX).clamp(*blocks.start(), *blocks.end());
+        part.min(self.group_bytes / 4).max(1)
     }
 
     /// Where `records` are cut for groups of their own, as many as `expected` bytes ask for.
@@ -227,6 +252,19 @@ mod tests {
         assert_eq!([2, 4, 500].map(|count| halves(&table, &[1000][..].repeat(count))), [1, 3, 3]);
         table.apply(&GroupEdit::Add(sample())).unwrap();
         assert_eq!(halves(&table, &[1000; 500]), 0);
+    }
+
+    #[test]
+    fn a_store_that_began_small_gets_the_groups_of_its_capacity_at_once() {
+        let mut table = table(Partitioner::Hash);
+        let parts = |table: &GroupTable, bytes| {
+            GROWTH.split(table, GroupId(1), bytes, bytes / 1000).len() + 1
+        };
+        assert_eq!((parts(&table, 2000), parts(&table, 8000)), (2, 4));
+        for (id, bound) in [(2, 0x40), (3, 0x80), (4, 0xc0)] {
+            table.apply(&GroupEdit::Begin(GroupId(id), vec![bound], 0)).unwrap();
+        }
+        assert_eq!(parts(&table, 8000), 2, "there are as many groups as it asks for");
     }
 
     #[test]

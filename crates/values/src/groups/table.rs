@@ -5,7 +5,7 @@
 //! publishes or drops the entries. An extent that is gone takes its deaths with it: a later death
 //! of a record that was moved names an unknown place and counts for nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use cleavedb_base::partition::Token;
@@ -107,7 +107,7 @@ impl GroupTable {
     }
 
     /// Whether the group file has an extent besides those in `gone`.
-    pub fn uses_file(&self, file: FileNumber, gone: &[Place]) -> bool {
+    pub fn uses_file(&self, file: FileNumber, gone: &BTreeSet<Place>) -> bool {
         self.extents_in(file).any(|extent| !gone.contains(&extent.place))
     }
 
@@ -220,6 +220,13 @@ impl GroupTable {
         let group = self.groups.get_mut(&extent.group).ok_or_else(|| {
             Error::corruption("an extent belongs to no group").with("group", extent.group)
         })?;
+        let last = self.partitioner.token(&extent.last);
+        let end = (Bound::Excluded(&*group.bound), Bound::Unbounded);
+        let end = self.bounds.range::<[u8], _>(end).next().map(|(bound, _)| &**bound);
+        let foreign = *last < *group.bound || end.is_some_and(|end| *end <= *last);
+        if !extent.last.is_empty() && foreign {
+            return Err(at("an extent has records beyond its group", place));
+        }
         let before = self.extents.range(..place).next_back();
         let after = self.extents.range(place..).next();
         let clear = |a: &Extent, b: &Extent| {
@@ -290,7 +297,7 @@ mod tests {
             records: 5,
             stubs: 1,
             tags: 2,
-            last: (*b"kz").into(),
+            last: if group == HIGH { *b"mm" } else { *b"kz" }.into(),
             separated: 3900,
             survivors: false,
             live: 3900,
@@ -402,6 +409,8 @@ mod tests {
             GroupEdit::Collected(GroupId(3), 1),
             GroupEdit::Add(extent(LOW, 5, 4096)),
             GroupEdit::Add(extent(GroupId(3), 9, 4096)),
+            GroupEdit::Add(Extent { last: (*b"m").into(), ..extent(LOW, 9, 4096) }),
+            GroupEdit::Add(Extent { last: (*b"l").into(), ..extent(HIGH, 9, 4096) }),
             GroupEdit::Died(place, 3801),
             GroupEdit::Remove(Place { file: FileNumber(9), offset: 0 }),
             split(LOW, &[b"b"], 3),
@@ -414,8 +423,8 @@ mod tests {
             assert!(table.apply(&split(LOW, bounds, first)).is_err(), "{bounds:?}");
         }
         let (table, _) = sample();
-        assert!(table.uses_file(FileNumber(5), &[place]));
+        assert!(table.uses_file(FileNumber(5), &[place].into()));
         let other = Place { file: FileNumber(5), offset: 4096 };
-        assert!(!table.uses_file(FileNumber(5), &[place, other]));
+        assert!(!table.uses_file(FileNumber(5), &[place, other].into()));
     }
 }

@@ -1,5 +1,9 @@
 //! The stores of OHDB's evaluation (section IV.A) as options of the benchmark.
 
+/// Levels 0 and 1 of HyperLevelDB, on which the paper builds: four tables of a MemTable, and 10 MB,
+/// an eighth of them as all sizes of these experiments.
+const LEVELS: [(&str, &str); 2] = [("level0-size", "16MiB"), ("level1-size", "1280KiB")];
+
 /// How level 0 is kept, and whether the other levels lie on a second disk.
 const STORES: [(&str, &[(&str, &str)]); 4] = [
     ("hdb", &[("level0", "one-table")]),
@@ -25,8 +29,8 @@ pub fn options(text: &str) -> Result<Vec<(&'static str, String)>, String> {
         MACHINES.iter().find(|(name, ..)| *name == machine).ok_or_else(unknown)?;
     let placed = settings.iter().any(|(name, _)| *name == "place");
     let devices = if placed { &both[..] } else { std::slice::from_ref(alone) };
-    let mut options: Vec<_> =
-        settings.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let settings = LEVELS.iter().chain(*settings);
+    let mut options: Vec<_> = settings.map(|(name, value)| (*name, (*value).to_owned())).collect();
     options.extend(devices.iter().map(|device| ("device", format!("{device}:{speed}"))));
     Ok(options)
 }
@@ -37,7 +41,12 @@ mod tests {
 
     fn line(text: &str) -> String {
         let each = options(text).unwrap();
-        each.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+        assert_eq!((each[0].0, each[1].0), ("level0-size", "level1-size"));
+        each[2..]
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]

@@ -79,6 +79,10 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     assert!(results.contains("values of at least 2048 B"), "{results}");
     assert!(results.contains(r#"{"kind":"disk","#), "{results}");
     assert!(results.contains("latency_buckets") && results.contains("space_budget"));
+    home.run(&[&load[..], &["--miniature", "8"]].concat()).ok();
+    let results = std::fs::read_to_string(home.path("r")).unwrap();
+    assert!(results.contains(r#""records":62"#) && results.contains("8.00 MiB and 3 full"));
+    home.run(&[&load[..], &["--miniature", "0"]].concat()).fails(2, "--miniature");
     home.run(&with("hot-store=1GiB")).fails(2, "no option hot-store");
     home.run(&with("threshold=much")).fails(2, "threshold");
     let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();

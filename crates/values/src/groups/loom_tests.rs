@@ -23,7 +23,7 @@ fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
         records: 1,
         stubs: 0,
         tags: 0,
-        last: Arc::default(),
+        last: std::sync::Arc::default(),
         separated: 100,
         survivors: false,
         live: 100,

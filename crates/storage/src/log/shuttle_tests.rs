@@ -11,8 +11,9 @@ use super::{Appender, Log, SpareLog};
 use crate::sim::{PowerLoss, SECTOR};
 use crate::{Access, FileKind, Mode, Name, Sim, Storage};
 
-/// Schedules that are drawn: at random, and by priorities that change at two points.
-const SCHEDULES: usize = 3000;
+/// Schedules that are drawn: at random, and by priorities that change at two points. Of 3,000 one
+/// set in four did not meet the bug that is planted below.
+const SCHEDULES: usize = 20_000;
 const DEPTH: usize = 3;
 
 /// Length of a window and of a log file.

@@ -173,6 +173,8 @@ pub struct Metrics {
     pub collections: u64,
     /// Groups of values; 0 in presets without groups.
     pub groups: usize,
+    /// Records of each group, in the order of their bounds, dead ones and stubs among them.
+    pub group_records: Vec<u64>,
     /// Groups that split.
     pub splits: u64,
     /// Pairs of small groups that became one.

@@ -46,6 +46,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         compaction_moves: counters.compaction_moves.get(),
         collections: counters.collections.get(),
         groups: live.groups.groups().count(),
+        group_records: group_records(&live),
         splits: counters.splits.get(),
         merges: counters.merges.get(),
         reserve_used: if by_hash { segments.used(&live.groups) } else { 0 },
@@ -93,6 +94,11 @@ fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
         bytes: files.iter().map(|(_, len)| len).sum(),
         free: storage.free_space().map_err(failed)?,
     })
+}
+
+fn group_records(live: &LiveFiles) -> Vec<u64> {
+    let records = |id| live.groups.extents_of(id).map(|extent| extent.records).sum();
+    live.groups.groups().map(|(id, _)| records(id)).collect()
 }
 
 /// The extents of a group file.

@@ -39,6 +39,8 @@ struct Stats {
     separated_from: Option<usize>,
     /// Groups of values; 0 if the preset has none.
     groups: usize,
+    /// Records of each group, in the order of their bounds.
+    group_records: Vec<u64>,
     reserve_used: u64,
     reserve_bytes: u64,
     /// Values of groups that were not updated, and what they take in the cold log.
@@ -130,6 +132,7 @@ impl Stats {
             separates: separation.least().is_some(),
             separated_from: separation.least(),
             groups: metrics.groups,
+            group_records: metrics.group_records,
             reserve_used: metrics.reserve_used,
             reserve_bytes: metrics.reserve_bytes,
             tags: metrics.tags,
@@ -226,6 +229,11 @@ impl Stats {
         if self.groups > 0 {
             let (plural, take) = if self.groups == 1 { ("", "takes") } else { ("s", "take") };
             write!(f, "  {} group{plural}", units::thousands(self.groups as f64))?;
+            let records = self.group_records.iter();
+            if let (Some(least), Some(most)) = (records.clone().min(), records.max()) {
+                let [least, most] = [least, most].map(|count| units::thousands(*count as f64));
+                write!(f, " of {least} to {most} records")?;
+            }
             if self.reserve_bytes > 0 {
                 let (used, of) = (self.reserve_used, self.reserve_bytes);
                 write!(

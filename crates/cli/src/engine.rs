@@ -73,6 +73,11 @@ impl CleaveOpener {
 
     /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        // `PRESET.NAME` asks nothing of other presets.
+        if let Some((preset, name)) = name.split_once('.') {
+            let own = self.options.preset.name() == preset;
+            return if own { self.set(name, value) } else { Ok(()) };
+        }
         if self.set_group(name, value)? {
             return Ok(());
         }

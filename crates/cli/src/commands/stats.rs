@@ -232,7 +232,8 @@ impl Stats {
             let records = self.group_records.iter();
             if let (Some(least), Some(most)) = (records.clone().min(), records.max()) {
                 let [least, most] = [least, most].map(|count| units::thousands(*count as f64));
-                write!(f, " of {least} to {most} records")?;
+                let to = if least == most { String::new() } else { format!(" to {most}") };
+                write!(f, " of {least}{to} records")?;
             }
             if self.reserve_bytes > 0 {
                 let (used, of) = (self.reserve_used, self.reserve_bytes);

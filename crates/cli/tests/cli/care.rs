@@ -42,7 +42,7 @@ fn stats_tell_of_groups_where_there_are_some() {
     let home = Home::new();
     home.run(&["--preset", "hashkv", "put", "a", "1"]).ok();
     let text = home.run(&["stats"]).text();
-    assert!(text.contains("1 group, which takes 0 B of a reserve of"), "{text}");
+    assert!(text.contains("1 group of 0 records, which takes 0 B of a reserve of"), "{text}");
     assert_eq!(home.run(&["--json", "stats"]).json().remove(0)["groups"], json!(1));
 }
 

@@ -106,8 +106,8 @@ const LISTS: &[Entry] = &[
     },
     Entry {
         name: "mixed-1KiB",
-        about: "mixgraph, moving hot set, queue and deletes; 1,000,000 records of 1 KiB on average, \
-                sizes by Pareto",
+        about: "mixgraph, moving hot set, queue and deletes; 1,000,000 records, Pareto sizes of \
+                1 KiB on average",
         workloads: "load,mixgraph,update-moving,queue,queue-read,churn",
         more: &["--value-sizes", "pareto:1KiB"],
         without: SLOW,

@@ -151,7 +151,7 @@ pub struct SuiteArgs {
     /// How often each engine runs, in place of the suite's own number
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100), value_name = "N")]
     pub repetitions: Option<u32>,
-    /// Memory with the page cache, in place of the suite's own (1GiB); root and cgroup v1 only
+    /// Memory with the page cache, in place of the suite's own; root and cgroup v1 only
     #[arg(long, value_parser = units::parse, value_name = "SIZE")]
     pub memory_limit: Option<u64>,
     /// Do not limit memory: data may fit the page cache

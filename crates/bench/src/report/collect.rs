@@ -177,8 +177,14 @@ fn sort(
     for Entry { task, content } in entries {
         let begins = matches!(&content, Content::Line(line) if matches!(**line, Line::Run { .. }));
         let belongs = !matches!(content, Content::Suite(_) | Content::Other(_));
-        let new = attempts.last().is_none_or(|last| last.task != task);
-        if belongs && (new || (begins && task.is_none())) {
+        // Tasks that took turns have their lines mixed; a run of its own is one stretch of lines.
+        let of_task = |attempt: &Attempt| attempt.task == task;
+        let at = match &task {
+            Some(_) => attempts.iter().rposition(of_task),
+            None => attempts.len().checked_sub(1).filter(|at| of_task(&attempts[*at]) && !begins),
+        };
+        let at = at.unwrap_or(attempts.len());
+        if belongs && at == attempts.len() {
             attempts.push(Attempt { task: task.clone(), ..Attempt::default() });
         }
         match content {
@@ -193,11 +199,10 @@ fn sort(
                 results.others.push((kind.to_owned(), value.clone()));
             }
             Content::Outcome(outcome) => {
-                attempts.last_mut().expect("pushed above").outcome = Some(outcome);
+                attempts[at].outcome = Some(outcome);
             }
             Content::Line(line) => {
-                let attempt = attempts.last_mut().expect("pushed above");
-                attempt.line(*line, results, warnings);
+                attempts[at].line(*line, results, warnings);
             }
         }
     }

@@ -20,8 +20,8 @@ use crate::trace::{Replay, ReplayStream};
 use crate::values::Values;
 use crate::workload::{Action, Workload};
 
-/// Bytes of an expectation but for the version that each thread wrote last: its hash, its place, and
-/// whether the record was seen.
+/// Bytes of an expectation but for the version that each thread wrote last: its hash, its place,
+/// and whether the record was seen.
 const EXPECTATION: u64 = 17;
 /// Bytes of expectations within a limit that could not be lifted, or that somebody else set.
 const ROOM: u64 = 48 << 20;

@@ -209,7 +209,7 @@ impl Phase<'_> {
                 },
             );
             let running = start().elapsed();
-            // Space is often at its peak now; a sampler that has panicked says so when it is joined.
+            // Space is often at its peak now. A sampler that has panicked has no more to say.
             let _ = stop.send(());
             self.observer.settles();
             let settles = piece.settles && ran.is_ok();

@@ -201,8 +201,8 @@ pub fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>)> {
     Ok((believed(entries), unreadable))
 }
 
-/// Those of `entries` that no later run of the same task replaces. A suite begins by its header, and
-/// runs each task once.
+/// Those of `entries` that no later run of the same task replaces. A suite begins by its header,
+/// and runs each task once.
 fn believed(entries: Vec<Entry>) -> Vec<Entry> {
     let mut suite = 0;
     let of_suites: Vec<(u32, Entry)> = entries

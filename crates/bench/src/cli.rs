@@ -224,6 +224,7 @@ impl BenchArgs {
             rate: self.rate,
             replay,
             in_pieces: self.pieces,
+            verify: !self.no_verify,
             ..Config::new(self.records.unwrap_or(records), value_size)
         };
         config.validate()?;

@@ -40,6 +40,9 @@ pub struct Shared<'a> {
     pub values: &'a Values,
     /// The records that exist.
     pub inserts: &'a Inserts,
+    /// The largest key that is there when the phase begins, if no record that existed is gone: then
+    /// a scan begins at its start key, and is short only at the end of the store.
+    pub end: Option<Key>,
     /// Set when a client failed: the others need not go on.
     pub failed: AtomicBool,
     /// Operations done, by thread.
@@ -63,7 +66,17 @@ impl<'a> Shared<'a> {
     ) -> Self {
         let done = (0..config.threads).map(|_| Done::default()).collect();
         let failed = AtomicBool::new(false);
-        Self { engine, workload, config, phase, values, inserts, failed, done }
+        Self { engine, workload, config, phase, values, inserts, end: None, failed, done }
+    }
+
+    /// The same, where every record that exists is there.
+    pub fn whole(self) -> Self {
+        if self.workload.replays || self.workload.share(Action::Scan) == 0 {
+            return self;
+        }
+        let records = self.inserts.oldest()..self.inserts.existing();
+        let end = records.map(|record| self.config.key_order.hash(record)).max().map(key_of_hash);
+        Self { end, ..self }
     }
 
     /// Operations done by all threads, warm-up not counted.
@@ -314,19 +327,23 @@ impl<'a> Client<'a> {
                     tally.missed(key);
                 }
             }
-            Action::Scan => scan(engine, values, key, operation.length, tally)?,
+            Action::Scan => {
+                scan(engine, values, key, operation.length, shared.end.as_ref(), tally)?;
+            }
             Action::Delete | Action::Expire => engine.delete(key)?,
         }
         Ok(())
     }
 }
 
-/// Scans `length` records from `from`, and checks their order and their values.
+/// Scans `length` records from `from`, and checks their order and their values; with the `end` of a
+/// whole store also that the first one is there, and that a short scan has come to the end.
 fn scan(
     engine: &dyn Engine,
     values: &Values,
     from: &[u8],
     length: usize,
+    end: Option<&Key>,
     tally: &mut Tally,
 ) -> Result<()> {
     let mut last = from.to_vec();
@@ -337,12 +354,19 @@ fn scan(
         if !in_order {
             tally.problem(key, "scanned out of order");
         }
+        if visited == 0 && end.is_some() && key != from {
+            tally.problem(from, "a scan that starts at it does not show it");
+        }
         visited += 1;
         last.clear();
         last.extend_from_slice(key);
     })?;
     if returned != visited || visited > length {
         tally.problem(from, &format!("scan of {length} says {returned} and shows {visited}"));
+    }
+    let ended = |end: &Key| visited > 0 && last[..] >= end[..];
+    if visited < length && !end.is_none_or(ended) {
+        tally.problem(from, &format!("scan of {length} ends after {visited}, before the last key"));
     }
     Ok(())
 }

@@ -53,6 +53,8 @@ pub struct Config {
     /// read in slices until their time is over, those that write in four parts of their count, each
     /// with its background work done.
     pub in_pieces: bool,
+    /// Whether each store is compared with what was written before the run empties it.
+    pub verify: bool,
 }
 
 impl Config {
@@ -72,6 +74,7 @@ impl Config {
             rate: None,
             replay: None,
             in_pieces: false,
+            verify: true,
         }
     }
 

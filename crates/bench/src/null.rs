@@ -23,7 +23,8 @@ use crate::workload::{Action, Workload};
 
 /// Operations of a calibration; a scan counts as many as it reads records.
 const OPERATIONS: u64 = 200_000;
-/// Rounds that these are done in. The quickest counts: what else runs on the machine only adds.
+/// Rounds that these are done in. Their median counts: one that something else disturbed does not,
+/// and the quickest would make the harness cheaper than it is on the whole.
 const ROUNDS: u64 = 10;
 
 thread_local! {
@@ -104,7 +105,7 @@ pub fn harness_cost(workload: &Workload, config: &Config) -> Result<Duration> {
     client.warm_up(operations / 10, None)?;
     let mut latencies = Latencies::new(workload);
     let record = record_cost(&engine)?;
-    let mut least = Duration::MAX;
+    let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let (begin, read, drawn) = (Instant::now(), client.values_read(), client.drawn());
         client.run(operations / ROUNDS, None, &mut latencies)?;
@@ -112,22 +113,28 @@ pub fn harness_cost(workload: &Workload, config: &Config) -> Result<Duration> {
         let reads = record.mul_f64((client.values_read() - read) as f64);
         // A short trace ends before the rounds do.
         if let Some(done) = NonZeroU32::new((client.drawn() - drawn) as u32) {
-            least = least.min(whole.saturating_sub(reads) / done.get());
+            rounds.push(whole.saturating_sub(reads) / done.get());
         }
     }
-    Ok(if least == Duration::MAX { Duration::ZERO } else { least })
+    Ok(median(rounds))
 }
 
 /// What this engine takes to make a record.
 fn record_cost(engine: &NullEngine) -> Result<Duration> {
-    const RECORDS: usize = 10_000;
-    let mut least = Duration::MAX;
+    const RECORDS: u32 = 10_000;
+    let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let begin = Instant::now();
-        engine.scan(&key_of_hash(0), RECORDS, &mut |key, value| {
+        engine.scan(&key_of_hash(0), RECORDS as usize, &mut |key, value| {
             black_box((key, value));
         })?;
-        least = least.min(begin.elapsed());
+        rounds.push(begin.elapsed() / RECORDS);
     }
-    Ok(least / RECORDS as u32)
+    Ok(median(rounds))
+}
+
+/// The middle one of `rounds`; zero if there are none.
+fn median(mut rounds: Vec<Duration>) -> Duration {
+    rounds.sort_unstable();
+    rounds.get(rounds.len() / 2).copied().unwrap_or_default()
 }

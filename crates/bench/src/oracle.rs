@@ -15,13 +15,19 @@ use crate::keys::{hash_of_any, hash_of_key, key_of_hash};
 use crate::observer::Observer;
 use crate::result::Verification;
 use crate::stream::{INSERTED, Place, Stream, phase_of, version};
+use crate::system::available_memory;
 use crate::trace::{Replay, ReplayStream};
 use crate::values::Values;
 use crate::workload::{Action, Workload};
 
-/// Most expectations held, of 24 bytes each: a run may have to live within a small memory limit. If
-/// there are more records, every nth one is compared.
-const MOST_EXPECTATIONS: u64 = 2 << 20;
+/// Bytes of an expectation but for the version that each thread wrote last: its hash, its place,
+/// and whether the record was seen.
+const EXPECTATION: u64 = 17;
+/// Bytes of expectations within a limit that could not be lifted, or that somebody else set.
+const ROOM: u64 = 48 << 20;
+/// Without a limit they may take so much of the memory that is there, and no more than that.
+const ROOM_SHARE: u64 = 4;
+const ROOM_MAX: u64 = 1 << 30;
 /// Marks the version of a delete.
 const DELETED: u64 = 1 << 63;
 /// A record that was never written.
@@ -111,12 +117,12 @@ struct Expectations<'a> {
 
 impl<'a> Expectations<'a> {
     /// For a store with `existing` records after the phases of `history`, oldest first.
-    fn new(config: &'a Config, history: &[Past], existing: u64) -> Result<Self> {
+    fn new(config: &'a Config, history: &[Past], existing: u64, room: u64) -> Result<Self> {
         let threads = config.threads as usize;
         let replays = history.iter().filter(|past| past.workload.replays).count() as u64;
         let traced = config.replay.as_ref().map_or(0, |replay| replay.trace.writes() * replays);
-        let most = (existing + traced) * threads as u64;
-        let stride = most.div_ceil(MOST_EXPECTATIONS).max(1);
+        let needed = (existing + traced) * (EXPECTATION + 8 * threads as u64);
+        let stride = needed.div_ceil(room).max(1);
         let compared = existing.div_ceil(stride);
         let mut order: Vec<_> =
             (0..compared).map(|at| (config.key_order.hash(at * stride), at as usize)).collect();
@@ -210,16 +216,24 @@ impl<'a> Expectations<'a> {
     }
 }
 
-/// Scans all of `engine` and compares it with what `history` wrote.
+/// Bytes that expectations may take; more if the run's memory limit was `lifted`.
+pub fn room(lifted: bool) -> u64 {
+    let there = if lifted { available_memory() } else { None };
+    there.map_or(ROOM, |there| (there / ROOM_SHARE).clamp(ROOM, ROOM_MAX))
+}
+
+/// Scans all of `engine` and compares it with what `history` wrote. Expectations take no more than
+/// `room` bytes: if there are more records, every nth one is compared, and of the others the bytes.
 pub fn verify(
     engine: &dyn Engine,
     config: &Config,
     history: &[Past],
     existing: u64,
+    room: u64,
     observer: &dyn Observer,
 ) -> Result<Verification> {
     let begin = Instant::now();
-    let expectations = Expectations::new(config, history, existing)?;
+    let expectations = Expectations::new(config, history, existing, room)?;
     let mut check = Check {
         values: Values::new(&config.value_sizes),
         seen: vec![false; expectations.order.len()],

@@ -28,6 +28,9 @@ use crate::workload::Workload;
 
 /// Between two samples of throughput and space; between two reports of progress.
 const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// Before the first sample of a piece; twice as long before each that follows, up to the other.
+/// Pieces may be short, and a sample costs some microseconds for each file.
+const FIRST_SAMPLE: Duration = Duration::from_millis(50);
 
 /// A phase about to run.
 pub struct Phase<'a> {
@@ -139,6 +142,8 @@ impl Phase<'_> {
         sync_file_system(self.directory)?;
         let Self { engine, workload, config, .. } = *self;
         let shared = Shared::new(engine, workload, config, self.number, self.values, self.inserts);
+        let whole = self.whole && !workload.misses();
+        let shared = if whole { shared.whole() } else { shared };
         let chooser = config.chooser(workload, self.inserts.count());
         let mut clients: Vec<_> = (0..config.threads)
             .map(|number| {
@@ -204,6 +209,8 @@ impl Phase<'_> {
                 },
             );
             let running = start().elapsed();
+            // Space is often at its peak now. A sampler that has panicked has no more to say.
+            let _ = stop.send(());
             self.observer.settles();
             let settles = piece.settles && ran.is_ok();
             let ran = if settles { self.engine.settle() } else { ran };
@@ -259,7 +266,7 @@ impl Phase<'_> {
         (self.whole && !self.workload.leaves_holes()).then(|| records * self.config.record_bytes())
     }
 
-    /// Samples until `stopped` hangs up.
+    /// Samples until `stopped` hangs up, and whenever it says something.
     fn sample(
         &self,
         meter: &Meter<'_>,
@@ -269,7 +276,9 @@ impl Phase<'_> {
         stopped: Receiver<()>,
     ) -> Vec<Sample> {
         let mut samples = Vec::new();
-        while stopped.recv_timeout(SAMPLE_EVERY) == Err(RecvTimeoutError::Timeout) {
+        let mut pause = FIRST_SAMPLE;
+        while stopped.recv_timeout(pause) != Err(RecvTimeoutError::Disconnected) {
+            pause = SAMPLE_EVERY.min(pause * 2);
             let (elapsed, done) = (start().elapsed(), shared.done());
             samples.push(meter.sample(elapsed, done - before, self.live(done)));
             self.observer.runs(done, elapsed);

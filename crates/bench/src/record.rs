@@ -3,7 +3,12 @@
 //!
 //! A file of one engine's run holds the same lines without tasks, so both are read alike. A line of
 //! a kind that is not known here is kept as it is: a newer run may have measured more.
+//!
+//! Nothing is ever taken out of the file. A task that was run again is in it more than once, and
+//! the reader believes its last run that came to an outcome of its own: what a run had found counts
+//! until a later one has found something else.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
@@ -61,6 +66,11 @@ impl Ended {
             Self::NotThere => NOT_THERE,
             Self::Interrupted => "interrupted",
         }
+    }
+
+    /// Whether it says something about the task, not about whoever stopped it.
+    fn is_own(self) -> bool {
+        self != Self::Interrupted
     }
 
     /// Whether there is nothing to run again.
@@ -177,7 +187,7 @@ pub fn tagged(mut value: Value, task: Option<&Task>) -> String {
     value.to_string()
 }
 
-/// All lines of a file, and what is wrong with those that could not be read.
+/// The lines of a file that count, and what is wrong with those that could not be read.
 pub fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>)> {
     let bytes = fs::read(path).map_err(BenchError::io("read", path))?;
     let text = String::from_utf8_lossy(&bytes);
@@ -188,7 +198,33 @@ pub fn read(path: &Path) -> Result<(Vec<Entry>, Vec<String>)> {
             Err(why) => unreadable.push(format!("{}:{}: {why}", path.display(), at + 1)),
         }
     }
-    Ok((entries, unreadable))
+    Ok((believed(entries), unreadable))
+}
+
+/// Those of `entries` that no later run of the same task replaces. A suite begins by its header,
+/// and runs each task once.
+fn believed(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut suite = 0;
+    let of_suites: Vec<(u32, Entry)> = entries
+        .into_iter()
+        .map(|entry| {
+            suite += u32::from(matches!(entry.content, Content::Suite(_)));
+            (suite, entry)
+        })
+        .collect();
+    // Of each task, whether its believed run came to an outcome of its own, and in which suite.
+    let mut last: HashMap<Task, (bool, u32)> = HashMap::new();
+    for (suite, Entry { task, content }) in &of_suites {
+        let Some(task) = task else { continue };
+        let own = matches!(content, Content::Outcome(outcome) if outcome.ended.is_own());
+        let known = last.entry(task.clone()).or_default();
+        *known = (*known).max((own, *suite));
+    }
+    let counts = |suite: u32, task: &Task| last[task].1 == suite;
+    let kept = of_suites
+        .into_iter()
+        .filter(|(suite, entry)| entry.task.as_ref().is_none_or(|task| counts(*suite, task)));
+    kept.map(|(_, entry)| entry).collect()
 }
 
 #[cfg(test)]

@@ -11,6 +11,11 @@ use crate::counters::{self, ClassBytes, StallTime};
 use crate::latency::{Bucket, LatencySummary};
 use crate::system::machine::Machine;
 use crate::system::{DeviceBytes, DiskLimits, ProcessBytes, Usage};
+use crate::units::short;
+
+/// If the harness takes more than this share of the clients' time, it hides a part of what lies
+/// between two engines.
+pub const HARNESS_MAX: f64 = 0.1;
 
 /// One line of a result file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -29,7 +34,7 @@ pub enum Line {
     Disk(DiskLimits),
     /// One workload.
     Phase(Box<PhaseResult>),
-    /// The check of the whole store at the end.
+    /// The check of the whole store at the end, and of those that the run emptied before.
     Verification {
         /// Engine.
         engine: String,
@@ -103,6 +108,12 @@ pub struct Conditions {
     /// includes the time that it waited behind others.
     #[serde(default)]
     pub latency_from_intended_start: bool,
+    /// Constant of the Zipfian distributions; zero in files that do not say.
+    #[serde(default)]
+    pub zipfian: f64,
+    /// Records of every scan, if the run says so in place of its workloads.
+    #[serde(default)]
+    pub scan_length: Option<usize>,
     /// Client threads.
     pub threads: u32,
     /// Processors that the process may use.
@@ -255,6 +266,29 @@ impl Verification {
     pub fn passed(&self) -> bool {
         self.wrong + self.missing + self.unexpected == 0
     }
+
+    /// This and `next`: what was found in two stores of a run.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        Self {
+            records: self.records + next.records,
+            compared: self.compared + next.compared,
+            wrong: self.wrong + next.wrong,
+            missing: self.missing + next.missing,
+            unexpected: self.unexpected + next.unexpected,
+            first_problem: self.first_problem.or(next.first_problem),
+            seconds: self.seconds + next.seconds,
+        }
+    }
+
+    /// How much of the store was compared with the writes of the run.
+    pub fn extent(&self) -> String {
+        if self.compared >= self.records {
+            return "every record compared with its last write".to_owned();
+        }
+        let share = short(100.0 * self.compared as f64 / self.records as f64);
+        format!("{share}% of the records compared with their last write")
+    }
 }
 
 impl PhaseResult {
@@ -331,4 +365,18 @@ impl PhaseResult {
 
 fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verification;
+
+    #[test]
+    fn a_check_of_a_part_does_not_claim_the_whole() {
+        let whole = Verification { records: 300, compared: 300, ..Verification::default() };
+        assert!(whole.extent().starts_with("every record"));
+        let part = Verification { records: 100, compared: 20, ..Verification::default() };
+        assert!(part.extent().starts_with("20.0% of the records"), "{}", part.extent());
+        assert!(whole.then(part).extent().starts_with("80.0% of the records"));
+    }
 }

@@ -1,5 +1,6 @@
 //! A run: workloads one after another on one store of one engine.
 
+use std::mem;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Instant;
@@ -11,7 +12,7 @@ use crate::inserts::Inserts;
 use crate::keys::KEY_LEN;
 use crate::null::harness_cost;
 use crate::observer::Observer;
-use crate::oracle::{Past, Span, verify};
+use crate::oracle::{self, Past, Span, verify};
 use crate::phase::{Outcome, Phase};
 use crate::result::{Checks, Conditions, PhaseResult, Speed, UserBytes, Verification};
 use crate::scratch::Scratch;
@@ -33,6 +34,8 @@ pub struct Session<'a> {
     inserts: Inserts,
     /// Phases since the store was empty.
     history: Vec<Past>,
+    /// What was found in the stores that were emptied.
+    found: Verification,
     phases: u32,
 }
 
@@ -64,6 +67,7 @@ impl<'a> Session<'a> {
             store: None,
             inserts: Inserts::new(0),
             history: Vec::new(),
+            found: Verification::default(),
             phases: 0,
         })
     }
@@ -114,20 +118,27 @@ impl<'a> Session<'a> {
         Ok(outcome)
     }
 
-    /// Compares all of the store with what was written since it was empty.
+    /// Compares all of the store with what was written since it was empty. What is found counts
+    /// together with what was found in stores before it.
     pub fn verify(&mut self) -> Result<Verification> {
         self.turns.wait(2 * self.phases)?;
-        match &self.store {
-            None => Ok(Verification::default()),
-            Some((directory, engine)) => {
-                // Nothing is measured any more: read files at the disk's pace, not the engine's.
-                if self.limit.is_some_and(MemoryLimit::lift) {
-                    fetch_files(directory);
-                }
-                let existing = self.inserts.existing();
-                verify(engine.as_ref(), &self.config, &self.history, existing, self.observer)
-            }
+        self.compare()?;
+        Ok(self.found.clone())
+    }
+
+    fn compare(&mut self) -> Result<()> {
+        let Some((directory, engine)) = &self.store else { return Ok(()) };
+        // Nothing is measured meanwhile: read files at the disk's pace, not the engine's.
+        let lifted = self.limit.is_some_and(MemoryLimit::lift);
+        if lifted {
+            fetch_files(directory);
         }
+        let existing = self.inserts.existing();
+        let room = oracle::room(lifted);
+        let (config, history) = (&self.config, &self.history);
+        let found = verify(engine.as_ref(), config, history, existing, room, self.observer)?;
+        self.found = mem::take(&mut self.found).then(found);
+        Ok(())
     }
 
     /// Closes the store.
@@ -136,25 +147,14 @@ impl<'a> Session<'a> {
     }
 
     fn prepare(&mut self, workload: &Workload) -> Result<Ready> {
-        let directory = match (workload.begin, self.store.take()) {
-            (Begin::AsLeft, Some(store)) => {
-                self.store = Some(store);
-                return Ok(Ready::default());
-            }
-            (Begin::Cold, Some((directory, engine))) => {
-                engine.close()?;
+        let directory = match (workload.begin, &self.store) {
+            (Begin::AsLeft, Some(_)) => return Ok(Ready::default()),
+            (Begin::Cold, Some((directory, _))) => {
+                let directory = directory.clone();
+                self.close()?;
                 directory
             }
-            (_, store) => {
-                store.map_or(Ok(()), |(_, engine)| engine.close())?;
-                self.history.clear();
-                // A partial fill chooses among all records; a load makes them exist one by one, and
-                // a trace has keys of its own.
-                let none = workload.is_load() || workload.replays;
-                let chosen = if none { 0 } else { self.config.records };
-                self.inserts = Inserts::new(chosen);
-                self.scratch.emptied(self.opener.name())?
-            }
+            _ => self.emptied(workload)?,
         };
         let caches_dropped = match workload.begin {
             Begin::Cold => {
@@ -168,6 +168,24 @@ impl<'a> Session<'a> {
         let open_seconds = Some(begin.elapsed().as_secs_f64());
         self.store = Some((directory, engine));
         Ok(Ready { open_seconds, caches_dropped })
+    }
+
+    /// The directory of an empty store for `workload`. What was there is compared first: nobody can
+    /// later.
+    fn emptied(&mut self, workload: &Workload) -> Result<PathBuf> {
+        if self.config.verify {
+            self.compare()?;
+        }
+        self.close()?;
+        self.history.clear();
+        // A partial fill chooses among all records; a load makes them exist one by one, and a trace
+        // has keys of its own.
+        let none = workload.is_load() || workload.replays;
+        self.inserts = Inserts::new(if none { 0 } else { self.config.records });
+        let directory = self.scratch.emptied(self.opener.name())?;
+        // Now that the files are gone, and with them what they had of the page cache.
+        self.limit.map_or(Ok(()), MemoryLimit::impose)?;
+        Ok(directory)
     }
 
     fn result(
@@ -195,6 +213,8 @@ impl<'a> Session<'a> {
                 key_order: self.config.key_order.name().to_owned(),
                 target_rate: self.config.rate_of(workload).map(|rate| rate.mean),
                 latency_from_intended_start: self.config.is_open(workload),
+                zipfian: self.config.zipfian,
+                scan_length: self.config.scan_length,
                 threads: self.config.threads,
                 processors: thread::available_parallelism().map_or(1, usize::from),
                 seed: self.config.seed,
@@ -232,3 +252,6 @@ impl<'a> Session<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-use crate::result::{PhaseResult, Verification};
+use crate::result::{HARNESS_MAX, PhaseResult, Verification};
 use crate::units::{bytes, short, thousands};
 
 const NONE: &str = "-";
@@ -50,7 +50,14 @@ pub fn speed(results: &[PhaseResult]) -> String {
             result.others_share().map_or(NONE.to_owned(), percent),
         ]);
     }
-    align(table, ALL_BUT_NAMES)
+    let slow = results.iter().filter(|result| result.harness_share() > HARNESS_MAX);
+    let warnings: String = slow
+        .map(|result| {
+            let share = percent(result.harness_share());
+            format!("\nWARNING: {}: {share} of the time is the harness' own", result.workload)
+        })
+        .collect();
+    align(table, ALL_BUT_NAMES) + &warnings
 }
 
 /// Cost of every phase: bytes, space, memory.
@@ -107,12 +114,8 @@ pub fn problems(results: &[PhaseResult]) -> Vec<String> {
 
 /// The check of the whole store, in a line.
 pub fn verification(found: &Verification) -> String {
-    let checked = format!(
-        "{} records read, {} compared with the last write, {:.1} s",
-        thousands(found.records as f64),
-        thousands(found.compared as f64),
-        found.seconds
-    );
+    let records = thousands(found.records as f64);
+    let checked = format!("{records} records read, {}, {:.1} s", found.extent(), found.seconds);
     match &found.first_problem {
         None => format!("verified: {checked}"),
         Some(first) => format!(

@@ -1,4 +1,7 @@
 //! The result file while a suite runs: what earlier runs finished, and what is added.
+//!
+//! Lines are only ever appended ([`crate::record`] says which of them count), so that whatever ends
+//! a suite, nothing is lost that was known before.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -28,14 +31,10 @@ impl Gathered {
             )));
         }
         let finished = if filled { finished(path)? } else { HashMap::new() };
+        if filled {
+            end_last_line(path)?;
+        }
         Ok(Self { path: path.to_owned(), file: append_to(path)?, finished })
-    }
-
-    /// Takes out what there is of `tasks`, which will run again, and broken lines.
-    pub fn begin(&mut self, tasks: &[Task]) -> Result<()> {
-        keep(&self.path, tasks)?;
-        self.file = append_to(&self.path)?;
-        Ok(())
     }
 
     /// Whether `task` was finished by this very `command`.
@@ -66,19 +65,82 @@ fn finished(path: &Path) -> Result<HashMap<Task, String>> {
     Ok(finished.collect())
 }
 
-/// Rewrites `path` without the lines of `again`, and without broken ones.
-fn keep(path: &Path, again: &[Task]) -> Result<()> {
+/// Ends the last line of `path`, or takes it out if it is a piece of one, as a kill may leave: what
+/// follows must not become a part of it.
+fn end_last_line(path: &Path) -> Result<()> {
     let text = fs::read(path).map_err(BenchError::io("read", path))?;
-    let stays = |line: &&str| match Entry::parse(line) {
-        Ok(Entry { task: Some(task), .. }) => !again.contains(&task),
-        Ok(Entry { task: None, .. }) => true,
-        Err(_) => false,
-    };
-    let text = String::from_utf8_lossy(&text);
-    let kept: String = text.lines().filter(stays).map(|line| format!("{line}\n")).collect();
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let beside = path.with_file_name(name);
-    fs::write(&beside, kept).map_err(BenchError::io("write", &beside))?;
-    fs::rename(&beside, path).map_err(BenchError::io("replace", path))
+    let begin = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let last = &text[begin..];
+    if last.is_empty() {
+        return Ok(());
+    }
+    if Entry::parse(&String::from_utf8_lossy(last)).is_ok() {
+        return append_to(path)?.write_all(b"\n").map_err(BenchError::io("write to", path));
+    }
+    let cut = append_to(path)?.set_len(begin as u64);
+    cut.map_err(BenchError::io("shorten", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::Gathered;
+    use crate::record::{Content, Ended, Header, Outcome, Task, line_of};
+    use crate::report::collect;
+
+    fn task() -> Task {
+        Task { list: "list".into(), engine: "e".into(), repetition: 1 }
+    }
+
+    fn ended(ended: Ended) -> String {
+        let (words, command) = (Some("last words".to_owned()), "bench".to_owned());
+        line_of("outcome", Some(&task()), &Outcome { ended, words, seconds: 1.0, command })
+    }
+
+    /// A suite that appends to `path` and ends its task as told, or is killed before that.
+    fn suite(path: &Path, outcome: Option<Ended>) -> Gathered {
+        let mut gathered = Gathered::open(path, true).unwrap();
+        gathered.add(&line_of("suite", None, &Header::default())).unwrap();
+        if let Some(outcome) = outcome {
+            gathered.add(&ended(outcome)).unwrap();
+        }
+        gathered
+    }
+
+    fn failures(path: &Path) -> Vec<Ended> {
+        let results = collect(&[PathBuf::from(path)], None).unwrap();
+        results.failures.iter().map(|(_, outcome)| outcome.ended).collect()
+    }
+
+    #[test]
+    fn a_resumed_run_that_is_stopped_still_reports_what_it_had() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("results.jsonl");
+        suite(&path, Some(Ended::OutOfMemory));
+        suite(&path, None);
+        assert_eq!(failures(&path), [Ended::OutOfMemory]);
+        suite(&path, Some(Ended::Interrupted));
+        assert_eq!(failures(&path), [Ended::OutOfMemory]);
+        suite(&path, Some(Ended::TimedOut));
+        assert_eq!(failures(&path), [Ended::TimedOut]);
+        assert!(!Gathered::open(&path, true).unwrap().has(&task(), "bench"));
+        suite(&path, Some(Ended::Done));
+        assert_eq!(failures(&path), []);
+        assert!(Gathered::open(&path, true).unwrap().has(&task(), "bench"));
+    }
+
+    #[test]
+    fn a_piece_of_a_line_is_taken_out_and_a_whole_one_ended() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("results.jsonl");
+        for (torn, lines) in [(ended(Ended::Failed), 2), ("{\"kind\":\"outc".to_owned(), 1)] {
+            fs::write(&path, torn).unwrap();
+            suite(&path, None);
+            let (entries, unreadable) = crate::record::read(&path).unwrap();
+            assert_eq!((entries.len(), unreadable), (lines, Vec::<String>::new()));
+            assert!(matches!(entries[lines - 1].content, Content::Suite(_)));
+        }
+    }
 }

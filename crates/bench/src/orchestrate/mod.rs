@@ -86,7 +86,6 @@ fn tasks(
     let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.clone()).collect();
     let mut planned = plan(&settings.suite, &engines);
     planned.retain(|task| !gathered.has(task, &settings.command_of(task)));
-    gathered.begin(&planned)?;
     gathered.add(&line_of("suite", None, &settings.header()))?;
     if settings.disk {
         // By this process, outside any memory limit: no engine pays for it.

@@ -5,18 +5,15 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
+use crate::distribution::ZIPFIAN_CONSTANT;
 use crate::error::Result;
+use crate::keys::KeyOrder;
 use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
 use crate::report::metric::{Metric, RUNNING, SETTLED};
 use crate::report::stats::{Spread, ratio};
-use crate::result::{Conditions, Line, PhaseResult};
+use crate::result::{Conditions, Line, PhaseResult, Verification};
 use crate::system::machine::Machine;
 use crate::units::{bytes, thousands};
-
-/// Others at work on the machine for more than this share of it make a measurement doubtful.
-const OTHERS_MAX: f64 = 0.25;
-/// Runs of one row that lie apart by more than this share of their median are worth a warning.
-const SPREAD_MAX: f64 = 0.3;
 
 /// Everything that a report shows.
 #[derive(Debug, Default)]
@@ -56,6 +53,19 @@ pub struct Group {
     pub engines: Vec<String>,
     /// Rows: workloads in their order, and engines in theirs.
     pub rows: Vec<Row>,
+    /// What was checked at the end of each task.
+    pub checks: Vec<Check>,
+}
+
+/// The check of a task's stores.
+#[derive(Debug)]
+pub struct Check {
+    /// Engine.
+    pub engine: String,
+    /// What was compared, or why nothing was.
+    pub words: String,
+    /// Records in the stores.
+    pub records: u64,
 }
 
 /// A workload on an engine.
@@ -140,7 +150,7 @@ struct Attempt {
     task: Option<Task>,
     command: String,
     phases: Vec<PhaseResult>,
-    wrong: Option<String>,
+    found: Option<Verification>,
     outcome: Option<Outcome>,
 }
 
@@ -177,8 +187,14 @@ fn sort(
     for Entry { task, content } in entries {
         let begins = matches!(&content, Content::Line(line) if matches!(**line, Line::Run { .. }));
         let belongs = !matches!(content, Content::Suite(_) | Content::Other(_));
-        let new = attempts.last().is_none_or(|last| last.task != task);
-        if belongs && (new || (begins && task.is_none())) {
+        // Tasks that took turns have their lines mixed; a run of its own is one stretch of lines.
+        let of_task = |attempt: &Attempt| attempt.task == task;
+        let at = match &task {
+            Some(_) => attempts.iter().rposition(of_task),
+            None => attempts.len().checked_sub(1).filter(|at| of_task(&attempts[*at]) && !begins),
+        };
+        let at = at.unwrap_or(attempts.len());
+        if belongs && at == attempts.len() {
             attempts.push(Attempt { task: task.clone(), ..Attempt::default() });
         }
         match content {
@@ -193,11 +209,10 @@ fn sort(
                 results.others.push((kind.to_owned(), value.clone()));
             }
             Content::Outcome(outcome) => {
-                attempts.last_mut().expect("pushed above").outcome = Some(outcome);
+                attempts[at].outcome = Some(outcome);
             }
             Content::Line(line) => {
-                let attempt = attempts.last_mut().expect("pushed above");
-                attempt.line(*line, results, warnings);
+                attempts[at].line(*line, results, warnings);
             }
         }
     }
@@ -215,32 +230,70 @@ impl Attempt {
                 self.command = command;
             }
             Line::Phase(result) => self.phases.push(*result),
-            Line::Verification { found, .. } if !found.passed() => {
-                let first = found.first_problem.unwrap_or_default();
-                self.wrong = Some(format!("check of the whole store: {first}"));
-            }
-            _ => {}
+            Line::Verification { found, .. } => self.found = Some(found),
+            Line::Disk(_) => {}
         }
     }
 
-    /// The name of the list: the task's, or the conditions of a run of its own.
+    /// What the check of the whole store found to be wrong.
+    fn wrong(&self) -> Option<String> {
+        let first = self.found.as_ref().filter(|found| !found.passed())?.first_problem.as_deref();
+        Some(format!("check of the whole store: {}", first.unwrap_or_default()))
+    }
+
+    /// How it ended, if not well.
+    fn bad(&self) -> Option<&Outcome> {
+        self.outcome.as_ref().filter(|outcome| outcome.ended != Ended::Done)
+    }
+
+    /// What was checked in the stores of `engine`.
+    fn check(&self, engine: String) -> Check {
+        let words = match (&self.found, self.bad()) {
+            (Some(found), _) if found.passed() => found.extent(),
+            (Some(_), _) => "found to be wrong".to_owned(),
+            (None, Some(bad)) => format!("not verified ({})", bad.ended.words()),
+            (None, None) => "not verified".to_owned(),
+        };
+        Check { engine, words, records: self.found.as_ref().map_or(0, |found| found.records) }
+    }
+
+    /// The name of the list: the task's, or the conditions of a run of its own. Its first phase may
+    /// be a load, which has no rate.
     fn list(&self) -> Option<String> {
-        let conditions = &self.phases.first()?.conditions;
-        Some(self.task.as_ref().map_or_else(|| label(conditions), |task| task.list.clone()))
+        let conditions = self.phases.first()?.conditions.clone();
+        let target_rate = self.phases.iter().find_map(|phase| phase.conditions.target_rate);
+        let of_run = || label(&Conditions { target_rate, ..conditions });
+        Some(self.task.as_ref().map_or_else(of_run, |task| task.list.clone()))
     }
 }
 
-/// Conditions in a line.
+/// Conditions in a line; those that are as usual are left out.
 pub fn label(conditions: &Conditions) -> String {
     let limit = conditions.memory_limit.map_or("no memory limit".to_owned(), |limit| {
         format!("memory limited to {}", bytes(limit))
     });
-    format!(
+    let mut words = format!(
         "{} records of {}, {} client(s), {limit}",
         thousands(conditions.records as f64),
         bytes(conditions.value_bytes),
         conditions.threads,
-    )
+    );
+    if conditions.value_sizes.contains(|sign: char| !sign.is_ascii_digit()) {
+        words += &format!(", sizes {}", conditions.value_sizes);
+    }
+    if !["", KeyOrder::Hashed.name()].contains(&conditions.key_order.as_str()) {
+        words += &format!(", keys {}", conditions.key_order);
+    }
+    if ![0.0, ZIPFIAN_CONSTANT].contains(&conditions.zipfian) {
+        words += &format!(", Zipfian constant {}", conditions.zipfian);
+    }
+    if let Some(length) = conditions.scan_length {
+        words += &format!(", scans of {length}");
+    }
+    if let Some(rate) = conditions.target_rate {
+        words += &format!(", {} op/s asked for", thousands(rate));
+    }
+    words
 }
 
 impl Results {
@@ -275,8 +328,7 @@ impl Results {
 
     fn take(&mut self, attempt: Attempt) {
         let list = attempt.list();
-        let wrong = attempt.wrong.clone();
-        let bad = attempt.outcome.as_ref().filter(|outcome| outcome.ended != Ended::Done);
+        let (wrong, bad) = (attempt.wrong(), attempt.bad());
         let trouble = bad.map(|outcome| outcome.ended.words().to_owned());
         if let (Some(task), Some(outcome)) = (&attempt.task, bad) {
             let there = outcome.ended != Ended::NotThere;
@@ -291,6 +343,9 @@ impl Results {
         let at = self.group(&list, &attempt);
         let group = &mut self.groups[at];
         let task = attempt.task.as_ref();
+        let named = group.named(&attempt.phases[0]);
+        let engine = task.map_or(&named, |task| &task.engine);
+        group.checks.push(attempt.check(engine.clone()));
         let mut seen: BTreeMap<String, u32> = BTreeMap::new();
         for phase in attempt.phases {
             let number = seen.entry(phase.workload.clone()).or_default();
@@ -304,7 +359,7 @@ impl Results {
             let wrong = failed || phase.problems() > 0;
             group.add(Row {
                 workload,
-                engine: task.map_or(&phase.engine, |task| &task.engine).clone(),
+                engine: engine.clone(),
                 runs: vec![phase],
                 rounds: vec![task.map_or(1, |task| task.repetition)],
                 trouble,
@@ -326,6 +381,7 @@ impl Results {
                 conditions: attempt.phases[0].conditions.clone(),
                 engines: Vec::new(),
                 rows: Vec::new(),
+                checks: Vec::new(),
             });
             self.groups.len() - 1
         })
@@ -365,57 +421,21 @@ impl Results {
         }
         first
     }
-
-    /// Warns of what makes rows doubtful.
-    fn judge(&self, warnings: &mut BTreeSet<String>) {
-        warnings.extend(self.headers.iter().filter_map(|header| header.machine.noise()));
-        let rows =
-            || self.groups.iter().flat_map(|group| group.rows.iter().map(move |r| (group, r)));
-        let runs = || rows().flat_map(|(_, row)| &row.runs);
-        let all = runs().count();
-        let mut count = |what: usize, words: &str| {
-            if what > 0 {
-                warnings.insert(format!("{what} of {all} measurements {words}"));
-            }
-        };
-        let unlimited = |run: &&PhaseResult| run.conditions.memory_limit.is_none();
-        count(
-            runs().filter(unlimited).count(),
-            "were made WITHOUT A MEMORY LIMIT: their data may fit the page cache",
-        );
-        let cached = |run: &&PhaseResult| run.conditions.caches_dropped == Some(false);
-        count(
-            runs().filter(cached).count(),
-            "of cold stores found their caches WARM: only root can drop them",
-        );
-        let noisy = |run: &&PhaseResult| run.others_share().is_some_and(|share| share > OTHERS_MAX);
-        let words = format!(
-            "had other work on more than {:.0}% of the processors meanwhile (kernel threads that \
-             write back count as others)",
-            OTHERS_MAX * 100.0
-        );
-        count(runs().filter(noisy).count(), &words);
-        let apart = |(group, row): (&Group, &Row)| {
-            let apart =
-                row.spread(row.judged_by())?.relative().filter(|apart| *apart > SPREAD_MAX)?;
-            Some((apart, format!("{}, {}, {}", group.name, row.workload, row.engine)))
-        };
-        let mut far: Vec<_> = rows().filter_map(apart).collect();
-        far.sort_by(|a, b| b.0.total_cmp(&a.0));
-        if let Some((apart, row)) = far.first() {
-            warnings.insert(format!(
-                "{} of {} rows have repetitions more than {:.0}% of their median apart; the \
-                 farthest: {row}, {:.0}%",
-                far.len(),
-                rows().count(),
-                SPREAD_MAX * 100.0,
-                apart * 100.0
-            ));
-        }
-    }
 }
 
 impl Group {
+    /// The engine of a run of its own, with the settings that set it apart from the first one here.
+    fn named(&self, run: &PhaseResult) -> String {
+        let engine = &run.engine;
+        let mut first = self.rows.iter().map(|row| &row.runs[0]);
+        let usual = first
+            .find(|other| other.engine == *engine)
+            .map_or(&run.settings, |other| &other.settings);
+        let own = run.settings.iter().filter(|setting| !usual.contains(setting));
+        let own: Vec<_> = own.map(|(name, value)| format!("{name}={value}")).collect();
+        if own.is_empty() { engine.clone() } else { format!("{engine} ({})", own.join(", ")) }
+    }
+
     /// Adds a run to its row.
     fn add(&mut self, row: Row) {
         let same = |own: &&mut Row| own.workload == row.workload && own.engine == row.engine;
@@ -430,3 +450,6 @@ impl Group {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

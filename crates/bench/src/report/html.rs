@@ -180,6 +180,7 @@ fn main(results: &Results) -> Markup {
         @for group in &results.groups {
             h3 { (group.name) }
             (table(&tables::main(results, group)))
+            p.soft { (tables::checked(group)) }
             details { summary { "Every quantity" } (table(&tables::detail(group))) }
         }
         @let papers = papers(results);

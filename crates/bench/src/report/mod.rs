@@ -4,6 +4,7 @@
 pub mod stats;
 pub mod metric;
 pub mod collect;
+pub mod doubt;
 pub mod tables;
 pub mod summary;
 pub mod papers;

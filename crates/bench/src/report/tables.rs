@@ -1,6 +1,6 @@
 //! The tables of a report, made once: as text for a terminal, as Markdown, and for the page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde_json::Value;
@@ -115,6 +115,22 @@ pub fn main(results: &Results, group: &Group) -> Table {
 
 fn note(row: &Row) -> String {
     if row.wrong { "WRONG VALUES".to_owned() } else { row.trouble.clone().unwrap_or_default() }
+}
+
+/// What was checked in the stores of the group's tasks, in a line.
+pub fn checked(group: &Group) -> String {
+    let mut kinds: BTreeMap<&str, (BTreeSet<&str>, usize, u64)> = BTreeMap::new();
+    for check in &group.checks {
+        let (engines, tasks, records) = kinds.entry(&check.words).or_default();
+        engines.insert(&check.engine);
+        (*tasks, *records) = (*tasks + 1, *records + check.records);
+    }
+    let words = kinds.into_iter().map(|(words, (engines, tasks, records))| {
+        let engines = engines.into_iter().collect::<Vec<_>>().join(", ");
+        let records = thousands(records as f64);
+        format!("{words}: {engines} ({tasks} task(s), {records} records)")
+    });
+    format!("Verification: {}.", words.collect::<Vec<_>>().join("; "))
 }
 
 /// Every other quantity.

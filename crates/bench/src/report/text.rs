@@ -10,7 +10,7 @@ pub fn summary(results: &Results) -> String {
     for group in &results.groups {
         text += &format!("{}: {}\n", group.name, label(&group.conditions));
         text += &tables::main(results, group).text();
-        text += "\n\n";
+        text += &format!("\n\n{}\n\n", tables::checked(group));
     }
     let papers = papers(results);
     if !papers.rows.is_empty() {
@@ -52,7 +52,7 @@ pub fn markdown(results: &Results) -> String {
         }
         text += &format!("{}.\n\n```text\n{}\n```\n\n", label(&group.conditions), group.command);
         text += &tables::main(results, group).text();
-        text += "\n\n";
+        text += &format!("\n\n{}\n\n", tables::checked(group));
     }
     section(&mut text, "The papers' figures beside ours", &papers(results));
     for group in &results.groups {

@@ -5,12 +5,14 @@
 //! the limit is dropped. A killed process cannot clean up, nor say what killed it, so a shell waits
 //! for its end, however it comes, and does both.
 
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
 
+use crate::error::BenchError;
 use crate::units;
 
 /// Once standard input ends, says on standard error whether the kernel killed a process of the
@@ -62,7 +64,7 @@ impl MemoryLimit {
         // From here on the drop of `limit` removes the group again, whatever fails.
         let sweeper = sweeper(&group, bytes).ok();
         let limit = Self { group, parent, bytes, sweeper };
-        fs::write(limit.group.join("memory.limit_in_bytes"), bytes.to_string())?;
+        limit.write(bytes)?;
         fs::write(limit.group.join("cgroup.procs"), process::id().to_string())?;
         Ok(limit)
     }
@@ -80,7 +82,16 @@ impl MemoryLimit {
 
     /// Takes the limit away; the group and its sums stay. Returns whether it could.
     pub fn lift(&self) -> bool {
-        fs::write(self.group.join("memory.limit_in_bytes"), "-1").is_ok()
+        self.write("-1").is_ok()
+    }
+
+    /// Puts the limit in force again after [`lift`](Self::lift).
+    pub fn impose(&self) -> Result<(), BenchError> {
+        self.write(self.bytes).map_err(BenchError::io("limit memory by", &self.group))
+    }
+
+    fn write(&self, limit: impl Display) -> io::Result<()> {
+        fs::write(self.group.join("memory.limit_in_bytes"), limit.to_string())
     }
 
     /// Forgets the largest use so far.

@@ -1,0 +1,69 @@
+//! Which runs are repetitions of each other, and what is said of their check.
+
+use std::fs;
+
+use super::{Results, collect};
+use crate::report::{tables, text};
+use crate::result::{Line, PhaseResult, Verification};
+
+fn run(change: impl Fn(&mut PhaseResult)) -> PhaseResult {
+    let mut run = PhaseResult { engine: "e".into(), ..PhaseResult::default() };
+    run.workload = "update".into();
+    run.settings = vec![("cache".into(), "32MiB".into())];
+    change(&mut run);
+    run
+}
+
+/// The report of `runs`, each of its own.
+fn report(runs: &[PhaseResult], found: Option<&Verification>) -> Results {
+    let home = tempfile::tempdir().unwrap();
+    let paths = runs.iter().enumerate().map(|(at, run)| {
+        let path = home.path().join(at.to_string());
+        let found = found.cloned().map(|found| Line::Verification { engine: "e".into(), found });
+        let lines = [Line::Phase(Box::new(run.clone()))].into_iter().chain(found);
+        let lines = lines.map(|line| serde_json::to_string(&line).unwrap() + "\n");
+        fs::write(&path, lines.collect::<String>()).unwrap();
+        path
+    });
+    collect(&paths.collect::<Vec<_>>(), None).unwrap()
+}
+
+#[test]
+fn runs_of_other_conditions_are_no_repetitions() {
+    let same = report(&[run(|_| ()), run(|_| ())], None);
+    assert_eq!((same.groups.len(), same.groups[0].rows[0].runs.len()), (1, 2));
+    let changes: [fn(&mut PhaseResult); 4] = [
+        |run| run.conditions.target_rate = Some(1000.0),
+        |run| run.conditions.zipfian = 0.5,
+        |run| run.conditions.scan_length = Some(7),
+        |run| run.conditions.key_order = "ordered".into(),
+    ];
+    for change in changes {
+        let other = report(&[run(|_| ()), run(change)], None);
+        let names: Vec<_> = other.groups.iter().map(|group| &group.name).collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+    }
+}
+
+#[test]
+fn runs_with_other_options_are_no_repetitions() {
+    let small = run(|run| run.settings[0].1 = "1MiB".into());
+    let results = report(&[run(|_| ()), small.clone(), small], None);
+    let rows = &results.groups[0].rows;
+    let rows: Vec<_> = rows.iter().map(|row| (row.engine.as_str(), row.runs.len())).collect();
+    assert_eq!(rows, [("e", 1), ("e (cache=1MiB)", 2)]);
+}
+
+#[test]
+fn a_report_says_what_was_verified() {
+    let said = |found: Option<&Verification>| {
+        let results = report(&[run(|_| ())], found);
+        assert!(text::summary(&results).contains(&tables::checked(&results.groups[0])));
+        tables::checked(&results.groups[0])
+    };
+    assert_eq!(said(None), "Verification: not verified: e (1 task(s), 0 records).");
+    let part = Verification { records: 8000, compared: 2000, ..Verification::default() };
+    assert!(said(Some(&part)).contains("25.0% of the records"), "{}", said(Some(&part)));
+    let wrong = Verification { missing: 1, ..part };
+    assert!(said(Some(&wrong)).contains("found to be wrong"), "{}", said(Some(&wrong)));
+}

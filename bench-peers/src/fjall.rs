@@ -6,13 +6,13 @@
 //! (`PersistMode::Buffer`), which is what they do unless persistence is manual.
 //!
 //! Memory: `cache_size` is recommended to be "~20-25% of the available memory", and
-//! `max_memtable_size` "8 - 64 MiB, depending on how much memory is available". No option bounds all
-//! memtables: writers wait once four are sealed, but it is the workers that seal them, and while
-//! these flush and compact the active one grows without bound (8 MiB became more than 500 MiB).
-//! `max_write_buffer_size`, which was to bound them, is read nowhere in 3.1. So writes wait here,
-//! as they would with that option, while memtables take more than their part of a memory limit;
-//! the waits are among the stalls. That part is a quarter, because glibc's malloc keeps about as much
-//! again of what memtables of large values freed. The bound on journals is one of disk.
+//! `max_memtable_size` "8 - 64 MiB, depending on how much memory is available". No option bounds
+//! all memtables: writers wait once four are sealed, but it is the workers that seal them, and
+//! while these flush and compact nothing bounds the active one. `max_write_buffer_size`, which was
+//! to bound them, is read nowhere in 3.1. So writes wait here, as they would with that option,
+//! while memtables take more than their part of a memory limit; the waits are among the stalls.
+//! That part is a quarter, because glibc's malloc keeps much of what memtables of large values
+//! freed. The bound on journals is one of disk.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -90,8 +90,14 @@ impl Opener for FjallOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let name = self.settings.name;
         let fitted = ADVICE.fit(Memory::here(), self.settings.cache, 1);
+        Ok(Box::new(self.open_fitted(directory, fitted)?))
+    }
+}
+
+impl FjallOpener {
+    fn open_fitted(&self, directory: &Path, fitted: Fitted) -> Result<Fjall> {
+        let name = self.settings.name;
         let db = Database::builder(directory)
             .cache_size(fitted.cache)
             .worker_threads(self.settings.workers.into())
@@ -101,7 +107,7 @@ impl Opener for FjallOpener {
             .keyspace(KEYSPACE, || self.settings.keyspace(fitted.write_buffer))
             .map_err(failed(name, "open a keyspace"))?;
         let (settings, waits) = (self.settings.clone(), Waits::default());
-        Ok(Box::new(Fjall { keyspace, db, fitted, settings, waits }))
+        Ok(Fjall { keyspace, db, fitted, settings, waits })
     }
 }
 
@@ -276,4 +282,29 @@ const LEFT: &str = "a flush asks for one compaction of each worker, the rest wai
 
 fn failed(name: &'static str, action: &'static str) -> impl FnOnce(fjall::Error) -> BenchError {
     move |error| BenchError::engine(name, action, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use cleavedb_bench::Engine;
+
+    use super::{ADVICE, FjallOpener, Memory, NAME, Settings};
+
+    #[test]
+    fn writes_wait_for_room_and_go_on() {
+        let settings = Settings { name: NAME, cache: None, workers: 1, separate_from: None };
+        let directory = tempfile::tempdir().unwrap();
+        // Less room than a memtable: it must be sealed before it is full.
+        let mut fitted = ADVICE.fit(Memory::here(), None, 1);
+        fitted.room = 1 << 20;
+        let fjall = FjallOpener { settings }.open_fitted(directory.path(), fitted).unwrap();
+        for number in 0..64_u32 {
+            fjall.put(&number.to_be_bytes(), &[7; 64 << 10]).unwrap();
+            assert!(fjall.db.write_buffer_size() < (1 << 20) + (65 << 10));
+        }
+        assert!(fjall.waits.count.load(Relaxed) >= 3 && fjall.waits.seconds() > 0.0);
+        assert!(fjall.get(&0_u32.to_be_bytes(), &mut |_| {}).unwrap());
+    }
 }

@@ -42,7 +42,7 @@ pub struct Memory {
 }
 
 /// Sizes that fit the memory.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Fitted {
     /// Bytes of the cache.
     pub cache: u64,

@@ -10,8 +10,8 @@ pub const BLOOM_BITS: u8 = 10;
 /// Settings of the peers. An engine that has no use for one says so among its settings.
 #[derive(Args, Clone, Debug)]
 pub struct PeerArgs {
-    /// Memory for the engine's own cache, beside the page cache, in place of the share of the memory
-    /// limit that its authors recommend
+    /// Memory for the engine's own cache, beside the page cache, in place of the share of the
+    /// memory limit that its authors recommend
     #[arg(long, value_parser = units::parse, value_name = "BYTES")]
     pub cache: Option<u64>,
     /// Separate values of at least this size, in place of the engine's own threshold; for engines

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/signal"
@@ -19,17 +20,18 @@ func main() {
 	socket := flag.String("socket", "", "Unix socket to listen on; @ begins an abstract name")
 	threshold := flag.Int64("separate-from", 0,
 		"bytes of the smallest value in the value log; 0: Badger's default")
+	limit := flag.Int64("memory-limit", math.MaxInt64, "bytes of memory that the options must fit")
 	flag.Parse()
 	// A Ctrl-C is for the benchmark: this process ends with it.
 	signal.Ignore(os.Interrupt)
-	if err := run(*directory, *socket, *threshold); err != nil {
+	if err := run(*directory, *socket, *threshold, *limit); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
 }
 
-func run(directory, socket string, threshold int64) error {
-	store, err := openStore(directory, threshold)
+func run(directory, socket string, threshold, limit int64) error {
+	store, err := openStore(directory, threshold, limit)
 	if err != nil {
 		return err
 	}

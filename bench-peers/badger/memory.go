@@ -2,12 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
-	"os"
-	"path/filepath"
 	"runtime/debug"
-	"strconv"
-	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 )
@@ -46,45 +41,4 @@ func describeMemory(limit int64) string {
 	}
 	const words = "made for a limit of %d MiB: fewer and smaller memtables and files, GOMEMLIMIT %d MiB"
 	return fmt.Sprintf(words, limit/mib, int64(heapShare*float64(limit))/mib)
-}
-
-// memoryLimit is the limit of the process' control group (version 1) in bytes, MaxInt64 if there is
-// none.
-func memoryLimit() int64 {
-	groups, _ := os.ReadFile("/proc/self/cgroup")
-	mounts, _ := os.ReadFile("/proc/self/mounts")
-	for _, mount := range strings.Split(string(mounts), "\n") {
-		fields := strings.Fields(mount)
-		if len(fields) < 4 || fields[2] != "cgroup" || !hasMemory(fields[3]) {
-			continue
-		}
-		for _, group := range strings.Split(string(groups), "\n") {
-			parts := strings.SplitN(group, ":", 3)
-			if len(parts) == 3 && hasMemory(parts[1]) {
-				return readLimit(filepath.Join(fields[1], parts[2], "memory.limit_in_bytes"))
-			}
-		}
-	}
-	return math.MaxInt64
-}
-
-func hasMemory(controllers string) bool {
-	for _, controller := range strings.Split(controllers, ",") {
-		if controller == "memory" {
-			return true
-		}
-	}
-	return false
-}
-
-func readLimit(path string) int64 {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return math.MaxInt64
-	}
-	limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	if err != nil {
-		return math.MaxInt64
-	}
-	return limit
 }

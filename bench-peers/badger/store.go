@@ -32,7 +32,7 @@ type store struct {
 
 // openStore opens the database in directory. Values do not compress, and without compression the
 // documentation of WithBlockCacheSize advises against a cache; transactions here never conflict.
-func openStore(directory string, threshold int64) (*store, error) {
+func openStore(directory string, threshold, limit int64) (*store, error) {
 	opts := badger.DefaultOptions(directory).
 		WithLogger(nil).
 		WithCompression(options.None).
@@ -41,7 +41,6 @@ func openStore(directory string, threshold int64) (*store, error) {
 	if threshold > 0 {
 		opts = opts.WithValueThreshold(threshold)
 	}
-	limit := memoryLimit()
 	opts = fitMemory(opts, limit)
 	db, err := badger.Open(opts)
 	if err != nil {

@@ -1,11 +1,24 @@
 //! fjall 3 as its authors recommend it, without compression; plain, and with its values separated.
 //!
 //! Sources: the documentation of `DatabaseBuilder`, `KeyspaceCreateOptions` and
-//! `KvSeparationOptions` on docs.rs. Write buffers of 64 MiB, filters of 10 bits below level 0 and
-//! one worker for each processor are the defaults. Writes go to the system's cache before they are
-//! acknowledged (`PersistMode::Buffer`), which is what they do unless persistence is manual.
+//! `KvSeparationOptions` on docs.rs. Filters of 10 bits below level 0 and one worker for each
+//! processor are the defaults. Writes go to the system's cache before they are acknowledged
+//! (`PersistMode::Buffer`), which is what they do unless persistence is manual.
+//!
+//! Memory: `cache_size` is recommended to be "~20-25% of the available memory", and
+//! `max_memtable_size` "8 - 64 MiB, depending on how much memory is available". No option bounds
+//! all memtables: writers wait once four are sealed, but it is the workers that seal them, and
+//! while these flush and compact nothing bounds the active one. `max_write_buffer_size`, which was
+//! to bound them, is read nowhere in 3.1. So writes wait here, as they would with that option,
+//! while memtables take more than their part of a memory limit; the waits are among the stalls.
+//! That part is a quarter, because glibc's malloc keeps much of what memtables of large values
+//! freed. The bound on journals is one of disk.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::units;
@@ -16,6 +29,7 @@ use fjall::{
 };
 
 use crate::idle;
+use crate::memory::{Advice, Fitted, Memory};
 use crate::settings::{PeerArgs, counted, described};
 
 /// Name of the plain one in results.
@@ -24,14 +38,24 @@ pub const NAME: &str = "fjall";
 pub const SEPARATED_NAME: &str = "fjall-separated";
 
 const KEYSPACE: &str = "default";
+/// How often a write that waits looks for room.
+const LOOK: Duration = Duration::from_millis(1);
 /// The default threshold, in bytes.
 const SEPARATE_FROM: u32 = 1024;
+/// One memtable is written to while another is flushed and a third waits.
+const ADVICE: Advice = Advice {
+    cache_parts: 4,
+    source: "\"~20-25% of the available memory\"",
+    write_buffers: 3,
+    write_buffer_eighths: 2,
+    least_write_buffer: 8 << 20,
+};
 
 /// What differs between runs.
 #[derive(Clone, Debug)]
 struct Settings {
     name: &'static str,
-    cache: u64,
+    cache: Option<u64>,
     workers: u16,
     /// Size from which values are separated, if they are.
     separate_from: Option<u32>,
@@ -66,27 +90,36 @@ impl Opener for FjallOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
+        let fitted = ADVICE.fit(Memory::here(), self.settings.cache, 1);
+        Ok(Box::new(self.open_fitted(directory, fitted)?))
+    }
+}
+
+impl FjallOpener {
+    fn open_fitted(&self, directory: &Path, fitted: Fitted) -> Result<Fjall> {
         let name = self.settings.name;
         let db = Database::builder(directory)
-            .cache_size(self.settings.cache)
+            .cache_size(fitted.cache)
             .worker_threads(self.settings.workers.into())
             .open()
             .map_err(failed(name, "open"))?;
         let keyspace = db
-            .keyspace(KEYSPACE, || self.settings.keyspace())
+            .keyspace(KEYSPACE, || self.settings.keyspace(fitted.write_buffer))
             .map_err(failed(name, "open a keyspace"))?;
-        Ok(Box::new(Fjall { keyspace, db, settings: self.settings.clone() }))
+        let (settings, waits) = (self.settings.clone(), Waits::default());
+        Ok(Fjall { keyspace, db, fitted, settings, waits })
     }
 }
 
 impl Settings {
-    fn keyspace(&self) -> KeyspaceCreateOptions {
+    fn keyspace(&self, memtable: u64) -> KeyspaceCreateOptions {
         let separation = self.separate_from.map(|bytes| {
             KvSeparationOptions::default()
                 .separation_threshold(bytes)
                 .compression(CompressionType::None)
         });
         KeyspaceCreateOptions::default()
+            .max_memtable_size(memtable)
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
             .with_kv_separation(separation)
     }
@@ -96,12 +129,51 @@ impl Settings {
 struct Fjall {
     keyspace: Keyspace,
     db: Database,
+    fitted: Fitted,
     settings: Settings,
+    waits: Waits,
+}
+
+/// Writes that waited for memtables to be flushed.
+#[derive(Default)]
+struct Waits {
+    count: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl Waits {
+    fn add(&self, time: Duration) {
+        self.count.fetch_add(1, Relaxed);
+        self.nanoseconds.fetch_add(time.as_nanos() as u64, Relaxed);
+    }
+
+    fn seconds(&self) -> f64 {
+        self.nanoseconds.load(Relaxed) as f64 / 1e9
+    }
 }
 
 impl Fjall {
     fn failed(&self, action: &'static str) -> impl FnOnce(fjall::Error) -> BenchError {
         failed(self.settings.name, action)
+    }
+
+    /// Returns once memtables take no more than their part of the memory limit.
+    fn wait_for_room(&self) -> Result<()> {
+        let full = || self.db.write_buffer_size() > self.fitted.room;
+        if !full() {
+            return Ok(());
+        }
+        let begin = Instant::now();
+        while full() {
+            // A worker that failed flushes no more, and this reports it.
+            self.db.persist(PersistMode::Buffer).map_err(self.failed("wait for room"))?;
+            if self.keyspace.sealed_memtable_count() == 0 {
+                self.keyspace.rotate_memtable().map_err(self.failed("wait for room"))?;
+            }
+            sleep(LOOK);
+        }
+        self.waits.add(begin.elapsed());
+        Ok(())
     }
 }
 
@@ -111,6 +183,7 @@ impl Engine for Fjall {
     }
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.wait_for_room()?;
         self.keyspace.insert(key, value).map_err(self.failed("put"))
     }
 
@@ -121,6 +194,7 @@ impl Engine for Fjall {
     }
 
     fn delete(&self, key: &[u8]) -> Result<()> {
+        self.wait_for_room()?;
         self.keyspace.remove(key).map_err(self.failed("delete"))
     }
 
@@ -156,11 +230,19 @@ impl Engine for Fjall {
             ),
             None => "in tables".to_owned(),
         };
+        let room = match self.fitted.room {
+            u64::MAX => "no bound".to_owned(),
+            bytes => {
+                format!("{} (1/4 of the memory limit), above it writes wait", units::bytes(bytes))
+            }
+        };
         described([
             ("version", env!("FJALL_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
             ("journal", "on, to the system at each write; synced at flushes".to_owned()),
-            ("cache", units::bytes(self.settings.cache)),
+            ("cache", self.fitted.describe_cache()),
+            ("max_memtable_size", units::bytes(self.fitted.write_buffer)),
+            ("all memtables", room),
             ("worker threads", self.settings.workers.to_string()),
             ("values", values),
             ("by default", DEFAULTS.to_owned()),
@@ -170,6 +252,8 @@ impl Engine for Fjall {
 
     fn counters(&self) -> Vec<(String, f64)> {
         counted([
+            ("stalls_flush", self.waits.count.load(Relaxed) as f64),
+            ("stalled_seconds_flush", self.waits.seconds()),
             ("compactions", self.db.compactions_completed() as f64),
             ("compaction_seconds", self.db.time_compacting().as_secs_f64()),
             ("journals", self.db.journal_count() as f64),
@@ -189,7 +273,7 @@ impl Engine for Fjall {
 }
 
 /// The defaults that matter to a reader of results, from `KeyspaceCreateOptions` of 3.1.
-const DEFAULTS: &str = "leveled, memtables and tables of 64 MiB, factor 10; blocks of 4 KiB; \
+const DEFAULTS: &str = "leveled, tables of 64 MiB, factor 10; blocks of 4 KiB; \
                         filters of 0.01% at level 0, 10 bits a key below; at most 900 open files; \
                         journals up to 512 MiB";
 
@@ -198,4 +282,29 @@ const LEFT: &str = "a flush asks for one compaction of each worker, the rest wai
 
 fn failed(name: &'static str, action: &'static str) -> impl FnOnce(fjall::Error) -> BenchError {
     move |error| BenchError::engine(name, action, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use cleavedb_bench::Engine;
+
+    use super::{ADVICE, FjallOpener, Memory, NAME, Settings};
+
+    #[test]
+    fn writes_wait_for_room_and_go_on() {
+        let settings = Settings { name: NAME, cache: None, workers: 1, separate_from: None };
+        let directory = tempfile::tempdir().unwrap();
+        // Less room than a memtable: it must be sealed before it is full.
+        let mut fitted = ADVICE.fit(Memory::here(), None, 1);
+        fitted.room = 1 << 20;
+        let fjall = FjallOpener { settings }.open_fitted(directory.path(), fitted).unwrap();
+        for number in 0..64_u32 {
+            fjall.put(&number.to_be_bytes(), &[7; 64 << 10]).unwrap();
+            assert!(fjall.db.write_buffer_size() < (1 << 20) + (65 << 10));
+        }
+        assert!(fjall.waits.count.load(Relaxed) >= 3 && fjall.waits.seconds() > 0.0);
+        assert!(fjall.get(&0_u32.to_be_bytes(), &mut |_| {}).unwrap());
+    }
 }

@@ -7,6 +7,7 @@
 #![deny(unsafe_code)]
 
 pub mod settings;
+pub mod memory;
 pub mod idle;
 #[allow(unsafe_code)]
 mod native;

@@ -11,11 +11,11 @@ use std::io;
 use std::path::Path;
 
 use cleavedb_bench::engine::VisitPair;
-use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
 use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, StorageBackend, TableDefinition, WriteTransaction};
 
+use crate::memory::{Advice, Fitted, Memory};
 use crate::settings::{PeerArgs, counted, described};
 
 /// Name in results.
@@ -24,9 +24,19 @@ pub const NAME: &str = "redb";
 const FILE: &str = "redb";
 const PAIRS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("pairs");
 
+/// Its default is 1 GiB whatever the machine has, which a limit may not hold, and the documentation
+/// of `set_cache_size` gives no share.
+const ADVICE: Advice = Advice {
+    cache_parts: 4,
+    source: "our choice, its default is 1 GiB",
+    write_buffers: 0,
+    write_buffer_eighths: 0,
+    least_write_buffer: 0,
+};
+
 /// Opens redb with the same settings each time.
 pub struct RedbOpener {
-    cache: u64,
+    cache: Option<u64>,
 }
 
 impl RedbOpener {
@@ -48,9 +58,10 @@ impl Opener for RedbOpener {
         let file = options.open(&path).map_err(BenchError::io("open", &path))?;
         let backend = Unsynced(FileBackend::new(file).map_err(failed("open"))?);
         let mut builder = Database::builder();
-        builder.set_cache_size(self.cache as usize);
+        let fitted = ADVICE.fit(Memory::here(), self.cache, 1);
+        builder.set_cache_size(fitted.cache as usize);
         let db = builder.create_with_backend(backend).map_err(failed("open"))?;
-        let redb = Redb { db, cache: self.cache };
+        let redb = Redb { db, fitted };
         redb.change("open", |_| Ok(()))?;
         Ok(Box::new(redb))
     }
@@ -88,7 +99,7 @@ impl StorageBackend for Unsynced {
 
 struct Redb {
     db: Database,
-    cache: u64,
+    fitted: Fitted,
 }
 
 /// The table of all pairs in a transaction that writes.
@@ -153,7 +164,7 @@ impl Engine for Redb {
             ("version", env!("REDB_VERSION").to_owned()),
             ("durability", "Immediate, on a file whose syncs are left out".to_owned()),
             ("transactions", "one for each operation; one writer at a time".to_owned()),
-            ("cache", format!("{} (by default 1 GiB)", units::bytes(self.cache))),
+            ("cache", self.fitted.describe_cache()),
             ("by default", "pages of 4 KiB, XXH3".to_owned()),
             ("settled", "nothing runs in the background".to_owned()),
         ])

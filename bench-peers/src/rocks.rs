@@ -3,9 +3,10 @@
 //!
 //! Sources: "Setup Options and Basic Tuning" of RocksDB's wiki, and `tools/benchmark.sh` of its
 //! repository, by which its authors compare releases: filters of 10 bits, dynamic level sizes,
-//! background jobs as there are processors, `bytes_per_sync` of 1 MiB. Buffers of 64 MiB are its
-//! default; a third one lets the client write while two are flushed. Values of the workloads do not
-//! compress, so compression would only cost it time. What is not named here is the default.
+//! background jobs as there are processors, `bytes_per_sync` of 1 MiB, a block cache of a third of
+//! the memory with the rest left to the page cache. Buffers of 64 MiB are its default; a third one
+//! lets the client write while two are flushed. Values of the workloads do not compress, so
+//! compression would only cost it time. What is not named here is the default.
 //!
 //! BlobDB: `tools/run_blob_bench.sh`, by which its authors measured it. Every value is separated,
 //! blob files are as large as a write buffer, collection is on with its default cutoff and without
@@ -20,12 +21,14 @@ use std::path::Path;
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::units;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
+use rocksdb::statistics::{StatsLevel, Ticker};
 use rocksdb::{
     BlockBasedOptions, Cache, DB, DBCompressionType, Options, ReadOptions, WaitForCompactOptions,
     WriteOptions, properties,
 };
 
-use crate::settings::{self, BLOOM_BITS, PeerArgs, WRITE_BUFFER, described};
+use crate::memory::{Advice, Fitted, Memory, WRITE_BUFFER};
+use crate::settings::{self, BLOOM_BITS, PeerArgs, described};
 
 /// Name of the plain one in results.
 pub const NAME: &str = "rocksdb";
@@ -52,7 +55,7 @@ const FORCE_THRESHOLD: f64 = 1.0;
 #[derive(Clone, Debug)]
 struct Settings {
     name: &'static str,
-    cache: u64,
+    cache: Option<u64>,
     write_buffers: u16,
     jobs: u16,
     /// Size from which values are separated, if they are.
@@ -96,12 +99,14 @@ impl Opener for RocksOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let options = self.settings.options();
+        let fitted = self.settings.fitted(Memory::here());
+        let options = self.settings.options(&fitted);
         let db = DB::open(&options, directory).map_err(failed(self.settings.name, "open"))?;
         let mut write = WriteOptions::default();
         write.set_sync(false);
         let checksums = checksum_support(directory);
-        Ok(Box::new(Rocks { db, write, settings: self.settings.clone(), checksums }))
+        let settings = self.settings.clone();
+        Ok(Box::new(Rocks { db, write, options, fitted, settings, checksums }))
     }
 
     fn configured(&self, options: &[(String, String)]) -> Result<Box<dyn Opener>> {
@@ -111,8 +116,20 @@ impl Opener for RocksOpener {
 }
 
 impl Settings {
-    fn options(&self) -> Options {
-        let cache = Cache::new_lru_cache(self.cache() as usize);
+    /// Cache and write buffers. There is no least size of the latter: theirs is a default only.
+    fn fitted(&self, memory: Memory) -> Fitted {
+        let advice = Advice {
+            cache_parts: 3,
+            source: "\"about 1/3 of your total memory budget\"",
+            write_buffers: self.write_buffers.into(),
+            write_buffer_eighths: 3,
+            least_write_buffer: 0,
+        };
+        advice.fit(memory, self.cache, self.miniature)
+    }
+
+    fn options(&self, fitted: &Fitted) -> Options {
+        let cache = Cache::new_lru_cache(fitted.cache as usize);
         let mut table = BlockBasedOptions::default();
         table.set_bloom_filter(BLOOM_BITS.into(), false);
         table.set_block_cache(&cache);
@@ -120,14 +137,17 @@ impl Settings {
         options.create_if_missing(true);
         options.set_block_based_table_factory(&table);
         options.set_compression_type(DBCompressionType::None);
-        options.set_write_buffer_size(self.write_buffer() as usize);
+        options.set_write_buffer_size(fitted.write_buffer as usize);
         options.set_max_write_buffer_number(self.write_buffers.into());
         options.set_max_background_jobs(self.jobs.into());
         options.set_bytes_per_sync(BYTES_PER_SYNC);
+        // Counts only: times and histograms cost what is measured here.
+        options.enable_statistics();
+        options.set_statistics_level(StatsLevel::ExceptHistogramOrTimers);
         if let Some(bytes) = self.separate_from {
             options.set_enable_blob_files(true);
             options.set_min_blob_size(bytes);
-            options.set_blob_file_size(self.write_buffer());
+            options.set_blob_file_size(self.blob_file());
             options.set_blob_compression_type(DBCompressionType::None);
             options.set_enable_blob_gc(true);
             options.set_blob_gc_age_cutoff(AGE_CUTOFF);
@@ -149,19 +169,16 @@ impl Settings {
         (table / self.miniature, base / self.miniature)
     }
 
-    fn write_buffer(&self) -> u64 {
+    /// Bytes of a blob file: a write buffer, as the script has it, where memory does not bound it.
+    fn blob_file(&self) -> u64 {
         WRITE_BUFFER / self.miniature
-    }
-
-    fn cache(&self) -> u64 {
-        self.cache / self.miniature
     }
 
     fn describe_blobs(&self, separate_from: u64) -> Vec<(String, String)> {
         described([
             ("enable_blob_files", "true".to_owned()),
             ("min_blob_size", units::bytes(separate_from)),
-            ("blob_file_size", units::bytes(self.write_buffer())),
+            ("blob_file_size", units::bytes(self.blob_file())),
             ("blob_compression_type", "none".to_owned()),
             ("enable_blob_garbage_collection", "true".to_owned()),
             ("blob_garbage_collection_age_cutoff", AGE_CUTOFF.to_string()),
@@ -175,6 +192,9 @@ impl Settings {
 struct Rocks {
     db: DB,
     write: WriteOptions,
+    /// Holds the statistics.
+    options: Options,
+    fitted: Fitted,
     settings: Settings,
     checksums: String,
 }
@@ -182,6 +202,48 @@ struct Rocks {
 impl Rocks {
     fn failed(&self, action: &'static str) -> impl FnOnce(rocksdb::Error) -> BenchError {
         failed(self.settings.name, action)
+    }
+
+    /// Numbers of the moment.
+    fn properties(&self) -> impl Iterator<Item = (String, f64)> {
+        let named: [(&str, &CStr); 8] = [
+            ("pending_compaction_bytes", properties::ESTIMATE_PENDING_COMPACTION_BYTES),
+            ("memtable_bytes", properties::SIZE_ALL_MEM_TABLES),
+            ("table_reader_bytes", properties::ESTIMATE_TABLE_READERS_MEM),
+            ("block_cache_bytes", properties::BLOCK_CACHE_USAGE),
+            ("table_file_bytes", properties::TOTAL_SST_FILES_SIZE),
+            // The crate has no names for these (`include/rocksdb/db.h`).
+            ("blob_files", c"rocksdb.num-blob-files"),
+            ("blob_file_bytes", c"rocksdb.total-blob-file-size"),
+            ("blob_garbage_bytes", c"rocksdb.live-blob-file-garbage-size"),
+        ];
+        let numbers = named.into_iter().filter_map(|(name, property)| {
+            let value = self.db.property_int_value(property).ok().flatten();
+            Some((name.to_owned(), value? as f64))
+        });
+        let levels = (0..LEVELS).filter_map(|level| {
+            let property = properties::num_files_at_level(level);
+            let files = self.db.property_value(&property).ok().flatten()?;
+            Some((format!("files_at_level_{level}"), files.parse().ok()?))
+        });
+        numbers.chain(levels)
+    }
+
+    /// Sums since the store was opened. Flushes and compactions count blob files too, and a flush
+    /// is all that its thread wrote.
+    fn tickers(&self) -> impl Iterator<Item = (String, f64)> {
+        let named = [
+            ("log_written", Ticker::WalFileBytes),
+            ("flush_written", Ticker::FlushWriteBytes),
+            ("compaction_written", Ticker::CompactWriteBytes),
+            ("compaction_read", Ticker::CompactReadBytes),
+            ("blob_bytes_relocated", Ticker::BlobDbGcBytesRelocated),
+        ];
+        let count = |ticker| self.options.get_ticker_count(ticker) as f64;
+        // RocksDB measures how long writers waited, but not for what.
+        let stalled = count(Ticker::StallMicros) / 1e6;
+        let sums = named.map(|(name, ticker)| (name.to_owned(), count(ticker)));
+        sums.into_iter().chain([("stalled_seconds_any".to_owned(), stalled)])
     }
 }
 
@@ -234,14 +296,15 @@ impl Engine for Rocks {
             ("version", env!("ROCKSDB_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
             ("write-ahead log", "on, not synced".to_owned()),
-            ("write_buffer_size", units::bytes(settings.write_buffer())),
+            ("write_buffer_size", units::bytes(self.fitted.write_buffer)),
             ("max_write_buffer_number", settings.write_buffers.to_string()),
             ("max_background_jobs", settings.jobs.to_string()),
             ("bytes_per_sync", units::bytes(BYTES_PER_SYNC)),
             ("target_file_size_base", units::bytes(table)),
             ("max_bytes_for_level_base", units::bytes(level_base)),
             ("filter", format!("bloom, {BLOOM_BITS} bits a key")),
-            ("block_cache", format!("LRU, {}", units::bytes(settings.cache()))),
+            ("block_cache", format!("LRU, {}", self.fitted.describe_cache())),
+            ("statistics", "counts only".to_owned()),
             ("log checksums", self.checksums.clone()),
             ("by default", DEFAULTS.to_owned()),
             ("settled", "memtables flushed, WaitForCompact returned".to_owned()),
@@ -253,27 +316,11 @@ impl Engine for Rocks {
     }
 
     fn counters(&self) -> Vec<(String, f64)> {
-        let named: [(&str, &CStr); 8] = [
-            ("pending_compaction_bytes", properties::ESTIMATE_PENDING_COMPACTION_BYTES),
-            ("memtable_bytes", properties::SIZE_ALL_MEM_TABLES),
-            ("table_reader_bytes", properties::ESTIMATE_TABLE_READERS_MEM),
-            ("block_cache_bytes", properties::BLOCK_CACHE_USAGE),
-            ("table_file_bytes", properties::TOTAL_SST_FILES_SIZE),
-            // The crate has no names for these (`include/rocksdb/db.h`).
-            ("blob_files", c"rocksdb.num-blob-files"),
-            ("blob_file_bytes", c"rocksdb.total-blob-file-size"),
-            ("blob_garbage_bytes", c"rocksdb.live-blob-file-garbage-size"),
-        ];
-        let numbers = named.into_iter().filter_map(|(name, property)| {
-            let value = self.db.property_int_value(property).ok().flatten();
-            Some((name.to_owned(), value? as f64))
-        });
-        let levels = (0..LEVELS).filter_map(|level| {
-            let property = properties::num_files_at_level(level);
-            let files = self.db.property_value(&property).ok().flatten()?;
-            Some((format!("files_at_level_{level}"), files.parse().ok()?))
-        });
-        numbers.chain(levels).collect()
+        let stalls = self.db.property_value(c"rocksdb.cf-write-stall-stats").ok().flatten();
+        self.properties()
+            .chain(self.tickers())
+            .chain(stalls_of(&stalls.unwrap_or_default()))
+            .collect()
     }
 
     fn close(self: Box<Self>) -> Result<()> {
@@ -295,6 +342,48 @@ fn checksum_support(directory: &Path) -> String {
     said.map_or("unknown", |(_, said)| said).to_owned()
 }
 
+/// Reads the property `cf-write-stall-stats`, `Write Stall (count): NAME: COUNT, NAME: COUNT...`.
+/// A cause is counted whenever the tree changes while it holds, so that it delays or stops writers
+/// who come then; it is not a count of writers.
+fn stalls_of(text: &str) -> Vec<(String, f64)> {
+    const CAUSES: [(&str, &str); 3] = [
+        ("flush", "memtable-limit"),
+        ("level_0", "l0-file-count-limit"),
+        ("pending_compaction", "pending-compaction-bytes"),
+    ];
+    let (_, counts) = text.split_once("(count): ").unwrap_or_default();
+    let counts: Vec<_> = counts.split(", ").filter_map(|pair| pair.split_once(": ")).collect();
+    let count = |name: String| {
+        let found = counts.iter().find(|(other, _)| *other == name);
+        found.and_then(|(_, count)| count.trim().parse::<f64>().ok())
+    };
+    let of = |(cause, name)| {
+        let both = count(format!("{name}-delays"))? + count(format!("{name}-stops"))?;
+        Some((format!("stalls_{cause}"), both))
+    };
+    CAUSES.into_iter().filter_map(of).collect()
+}
+
 fn failed(name: &'static str, action: &'static str) -> impl FnOnce(rocksdb::Error) -> BenchError {
     move |error| BenchError::engine(name, action, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stalls_of;
+
+    #[test]
+    fn stalls_are_told_by_cause() {
+        let text = "Write Stall (count): cf-l0-file-count-limit-delays-with-ongoing-compaction: 9, \
+                    cf-l0-file-count-limit-stops-with-ongoing-compaction: 8, \
+                    l0-file-count-limit-delays: 1, l0-file-count-limit-stops: 2, \
+                    memtable-limit-delays: 3, memtable-limit-stops: 4, \
+                    pending-compaction-bytes-delays: 5, pending-compaction-bytes-stops: 6, \
+                    total-delays: 9, total-stops: 12\n";
+        let told = stalls_of(text);
+        let told: Vec<_> = told.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        let causes = ["stalls_flush", "stalls_level_0", "stalls_pending_compaction"];
+        assert_eq!(told, causes.into_iter().zip([7.0, 3.0, 11.0]).collect::<Vec<_>>());
+        assert!(stalls_of("").is_empty(), "unknown is not zero");
+    }
 }

@@ -4,18 +4,16 @@ use clap::Args;
 use cleavedb_bench::engine::{MINIATURE, no_option};
 use cleavedb_bench::{BenchError, Result, units};
 
-/// Write buffers of every engine that has them, in bytes: the default of RocksDB, fjall and Badger.
-pub const WRITE_BUFFER: u64 = 64 << 20;
-
 /// Bits of a Bloom filter for each key.
 pub const BLOOM_BITS: u8 = 10;
 
 /// Settings of the peers. An engine that has no use for one says so among its settings.
 #[derive(Args, Clone, Debug)]
 pub struct PeerArgs {
-    /// Memory for the engine's own cache, beside the page cache (32MiB is RocksDB's default)
-    #[arg(long, value_parser = units::parse, default_value = "32MiB", value_name = "BYTES")]
-    pub cache: u64,
+    /// Memory for the engine's own cache, beside the page cache, in place of the share of the
+    /// memory limit that its authors recommend
+    #[arg(long, value_parser = units::parse, value_name = "BYTES")]
+    pub cache: Option<u64>,
     /// Separate values of at least this size, in place of the engine's own threshold; for engines
     /// that separate values from keys
     #[arg(long, value_parser = units::parse, value_name = "BYTES")]

@@ -6,6 +6,9 @@
 //! tree; the other one separates from 1 KiB, which the comment of `LSMOnlyOptions` calls a good
 //! option.
 //!
+//! Memory: the Go side fits its options to the limit that it is told of. What its process costs is
+//! counted with the harness (`Engine::other_process`).
+//!
 //! A client's operation is a message and an answer on a Unix socket, one connection for each client
 //! that is in the engine at a time. What an empty one takes is measured at each open and is one of
 //! the settings: it is a part of every figure of this engine.
@@ -21,6 +24,7 @@ use std::time::{Duration, Instant};
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::{BenchError, Engine, Opener, Result};
 
+use crate::memory::Memory;
 use crate::settings::{PeerArgs, described};
 
 use self::process::Peer;
@@ -64,7 +68,8 @@ impl Opener for BadgerOpener {
     }
 
     fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
-        let peer = Peer::start(&self.program, directory, self.separate_from);
+        let limit = Memory::here().limit;
+        let peer = Peer::start(&self.program, directory, self.separate_from, limit);
         let peer = peer.map_err(|error| BenchError::engine(self.name, "open", error))?;
         let badger = Badger { name: self.name, peer, resting: Mutex::default() };
         Ok(Box::new(badger))
@@ -171,6 +176,10 @@ impl Engine for Badger {
     fn counters(&self) -> Vec<(String, f64)> {
         let lines = self.table("count", Operation::Count).unwrap_or_default();
         lines.into_iter().filter_map(|(name, text)| Some((name, text.parse().ok()?))).collect()
+    }
+
+    fn other_process(&self) -> Option<u32> {
+        Some(self.peer.id())
     }
 
     fn close(self: Box<Self>) -> Result<()> {

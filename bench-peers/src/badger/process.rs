@@ -21,8 +21,14 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Starts `program` on `directory`; returns once the database is open.
-    pub fn start(program: &Path, directory: &Path, separate_from: u64) -> io::Result<Self> {
+    /// Starts `program` on `directory`, for a memory `limit` if there is one; returns once the
+    /// database is open.
+    pub fn start(
+        program: &Path,
+        directory: &Path,
+        separate_from: u64,
+        limit: Option<u64>,
+    ) -> io::Result<Self> {
         static STARTED: AtomicU32 = AtomicU32::new(0);
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         // An abstract name: the path of a store may be longer than a socket's may be.
@@ -32,6 +38,7 @@ impl Peer {
             .arg(directory)
             .args(["-socket", &format!("@{name}")])
             .args(["-separate-from", &separate_from.to_string()])
+            .args(limit.map(|bytes| format!("-memory-limit={bytes}")))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -51,15 +58,17 @@ impl Peer {
         Ok(Connection::new(UnixStream::connect_addr(&self.address)?))
     }
 
+    /// Of the program.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// In whose control groups the process is: a memory limit must hold for both together.
     pub fn memory_group(&self) -> String {
         let groups = |process: &str| fs::read_to_string(format!("/proc/{process}/cgroup")).ok();
-        let id = self.child.id();
-        match (groups("self"), groups(&id.to_string())) {
+        match (groups("self"), groups(&self.id().to_string())) {
             (Some(ours), Some(theirs)) if ours == theirs => {
-                "its own, in the control groups of the harness; processor time and bytes of the \
-                 tables are the harness' alone, see its counters"
-                    .to_owned()
+                "its own, in the control groups of the harness and counted with it".to_owned()
             }
             (Some(_), Some(_)) => "NOT in the control groups of the harness".to_owned(),
             _ => "its own, in unknown control groups".to_owned(),

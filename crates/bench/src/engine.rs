@@ -56,6 +56,12 @@ pub trait Engine: Send + Sync {
         &[]
     }
 
+    /// The id of the process in which the store lives, if it is not this one: what it costs is
+    /// added to the cost of this one.
+    fn other_process(&self) -> Option<u32> {
+        None
+    }
+
     /// Closes the store in good order; what was written before is there at the next open.
     fn close(self: Box<Self>) -> Result<()>;
 }

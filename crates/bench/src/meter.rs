@@ -8,7 +8,7 @@ use crate::counters::SPACE_BUDGET;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::result::{Cost, Sample, Space};
-use crate::system::process::{machine_cpu, peak_memory, reset_peak_memory};
+use crate::system::process::{Processes, machine_cpu};
 use crate::system::{Cpu, Device, DeviceBytes, MemoryLimit, ProcessBytes, Usage, sync_file_system};
 
 /// Counters as they stood when the phase began.
@@ -19,6 +19,7 @@ pub struct Meter<'a> {
     limit: Option<&'a MemoryLimit>,
     /// Those under the directories, each once; empty if one of them cannot be counted.
     devices: Vec<Device>,
+    processes: Processes,
     cpu: Option<Cpu>,
     machine: Option<Duration>,
     process: Option<ProcessBytes>,
@@ -65,7 +66,8 @@ impl<'a> Meter<'a> {
         directory: &Path,
         limit: Option<&'a MemoryLimit>,
     ) -> Result<Self> {
-        reset_peak_memory();
+        let processes = Processes::with(engine.other_process());
+        processes.reset_peak_memory();
         if let Some(limit) = limit {
             limit.reset_peak();
         }
@@ -77,9 +79,10 @@ impl<'a> Meter<'a> {
             engine,
             directories,
             limit,
-            cpu: Cpu::now(),
+            processes,
+            cpu: processes.cpu(),
             machine: machine_cpu(),
-            process: ProcessBytes::now(),
+            process: processes.bytes(),
             device_bytes: bytes(&devices),
             counters: engine.counters().into_iter().collect(),
             devices,
@@ -102,10 +105,12 @@ impl<'a> Meter<'a> {
     /// Reads all counters again; what is dirty is written back first, so that the device's bytes
     /// are those of this phase.
     pub fn finish(self, samples: &[Sample]) -> Result<Reading> {
-        let cpu = self.cpu.and_then(|before| Some(Cpu::now()?.since(before))).unwrap_or_default();
+        let processes = self.processes;
+        let cpu = self.cpu.and_then(|before| Some(processes.cpu()?.since(before)));
+        let cpu = cpu.unwrap_or_default();
         let machine = self.machine.and_then(|before| machine_cpu()?.checked_sub(before));
-        let process = self.process.and_then(|before| Some(ProcessBytes::now()?.since(before)));
-        let peak_resident = peak_memory();
+        let process = self.process.and_then(|before| Some(processes.bytes()?.since(before)));
+        let peak_resident = processes.peak_memory();
         let peak_limited = self.limit.and_then(MemoryLimit::peak);
         let begin = Instant::now();
         self.directories.iter().try_for_each(|path| sync_file_system(path))?;

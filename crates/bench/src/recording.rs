@@ -116,6 +116,10 @@ impl Engine for Recording {
         self.inner.outside()
     }
 
+    fn other_process(&self) -> Option<u32> {
+        self.inner.other_process()
+    }
+
     fn close(self: Box<Self>) -> Result<()> {
         self.inner.close()
     }

@@ -181,12 +181,13 @@ pub struct UserBytes {
 /// What a phase cost, until settled.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Cost {
-    /// Processor seconds in user mode, harness included.
+    /// Processor seconds in user mode, harness included; of all processes of the store, as are
+    /// those in the kernel, memory and bytes.
     pub cpu_user_seconds: f64,
     /// Processor seconds in the kernel.
     pub cpu_system_seconds: f64,
     /// Processor seconds of everybody else on the machine; the kernel's own threads, which write
-    /// back what this process left dirty, are among them.
+    /// back what the store left dirty, are among them.
     pub cpu_others_seconds: Option<f64>,
     /// Largest resident size of the process, harness included, in bytes.
     pub peak_resident: Option<u64>,

@@ -40,7 +40,8 @@ const RESERVED_SPACE: &str = "reserved-space";
 
 /// What divides the sizes of `engine`, if `options` ask for nothing else.
 pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {
-    let known = |name: &str| [MINIATURE, RESERVED_SPACE].contains(&name);
+    // An option of one preset, `PRESET.NAME`, asks nothing of others.
+    let known = |name: &str| [MINIATURE, RESERVED_SPACE].contains(&name) || name.contains('.');
     if let Some((other, _)) = options.iter().find(|(name, _)| !known(name)) {
         return Err(no_option(engine, other));
     }

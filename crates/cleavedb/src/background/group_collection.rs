@@ -70,7 +70,7 @@ impl Engine {
             return segments.outgrown(groups, &sound).into_iter().collect();
         }
         let candidates = self.candidates(live, &jobs.damaged.groups);
-        self.options.groups.victim.choose(&candidates, self.counters.collections.get(), room)
+        self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
     }
 
     /// The groups that can be collected: all but the `damaged` ones.

@@ -4,6 +4,8 @@
 //! segment*, which the group has in any case; the rest is *log segments*, whole ones, out of a
 //! reserve that all groups share. Collection is due when the reserve is used up.
 
+use std::collections::VecDeque;
+
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::{GroupId, Partitioner, SeqNo};
 
@@ -153,54 +155,36 @@ fn churn_of(extent: &Extent) -> u64 {
 }
 
 impl VictimPolicy {
-    /// The groups to collect among `candidates`, which are in the order of their bounds: the best
-    /// one that is worth it, then its neighbours, then the next best, together at most `room` bytes
-    /// or one longer group; `seed` decides what is random. One that wins less than half as much for
-    /// what it moves as the first one waits for its time.
-    ///
-    /// Neighbours lie side by side in the files of all flushes: together they leave one hole there.
-    pub fn choose(self, candidates: &[Candidate], seed: u64, mut room: u64) -> Vec<GroupId> {
-        let score = |at: &usize| self.score(&candidates[*at]);
-        let worth = |at: &usize| candidates[*at].is_worth_it();
-        let mut order: Vec<usize> = (0..candidates.len()).filter(worth).collect();
-        order.sort_by_key(|at| std::cmp::Reverse((score(at), *at)));
-        let draw = |order: &[usize], turn| {
-            let among = match self {
-                Self::Greedy | Self::CostBenefit => 1,
-                Self::GreedyRandom(count) => count.clamp(1, order.len().max(1)),
-                Self::Random => order.len().max(1),
-            };
-            order.get(hash64(&seed.to_le_bytes(), turn) as usize % among).copied()
-        };
-        let Some(first) = draw(&order, 0) else { return Vec::new() };
-        let (mut chosen, mut next) = (Vec::new(), Some(first));
-        let (mut low, mut high) = (first, first);
-        while let Some(at) = next {
-            order.retain(|other| *other != at);
-            chosen.push(candidates[at].group);
-            room = room.saturating_sub(candidates[at].bytes);
-            (low, high) = match at {
-                _ if at + 1 == low => (at, high),
-                _ if at == high => (low, at + 1),
-                _ => (low, high),
-            };
-            let fits = |at: &usize| {
-                let Some(next) = candidates.get(*at) else { return false };
-                let half = Gain { wins: 2 * next.gain().wins, ..next.gain() };
-                worth(at) && next.bytes <= room && !candidates[first].gain().beats(half)
-            };
-            let sides = [low.checked_sub(1), Some(high)].into_iter().flatten().filter(fits);
-            let drawn = || draw(&order, chosen.len() as u64).filter(fits);
-            next = sides.max_by_key(score).or_else(drawn);
-        }
-        chosen
-    }
-
-    fn score(self, candidate: &Candidate) -> u64 {
-        match self {
+    /// The groups to collect among `candidates` that are worth it, best first, together at most
+    /// `room` bytes or one longer group; `seed` decides what is random. One that wins less than
+    /// half as much for what it moves as the first one waits for its time.
+    pub fn choose(self, mut candidates: Vec<Candidate>, seed: u64, mut room: u64) -> Vec<GroupId> {
+        candidates.retain(Candidate::is_worth_it);
+        let score = |candidate: &Candidate| match self {
             Self::CostBenefit => candidate.cost_benefit(),
             _ => candidate.churn,
+        };
+        candidates.sort_by_key(|candidate| std::cmp::Reverse((score(candidate), candidate.group)));
+        let twice = |gain: Gain| Gain { wins: 2 * gain.wins, ..gain };
+        let mut candidates = VecDeque::from(candidates);
+        let mut chosen: Vec<Candidate> = Vec::new();
+        loop {
+            let among = match self {
+                Self::Greedy | Self::CostBenefit => 1,
+                Self::GreedyRandom(count) => count.clamp(1, candidates.len().max(1)),
+                Self::Random => candidates.len().max(1),
+            };
+            let draw = hash64(&seed.to_le_bytes(), chosen.len() as u64);
+            let next = candidates.remove(draw as usize % among);
+            let fits = |next: &Candidate| match chosen.first() {
+                Some(first) => next.bytes <= room && !first.gain().beats(twice(next.gain())),
+                None => true,
+            };
+            let Some(next) = next.filter(fits) else { break };
+            room = room.saturating_sub(next.bytes);
+            chosen.push(next);
         }
+        chosen.into_iter().map(|candidate| candidate.group).collect()
     }
 }
 
@@ -220,7 +204,7 @@ mod tests {
     }
 
     fn chosen(policy: VictimPolicy) -> std::collections::BTreeSet<GroupId> {
-        (0..100).flat_map(|seed| policy.choose(&candidates(), seed, 1000)).collect()
+        (0..100).flat_map(|seed| policy.choose(candidates(), seed, 1000)).collect()
     }
 
     #[test]
@@ -232,31 +216,19 @@ mod tests {
         assert_eq!(chosen(VictimPolicy::GreedyRandom(2)), [groups[0], groups[1]].into());
         assert_eq!(chosen(VictimPolicy::GreedyRandom(9)).len(), 3);
         assert_eq!(chosen(VictimPolicy::Random).len(), 3);
-        assert_eq!(VictimPolicy::Greedy.choose(&candidates()[3..], 0, 1000), []);
+        assert_eq!(VictimPolicy::Greedy.choose(vec![candidates()[3]], 0, 1000), []);
     }
 
     #[test]
     fn groups_that_win_about_as_much_are_collected_together() {
         let groups = [0, 1, 2, 3].map(GroupId);
-        let chosen = |room| VictimPolicy::Greedy.choose(&candidates(), 0, room);
+        let chosen = |room| VictimPolicy::Greedy.choose(candidates(), 0, room);
         assert_eq!((chosen(0), chosen(2999)), (vec![groups[1]], vec![groups[1]]));
         let of = |group, churn| Candidate { group, bytes: 1000, churn, age: 10 };
         let alike = vec![of(groups[0], 300), of(groups[1], 290), of(groups[2], 280)];
-        let chosen = |room| VictimPolicy::Greedy.choose(&alike, 0, room);
+        let chosen = |room| VictimPolicy::Greedy.choose(alike.clone(), 0, room);
         assert_eq!((chosen(1999), chosen(2000)), (vec![groups[0]], groups[..2].to_vec()));
         assert_eq!(chosen(9000), groups[..3]);
-    }
-
-    #[test]
-    fn neighbours_come_before_others_that_win_more() {
-        let of = |(id, churn)| Candidate { group: GroupId(id), bytes: 1000, churn, age: 10 };
-        let groups = [(0, 590), (1, 440), (2, 500), (3, 600), (4, 450), (5, 100)].map(of);
-        let chosen = |room| {
-            let chosen = VictimPolicy::Greedy.choose(&groups, 0, room);
-            chosen.into_iter().map(|group| group.0).collect::<Vec<_>>()
-        };
-        assert_eq!((chosen(1000), chosen(3000)), (vec![3], vec![3, 2, 4]));
-        assert_eq!(chosen(9000), [3, 2, 4, 1, 0], "the last one wins too little");
     }
 
     #[test]

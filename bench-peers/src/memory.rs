@@ -5,10 +5,8 @@
 //! recommend, and write buffers, all that may exist at once, keep to a share as well. What is left
 //! is for the page cache, for what engines do not count, and for the harness.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use cleavedb_bench::system::machine::Machine;
+use cleavedb_bench::system::memory_limit::in_force;
 use cleavedb_bench::units;
 
 /// Write buffers in bytes, where memory allows: the default of RocksDB, fjall and Badger.
@@ -57,13 +55,8 @@ pub struct Fitted {
 impl Memory {
     /// Of this process, now.
     pub fn here() -> Self {
-        let text = |path| fs::read_to_string(path).unwrap_or_default();
-        let files = limit_files(&text("/proc/self/cgroup"), &text("/proc/self/mounts"));
         let machine = Machine::here().memory;
-        let limit = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
-        // Without a limit, version 1 gives a number above all memory, and version 2 a word.
-        let limits = files.into_iter().filter_map(limit).filter(|bytes| *bytes < machine);
-        Self { machine, limit: limits.min() }
+        Self { machine, limit: in_force(machine) }
     }
 }
 
@@ -99,40 +92,9 @@ impl Fitted {
     }
 }
 
-/// The two versions of control groups: type of the mount, controller, file of the limit.
-const VERSIONS: [(&str, &str, &str); 2] =
-    [("cgroup", "memory", "memory.limit_in_bytes"), ("cgroup2", "", "memory.max")];
-
-/// Files that may hold the limit of a process, from its `cgroup` and its `mounts`.
-fn limit_files(memberships: &str, mounts: &str) -> Vec<PathBuf> {
-    let file = |(kind, controller, file)| {
-        let group = membership(memberships, controller)?.trim_start_matches('/');
-        Some(Path::new(mount_point(mounts, kind, controller)?).join(group).join(file))
-    };
-    VERSIONS.into_iter().filter_map(file).collect()
-}
-
-/// The group of `controller`: lines are `id:controllers:path`, and version 2 names no controllers.
-fn membership<'a>(memberships: &'a str, controller: &str) -> Option<&'a str> {
-    memberships.lines().find_map(|line| {
-        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-        controllers.split(',').any(|other| other == controller).then_some(path)
-    })
-}
-
-/// Where a `kind` is mounted: fields are device, mount point, type, options.
-fn mount_point<'a>(mounts: &'a str, kind: &str, controller: &str) -> Option<&'a str> {
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        let (point, type_, options) = (fields.next()?, fields.next()?, fields.next()?);
-        let has = controller.is_empty() || options.split(',').any(|other| other == controller);
-        (type_ == kind && has).then_some(point)
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Advice, Fitted, Memory, WRITE_BUFFER, limit_files};
+    use super::{Advice, Fitted, Memory, WRITE_BUFFER};
 
     const MIB: u64 = 1 << 20;
     const ADVICE: Advice = Advice {
@@ -176,17 +138,5 @@ mod tests {
         assert_eq!(of(None, Some(MIB)), "1.00 MiB (--cache)");
         assert_eq!(of(Some(512), None), "128 MiB (1/4 of the memory limit of 512 MiB: its book)");
         assert_eq!(WRITE_BUFFER, 64 * MIB);
-    }
-
-    #[test]
-    fn limits_of_both_versions_are_found() {
-        let memberships = "9:name=systemd:/\n4:cpu,memory:/a/b\n0::/c\n";
-        let mounts = "cgroup2 /sys/unified cgroup2 rw 0 0\n\
-                      cgroup /sys/cpu cgroup rw,cpu 0 0\n\
-                      cgroup /sys/memory cgroup rw,relatime,memory 0 0\n";
-        let files = limit_files(memberships, mounts);
-        let found: Vec<_> = files.iter().map(|path| path.to_str().unwrap()).collect();
-        assert_eq!(found, ["/sys/memory/a/b/memory.limit_in_bytes", "/sys/unified/c/memory.max"]);
-        assert!(limit_files("", "").is_empty());
     }
 }

@@ -1,7 +1,7 @@
 //! Settings that a run may vary for every engine that has them.
 
 use clap::Args;
-use cleavedb_bench::engine::{MINIATURE, no_option};
+use cleavedb_bench::engine::{MINIATURE, no_option, of_preset};
 use cleavedb_bench::{BenchError, Result, units};
 
 /// Bits of a Bloom filter for each key.
@@ -40,8 +40,8 @@ const RESERVED_SPACE: &str = "reserved-space";
 
 /// What divides the sizes of `engine`, if `options` ask for nothing else.
 pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {
-    // An option of one preset, `PRESET.NAME`, asks nothing of others.
-    let known = |name: &str| [MINIATURE, RESERVED_SPACE].contains(&name) || name.contains('.');
+    let known =
+        |name: &str| [MINIATURE, RESERVED_SPACE].contains(&name) || of_preset(name).is_some();
     if let Some((other, _)) = options.iter().find(|(name, _)| !known(name)) {
         return Err(no_option(engine, other));
     }

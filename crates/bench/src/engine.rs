@@ -85,6 +85,14 @@ pub trait Opener {
 /// The option that divides all that an engine sizes by its data, as set by the options before it.
 pub const MINIATURE: &str = "miniature";
 
+/// The designs of `cleave`, those that are not there yet among them.
+const PRESETS: [&str; 7] = ["lsm", "wisckey", "hashkv", "ktstore", "hoakv", "ohdb", "cleave"];
+
+/// The preset and the option of `PRESET.OPTION`, which asks nothing of any other engine.
+pub fn of_preset(option: &str) -> Option<(&str, &str)> {
+    option.split_once('.').filter(|(preset, _)| PRESETS.contains(preset))
+}
+
 /// The last words of an engine that is asked for what it does not have.
 pub const NOT_THERE: &str = "not there yet";
 

@@ -8,7 +8,7 @@ use cleavedb::{
     Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy, Volume,
 };
 use cleavedb_bench::counters::SPACE_BUDGET;
-use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option};
+use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 
@@ -73,8 +73,7 @@ impl CleaveOpener {
 
     /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        // `PRESET.NAME` asks nothing of other presets.
-        if let Some((preset, name)) = name.split_once('.') {
+        if let Some((preset, name)) = of_preset(name) {
             let own = self.options.preset.name() == preset;
             return if own { self.set(name, value) } else { Ok(()) };
         }

@@ -54,11 +54,8 @@ impl MemoryLimit {
     fn try_set(bytes: u64) -> io::Result<Self> {
         let memberships = fs::read_to_string("/proc/self/cgroup")?;
         let mounts = fs::read_to_string("/proc/self/mounts")?;
-        let own = membership(&memberships)
-            .ok_or_else(|| io::Error::other("no memory controller in /proc/self/cgroup"))?;
-        let root = mount_point(&mounts)
-            .ok_or_else(|| io::Error::other("the memory controller is not mounted"))?;
-        let parent = Path::new(root).join(own.trim_start_matches('/'));
+        let parent = group(&V1, &memberships, &mounts)
+            .ok_or_else(|| io::Error::other("no memory controller in /proc/self"))?;
         let group = parent.join(format!("cleavedb-bench-{}", process::id()));
         fs::create_dir(&group)?;
         // From here on the drop of `limit` removes the group again, whatever fails.
@@ -91,7 +88,7 @@ impl MemoryLimit {
     }
 
     fn write(&self, limit: impl Display) -> io::Result<()> {
-        fs::write(self.group.join("memory.limit_in_bytes"), limit.to_string())
+        fs::write(self.group.join(V1.limit), limit.to_string())
     }
 
     /// Forgets the largest use so far.
@@ -127,43 +124,83 @@ fn sweeper(group: &Path, limit: u64) -> io::Result<Child> {
         .spawn()
 }
 
+/// The least limit that is in force on this process, whoever set it, if it is below `memory`, the
+/// machine's: without a limit version 1 gives a number above that, and version 2 a word.
+pub fn in_force(memory: u64) -> Option<u64> {
+    let text = |path| fs::read_to_string(path).unwrap_or_default();
+    let (memberships, mounts) = (text("/proc/self/cgroup"), text("/proc/self/mounts"));
+    let limit = |version| {
+        let path = group(version, &memberships, &mounts)?.join(version.limit);
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    [V1, V2].iter().filter_map(limit).filter(|limit| *limit < memory).min()
+}
+
+/// A version of control groups.
+struct Version {
+    /// Type of its mounts.
+    mount: &'static str,
+    /// What its lines in `/proc/self/cgroup`, and the options of its mount, name; version 2 names
+    /// no controllers.
+    controller: &'static str,
+    /// File of the limit.
+    limit: &'static str,
+}
+
+const V1: Version =
+    Version { mount: "cgroup", controller: "memory", limit: "memory.limit_in_bytes" };
+const V2: Version = Version { mount: "cgroup2", controller: "", limit: "memory.max" };
+
+/// Directory of the process's memory group.
+fn group(version: &Version, memberships: &str, mounts: &str) -> Option<PathBuf> {
+    let own = membership(version, memberships)?.trim_start_matches('/');
+    Some(Path::new(mount_point(version, mounts)?).join(own))
+}
+
 /// Path of the process's memory group below the mount point: lines are `id:controllers:path`.
-fn membership(memberships: &str) -> Option<&str> {
+fn membership<'a>(version: &Version, memberships: &'a str) -> Option<&'a str> {
     memberships.lines().find_map(|line| {
-        let (_, line) = line.split_once(':')?;
-        let (controllers, path) = line.split_once(':')?;
-        controllers.split(',').any(|controller| controller == "memory").then_some(path)
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        controllers.split(',').any(|other| other == version.controller).then_some(path)
     })
 }
 
 /// Where the memory controller is mounted: fields are device, mount point, type, options.
-fn mount_point(mounts: &str) -> Option<&str> {
+fn mount_point<'a>(version: &Version, mounts: &'a str) -> Option<&'a str> {
     mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ');
-        let (_, point) = (fields.next()?, fields.next()?);
-        let (kind, options) = (fields.next()?, fields.next()?);
-        let memory = options.split(',').any(|option| option == "memory");
-        (kind == "cgroup" && memory).then_some(point)
+        let mut fields = line.split(' ').skip(1);
+        let (point, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        let has = |controller: &str| options.split(',').any(|option| option == controller);
+        let holds = version.controller.is_empty() || has(version.controller);
+        (kind == version.mount && holds).then_some(point)
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{membership, mount_point};
+    use std::path::Path;
+
+    use super::{V1, V2, group, in_force};
+
+    const MEMBERSHIPS: &str = "9:name=systemd:/\n4:cpu,memory:/a/b\n3:cpuset:/\n0::/c\n";
+    const MOUNTS: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                          cgroup2 /sys/unified cgroup2 rw 0 0\n\
+                          cgroup /sys/cpu cgroup rw,cpu 0 0\n\
+                          cgroup /sys/memory cgroup rw,relatime,memory 0 0\n";
 
     #[test]
     fn the_group_is_found_among_others() {
-        let memberships = "9:name=systemd:/\n4:memory:/a/b\n3:cpuset:/\n0::/\n";
-        assert_eq!(membership(memberships), Some("/a/b"));
-        assert_eq!(membership("0::/user.slice\n"), None);
+        let found = |version| group(version, MEMBERSHIPS, MOUNTS);
+        assert_eq!(found(&V1).unwrap(), Path::new("/sys/memory/a/b"));
+        assert_eq!(found(&V2).unwrap(), Path::new("/sys/unified/c"));
     }
 
     #[test]
-    fn the_mount_is_found_among_others() {
-        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
-                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
-                      cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0\n";
-        assert_eq!(mount_point(mounts), Some("/sys/fs/cgroup/memory"));
-        assert_eq!(mount_point("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n"), None);
+    fn what_is_not_there_is_not_found() {
+        let unified = "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert_eq!(group(&V1, "0::/user.slice\n", MOUNTS), None);
+        assert_eq!(group(&V1, MEMBERSHIPS, unified), None);
+        assert_eq!(group(&V2, "4:memory:/a\n", unified), None);
+        assert_eq!(in_force(1), None, "no limit is below so little");
     }
 }

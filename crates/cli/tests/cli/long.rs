@@ -87,6 +87,7 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     home.run(&with("threshold=much")).fails(2, "threshold");
     home.run(&with("hoakv.hot-store=1GiB")).ok();
     home.run(&with("wisckey.threshold=much")).fails(2, "threshold");
+    home.run(&with("hokv.hot-store=1GiB")).fails(2, "no option hokv.hot-store");
     let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();
     home.run(&lsm).fails(2, "no option threshold");
     let hashkv = |option| [&["--preset", "hashkv"][..], &with(option)].concat();

@@ -103,6 +103,8 @@ pub struct Tally {
     pub read: u64,
     /// Values read.
     pub values_read: u64,
+    /// Processor time that waiting for intended starts took, which no engine is charged for.
+    pub waited: Duration,
     /// The first problem, in words.
     pub first_problem: Option<String>,
 }
@@ -115,6 +117,7 @@ impl Tally {
         self.written += other.written;
         self.read += other.read;
         self.values_read += other.values_read;
+        self.waited += other.waited;
         self.first_problem = self.first_problem.take().or(other.first_problem);
     }
 
@@ -255,7 +258,7 @@ impl<'a> Client<'a> {
             let Some(task) = self.source.next(&mut self.key)? else { break };
             if let Some(start) = task.start {
                 before = start.as_nanos() as u64;
-                wait_until(&clock, begin + start);
+                self.tally.waited += wait_until(&clock, begin + start);
             }
             self.perform(&task)?;
             let now = elapsed();

@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use quanta::{Clock, Instant};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::units;
 
@@ -79,18 +80,27 @@ impl Pace {
     }
 }
 
-/// Waits until `moment`; returns at once if it has passed.
-pub fn wait_until(clock: &Clock, moment: Instant) {
+/// Waits until `moment`, and returns the processor time that it took: none if it has passed.
+pub fn wait_until(clock: &Clock, moment: Instant) -> Duration {
+    if clock.now() >= moment {
+        return Duration::ZERO;
+    }
+    let begin = thread_cpu();
     loop {
         let left = moment.saturating_duration_since(clock.now());
         if left.is_zero() {
-            return;
+            return thread_cpu().saturating_sub(begin);
         }
         match left.checked_sub(SLEEPS) {
             Some(far) if !far.is_zero() => std::thread::sleep(far),
             _ => std::thread::yield_now(),
         }
     }
+}
+
+/// Processor time of this thread so far.
+fn thread_cpu() -> Duration {
+    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -139,8 +149,8 @@ mod tests {
     fn waiting_ends_at_the_moment_not_before() {
         let clock = Clock::new();
         let moment = clock.now() + Duration::from_millis(3);
-        wait_until(&clock, moment);
-        assert!(clock.now() >= moment);
-        wait_until(&clock, moment);
+        let spent = wait_until(&clock, moment);
+        assert!(clock.now() >= moment && !spent.is_zero() && spent <= Duration::from_millis(3));
+        assert_eq!(wait_until(&clock, moment), Duration::ZERO);
     }
 }

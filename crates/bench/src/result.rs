@@ -4,6 +4,7 @@
 //! trust two copies of a number.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -211,6 +212,17 @@ impl Cost {
             peak_limited: self.peak_limited.max(next.peak_limited),
             process: self.process.zip(next.process).map(|(one, other)| one.plus(other)),
             device: self.device.zip(next.device).map(|(one, other)| one.plus(other)),
+        }
+    }
+
+    /// This but for processor time that the clients `waited`: nearly all of it is the kernel's.
+    #[must_use]
+    pub fn without(self, waited: Duration) -> Self {
+        let left = self.cpu_system_seconds - waited.as_secs_f64();
+        Self {
+            cpu_user_seconds: (self.cpu_user_seconds + left.min(0.0)).max(0.0),
+            cpu_system_seconds: left.max(0.0),
+            ..self
         }
     }
 }

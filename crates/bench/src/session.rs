@@ -243,7 +243,7 @@ impl<'a> Session<'a> {
                 read: tally.read,
                 live: (!holes).then(|| self.inserts.count() * record),
             },
-            cost: reading.cost,
+            cost: reading.cost.without(tally.waited),
             space: reading.space,
             samples: outcome.samples,
             pieces: outcome.pieces,

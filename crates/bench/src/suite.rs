@@ -198,7 +198,7 @@ impl Suite {
             memory_limit: 512 * MIB,
             timeout: Duration::from_secs(300),
             budget: None,
-            each: Some(Duration::from_secs(8)),
+            each: Some(Duration::from_secs(5)),
         })
     }
 

@@ -53,9 +53,18 @@ impl Device {
         let number = fs::metadata(path).map_err(BenchError::io("look at", path))?.dev();
         Ok(Self::numbered(number).or_else(|| {
             let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-            let source = source_of(&mounts, number)?;
+            let source = mount_of(&mounts, number)?.source;
             Self::numbered(fs::metadata(source).ok()?.rdev())
         }))
+    }
+
+    /// The file system that holds `path`, in words: its kind, and options of its mount, such as
+    /// `discard`, that change what a disk gives.
+    pub fn file_system(path: &Path) -> Option<String> {
+        let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let Mount { kind, options, own_options, .. } =
+            mount_of(&mounts, fs::metadata(path).ok()?.dev())?;
+        Some(format!("{kind}, mounted with {options} and {own_options}"))
     }
 
     /// What a reader must know if bytes at the device cannot be counted below `path`.
@@ -90,29 +99,57 @@ fn parse(stat: &str) -> Option<DeviceBytes> {
     Some(DeviceBytes { read: sectors(2)? * SECTOR, written: sectors(6)? * SECTOR })
 }
 
-/// The source of the mount with device `number`: fields are id, parent, major:minor, root, mount
-/// point, options, any number of tags, `-`, type, source.
-fn source_of(mounts: &str, number: u64) -> Option<&str> {
+/// A line of `/proc/self/mountinfo`.
+#[derive(Debug, PartialEq)]
+struct Mount<'a> {
+    /// Options of the mount.
+    options: &'a str,
+    /// Kind of file system.
+    kind: &'a str,
+    /// What it is mounted from.
+    source: &'a str,
+    /// Options of the file system.
+    own_options: &'a str,
+}
+
+/// The mount with device `number`: fields are id, parent, major:minor, root, mount point, options,
+/// any number of tags, `-`, kind, source, options of the file system.
+fn mount_of(mounts: &str, number: u64) -> Option<Mount<'_>> {
     let wanted = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
     let line = mounts.lines().find(|line| line.split(' ').nth(2) == Some(&wanted))?;
-    line.split_once(" - ")?.1.split(' ').nth(1)
+    let (before, behind) = line.split_once(" - ")?;
+    let mut fields = behind.split(' ');
+    Some(Mount {
+        options: before.split(' ').nth(5)?,
+        kind: fields.next()?,
+        source: fields.next()?,
+        own_options: fields.next()?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DeviceBytes, parse, source_of};
+    use super::{Device, DeviceBytes, Mount, mount_of, parse};
 
     #[test]
     fn a_mount_without_a_device_number_has_a_source() {
         let mounts = "1 2 8:1 / / rw - ext4 /dev/sda1 rw\n\
                       3 1 0:45 /sub /data rw,noatime shared:1 master:2 - btrfs /dev/nvme0n1p2 rw\n";
-        assert_eq!(source_of(mounts, 45), Some("/dev/nvme0n1p2"));
-        assert_eq!(source_of(mounts, 46), None);
+        let wanted = Mount {
+            options: "rw,noatime",
+            kind: "btrfs",
+            source: "/dev/nvme0n1p2",
+            own_options: "rw",
+        };
+        assert_eq!(mount_of(mounts, 45), Some(wanted));
+        assert_eq!(mount_of(mounts, 46), None);
+        let here = Device::file_system(std::path::Path::new("/proc")).unwrap();
+        assert!(here.starts_with("proc, mounted with rw"), "{here}");
     }
 
     #[test]
     fn a_memory_file_system_is_said_not_to_be_counted() {
-        let warning = super::Device::uncounted(std::path::Path::new("/proc")).unwrap();
+        let warning = Device::uncounted(std::path::Path::new("/proc")).unwrap();
         assert!(warning.is_some_and(|warning| warning.contains("/proc")));
     }
 

@@ -19,6 +19,7 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{BenchError, Result};
+use crate::system::Device;
 use crate::units;
 
 /// Bytes of a sequential piece.
@@ -37,6 +38,9 @@ const SYNCS: usize = 200;
 /// Limits of the disk below a directory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskLimits {
+    /// The file system on it; not known to older files.
+    #[serde(default)]
+    pub file_system: String,
     /// Whether the page cache was passed by; if not, these are limits of the cache.
     pub direct: bool,
     /// Bytes of the file that was measured on.
@@ -73,8 +77,9 @@ impl DiskLimits {
     fn measure_for(directory: &Path, limit: Duration) -> Result<Self> {
         let path = directory.join("disk-probe");
         let limits = probe(&path, limit).map_err(BenchError::io("measure the disk with", &path));
-        let removed = fs::remove_file(&path).map_err(BenchError::io("delete", &path));
-        limits.and_then(|limits| removed.map(|()| limits))
+        fs::remove_file(&path).map_err(BenchError::io("delete", &path))?;
+        let file_system = Device::file_system(directory).unwrap_or_default();
+        Ok(Self { file_system, ..limits? })
     }
 }
 
@@ -113,6 +118,7 @@ fn probe(path: &Path, limit: Duration) -> io::Result<DiskLimits> {
     syncs.sort_unstable();
     let quantile = |share: usize| syncs[(syncs.len() - 1) * share / 100].as_secs_f64() * 1e6;
     Ok(DiskLimits {
+        file_system: String::new(),
         direct,
         file_bytes,
         write_per_second: file_bytes as f64 / written.as_secs_f64(),
@@ -243,6 +249,6 @@ mod tests {
         assert_eq!(depths, [1, 8, 32]);
         assert!(limits.random.iter().all(|reads| reads.per_second > 0.0 && reads.mean_us > 0.0));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-        assert!(limits.to_string().contains("at depth 32"));
+        assert!(limits.to_string().contains("at depth 32") && !limits.file_system.is_empty());
     }
 }

@@ -64,11 +64,11 @@ pub enum Many {
         #[command(flatten)]
         suite: SuiteArgs,
     },
-    /// The whole suite, or one of its parts: about an hour for each repetition
+    /// The whole suite, or one of its parts: about two hours for each repetition
     ///
     /// Each engine runs in a process of its own, in turn, three times. A crash, the memory limit, a
     /// hang or a wrong value ends that process alone, and the table says so. Reads, updates and
-    /// scans end after eight seconds. Results are kept as they come: a run that was stopped goes on
+    /// scans end after five seconds. Results are kept as they come: a run that was stopped goes on
     /// by --resume.
     Suite {
         /// Which suite (--list names them)

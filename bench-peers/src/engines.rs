@@ -10,6 +10,8 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
+    /// Whether it runs only where it is named: it is no store that anybody could use.
+    pub extra: bool,
     open: fn(&PeerArgs) -> Result<Box<dyn Opener>>,
 }
 
@@ -26,54 +28,83 @@ pub const ENGINES: &[Entry] = &[
     Entry {
         name: crate::rocks::NAME,
         about: "RocksDB, leveled",
+        extra: false,
         open: |args| Ok(Box::new(crate::rocks::RocksOpener::plain(args))),
     },
     #[cfg(feature = "rocksdb")]
     Entry {
         name: crate::rocks::BLOB_NAME,
         about: "RocksDB with values in blob files",
+        extra: false,
         open: |args| Ok(Box::new(crate::rocks::RocksOpener::blob(args))),
     },
     #[cfg(feature = "leveldb")]
     Entry {
         name: crate::level::NAME,
         about: "LevelDB, reads not mapped",
+        extra: false,
         open: |args| Ok(Box::new(crate::level::LevelOpener::new(args))),
     },
     #[cfg(feature = "fjall")]
     Entry {
         name: crate::fjall::NAME,
         about: "fjall, leveled",
+        extra: false,
         open: |args| Ok(Box::new(crate::fjall::FjallOpener::plain(args))),
     },
     #[cfg(feature = "fjall")]
     Entry {
         name: crate::fjall::SEPARATED_NAME,
         about: "fjall with large values in blob files",
+        extra: false,
         open: |args| Ok(Box::new(crate::fjall::FjallOpener::separated(args))),
     },
     #[cfg(feature = "lmdb")]
     Entry {
         name: crate::lmdb::NAME,
         about: "LMDB, a mapped B+ tree",
+        extra: false,
         open: |_| Ok(Box::new(crate::lmdb::LmdbOpener)),
     },
     #[cfg(feature = "redb")]
     Entry {
         name: crate::redb::NAME,
         about: "redb, a B+ tree",
+        extra: false,
         open: |args| Ok(Box::new(crate::redb::RedbOpener::new(args))),
     },
     #[cfg(feature = "badger")]
     Entry {
         name: crate::badger::NAME,
         about: "Badger in a process of its own, values in its tree",
+        extra: false,
         open: |args| Ok(Box::new(crate::badger::BadgerOpener::plain(args)?)),
     },
     #[cfg(feature = "badger")]
     Entry {
         name: crate::badger::SEPARATED_NAME,
         about: "Badger in a process of its own, large values in its value log",
+        extra: false,
         open: |args| Ok(Box::new(crate::badger::BadgerOpener::separated(args)?)),
+    },
+    #[cfg(feature = "rocksdb")]
+    Entry {
+        name: crate::over::ON_ROCKSDB,
+        about: "HashKV's values over RocksDB, for its experiment 13",
+        extra: true,
+        open: |args| {
+            let index = Box::new(crate::rocks::RocksOpener::plain(args));
+            Ok(Box::new(crate::over::OverOpener::new(crate::over::ON_ROCKSDB, index)))
+        },
+    },
+    #[cfg(feature = "leveldb")]
+    Entry {
+        name: crate::over::ON_LEVELDB,
+        about: "HashKV's values over LevelDB, for its experiment 13",
+        extra: true,
+        open: |args| {
+            let index = Box::new(crate::level::LevelOpener::new(args));
+            Ok(Box::new(crate::over::OverOpener::new(crate::over::ON_LEVELDB, index)))
+        },
     },
 ];

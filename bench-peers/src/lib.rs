@@ -23,6 +23,7 @@ pub mod lmdb;
 pub mod redb;
 #[cfg(feature = "badger")]
 pub mod badger;
+pub mod over;
 pub mod engines;
 
 #[cfg(not(any(

@@ -17,7 +17,7 @@ struct Arguments {
     /// The engine to run
     #[arg(short, long, value_parser = engine(), default_value = ENGINES[0].name)]
     engine: &'static Entry,
-    /// List the engines, one a line, and exit
+    /// List the engines, one a line, and exit; "extra" stands behind those that only run if named
     #[arg(long)]
     list_engines: bool,
     #[command(flatten)]
@@ -57,7 +57,9 @@ fn execute(arguments: &Arguments) -> Result<bool> {
 }
 
 fn list_engines() -> Result<()> {
-    let names: String = ENGINES.iter().map(|entry| format!("{}\n", entry.name)).collect();
+    let line =
+        |entry: &Entry| format!("{}{}\n", entry.name, if entry.extra { " extra" } else { "" });
+    let names: String = ENGINES.iter().map(line).collect();
     match io::stdout().write_all(names.as_bytes()) {
         // The reader has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -36,7 +36,7 @@ impl PeerArgs {
 
 /// The option for stores that bound their space. RocksDB, BlobDB and LevelDB do not, so that it
 /// asks nothing of them: they run beside those that do.
-const RESERVED_SPACE: &str = "reserved-space";
+pub const RESERVED_SPACE: &str = "reserved-space";
 
 /// What divides the sizes of `engine`, if `options` ask for nothing else.
 pub fn miniature(engine: &str, options: &[(String, String)]) -> Result<u64> {

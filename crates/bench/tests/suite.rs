@@ -39,7 +39,13 @@ impl Home {
         // By way of the shell: a file just written may still be open in a process that another test
         // has just forked, and then it cannot be executed.
         let arguments = vec![program.display().to_string()];
-        Target { engine: name.to_owned(), program: "sh".into(), arguments, results: "--json" }
+        Target {
+            engine: name.to_owned(),
+            program: "sh".into(),
+            arguments,
+            results: "--json",
+            extra: false,
+        }
     }
 
     /// An engine that does so many operations a second, a number for each repetition.

@@ -9,6 +9,8 @@ use crate::error::{BenchError, Result};
 
 /// The program that runs the peers.
 const PEERS: &str = "bench-peers";
+/// What stands behind the name of an engine that runs only where it is named.
+const EXTRA: &str = "extra";
 /// Where `cargo` puts it, seen from the root of a checkout.
 const PEERS_BUILT: &str = "bench-peers/target/release/bench-peers";
 
@@ -23,6 +25,8 @@ pub struct Target {
     pub arguments: Vec<String>,
     /// Its option that names the result file.
     pub results: &'static str,
+    /// Whether it runs only where it is named.
+    pub extra: bool,
 }
 
 impl Target {
@@ -33,6 +37,7 @@ impl Target {
             program: program.to_owned(),
             arguments: vec!["--engine".to_owned(), engine.to_owned()],
             results: "--json",
+            extra: false,
         }
     }
 
@@ -83,14 +88,19 @@ pub fn list_peers(program: &Path) -> Result<Vec<Target>, String> {
         return Err(format!("{shown} --list-engines: {}: {words}", output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    let names = text.split_whitespace();
-    Ok(names.map(|name| Target::peer(program, name)).collect())
+    let targets = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let target = Target::peer(program, words.next()?);
+        Some(Target { extra: words.next() == Some(EXTRA), ..target })
+    });
+    Ok(targets.collect())
 }
 
-/// Those of `targets` that are called `names`, in that order; all of them if there are no names.
+/// Those of `targets` that are called `names`, in that order; if there are no names all but the
+/// extra ones.
 pub fn choose(targets: Vec<Target>, names: &[String]) -> Result<Vec<Target>> {
     if names.is_empty() {
-        return Ok(targets);
+        return Ok(targets.into_iter().filter(|target| !target.extra).collect());
     }
     let find = |name: &String| {
         let found = targets.iter().find(|target| target.engine == *name).cloned();
@@ -119,6 +129,10 @@ mod tests {
         };
         assert_eq!(names(&[]), ["a", "b", "c"]);
         assert_eq!(names(&["c", "a"]), ["c", "a"]);
+        let extra = Target { extra: true, ..targets[1].clone() };
+        let with = [targets[0].clone(), extra.clone()];
+        assert_eq!(choose(with.to_vec(), &[]).unwrap(), with[..1]);
+        assert_eq!(choose(with.to_vec(), &["b".to_owned()]).unwrap(), [extra]);
         let unknown = choose(targets.to_vec(), &["d".to_owned()]).unwrap_err().to_string();
         assert!(unknown.contains("a, b, c"), "{unknown}");
     }

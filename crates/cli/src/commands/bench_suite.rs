@@ -144,6 +144,7 @@ fn targets(
         program: program.clone(),
         arguments: ["--preset", preset.name(), "bench"].map(str::to_owned).into(),
         results: "--results",
+        extra: false,
     };
     let chosen = Preset::ALL.into_iter().filter(|own| global.preset.is_none_or(|p| p == *own));
     let mut targets: Vec<_> = chosen.map(preset).collect();

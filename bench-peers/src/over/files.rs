@@ -1,0 +1,66 @@
+//! The directory of the group files: numbers, creation, and what is given back.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_storage::segment::Segment;
+use cleavedb_storage::{Access, Disk, File, FileKind, Mode, Name, Reaper, Storage};
+use cleavedb_values::SegmentFactory;
+
+/// Seeds the checksums of all records.
+pub const DATABASE_ID: u64 = 13;
+
+/// Makes, opens and removes group files.
+pub struct Files {
+    disk: Disk,
+    next: AtomicU64,
+    reaper: Arc<Reaper>,
+}
+
+impl Files {
+    /// Those below `directory`, which is made if it is missing. Numbers begin behind the greatest
+    /// one that is there.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let disk = Disk::open(directory, true).map_err(|e| Error::io("open the values", e))?;
+        let files = disk.list().map_err(|e| Error::io("list the values", e))?;
+        let last = files.iter().map(|(name, _)| name.number().0).max().unwrap_or_default();
+        Ok(Self { disk, next: AtomicU64::new(last + 1), reaper: Arc::default() })
+    }
+
+    /// The queue of what nobody reads any more.
+    pub fn reaper(&self) -> &Arc<Reaper> {
+        &self.reaper
+    }
+
+    /// Opens a group file for reading.
+    pub fn segment(&self, number: FileNumber) -> Result<Arc<Segment>> {
+        let name = Name::numbered(FileKind::Group, number);
+        let file = self.disk.open(&name, Mode::Read, Access::Random);
+        let file = file.map_err(|e| Error::io("open a group file", e).with("file", name))?;
+        let identity = FileIdentity::new(DATABASE_ID, number);
+        Ok(Arc::new(Segment::new(name, identity, file, None, self.reaper.clone())))
+    }
+
+    /// Gives back to the disk what nobody reads any more.
+    pub fn reclaim(&self) {
+        for hole in self.reaper.take_holes() {
+            // If it fails the space comes back with the file.
+            if let Ok(file) = self.disk.open(&hole.name, Mode::ReadWrite, Access::Random) {
+                let _ = file.punch(hole.offset, hole.len);
+            }
+        }
+        self.reaper.take().iter().for_each(|name| _ = self.disk.remove(name));
+    }
+}
+
+impl SegmentFactory for Files {
+    fn create(&self) -> Result<(Name, Arc<dyn File>)> {
+        let number = FileNumber(self.next.fetch_add(1, Ordering::Relaxed));
+        let name = Name::numbered(FileKind::Group, number);
+        let file = self.disk.open(&name, Mode::CreateNew, Access::Direct);
+        Ok((name, file.map_err(|e| Error::io("create a group file", e).with("file", name))?))
+    }
+}

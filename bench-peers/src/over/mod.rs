@@ -139,7 +139,7 @@ const INLINE: u8 = 0;
 fn entry_of(seq: SeqNo, pointer: &ValuePointer) -> Vec<u8> {
     let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
     let len = pointer.encode(&mut room);
-    [&[POINTER], &seq.to_le_bytes()[..], &room[..len]].concat()
+    [&[POINTER][..], &seq.to_le_bytes()[..], &room[..len]].concat()
 }
 
 /// What an entry says.
@@ -162,7 +162,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Over {
-    fn failed(&self, action: &'static str) -> impl Fn(cleavedb_base::Error) -> BenchError {
+    fn failed(&self, action: &'static str) -> impl Fn(cleavedb_base::Error) -> BenchError + use<> {
         let name = self.name;
         move |error| BenchError::engine(name, action, error)
     }
@@ -194,7 +194,7 @@ impl Over {
                     self.index.put(&item.key, &entry_of(item.seq, &pointer))?;
                 }
                 (Some(value), None) => {
-                    self.index.put(&item.key, &[&[INLINE], &value[..]].concat())?
+                    self.index.put(&item.key, &[&[INLINE][..], value].concat())?
                 }
             }
         }

@@ -30,6 +30,12 @@ impl Files {
         Ok(Self { disk, next: AtomicU64::new(last + 1), reaper: Arc::default() })
     }
 
+    /// Whether there is a group file.
+    pub fn are_there(&self) -> Result<bool> {
+        let files = self.disk.list().map_err(|e| Error::io("list the values", e))?;
+        Ok(!files.is_empty())
+    }
+
     /// The queue of what nobody reads any more.
     pub fn reaper(&self) -> &Arc<Reaper> {
         &self.reaper

@@ -33,7 +33,9 @@ impl Engine for Below {
 
     fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
         let map = self.0.lock().unwrap();
-        map.get(key).map(|value| visit(value));
+        if let Some(value) = map.get(key) {
+            visit(value);
+        }
         Ok(map.contains_key(key))
     }
 

@@ -61,11 +61,16 @@ impl Values {
         };
         let edits = match fs::read(directory.join(TABLE)) {
             Ok(bytes) => decode(&bytes)?,
+            Err(_) if values.files.are_there()? => {
+                return Err(Error::corruption("the store was not closed: its values are lost"));
+            }
             Err(_) => vec![
                 GroupEdit::Partition(Partitioner::Hash),
                 GroupEdit::Begin(values.table.next_id(), Vec::new(), 0),
             ],
         };
+        // From here on it is wrong, until the next close.
+        let _ = fs::remove_file(directory.join(TABLE));
         edits.iter().try_for_each(|edit| values.table.apply(edit))?;
         let extents: Vec<Extent> = values.table.extents().cloned().collect();
         let files: BTreeSet<FileNumber> = extents.iter().map(|extent| extent.place.file).collect();
@@ -99,9 +104,9 @@ impl Values {
         for (at, (item, key)) in items.iter().zip(&keys).enumerate() {
             records.extend(self.header(item, key)?.map(|header| (at, header)));
         }
-        let of =
-            |(at, header): &(usize, Header)| (keys[*at].as_bytes(), header.record_len() as u64);
-        let begins = self.growth().begins(&self.table, &records, of);
+        let begins = self.growth().begins(&self.table, &records, |(at, header)| {
+            (keys[*at].as_bytes(), header.record_len() as u64)
+        });
         let table = after(&self.table, &begins)?;
         let mut locator = Locator::new(&table);
         let ranked = records.iter().map(|record| {
@@ -233,8 +238,8 @@ impl Values {
     }
 
     fn add(&mut self, written: &Written) -> Result<()> {
-        let added = written.extents.iter().cloned().map(GroupEdit::Add);
-        added.into_iter().try_for_each(|edit| self.table.apply(&edit))?;
+        let mut added = written.extents.iter().cloned().map(GroupEdit::Add);
+        added.try_for_each(|edit| self.table.apply(&edit))?;
         self.segments = self.with(written)?;
         Ok(())
     }

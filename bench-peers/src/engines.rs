@@ -2,6 +2,7 @@
 
 use cleavedb_bench::{Opener, Result};
 
+use crate::fresh::Fresh;
 use crate::settings::PeerArgs;
 
 /// An engine by name.
@@ -18,7 +19,7 @@ pub struct Entry {
 impl Entry {
     /// An opener of this engine with the settings of `args`.
     pub fn opener(&self, args: &PeerArgs) -> Result<Box<dyn Opener>> {
-        (self.open)(args)
+        Ok(Box::new(Fresh((self.open)(args)?)))
     }
 }
 

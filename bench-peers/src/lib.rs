@@ -11,6 +11,7 @@ pub mod memory;
 pub mod idle;
 #[allow(unsafe_code)]
 mod native;
+mod fresh;
 #[cfg(feature = "rocksdb")]
 pub mod rocks;
 #[cfg(feature = "leveldb")]

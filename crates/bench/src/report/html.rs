@@ -182,6 +182,10 @@ fn main(results: &Results) -> Markup {
             (table(&tables::main(results, group)))
             p.soft { (tables::checked(group)) }
             details { summary { "Every quantity" } (table(&tables::detail(group))) }
+            @let actions = tables::actions(group);
+            @if !actions.rows.is_empty() {
+                details { summary { "Latency by action" } (table(&actions)) }
+            }
         }
         @let papers = papers(results);
         @if !papers.rows.is_empty() {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use crate::counters::CLASSES;
+use crate::latency::LatencySummary;
 use crate::report::collect::{Group, Results, Row};
 use crate::report::metric::{
     CPU, HARNESS, LIMITED, Metric, OTHERS, P50, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED,
@@ -155,6 +156,41 @@ pub fn detail(group: &Group) -> Table {
         let mut cells = vec![row.workload.clone(), row.engine.clone(), row.runs.len().to_string()];
         cells.extend(SHOWN.iter().map(|(_, metric)| shown(row, metric)));
         table.rows.push(cells);
+    }
+    table
+}
+
+/// Latencies of each action, where a workload has several: a read and an update in one figure say
+/// little of either.
+pub fn actions(group: &Group) -> Table {
+    type Figure = (&'static str, fn(&LatencySummary) -> f64);
+    const SHOWN: [Figure; 5] = [
+        ("p50 us", |latency| latency.p50_us),
+        ("p95 us", |latency| latency.p95_us),
+        ("p99 us", |latency| latency.p99_us),
+        ("p99.9 us", |latency| latency.p999_us),
+        ("max us", |latency| latency.max_us),
+    ];
+    let names = SHOWN.iter().map(|(name, _)| *name);
+    let header = ["workload", "action", "engine"].into_iter().chain(names);
+    let mut table = Table::new(header, 3..usize::MAX);
+    for workload in group.workloads() {
+        let rows: Vec<_> = group.rows.iter().filter(|row| row.workload == workload).collect();
+        let runs = rows.iter().flat_map(|row| &row.runs);
+        let actions: BTreeSet<_> = runs.flat_map(|run| run.latency_by_action.keys()).collect();
+        if actions.len() < 2 {
+            continue;
+        }
+        for (action, row) in
+            actions.iter().flat_map(|action| rows.iter().map(move |row| (*action, row)))
+        {
+            let of = |(_, figure): &Figure| {
+                let found = row.runs.iter().filter_map(|run| run.latency_by_action.get(action));
+                Spread::of(found.map(figure)).map_or(NONE.to_owned(), |spread| short(spread.median))
+            };
+            let names = [&row.workload, action, &row.engine].map(Clone::clone);
+            table.rows.push(names.into_iter().chain(SHOWN.iter().map(of)).collect());
+        }
     }
     table
 }

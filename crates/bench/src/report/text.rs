@@ -57,6 +57,7 @@ pub fn markdown(results: &Results) -> String {
     section(&mut text, "The papers' figures beside ours", &papers(results));
     for group in &results.groups {
         section(&mut text, &format!("Every quantity: {}", group.name), &tables::detail(group));
+        section(&mut text, &format!("Latency by action: {}", group.name), &tables::actions(group));
         section(&mut text, &format!("Bytes by class: {}", group.name), &tables::classes(group));
         section(&mut text, &format!("Stalls: {}", group.name), &tables::stalls(group));
     }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use super::{Results, collect};
+use crate::latency::LatencySummary;
 use crate::report::{tables, text};
 use crate::result::{Line, PhaseResult, Verification};
 
@@ -66,4 +67,24 @@ fn a_report_says_what_was_verified() {
     assert!(said(Some(&part)).contains("25.0% of the records"), "{}", said(Some(&part)));
     let wrong = Verification { missing: 1, ..part };
     assert!(said(Some(&wrong)).contains("found to be wrong"), "{}", said(Some(&wrong)));
+}
+
+#[test]
+fn latencies_are_told_by_action_where_there_are_several() {
+    let with = |actions: &[(&str, f64)]| {
+        run(|run| {
+            let summary = |us| LatencySummary { p99_us: us, ..LatencySummary::default() };
+            let named = actions.iter().map(|(action, us)| ((*action).to_owned(), summary(*us)));
+            run.latency_by_action = named.collect();
+        })
+    };
+    let one = report(&[with(&[("read", 3.0)])], None);
+    assert!(tables::actions(&one.groups[0]).rows.is_empty());
+    let both = [("read", 3.0), ("update", 70.0)];
+    let runs = [with(&both), with(&[("read", 5.0), ("update", 90.0)]), with(&both)];
+    let results = report(&runs, None);
+    let rows = tables::actions(&results.groups[0]).rows;
+    let cells: Vec<_> = rows.iter().map(|row| [&row[1][..], &row[2], &row[5]]).collect();
+    assert_eq!(cells, [["read", "e", "3.00"], ["update", "e", "70.0"]], "medians");
+    assert!(text::markdown(&results).contains("Latency by action"));
 }

@@ -251,7 +251,7 @@ impl Engine for Over {
         let state = self.read();
         let mut below: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         // What the cache deletes is taken from these.
-        self.index.scan(from, limit + state.cache.deleted(), &mut |key, entry| {
+        self.index.scan(from, limit.saturating_add(state.cache.deleted()), &mut |key, entry| {
             below.push((key.to_vec(), entry.to_vec()));
         })?;
         let found = merged(&state.cache, from, &below, limit);
@@ -297,6 +297,7 @@ impl Engine for Over {
             ("write cache", units::bytes(write_cache)),
             ("threshold", units::bytes(threshold)),
             ("flush and collection", "by the client whose write fills the write cache".to_owned()),
+            ("settled", "write cache flushed, then as the store below".to_owned()),
         ]);
         let below = self.index.describe().into_iter();
         all.extend(below.map(|(name, value)| (format!("{}: {name}", self.index.name()), value)));

@@ -106,8 +106,8 @@ fn it_says_what_a_map_says() {
         let random = seed >> 33;
         let key = format!("key{:05}", random % 400).into_bytes();
         // Values of a key move between the store below and the groups.
-        let len = if random % 7 == 0 { 20 } else { 200 + (random % 900) as usize };
-        if random % 11 == 0 {
+        let len = if random.is_multiple_of(7) { 20 } else { 200 + (random % 900) as usize };
+        if random.is_multiple_of(11) {
             store.delete(&key).unwrap();
             model.remove(&key);
         } else {

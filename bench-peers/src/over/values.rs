@@ -31,6 +31,14 @@ pub type Moved = Vec<(Vec<u8>, SeqNo, ValuePointer)>;
 /// Name of the file that holds the table of groups while the store is closed.
 const TABLE: &str = "groups";
 
+/// A record on its way to its group.
+struct Leaving<'a> {
+    /// Number of its item.
+    at: usize,
+    header: Header,
+    tree_key: &'a [u8],
+}
+
 /// All groups, and the open files of their extents.
 pub struct Values {
     directory: PathBuf,
@@ -100,17 +108,19 @@ impl Values {
     pub fn write(&mut self, items: &[Item]) -> Result<Vec<Option<ValuePointer>>> {
         let keys: Vec<TreeKey> =
             items.iter().map(|item| TreeKey::new(KeyspaceId(0), &item.key)).collect();
-        let mut records: Vec<(usize, Header)> = Vec::new();
+        let mut records: Vec<Leaving<'_>> = Vec::new();
         for (at, (item, key)) in items.iter().zip(&keys).enumerate() {
-            records.extend(self.header(item, key)?.map(|header| (at, header)));
+            let tree_key = key.as_bytes();
+            let header = self.header(item, tree_key)?;
+            records.extend(header.map(|header| Leaving { at, header, tree_key }));
         }
-        let begins = self.growth().begins(&self.table, &records, |(at, header)| {
-            (keys[*at].as_bytes(), header.record_len() as u64)
+        let begins = self.growth().begins(&self.table, &records, |record| {
+            (record.tree_key, record.header.record_len() as u64)
         });
         let table = after(&self.table, &begins)?;
         let mut locator = Locator::new(&table);
         let ranked = records.iter().map(|record| {
-            let rank = locator.rank(keys[record.0].as_bytes());
+            let rank = locator.rank(record.tree_key);
             rank.map(|rank| (rank, record))
                 .ok_or_else(|| Error::corruption("no group covers a key"))
         });
@@ -118,7 +128,7 @@ impl Values {
         ranked.sort_by_key(|(rank, _)| *rank);
         let mut writer = ExtentWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
         let mut pointers = vec![None; items.len()];
-        for (rank, (at, header)) in ranked {
+        for (rank, Leaving { at, header, .. }) in ranked {
             let Item { key, value, .. } = &items[*at];
             let value = value.as_deref().unwrap_or_default();
             let pointer = writer.append(locator.group(rank), header, key, value)?;
@@ -133,7 +143,7 @@ impl Values {
     }
 
     /// The header of the record that a write leaves in its group, if it leaves one.
-    fn header(&self, item: &Item, tree_key: &TreeKey) -> Result<Option<Header>> {
+    fn header(&self, item: &Item, tree_key: &[u8]) -> Result<Option<Header>> {
         let Item { key, seq, value } = item;
         let (kind, value) = match value.as_deref() {
             None => (RecordKind::Delete, &[][..]),
@@ -142,7 +152,7 @@ impl Values {
             }
             Some(value) => (RecordKind::Separated, value),
         };
-        let leaves = kind == RecordKind::Separated || self.may_contain(tree_key.as_bytes())?;
+        let leaves = kind == RecordKind::Separated || self.may_contain(tree_key)?;
         Ok(leaves.then(|| Header::new(kind, KeyspaceId(0), *seq, key, value)))
     }
 

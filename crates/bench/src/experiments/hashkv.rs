@@ -318,8 +318,8 @@ pub const HASHKV: &[Experiment] = &[
         name: "hashkv-13",
         paper: "hashkv",
         rows: &["Experiment 13, Figure 17", "Experiment 13, Figure 18"],
-        about: "HashKV over other stores (--engines rocksdb,hashkv-rocksdb,leveldb,hashkv-leveldb): \
-                YCSB and scans",
+        about: "HashKV over other stores, YCSB and scans: name them by --engines \
+                rocksdb,hashkv-rocksdb,leveldb,hashkv-leveldb",
         scale: "hashkv",
         settings: &[("reserved-space", "30%")],
         workloads: &[

@@ -23,6 +23,11 @@ impl Entry {
     }
 }
 
+/// HashKV's values over the stores of `index`.
+fn over(name: &'static str, index: impl Opener + 'static) -> Result<Box<dyn Opener>> {
+    Ok(Box::new(crate::over::OverOpener::new(name, Box::new(index))))
+}
+
 /// All engines; the first one is the default.
 pub const ENGINES: &[Entry] = &[
     #[cfg(feature = "rocksdb")]
@@ -93,19 +98,13 @@ pub const ENGINES: &[Entry] = &[
         name: crate::over::ON_ROCKSDB,
         about: "HashKV's values over RocksDB, for its experiment 13",
         extra: true,
-        open: |args| {
-            let index = Box::new(crate::rocks::RocksOpener::plain(args));
-            Ok(Box::new(crate::over::OverOpener::new(crate::over::ON_ROCKSDB, index)))
-        },
+        open: |args| over(crate::over::ON_ROCKSDB, crate::rocks::RocksOpener::plain(args)),
     },
     #[cfg(feature = "leveldb")]
     Entry {
         name: crate::over::ON_LEVELDB,
         about: "HashKV's values over LevelDB, for its experiment 13",
         extra: true,
-        open: |args| {
-            let index = Box::new(crate::level::LevelOpener::new(args));
-            Ok(Box::new(crate::over::OverOpener::new(crate::over::ON_LEVELDB, index)))
-        },
+        open: |args| over(crate::over::ON_LEVELDB, crate::level::LevelOpener::new(args)),
     },
 ];

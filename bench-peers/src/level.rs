@@ -152,10 +152,6 @@ impl Engine for Level {
             .chain(work.map(|(name, number)| (name.to_owned(), number)))
             .collect()
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// What matters to a reader of results, from `options.h`, `dbformat.h` and Debian's build of 1.23.

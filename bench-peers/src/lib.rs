@@ -2,7 +2,8 @@
 //!
 //! Each engine is one module that implements `cleavedb_bench::Opener` and `cleavedb_bench::Engine`,
 //! and a feature of this crate. Durability is the same for all: a write that was acknowledged
-//! survives the death of the process, not the loss of power.
+//! survives the death of the process, not the loss of power. (What [`over`] puts on top of an
+//! engine only logs its writes, and is lost with the process.)
 
 #![deny(unsafe_code)]
 

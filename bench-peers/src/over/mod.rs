@@ -88,8 +88,8 @@ impl Opener for OverOpener {
         let below = directory.join("index");
         std::fs::create_dir_all(&below).map_err(BenchError::io("create", &below))?;
         let index = self.index.open(&below)?;
-        let values =
-            Values::open(&directory.join("values"), self.sizes).map_err(|e| self.failed(e))?;
+        let values = Values::open(&directory.join("values"), self.sizes);
+        let values = values.map_err(|error| BenchError::engine(self.name, "open", error))?;
         let cache = WriteCache::open(&directory.join("cache.log"))?;
         let state = RwLock::new(State { values, cache });
         Ok(Box::new(Over { name: self.name, index, sizes: self.sizes, state }))
@@ -101,19 +101,12 @@ impl Opener for OverOpener {
         if let Some((_, percent)) =
             options.iter().rfind(|(name, _)| name == settings::RESERVED_SPACE)
         {
-            let number = percent.trim_end_matches('%').parse::<f64>();
-            let malformed =
-                |_| BenchError::Usage(format!("reserved-space={percent}: no percentage"));
-            sizes.reserved = number.map_err(malformed)? / 100.0;
+            let malformed = |why| BenchError::Usage(format!("reserved-space={percent}: {why}"));
+            let number = units::parse(percent.trim_end_matches('%')).map_err(malformed)?;
+            sizes.reserved = number as f64 / 100.0;
         }
         let index = self.index.configured(options)?;
         Ok(Box::new(Self { name: self.name, index, sizes }))
-    }
-}
-
-impl OverOpener {
-    fn failed(&self, error: cleavedb_base::Error) -> BenchError {
-        BenchError::engine(self.name, "open", error)
     }
 }
 
@@ -342,7 +335,8 @@ impl Shown<'_> {
 }
 
 /// The first `limit` keys from `from` on: the cache, and what lies `below`, where the cache says
-/// nothing.
+/// nothing. These are as many entries as are shown, and one for each key that the cache deletes: it
+/// never shows a key of its own behind one from below that nobody has read.
 fn merged<'a>(
     cache: &'a WriteCache,
     from: &[u8],
@@ -351,7 +345,6 @@ fn merged<'a>(
 ) -> impl Iterator<Item = cleavedb_base::Result<(&'a [u8], Shown<'a>)>> {
     let mut cached = cache.from(from).peekable();
     let mut below = below.iter().peekable();
-    // Behind the last entry from below there may be others: the cache alone does not know.
     let next = move || loop {
         let from_cache = match (cached.peek(), below.peek()) {
             (None, None) => return None,

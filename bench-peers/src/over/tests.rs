@@ -57,10 +57,6 @@ impl Engine for Below {
     fn describe(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// Small enough that a few hundred writes fill the write cache and the reserved space many times.

@@ -1,7 +1,6 @@
 //! The command line of a benchmark, shared by every binary that has engines to run.
 
 use std::env;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +16,7 @@ use crate::error::{BenchError, Result};
 use crate::keys::KeyOrder;
 use crate::null::harness_cost;
 use crate::observer::{Observer, Silent};
+use crate::output::{Output, Reader};
 use crate::pace::Rate;
 use crate::progress::Bar;
 use crate::recording::RecordingOpener;
@@ -109,7 +109,7 @@ pub struct BenchArgs {
     /// Leave the data where it is
     #[arg(long)]
     pub keep: bool,
-    /// Limit on memory, page cache included (1GiB); root and cgroup v1 only
+    /// Limit on memory, page cache included (1GiB); needs root, or a control group of one's own
     #[arg(long, value_parser = units::parse)]
     pub memory_limit: Option<u64>,
     /// Seed of all that is random
@@ -118,7 +118,7 @@ pub struct BenchArgs {
     /// Append results as JSON lines to this file
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// No progress bar
+    /// No progress: neither a bar nor a row for each workload as it ends
     #[arg(short, long)]
     pub quiet: bool,
     /// How large values are, in place of one size for all: uniform:LEAST:MOST, pareto (Meta's),
@@ -258,18 +258,18 @@ impl Report {
 }
 
 /// The conditions of a run, once they are in force.
-pub struct Begun {
+struct Begun {
     /// The memory limit; `None` if none was asked for, or if it could not be set.
-    pub limit: Option<MemoryLimit>,
+    limit: Option<MemoryLimit>,
     /// What a reader has to know before believing the numbers.
-    pub warnings: Vec<String>,
+    warnings: Vec<String>,
     /// The lines that a result file begins with: the run, and the disk if it is to be measured.
-    pub lines: Vec<Line>,
+    lines: Vec<Line>,
 }
 
 impl Begun {
     /// Measures the disk and limits memory as `args` ask for.
-    pub fn under(args: &BenchArgs) -> Result<Self> {
+    fn under(args: &BenchArgs) -> Result<Self> {
         let machine = Machine::here();
         let mut warnings: Vec<_> = machine.noise().into_iter().collect();
         warnings.extend(Device::uncounted(&args.dir)?);
@@ -288,6 +288,15 @@ impl Begun {
 /// Does what `args` ask for on the engine of `opener`; prints what happens to standard error, and
 /// the summary to standard output.
 pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
+    run_for(args, opener, None)
+}
+
+/// The same; if there is a `reader` of the results, nothing is said in words but the progress.
+pub fn run_for(
+    args: &BenchArgs,
+    opener: &dyn Opener,
+    reader: Option<&mut dyn Reader>,
+) -> Result<Report> {
     let nothing = Report { phases: Vec::new(), verification: None };
     if args.list {
         print(&list())?;
@@ -304,17 +313,23 @@ pub fn run(args: &BenchArgs, opener: &dyn Opener) -> Result<Report> {
     let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
     let begun = Begun::under(args)?;
-    announce(opener.name(), &config, &begun);
-    let mut output = Output::open(args.json.as_deref())?;
+    let mut output = Output::open(args.json.as_deref(), reader)?;
+    let words = !args.quiet && !output.is_read();
+    if words {
+        announce(opener.name(), &config, &begun);
+    }
+    begun.warnings.iter().for_each(|warning| output.note(&format!("WARNING: {warning}")));
     begun.lines.iter().try_for_each(|line| output.write(line))?;
     let limit = begun.limit.as_ref();
     let report = measure(args, opener, config, &workloads, &scratch, limit, &mut output);
     if let Some(recording) = &recording {
         // What was recorded until a failure is a trace too.
-        eprintln!("{}", recording.finish()?);
+        output.note(&recording.finish()?);
     }
     let report = report?;
-    print(&summary(&report))?;
+    if !output.is_read() {
+        print(&summary(&report))?;
+    }
     if !args.keep {
         scratch.delete()?;
     }
@@ -329,19 +344,22 @@ fn measure(
     workloads: &[Workload],
     scratch: &Scratch,
     limit: Option<&MemoryLimit>,
-    output: &mut Output,
+    output: &mut Output<'_>,
 ) -> Result<Report> {
     let bar = (!args.quiet).then(Bar::new);
+    let words = !args.quiet && !output.is_read();
     let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
     let session = Session::new(opener, scratch, config, limit, observer)?;
     let mut session = session.taking(if args.turns { Turns::Given } else { Turns::Own });
     let mut phases = Vec::new();
     for workload in workloads {
         let result = session.run(workload)?;
-        if phases.is_empty() {
+        if words && phases.is_empty() {
             say(bar.as_ref(), &settings(&result));
         }
-        say(bar.as_ref(), &one_line(&result));
+        if words {
+            say(bar.as_ref(), &one_line(&result));
+        }
         output.write(&Line::Phase(Box::new(result.clone())))?;
         phases.push(result);
     }
@@ -366,9 +384,6 @@ fn announce(engine: &str, config: &Config, begun: &Begun) {
         config.threads,
         config.seed,
     );
-    for warning in &begun.warnings {
-        eprintln!("WARNING: {warning}");
-    }
     for line in &begun.lines {
         if let Line::Disk(limits) = line {
             eprintln!("{limits}");
@@ -437,26 +452,6 @@ fn print(text: &str) -> Result<()> {
             Err(BenchError::io("write to", Path::new("standard output"))(error))
         }
         _ => Ok(()),
-    }
-}
-
-/// The result file.
-struct Output(Option<(PathBuf, std::fs::File)>);
-
-impl Output {
-    fn open(path: Option<&Path>) -> Result<Self> {
-        let open = |path: &Path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
-            Ok((path.to_owned(), file.map_err(BenchError::io("open", path))?))
-        };
-        Ok(Self(path.map(open).transpose()?))
-    }
-
-    fn write(&mut self, line: &Line) -> Result<()> {
-        let Some((path, file)) = &mut self.0 else { return Ok(()) };
-        let mut json = serde_json::to_string(line).expect("results hold nothing but plain data");
-        json.push('\n');
-        file.write_all(json.as_bytes()).map_err(BenchError::io("write to", path))
     }
 }
 

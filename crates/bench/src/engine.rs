@@ -63,7 +63,10 @@ pub trait Engine: Send + Sync {
     }
 
     /// Closes the store in good order; what was written before is there at the next open.
-    fn close(self: Box<Self>) -> Result<()>;
+    /// By default its drop does.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Opens stores of one engine with one set of options.

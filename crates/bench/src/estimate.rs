@@ -64,6 +64,8 @@ fn phase(workload: &Workload, config: &Config, engine: &str) -> f64 {
     let shares = workload.mix.iter().map(|(action, share)| f64::from(*share) * seconds(*action));
     let one: f64 = shares.sum::<f64>() / 100.0;
     let warm_up = config.warm_up_of(workload) as f64 * one;
+    let longest = config.warm_up_time().map_or(f64::MAX, |limit| limit.as_secs_f64());
+    let warm_up = warm_up.min(longest);
     match config.duration_of(workload) {
         Some(duration) if workload.writes() => warm_up + duration.as_secs_f64() + SETTLING,
         Some(duration) => warm_up + duration.as_secs_f64(),

@@ -53,32 +53,35 @@ impl KeyOrder {
 }
 
 /// A permutation of the numbers below a bound: a Feistel network over the next power of four,
-/// walked until it falls below the bound.
+/// walked until it falls below the bound. Its rounds are a multiplication each, of which the upper
+/// bits are kept: a load asks for every operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Shuffle {
     bound: u64,
     half_bits: u32,
-    seed: u64,
+    /// Odd factors, one for each round.
+    factors: [u64; 4],
 }
 
 impl Shuffle {
     /// Of the numbers below `bound`, which is at least one.
     pub fn new(bound: u64, seed: u64) -> Self {
         let bits = u64::BITS - (bound - 1).leading_zeros();
-        Self { bound, half_bits: bits.div_ceil(2).max(1), seed }
+        let factors = [0, 1, 2, 3].map(|round| mix(seed.wrapping_add(round)) | 1);
+        Self { bound, half_bits: bits.div_ceil(2).max(1), factors }
     }
 
     /// Where `number` goes. Those beyond the bound begin again: walked from outside, the network
     /// need not come back.
     pub fn of(&self, number: u64) -> u64 {
-        const ROUNDS: u64 = 4;
         let mask = (1 << self.half_bits) - 1;
         let mut at = number % self.bound;
         loop {
             let (mut left, mut right) = (at >> self.half_bits, at & mask);
-            for round in 0..ROUNDS {
-                let scrambled = mix(right ^ self.seed.wrapping_add(round << 56));
-                (left, right) = (right, left ^ (scrambled & mask));
+            for factor in self.factors {
+                // Zero would stay zero.
+                let scrambled = (right ^ factor).wrapping_mul(factor) >> (64 - self.half_bits);
+                (left, right) = (right, left ^ scrambled);
             }
             at = left << self.half_bits | right;
             if at < self.bound {

@@ -1,19 +1,21 @@
 //! Workloads and measurement: what is asked of a key-value engine, and what it cost.
 //!
-//! The crate knows no engine. An engine is whatever implements [`Engine`] and can be opened by an
-//! [`Opener`]; a peer lives in a workspace of its own and runs the same code with the same
-//! command-line arguments ([`cli::BenchArgs`]). The modules, bottom first; a module uses only those
-//! before it:
+//! The crate depends on no engine, though some tables name those that they are about. An engine
+//! is whatever implements [`Engine`] and can be opened by an [`Opener`]; a peer lives in a
+//! workspace of its own and runs the same code with the same command-line arguments
+//! ([`cli::BenchArgs`]). The modules by what they are for; below, they stand bottom first, and a
+//! module uses only those before it:
 //!
-//! - what is asked: [`error`], [`engine`], [`hash`], [`random`],
+//! - what is asked: [`error`], [`units`], [`engine`], [`hash`], [`random`],
 //!   [`keys`], [`ranges`], [`distribution`], [`sizes`], [`values`],
 //!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
 //!   [`experiments`]
 //! - what is measured: [`system`], [`latency`], [`counters`], [`result`], [`observer`]
 //! - how it runs: [`turns`], [`pace`], [`client`], [`meter`], [`phase`], [`oracle`], [`null`],
-//!   [`recording`], [`scratch`], [`session`]
-//! - many engines, one after another: [`suite`], [`estimate`], [`record`], [`orchestrate`]
-//! - what is shown: [`units`], [`table`], [`progress`], [`report`], [`cli`]
+//!   [`recording`], [`scratch`], [`session`], [`progress`], [`output`], [`cli`]
+//! - many engines, one after another: [`suite`], [`catalogue`], [`estimate`], [`record`],
+//!   [`orchestrate`]
+//! - what is shown: [`table`], [`report`]
 //! - what is searched for: [`tune`]
 //!
 //! Everything that an engine receives is a function of the seed, so a run can be repeated exactly,
@@ -55,8 +57,10 @@ pub mod recording;
 pub mod phase;
 pub mod progress;
 pub mod session;
+pub mod output;
 pub mod cli;
 pub mod suite;
+pub mod catalogue;
 pub mod estimate;
 pub mod record;
 pub mod report;

@@ -82,10 +82,6 @@ impl Engine for NullEngine {
     fn describe(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// The harness' own time for an operation of `workload`, by one client in a closed loop: making the

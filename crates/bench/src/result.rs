@@ -359,6 +359,13 @@ impl PhaseResult {
         self.speed.harness_ns * 1e-9 * self.speed.operations as f64 / client_seconds
     }
 
+    /// The most of all samples that space was as a share of the budget at that moment, where the
+    /// engine tells one.
+    pub fn space_of_budget(&self) -> Option<f64> {
+        let share = |sample: &Sample| ratio(sample.allocated, sample.budget?);
+        self.samples.iter().filter_map(share).max_by(f64::total_cmp)
+    }
+
     /// Bytes written and read for each reason, where the engine tells.
     pub fn bytes_by_class(&self) -> Vec<ClassBytes> {
         counters::bytes_by_class(&self.counters_growth)

@@ -24,7 +24,7 @@ pub struct List {
     pub arguments: Vec<String>,
     /// How many of the workloads end by time if a duration is given.
     pub timed: u32,
-    /// Engines that do not run it, for the reason that `about` gives.
+    /// Engines that do not run it unless they are named, for the reason that its words give.
     pub without: &'static [&'static str],
 }
 
@@ -37,6 +37,8 @@ pub struct Suite {
     pub about: &'static str,
     /// What is run.
     pub lists: Vec<List>,
+    /// Whether it has more lists, which were not asked for.
+    pub is_part: bool,
     /// How often each engine runs each list.
     pub repetitions: u32,
     /// Whether engines take turns, a piece of work each.
@@ -52,9 +54,9 @@ pub struct Suite {
 }
 
 /// An entry of the table of lists.
-struct Entry {
-    name: &'static str,
-    about: &'static str,
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
     records: &'static str,
     value_size: &'static str,
     workloads: &'static str,
@@ -80,7 +82,8 @@ const BASE: Entry = Entry {
     without: &[],
 };
 
-const LISTS: &[Entry] = &[
+/// All lists.
+pub(crate) const LISTS: &[Entry] = &[
     Entry {
         name: "basic-1KiB",
         about: "1,000,000 records of 1 KiB: load, cold and warm reads, updates, scans",
@@ -156,10 +159,10 @@ const LISTS: &[Entry] = &[
 ];
 
 /// Names of the suites, what they are, and the names of their lists.
-const SUITES: &[(&str, &str, &[&str])] = &[
+pub(crate) const SUITES: &[(&str, &str, &[&str])] = &[
     (
         "full",
-        "every list; about two hours for each repetition",
+        "every list; about an hour and a half for each of three repetitions",
         &[
             "basic-1KiB",
             "ycsb-1KiB",
@@ -193,6 +196,7 @@ impl Suite {
             name,
             about,
             lists: entries.map(List::of).collect(),
+            is_part: false,
             repetitions: 3,
             in_pieces: false,
             memory_limit: 512 * MIB,
@@ -220,6 +224,7 @@ impl Suite {
             name: "quick",
             about: "a first answer; small data, short phases",
             lists: vec![list],
+            is_part: false,
             repetitions: 4,
             in_pieces: true,
             memory_limit: 320 * MIB,
@@ -229,17 +234,29 @@ impl Suite {
         }
     }
 
-    /// The experiments of `papers` (all if none are named), or those called `experiments`.
+    /// The experiments of `papers`, and of these those called `experiments`; all if none are named.
     /// They ask for 2 GiB of data and 1 GiB of memory; `miniature` divides these, and all sizes of
     /// the engines with them.
     pub fn papers(papers: &[String], experiments: &[String], miniature: u64) -> Result<Self> {
-        let named = |name: &str, names: &[String]| names.iter().any(|other| other == name);
-        let every = papers.is_empty() && experiments.is_empty();
-        let chosen = |experiment: &&Experiment| {
-            every || named(experiment.paper, papers) || named(experiment.name, experiments)
+        let named = |name: &str, names: &[String]| {
+            names.is_empty() || names.iter().any(|other| other == name)
         };
-        check(papers, |experiment| experiment.paper, "paper")?;
+        // A preset is called as its paper, without the hyphen.
+        let hyphened = |name: &String| name.replace("ktstore", "kt-store");
+        let papers: Vec<_> = papers.iter().map(hyphened).collect();
+        check(&papers, |experiment| experiment.paper, "paper")?;
         check(experiments, |experiment| experiment.name, "experiment")?;
+        let chosen = |experiment: &&Experiment| {
+            named(experiment.paper, &papers) && named(experiment.name, experiments)
+        };
+        let stray = experiments
+            .iter()
+            .find(|name| all().any(|own| own.name == **name && !named(own.paper, &papers)));
+        if let Some(stray) = stray {
+            let papers = papers.join(", ");
+            let message = format!("the experiment {stray} is not one of {papers}");
+            return Err(BenchError::Usage(message));
+        }
         Ok(Self {
             name: "papers",
             about: "the experiments of the papers, scaled to this machine",
@@ -247,6 +264,7 @@ impl Suite {
                 .filter(chosen)
                 .flat_map(|experiment| lists_of(experiment, miniature))
                 .collect(),
+            is_part: false,
             repetitions: 1,
             in_pieces: false,
             memory_limit: 1024 * MIB / miniature.max(1),
@@ -265,8 +283,15 @@ impl Suite {
                 "the suite {suite} has no list \"{unknown}\"; it has: {known}"
             )));
         }
+        let whole = self.lists.len();
         self.lists.retain(|list| names.is_empty() || names.contains(&list.name));
+        self.is_part |= self.lists.len() < whole;
         Ok(())
+    }
+
+    /// Lets every engine run every list: somebody named them.
+    pub fn leave_none_out(&mut self) {
+        self.lists.iter_mut().for_each(|list| list.without = &[]);
     }
 
     /// The list called `name`.
@@ -293,40 +318,27 @@ impl Suite {
 }
 
 impl List {
+    /// What it is, and whom it leaves out.
+    pub fn words(&self) -> String {
+        let reason = "too slow with random inserts for data of this size";
+        match self.without {
+            [] => self.about.clone(),
+            names => format!("{}; left out: {} ({reason})", self.about, names.join(", ")),
+        }
+    }
+
     fn of(entry: &Entry) -> Self {
         let Entry { records, value_size, workloads, more, without, .. } = *entry;
         let arguments = ["--records", records, "--value-size", value_size, "-w", workloads];
         let arguments = arguments.iter().chain(more);
-        let reason = "too slow with random inserts for data of this size";
-        let left = match without {
-            [] => String::new(),
-            names => format!("; left out: {} ({reason})", names.join(", ")),
-        };
         Self {
             name: entry.name.to_owned(),
-            about: format!("{}{left}", entry.about),
+            about: entry.about.to_owned(),
             arguments: arguments.map(|argument| (*argument).to_owned()).collect(),
             timed: 0,
             without,
         }
     }
-}
-
-/// The suites, for people.
-pub fn overview() -> String {
-    let mut lines = vec!["suites (--config):".to_owned()];
-    for (name, about, lists) in SUITES {
-        lines.push(format!("  {name:12} {about}: {}", lists.join(", ")));
-    }
-    lines.push("lists (--only):".to_owned());
-    lines.extend(LISTS.iter().map(|list| format!("  {:12} {}", list.name, list.about)));
-    lines.push("experiments of the papers (papers --experiment):".to_owned());
-    lines.extend(all().map(|experiment| {
-        let Experiment { name, about, skipped, .. } = experiment;
-        let left_out = skipped.map_or(String::new(), |why| format!(" (left out: {why})"));
-        format!("  {name:24} {about}{left_out}")
-    }));
-    lines.join("\n")
 }
 
 /// One list for each run of the experiment.
@@ -351,6 +363,11 @@ fn lists_of(experiment: &Experiment, miniature: u64) -> Vec<List> {
 /// The name of the list of a run of `experiment`.
 pub fn list_name(experiment: &Experiment, label: &str) -> String {
     format!("{} {label}", experiment.name).trim_end().to_owned()
+}
+
+/// Whether a list of this name is a run of an experiment.
+pub fn is_of_experiment(list: &str) -> bool {
+    all().any(|own| own.runs().iter().any(|run| list_name(own, &run.label) == list))
 }
 
 fn check(names: &[String], of: fn(&Experiment) -> &str, what: &str) -> Result<()> {
@@ -412,6 +429,12 @@ mod tests {
         let first = all().next().unwrap();
         let one = Suite::papers(&[first.paper.to_owned()], &[], 1).unwrap();
         assert!(one.lists.len() < every.lists.len() && !one.lists.is_empty());
+        let [paper, experiment] = [["ktstore"], ["hashkv-2"]].map(|name| name.map(str::to_owned));
+        assert_eq!(Suite::papers(&[], &experiment, 1).unwrap().lists.len(), 9);
+        let stray = Suite::papers(&paper, &experiment, 1).unwrap_err().to_string();
+        assert!(stray.contains("hashkv-2 is not one of kt-store"), "{stray}");
+        let both = Suite::papers(&["hashkv".to_owned()], &experiment, 1).unwrap();
+        assert_eq!(both.lists.len(), 9, "the experiment, not the paper");
     }
 
     #[test]
@@ -433,11 +456,14 @@ mod tests {
         let full = Suite::named("full").unwrap();
         for list in full.lists.iter().filter(|list| !list.without.is_empty()) {
             assert!(
-                list.without.iter().all(|engine| list.about.contains(engine)),
+                list.without.iter().all(|engine| list.words().contains(engine)),
                 "{}",
                 list.about
             );
         }
+        let mut asked = full.clone();
+        asked.leave_none_out();
+        assert!(asked.lists.iter().all(|list| list.words() == list.about));
     }
 
     #[test]
@@ -449,7 +475,9 @@ mod tests {
         assert!(words(Suite::papers(&[], &nonsense, 1)).contains(all().next().unwrap().name));
         let mut suite = Suite::named("basic").unwrap();
         assert!(suite.keep(&nonsense).unwrap_err().to_string().contains("basic-1KiB"));
+        suite.keep(&[]).unwrap();
+        assert!(!suite.is_part && suite.lists.len() == 3);
         suite.keep(&["basic-1KiB".to_owned()]).unwrap();
-        assert_eq!(suite.lists.len(), 1);
+        assert!(suite.is_part && suite.lists.len() == 1);
     }
 }

@@ -32,15 +32,17 @@ pub struct ValueBuffer(Vec<u8>);
 impl ValueBuffer {
     /// Has room for `largest` bytes.
     pub fn with_room(largest: usize) -> Self {
-        Self(vec![0; largest + LINE_LEN])
+        Self(vec![0; largest.next_multiple_of(LINE_LEN) + LINE_LEN])
     }
 
-    fn first(&mut self, len: usize) -> &mut [u8] {
+    /// The cache lines that hold the first `len` bytes.
+    fn lines(&mut self, len: usize) -> &mut [[u8; LINE_LEN]] {
+        let len = len.next_multiple_of(LINE_LEN);
         if self.0.len() < len + LINE_LEN {
             self.0.resize(len + LINE_LEN, 0);
         }
         let skipped = self.0.as_ptr().addr().wrapping_neg() % LINE_LEN;
-        &mut self.0[skipped..skipped + len]
+        self.0[skipped..skipped + len].as_chunks_mut().0
     }
 }
 
@@ -95,21 +97,21 @@ impl Values {
         size: usize,
         buffer: &'a mut ValueBuffer,
     ) -> &'a [u8] {
-        let out = buffer.first(size.max(MIN_VALUE_LEN));
-        let (mask, seed) = seeds(hash, version, out.len());
-        for (run, bytes) in out.chunks_mut(RUN_WORDS * 8).enumerate() {
+        let size = size.max(MIN_VALUE_LEN);
+        // Whole lines, whatever the size: code for what is left over would cost more than it saves.
+        let lines = buffer.lines(size);
+        let (mask, seed) = seeds(hash, version, size);
+        for (run, lines) in lines.chunks_mut(RUN_WORDS / LINE_WORDS).enumerate() {
             let (seed, pool) = self.run(seed, run);
-            let (words, tail) = bytes.as_chunks_mut::<8>();
+            let words = lines.as_flattened_mut().as_chunks_mut::<8>().0;
             self.vectors.dispatch(|| {
                 for (word, pooled) in words.iter_mut().zip(pool) {
                     *word = (pooled ^ seed).to_le_bytes();
                 }
             });
-            if !tail.is_empty() {
-                tail.copy_from_slice(&tail_word(seed, pool, words.len())[..tail.len()]);
-            }
         }
         // One word was made for nothing, so that the others lie at their vectors' addresses.
+        let out = &mut lines.as_flattened_mut()[..size];
         out[..VERSION_LEN].copy_from_slice(&(version ^ mask).to_le_bytes());
         out
     }

@@ -13,7 +13,7 @@ use cleavedb_bench::orchestrate::{Finish, Settings, run};
 use cleavedb_bench::record::{Content, Ended, Entry, read};
 use cleavedb_bench::report::{Results, collect, html, summary, text};
 use cleavedb_bench::result::{Line, Sample, Speed, UserBytes, Verification};
-use cleavedb_bench::suite::{List, Suite};
+use cleavedb_bench::suite::{List, Suite, list_name};
 
 /// Finds the result file in the arguments, and `$n`, the number of this call.
 const OPENING: &str = "\
@@ -315,4 +315,76 @@ fn a_paper_s_figure_stands_beside_ours() {
     let rows: Vec<_> = text.lines().filter(shown).collect();
     assert_eq!(rows.len(), speeds.len(), "{text}");
     assert!(rows[0].contains("2,500") && rows[0].contains(&experiment.runs()[0].label), "{text}");
+}
+
+#[test]
+fn a_part_is_repeated_as_that_part_and_as_often_as_last_asked() {
+    let home = Home::new();
+    let mut settings = home.settings(vec![home.right("a", &[100, 200])], 1);
+    let other = List { name: "other".to_owned(), ..settings.suite.lists[0].clone() };
+    settings.suite.lists.push(other);
+    settings.suite.keep(&["list".to_owned()]).unwrap();
+    settings.command = "cleave bench suite".to_owned();
+    go(&settings);
+    settings.suite.repetitions = 2;
+    settings.command = "cleave bench suite --repetitions 2".to_owned();
+    settings.resume = true;
+    go(&settings);
+    let results = results(&settings);
+    let typed = "cleave bench suite --repetitions 2 --only 'list'";
+    assert_eq!((&*results.headers[0].command, &*results.groups[0].command), (typed, typed));
+    assert_eq!((results.headers[0].lists.len(), results.groups[0].rows[0].runs.len()), (1, 2));
+}
+
+#[test]
+fn trouble_among_engines_that_take_turns_ends_its_own_task_only() {
+    let home = Home::new();
+    let turn = "echo 'turn 1'; read go; ";
+    let in_turns = |name: &str, script: &str| home.engine(name, &format!("{turn}{script}"));
+    for (name, wrong) in [("right", 0), ("wrong", 1)] {
+        fs::write(home.path(&format!("{name}.1")), phase(name, 100, wrong) + "\n").unwrap();
+    }
+    let targets = vec![
+        in_turns("dies", "exit 4"),
+        in_turns("right", "cat $0.1 >> $out"),
+        in_turns("hangs", "sleep 1000"),
+        in_turns("wrong", &format!("cat $0.1 >> $out; {turn} exit 1")),
+        home.engine("dies at once", "kill -9 $$"),
+    ];
+    let mut settings = home.settings(targets, 1);
+    settings.suite.in_pieces = true;
+    let finish = go(&settings);
+    assert_eq!(finish, Finish { wrong: 1, failed: 3, interrupted: false });
+    let ends = ends(&settings.results);
+    let ended = |name: &str| ends.iter().find(|(engine, ..)| engine == name).map(|end| end.1);
+    assert_eq!(ended("right"), Some(Ended::Done));
+    assert_eq!(ended("wrong"), Some(Ended::Wrong));
+    assert_eq!(ended("hangs"), Some(Ended::TimedOut));
+    assert_eq!(ended("dies"), Some(Ended::Failed));
+    assert_eq!(ended("dies at once"), Some(Ended::Killed));
+    assert!(!settings.dir.exists(), "data is deleted");
+}
+
+#[test]
+fn an_experiment_is_a_chart_over_what_it_varies() {
+    let home = Home::new();
+    let mut settings = home.settings(vec![home.right("cleave-hashkv", &[100, 300])], 1);
+    let experiment = all().find(|experiment| experiment.name == "hashkv-2").unwrap();
+    let runs = experiment.runs();
+    let list = |at: usize| List {
+        name: list_name(experiment, &runs[at].label),
+        ..settings.suite.lists[0].clone()
+    };
+    settings.suite.lists = vec![list(0), list(2)];
+    go(&settings);
+    let shown = experiment.shows.first().copied().unwrap_or("hashkv-p3");
+    let text = fs::read_to_string(&settings.results).unwrap();
+    let text = text.replace("\"workload\":\"load\"", &format!("\"workload\":\"{shown}\""));
+    fs::write(&settings.results, text).unwrap();
+    let page = html::page(&results(&settings));
+    let title = format!("{shown}: cleave-hashkv most, ");
+    assert!(page.contains("id=\"papers\"") && page.contains(&title), "{page}");
+    assert!(page.contains("at 30%") && page.contains(experiment.paper_says));
+    let charts = page.matches("<figure>").count();
+    assert_eq!(charts, experiment.metrics.len() - 1, "no bytes of a device; none for each run");
 }

@@ -64,12 +64,12 @@ pub enum Many {
         #[command(flatten)]
         suite: SuiteArgs,
     },
-    /// The whole suite, or one of its parts: about two hours for each repetition
+    /// The whole suite, or one of its parts: an hour and a half for each of three repetitions
     ///
-    /// Each engine runs in a process of its own, in turn, three times. A crash, the memory limit, a
-    /// hang or a wrong value ends that process alone, and the table says so. Reads, updates and
-    /// scans end after five seconds. Results are kept as they come: a run that was stopped goes on
-    /// by --resume.
+    /// Each engine runs in a process of its own, in turn, three times unless --repetitions says
+    /// otherwise. A crash, the memory limit, a hang or a wrong value ends that process alone, and
+    /// the table says so. Reads, updates and scans end after five seconds. Results are kept as they
+    /// come: a run that was stopped goes on by --resume.
     Suite {
         /// Which suite (--list names them)
         #[arg(long, default_value = "full", value_name = "NAME")]
@@ -77,7 +77,7 @@ pub enum Many {
         /// Only these of its lists of workloads
         #[arg(long, value_delimiter = ',', value_name = "LIST,..")]
         only: Vec<String>,
-        /// Name the suites, their lists, and the experiments, and exit
+        /// Name the suites and their lists, and exit
         #[arg(long)]
         list: bool,
         #[command(flatten)]
@@ -88,8 +88,11 @@ pub enum Many {
     /// Sizes are scaled to this machine; the paper's figures are of its own machine and data. Peers
     /// take part only if --engines names them.
     Papers {
-        /// Papers: wisckey, hashkv, ... all if none is given
+        /// Papers: wisckey, hashkv, kt-store, hoakv, ohdb; all if none is given
         papers: Vec<String>,
+        /// Name the experiments and what they vary, and exit
+        #[arg(long)]
+        list: bool,
         /// Only these experiments
         #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
         experiment: Vec<String>,
@@ -135,7 +138,8 @@ pub struct Pages {
 /// Engines and conditions of a suite.
 #[derive(Args, Clone, Debug)]
 pub struct SuiteArgs {
-    /// Engines, in the order of every round, in place of the command's own choice
+    /// Engines, in the order of every round, in place of the command's own choice; they run all
+    /// lists, however slow they are
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     pub engines: Vec<String>,
     /// The program of the peers; else looked for beside this program, in a checkout's
@@ -151,7 +155,8 @@ pub struct SuiteArgs {
     /// How often each engine runs, in place of the suite's own number
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100), value_name = "N")]
     pub repetitions: Option<u32>,
-    /// Memory with the page cache, in place of the suite's own; root and cgroup v1 only
+    /// Memory with the page cache, in place of the suite's own; needs root, or a control group of
+    /// one's own
     #[arg(long, value_parser = units::parse, value_name = "SIZE")]
     pub memory_limit: Option<u64>,
     /// Do not limit memory: data may fit the page cache

@@ -25,6 +25,26 @@ const SIZES_TWICE: [&str; 12] =
 const WITH_AND_WITHOUT: [&str; 12] =
     ["8", "64KiB", "8", "64KiB", "8", "64KiB", "8", "64KiB", "8", "64KiB", "8", "64KiB"];
 
+/// YCSB on a store that was updated for a while, and scans behind it.
+const AGED: &[&str] = &[
+    "hashkv-p0",
+    "hashkv-p1",
+    "hashkv-p2",
+    "ycsb-a",
+    "ycsb-b",
+    "ycsb-c",
+    "ycsb-f",
+    "ycsb-d",
+    "scan-100",
+];
+/// The same without scans.
+const AGED_YCSB: &[&str] = AGED.split_at(AGED.len() - 1).0;
+/// How many of its workloads only age the store.
+const AGING: usize = 3;
+
+/// Everything separated, and what is large, for each of three ratios.
+const OFF_AND_ON: &[&str] = &["8", "192", "8", "192", "8", "192"];
+
 /// The experiments of the paper, in its order.
 pub const HASHKV: &[Experiment] = &[
     Experiment {
@@ -183,13 +203,20 @@ pub const HASHKV: &[Experiment] = &[
         name: "hashkv-7-1k",
         paper: "hashkv",
         rows: &["Experiment 7, Figure 12"],
-        about: "selective separation off and on, pairs of 40 B and 1 KiB as 1:1",
-        vary: Some(("threshold", &["8", "192"])),
-        settings: &[
-            ("--data", "2GiB"),
-            ("--value-sizes", "two:16:1000:50"),
-            ("reserved-space", "20%"),
-        ],
+        about: "selective separation off and on, pairs of 40 B and 1 KiB as 1:2, 1:1, 2:1",
+        vary: Some(("threshold", OFF_AND_ON)),
+        coupled: Some((
+            "--value-sizes",
+            &[
+                "two:16:1000:33",
+                "two:16:1000:33",
+                "two:16:1000:50",
+                "two:16:1000:50",
+                "two:16:1000:67",
+                "two:16:1000:67",
+            ],
+        )),
+        settings: &[("--data", "2GiB"), ("reserved-space", "20%")],
         workloads: &["hashkv"],
         shows: &["hashkv-p3"],
         metrics: &[Metric::Settled, Metric::BytesWritten],
@@ -201,12 +228,19 @@ pub const HASHKV: &[Experiment] = &[
         paper: "hashkv",
         rows: &["Experiment 7, Figure 12"],
         about: "the same with pairs of 40 B and 4 KiB",
-        vary: Some(("threshold", &["8", "192"])),
-        settings: &[
-            ("--data", "2GiB"),
-            ("--value-sizes", "two:16:4072:50"),
-            ("reserved-space", "20%"),
-        ],
+        vary: Some(("threshold", OFF_AND_ON)),
+        coupled: Some((
+            "--value-sizes",
+            &[
+                "two:16:4072:33",
+                "two:16:4072:33",
+                "two:16:4072:50",
+                "two:16:4072:50",
+                "two:16:4072:67",
+                "two:16:4072:67",
+            ],
+        )),
+        settings: &[("--data", "2GiB"), ("reserved-space", "20%")],
         workloads: &["hashkv"],
         shows: &["hashkv-p3"],
         metrics: &[Metric::Settled, Metric::BytesWritten],
@@ -280,17 +314,8 @@ pub const HASHKV: &[Experiment] = &[
         about: "YCSB A, B, C, D, F on an aged store: speed, 95th percentile of reads",
         scale: "hashkv",
         settings: &[("reserved-space", "30%")],
-        workloads: &[
-            "hashkv-p0",
-            "hashkv-p1",
-            "hashkv-p2",
-            "ycsb-a",
-            "ycsb-b",
-            "ycsb-c",
-            "ycsb-f",
-            "ycsb-d",
-        ],
-        shows: &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d"],
+        workloads: AGED_YCSB,
+        shows: AGED_YCSB.split_at(AGING).1,
         metrics: &[Metric::Settled, Metric::ReadP95],
         paper_says: "A and F: 2.8 to 2.9x LevelDB, 1.1 to 1.4x vLog, 12.5 to 13.9% below \
                     RocksDB; B, C, D: 2.3 to 4.8x LevelDB, as vLog and RocksDB",
@@ -322,18 +347,8 @@ pub const HASHKV: &[Experiment] = &[
                 rocksdb,hashkv-rocksdb,leveldb,hashkv-leveldb",
         scale: "hashkv",
         settings: &[("reserved-space", "30%")],
-        workloads: &[
-            "hashkv-p0",
-            "hashkv-p1",
-            "hashkv-p2",
-            "ycsb-a",
-            "ycsb-b",
-            "ycsb-c",
-            "ycsb-f",
-            "ycsb-d",
-            "scan-100",
-        ],
-        shows: &["ycsb-a", "ycsb-b", "ycsb-c", "ycsb-f", "ycsb-d", "scan-100"],
+        workloads: AGED,
+        shows: AGED.split_at(AGING).1,
         metrics: &[Metric::Settled, Metric::ReadP95],
         paper_says: "A and F: HashKV 1.2x RocksDB, 4.6 to 5.0x HyperLevelDB, 2.2 to 2.4x \
                     PebblesDB, each alone; B, C, D: 1.1 to 1.3x, 3.9 to 5.6x, 2.0 to 2.6x",

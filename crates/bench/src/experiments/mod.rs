@@ -118,6 +118,11 @@ impl Experiment {
             .collect()
     }
 
+    /// The name of what is varied, as labels have it.
+    pub fn varied(&self) -> Option<&'static str> {
+        self.vary.map(|(name, _)| name.trim_start_matches("--"))
+    }
+
     /// Whether results of `workload` matter.
     pub fn does_show(&self, workload: &str) -> bool {
         self.shows.is_empty() || self.shows.contains(&workload)

@@ -145,6 +145,17 @@ pub const WISCKEY: &[Experiment] = &[
         ..Experiment::BASE
     },
     Experiment {
+        name: "wisckey-cpu-sequential",
+        paper: "wisckey",
+        rows: &["Table 1 (4.1.6)"],
+        about: "processor time of a sequential load",
+        settings: &[("--key-order", "ordered")],
+        workloads: &["load"],
+        metrics: &[Metric::CpuPerOperation],
+        paper_says: "at 1 KB, in percent of the machine: LevelDB 10.6, WiscKey 8.2",
+        ..Experiment::BASE
+    },
+    Experiment {
         name: "wisckey-ycsb-1k",
         paper: "wisckey",
         rows: &["Figure 15a (4.2)"],

@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::{BenchError, Result};
 use crate::orchestrate::guard::Guard;
 use crate::record::Ended;
+use crate::system::memory_limit::KILLED;
 use crate::turns::TURN;
 
 /// Between two looks at a child.
@@ -28,6 +29,8 @@ const POLL: Duration = Duration::from_millis(50);
 const WORDS_MAX: usize = 400;
 /// Bytes at the end of a child's notes in which its last words are looked for.
 const NOTES_TAIL: usize = 16 << 10;
+/// How long the last words about a child that was killed may take.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 const SIGKILL: i32 = 9;
 
 /// What to run, and for how long at most.
@@ -151,6 +154,7 @@ impl Running {
         let words = match ended {
             Ended::Done => None,
             Ended::TimedOut => Some(format!("not done after {:.0} s", self.timeout.as_secs_f64())),
+            Ended::OutOfMemory => how.map(|how| format!("{how}{}", said_of_limit(&self.notes))),
             _ => how.map(|how| format!("{how}{}", said(&self.notes))),
         };
         Ok(End { ended, words, took: self.took })
@@ -218,6 +222,19 @@ fn out_of_memory_kills() -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
+/// The last words in `notes` of a child that the kernel killed. Those on its limit are its shell's,
+/// which says them once the child is gone; they do not come if somebody else set the limit.
+fn said_of_limit(notes: &Path) -> String {
+    let begin = Instant::now();
+    loop {
+        let words = said(notes);
+        if words.contains(KILLED) || begin.elapsed() > LAST_WORDS {
+            return words;
+        }
+        thread::sleep(POLL);
+    }
+}
+
 /// The last words in `notes`, behind a colon; nothing if there are none.
 fn said(notes: &Path) -> String {
     let bytes = fs::read(notes).unwrap_or_default();
@@ -269,11 +286,12 @@ impl Tail {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
     use std::thread;
     use std::time::Duration;
 
-    use super::{Job, Running, Stand};
+    use super::{Job, KILLED, Running, Stand, said_of_limit};
     use crate::record::Ended;
 
     /// Runs a shell script with its result file as `$0`; returns how it ended, and its lines.
@@ -313,6 +331,21 @@ mod tests {
         assert!(words.contains("exit code 3") && words.ends_with("disk on fire"), "{words}");
         let (end, _) = shell("kill -SEGV $$", LONG, false);
         assert_eq!((end.ended, end.words.as_deref()), (Ended::Killed, Some("signal 11")));
+    }
+
+    #[test]
+    fn the_limit_is_waited_for_to_be_named() {
+        let home = tempfile::tempdir().unwrap();
+        let notes = home.path().join("notes");
+        fs::write(&notes, "thread panicked\n").unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(200));
+                fs::write(&notes, format!("{KILLED} of 16.0 MiB\n")).unwrap();
+            });
+            let words = said_of_limit(&notes);
+            assert!(words.ends_with("of 16.0 MiB"), "{words}");
+        });
     }
 
     #[test]

@@ -327,16 +327,21 @@ impl Settings {
         self.target(task).command(&self.arguments(task))
     }
 
+    /// The command that was typed, for these of the lists.
+    fn command_for(&self, lists: &[List]) -> String {
+        if !self.suite.is_part && lists.len() == self.suite.lists.len() {
+            return self.command.clone();
+        }
+        let only = lists.iter().map(|list| format!(" --only '{}'", list.name));
+        self.command.clone() + &only.collect::<String>()
+    }
+
     fn header(&self) -> Header {
         let machine = Machine::here();
         let list = |list: &List| ListHeader {
             name: list.name.clone(),
-            about: list.about.clone(),
-            command: if self.suite.lists.len() > 1 {
-                format!("{} --only '{}'", self.command, list.name)
-            } else {
-                self.command.clone()
-            },
+            about: list.words(),
+            command: self.command_for(std::slice::from_ref(list)),
         };
         let mut warnings: Vec<_> = machine.noise().into_iter().collect();
         if self.suite.in_pieces && !self.together() {
@@ -349,7 +354,7 @@ impl Settings {
         Header {
             name: self.suite.name.to_owned(),
             about: self.suite.about.to_owned(),
-            command: self.command.clone(),
+            command: self.command_for(&self.suite.lists),
             lists: self.suite.lists.iter().map(list).collect(),
             engines: self.targets.iter().map(|target| target.engine.clone()).collect(),
             baseline: self.baseline.clone(),

@@ -103,14 +103,25 @@ pub fn choose(targets: Vec<Target>, names: &[String]) -> Result<Vec<Target>> {
         return Ok(targets.into_iter().filter(|target| !target.extra).collect());
     }
     let find = |name: &String| {
-        let found = targets.iter().find(|target| target.engine == *name).cloned();
-        found.ok_or_else(|| {
+        // A preset is an engine of this program's name.
+        let preset = format!("cleave-{name}");
+        let called = |target: &&Target| target.engine == *name || target.engine == preset;
+        targets.iter().find(called).cloned().ok_or_else(|| {
             let known: Vec<_> = targets.iter().map(|target| target.engine.as_str()).collect();
             let known = known.join(", ");
             BenchError::Usage(format!("no engine is called \"{name}\"; found: {known}"))
         })
     };
-    names.iter().map(find).collect()
+    let mut chosen: Vec<Target> = Vec::new();
+    for target in names.iter().map(find) {
+        let target = target?;
+        if chosen.contains(&target) {
+            let engine = target.engine;
+            return Err(BenchError::Usage(format!("the engine {engine} is named twice")));
+        }
+        chosen.push(target);
+    }
+    Ok(chosen)
 }
 
 #[cfg(test)]
@@ -133,6 +144,11 @@ mod tests {
         let with = [targets[0].clone(), extra.clone()];
         assert_eq!(choose(with.to_vec(), &[]).unwrap(), with[..1]);
         assert_eq!(choose(with.to_vec(), &["b".to_owned()]).unwrap(), [extra]);
+        let preset = Target { engine: "cleave-p".to_owned(), ..targets[2].clone() };
+        let presets = vec![preset];
+        assert_eq!(choose(presets.clone(), &["p".to_owned()]).unwrap(), presets);
+        let twice = choose(presets, &["p", "cleave-p"].map(str::to_owned)).unwrap_err();
+        assert!(twice.to_string().contains("cleave-p is named twice"), "{twice}");
         let unknown = choose(targets.to_vec(), &["d".to_owned()]).unwrap_err().to_string();
         assert!(unknown.contains("a, b, c"), "{unknown}");
     }

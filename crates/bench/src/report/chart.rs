@@ -113,6 +113,13 @@ pub struct Axes<'a> {
     pub logarithmic: bool,
 }
 
+/// What stands at `x` of an axis whose whole numbers have `names`.
+pub fn named<S: AsRef<str>>(names: &[S], x: f64) -> String {
+    let near = x > -0.5 && (x - x.round()).abs() < 0.01;
+    let name = names.get(x.round() as usize).filter(|_| near);
+    name.map_or(String::new(), |name| name.as_ref().to_owned())
+}
+
 /// Horizontal bars, with their values at their ends.
 pub fn bars(rows: &[Bars]) -> String {
     let strips: usize = rows.iter().map(|row| row.strips.len()).sum();

@@ -12,6 +12,7 @@ use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
 use crate::report::metric::{Metric, RUNNING, SETTLED};
 use crate::report::stats::{Spread, ratio};
 use crate::result::{Conditions, Line, PhaseResult, Verification};
+use crate::suite::is_of_experiment;
 use crate::system::machine::Machine;
 use crate::units::{bytes, thousands};
 
@@ -45,10 +46,12 @@ pub struct Group {
     pub name: String,
     /// What it is, in a line.
     pub about: String,
-    /// The command that runs it again.
+    /// The command that runs it again; of runs of their own, one in each line.
     pub command: String,
     /// Conditions of its first phase.
     pub conditions: Conditions,
+    /// Whether it is a run of a paper's experiment, which has figures of its own.
+    pub is_of_experiment: bool,
     /// Engines in their order.
     pub engines: Vec<String>,
     /// Rows: workloads in their order, and engines in theirs.
@@ -297,6 +300,17 @@ pub fn label(conditions: &Conditions) -> String {
 }
 
 impl Results {
+    /// All engines, in the order of their first group.
+    pub fn engines(&self) -> Vec<String> {
+        let mut engines: Vec<String> = Vec::new();
+        for engine in self.groups.iter().flat_map(|group| &group.engines) {
+            if !engines.contains(engine) {
+                engines.push(engine.clone());
+            }
+        }
+        engines
+    }
+
     fn machine(&mut self, machine: &Machine) {
         let same = |known: &Machine| Machine { load: machine.load, ..known.clone() } == *machine;
         if !self.machines.iter().any(same) {
@@ -314,14 +328,20 @@ impl Results {
             return self.headers.push(header);
         };
         let mut engines = header.engines;
-        // A part with some engines only does not speak for the whole.
-        if engines.len() >= known.engines.len() {
-            known.command = header.command;
+        // A part, with some engines or lists only, does not speak for the whole.
+        let whole = engines.len() >= known.engines.len() && header.lists.len() >= known.lists.len();
+        if whole {
+            (known.about, known.command) = (header.about, header.command);
             std::mem::swap(&mut known.engines, &mut engines);
         }
         engines.retain(|engine| !known.engines.contains(engine));
         known.engines.extend(engines);
-        known.lists.extend(header.lists);
+        for list in header.lists {
+            match known.lists.iter_mut().find(|known| known.name == list.name) {
+                Some(known) => *known = list,
+                None => known.lists.push(list),
+            }
+        }
         known.repetitions = known.repetitions.max(header.repetitions);
         known.machine.load = known.machine.load.max(header.machine.load);
     }
@@ -343,6 +363,9 @@ impl Results {
         let at = self.group(&list, &attempt);
         let group = &mut self.groups[at];
         let task = attempt.task.as_ref();
+        if task.is_none() && !group.command.lines().any(|line| line == attempt.command) {
+            group.command += &format!("\n{}", attempt.command);
+        }
         let named = group.named(&attempt.phases[0]);
         let engine = task.map_or(&named, |task| &task.engine);
         group.checks.push(attempt.check(engine.clone()));
@@ -379,6 +402,7 @@ impl Results {
                 about: known.map_or(String::new(), |known| known.about.clone()),
                 command: known.map_or(attempt.command.clone(), |known| known.command.clone()),
                 conditions: attempt.phases[0].conditions.clone(),
+                is_of_experiment: is_of_experiment(list),
                 engines: Vec::new(),
                 rows: Vec::new(),
                 checks: Vec::new(),
@@ -416,7 +440,7 @@ impl Results {
         if wanted == first || engines.any(|engine| engine == wanted) {
             return wanted.to_owned();
         }
-        if !wanted.is_empty() {
+        if !wanted.is_empty() && !first.is_empty() {
             warnings.insert(format!("{wanted} has no results: compared with {first} in its place"));
         }
         first

@@ -3,11 +3,13 @@
 use std::cmp::Ordering;
 
 use crate::counters::CLASSES;
-use crate::report::chart::{Axes, Bars, Paint, Series, Strip, bars, lines};
+use crate::report::chart::{Axes, Bars, Paint, Series, Strip, bars, lines, named};
 use crate::report::collect::{Group, Row};
 use crate::report::metric::{
-    CPU, HARNESS, LIMITED, Metric, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED, WRITE_DEVICE,
+    CPU, HARNESS, LIMITED, Metric, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED, SPACE_PEAK,
+    WRITE_DEVICE,
 };
+use crate::report::stats::Spread;
 use crate::report::tables::class_amplification;
 use crate::result::{PhaseResult, Sample};
 use crate::units::{bytes, short};
@@ -39,7 +41,8 @@ impl Style<'_> {
         self.engines.iter().position(|known| known == engine).unwrap_or_default()
     }
 
-    fn paint(&self, engine: &str) -> Paint {
+    /// The colour of `engine`.
+    pub fn paint(&self, engine: &str) -> Paint {
         Paint::Engine(self.number(engine))
     }
 }
@@ -213,7 +216,7 @@ fn by_class(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> 
     let strips = |row: &Row| {
         let run = row.typical();
         let known = CLASSES.iter().enumerate().filter_map(|(number, class)| {
-            Some((Paint::Class(number), class_amplification(run, class)?))
+            Some((Paint::Class(number), class_amplification(run, class, |of| of.written)?))
         });
         let parts: Vec<_> = known.collect();
         let sum: f64 = parts.iter().map(|(_, value)| value).sum();
@@ -222,8 +225,8 @@ fn by_class(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> 
         if strip.parts.is_empty() { Vec::new() } else { vec![strip] }
     };
     let figure = figure(group, workload, style, &WRITE_DEVICE, &strips)?;
-    let title = format!("{workload}: bytes written for a byte of the client, by class");
-    let about = "Sum of the classes at the end of each bar; lower is better".to_owned();
+    let title = format!("{}, by class", figure.title);
+    let about = "Written for a byte of the client, the sum at the end; lower is better".to_owned();
     Some(Figure { title, about, ..figure })
 }
 
@@ -250,6 +253,36 @@ fn painted(
 
 const SECONDS: &str = "seconds";
 
+/// How many times as long as the shortest run the longest may be with both over seconds.
+const APART: f64 = 4.0;
+
+/// The horizontal axis of figures over time: seconds, or each engine's own time in percent if their
+/// times lie far apart. A slow engine would press all others to the edge.
+#[derive(Clone, Copy)]
+struct Timeline {
+    is_relative: bool,
+}
+
+impl Timeline {
+    fn of(group: &Group, workload: &str) -> Self {
+        let time = |row: &Row| row.typical().speed.settled_seconds;
+        let times = || group.of(workload).map(time).filter(|time| *time > 0.0);
+        let longest = times().fold(0.0, f64::max);
+        Self { is_relative: longest > APART * times().fold(f64::MAX, f64::min) }
+    }
+
+    fn title(self) -> &'static str {
+        if self.is_relative { "% of the engine's own time" } else { SECONDS }
+    }
+
+    /// Points of `run` over seconds, as points over this axis.
+    fn place(self, run: &PhaseResult, points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+        let whole = run.speed.settled_seconds;
+        let unit = if self.is_relative && whole > 0.0 { whole / 100.0 } else { 1.0 };
+        points.into_iter().map(|(seconds, value)| (seconds / unit, value)).collect()
+    }
+}
+
 fn seconds(at: f64) -> String {
     if at >= 10.0 || at == at.trunc() { format!("{at:.0}") } else { format!("{at:.1}") }
 }
@@ -272,14 +305,17 @@ fn space(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     const GIB: f64 = 1073741824.0;
     let written = group.of(workload).any(|row| row.runs.iter().any(|run| run.user.written > 0));
     let live = group.of(workload).find_map(|row| row.typical().user.live);
-    let mut series = series(group, workload, style, &space_points);
+    let timeline = Timeline::of(group, workload);
+    let space = |run: &PhaseResult| timeline.place(run, space_points(run));
+    let mut series = series(group, workload, style, &space);
     let points = || series.iter().flat_map(|series| &series.points);
     let peak = points().map(|point| point.1).fold(0.0, f64::max);
     let end = points().map(|point| point.0).fold(0.0, f64::max);
     let live_points = live.map(|live| vec![(0.0, live as f64), (end, live as f64)]);
     series.extend(live_points.map(|points| Series { paint: Paint::Reference, points }));
     let budget = |row: &Row| Paint::Budget(style.number(&row.engine));
-    series.extend(painted(group, workload, &budget, &budget_points));
+    let budgets = |run: &PhaseResult| timeline.place(run, budget_points(run));
+    series.extend(painted(group, workload, &budget, &budgets));
     // In the unit of the axis, so that its labels are round.
     let (unit, name) = if peak < GIB { (GIB / 1024.0, "MiB") } else { (GIB, "GiB") };
     for point in series.iter_mut().flat_map(|series| &mut series.points) {
@@ -289,11 +325,13 @@ fn space(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
         let digits = if value.fract().abs() < 1e-6 { 0 } else { 1 };
         format!("{value:.digits$} {name}")
     };
-    let axes = Axes { x: &seconds, y: &size, x_title: SECONDS, logarithmic: false };
-    let against = live.map_or(String::new(), |live| format!(", {} of them live", bytes(live)));
+    let axes = Axes { x: &seconds, y: &size, x_title: timeline.title(), logarithmic: false };
+    let against = live.map_or(String::new(), |live| format!("; {} live", bytes(live)));
+    let title = finding(group, workload, style, &SPACE_PEAK);
+    let title = title.unwrap_or_else(|| format!("{workload}: at most {}", bytes(peak as u64)));
     (written && peak > 0.0).then(|| Figure {
-        title: format!("{workload}: at most {} on disk{against}", bytes(peak as u64)),
-        about: "Blocks on disk over the seconds of the phase; lower is better".to_owned(),
+        title: format!("{title}{against}"),
+        about: "Blocks on disk over the time of the phase; lower is better".to_owned(),
         svg: lines(&series, &axes),
         command: group.command.clone(),
     })
@@ -310,17 +348,41 @@ fn rates(run: &PhaseResult) -> Vec<(f64, f64)> {
     before.zip(&run.samples).filter_map(rate).collect()
 }
 
+/// Which engine slows down least: its slowest stretch between two samples beside the middle one.
+fn steadiest(group: &Group, workload: &str) -> String {
+    let of = |row: &Row| {
+        let run = row.typical();
+        let clients = run.samples.iter().filter(|s| s.seconds <= run.speed.running_seconds).count();
+        let rates = rates(run).into_iter().take(clients).map(|(_, rate)| rate);
+        let spread = Spread::of(rates).filter(|spread| spread.count > 2 && spread.median > 0.0)?;
+        Some((spread.least / spread.median, row.engine.clone()))
+    };
+    let rows = group.of(workload).filter(|row| !row.wrong).filter_map(of);
+    match rows.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((share, engine)) => {
+            let percent = share * 100.0;
+            format!("{workload}: {engine} steadiest, never below {percent:.0}% of its usual speed")
+        }
+        None => format!("{workload}: operations a second over time"),
+    }
+}
+
 fn over_time(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     let count = |value: f64| match value {
         value if value >= 1e6 => format!("{:.1}M", value / 1e6),
         value if value >= 1e3 => format!("{:.0}k", value / 1e3),
         value => format!("{value:.0}"),
     };
-    let axes = Axes { x: &seconds, y: &count, x_title: SECONDS, logarithmic: false };
+    let timeline = Timeline::of(group, workload);
+    let axes = Axes { x: &seconds, y: &count, x_title: timeline.title(), logarithmic: false };
+    let rates = |run: &PhaseResult| timeline.place(run, rates(run));
     let series = series(group, workload, style, &rates);
     (!series.is_empty()).then(|| Figure {
-        title: format!("{workload}: operations a second over time"),
-        about: "Higher is better; zero after the end of the clients is background work".to_owned(),
+        title: steadiest(group, workload),
+        about:
+            "Operations a second over time; higher is better; zero after the end of the clients \
+                is background work"
+                .to_owned(),
         svg: lines(&series, &axes),
         command: group.command.clone(),
     })
@@ -328,11 +390,7 @@ fn over_time(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure>
 
 fn latency(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     const NAMES: [&str; 6] = ["50%", "90%", "99%", "99.9%", "99.99%", "max"];
-    let place = |x: f64| {
-        let near = (x - x.round()).abs() < 0.01;
-        let name = NAMES.get(x.round() as usize).filter(|_| near && x > -0.5);
-        name.map_or(String::new(), |name| (*name).to_owned())
-    };
+    let place = |x: f64| named(&NAMES, x);
     let time = |us: f64| match us {
         us if us >= 0.999e6 => format!("{:.0} s", us / 1e6),
         us if us >= 999.0 => format!("{:.0} ms", us / 1e3),
@@ -354,4 +412,47 @@ fn latency(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
         svg: lines(&series, &axes),
         command: group.command.clone(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SECONDS, Timeline, steadiest};
+    use crate::report::collect::{Group, Row};
+    use crate::result::{PhaseResult, Sample};
+
+    /// A run of so many seconds, a sample in each of four parts, of so many operations.
+    fn row(engine: &str, seconds: f64, parts: [u64; 4]) -> Row {
+        let mut run = PhaseResult { engine: engine.into(), ..PhaseResult::default() };
+        run.workload = "w".into();
+        (run.speed.running_seconds, run.speed.settled_seconds) = (seconds, seconds);
+        let mut done = 0;
+        for (at, part) in (1..).zip(parts) {
+            done += part;
+            let seconds = seconds * f64::from(at) / 4.0;
+            run.samples.push(Sample { seconds, operations: done, ..Sample::default() });
+        }
+        Row::of_run(run)
+    }
+
+    #[test]
+    fn times_that_lie_far_apart_are_told_in_parts() {
+        let group = |slow| {
+            let rows = vec![row("quick", 1.0, [5; 4]), row("slow", slow, [5; 4])];
+            Group::of_rows("g", rows)
+        };
+        assert_eq!(Timeline::of(&group(4.0), "w").title(), SECONDS);
+        let apart = group(100.0);
+        let timeline = Timeline::of(&apart, "w");
+        assert_ne!(timeline.title(), SECONDS);
+        let placed = timeline.place(&apart.rows[1].runs[0], vec![(50.0, 7.0)]);
+        assert_eq!(placed, [(50.0, 7.0)]);
+        assert_eq!(timeline.place(&apart.rows[0].runs[0], vec![(0.25, 7.0)]), [(25.0, 7.0)]);
+    }
+
+    #[test]
+    fn the_steadiest_engine_slows_down_least() {
+        let rows = vec![row("even", 1.0, [9, 10, 10, 12]), row("stalls", 1.0, [99, 90, 9, 90])];
+        let title = steadiest(&Group::of_rows("g", rows), "w");
+        assert_eq!(title, "w: even steadiest, never below 90% of its usual speed");
+    }
 }

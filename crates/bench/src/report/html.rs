@@ -1,5 +1,6 @@
 //! The report as one page that needs nothing else: no network, no script.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -8,7 +9,9 @@ use crate::counters::CLASSES;
 use crate::report::chart::{Paint, sign};
 use crate::report::collect::{Group, Results, Row, label};
 use crate::report::figures::{Figure, KINDS, Kind, Style};
-use crate::report::papers::papers;
+use crate::report::overview::{self, overview};
+use crate::report::papers::of_experiment;
+use crate::report::sweeps::{Sweep, sweeps};
 use crate::report::tables::{self, LEGEND, Table};
 
 const STYLE: &str = include_str!("style.css");
@@ -21,10 +24,11 @@ const BUDGET_DASHES: &str = "1 5";
 
 /// The page.
 pub fn page(results: &Results) -> String {
-    let engines = engines(results);
+    let engines = results.engines();
     let budgeted = budgeted(results, &engines);
     let style = Style { engines: &engines, budgeted: &budgeted, baseline: &results.baseline };
     let title = title(results);
+    let (overview, sweeps) = (overview(results), sweeps(results, &style));
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -39,7 +43,9 @@ pub fn page(results: &Results) -> String {
                 (opening(results))
                 (warnings(results))
                 (conditions(results))
-                (contents())
+                (contents(!overview.rows.is_empty(), !sweeps.is_empty()))
+                (first(&overview))
+                (papers(results, &sweeps, &style))
                 (main(results))
                 @for kind in KINDS { (section(results, kind, &style)) }
                 (closing(results))
@@ -55,17 +61,6 @@ fn title(results: &Results) -> String {
         Some(name) => format!("CleaveDB benchmark: {name}"),
         None => "CleaveDB benchmark".to_owned(),
     }
-}
-
-/// All engines, in the order of their first group.
-fn engines(results: &Results) -> Vec<String> {
-    let mut engines: Vec<String> = Vec::new();
-    for engine in results.groups.iter().flat_map(|group| &group.engines) {
-        if !engines.contains(engine) {
-            engines.push(engine.clone());
-        }
-    }
-    engines
 }
 
 /// Which of `engines` told a budget of space.
@@ -150,8 +145,19 @@ fn conditions(results: &Results) -> Markup {
     html! {
         h2 #conditions { "Conditions and machine" }
         @for machine in &results.machines { (table(&tables::machine(machine))) }
+        (listed(results, false))
+        @if results.groups.iter().any(|group| group.is_of_experiment) {
+            details { summary { "Runs of the papers' experiments" } (listed(results, true)) }
+        }
+    }
+}
+
+/// The lists that are runs of experiments, or those that are not, with their conditions.
+fn listed(results: &Results, of_experiments: bool) -> Markup {
+    let wanted = |group: &&Group| group.is_of_experiment == of_experiments;
+    html! {
         ul {
-            @for group in &results.groups {
+            @for group in results.groups.iter().filter(wanted) {
                 li { b { (group.name) } ": " (group.about) @if !group.about.is_empty() { "; " }
                     (label(&group.conditions)) ", keys of " (group.conditions.key_bytes)
                     " bytes, seed " (group.conditions.seed) }
@@ -160,9 +166,11 @@ fn conditions(results: &Results) -> Markup {
     }
 }
 
-fn contents() -> Markup {
+fn contents(overview: bool, papers: bool) -> Markup {
     html! {
         nav aria-label="sections" {
+            @if overview { a href="#overview" { "Overview" } }
+            @if papers { a href="#papers" { "The papers' experiments" } }
             a href="#main" { "Main table" }
             @for kind in KINDS { a href={ "#" (kind.id) } { (kind.title) } }
             a href="#stalls" { "Stalls" }
@@ -173,24 +181,57 @@ fn contents() -> Markup {
     }
 }
 
+fn first(overview: &Table) -> Markup {
+    html! {
+        @if !overview.rows.is_empty() {
+            h2 #overview { "Overview" }
+            p.soft { (overview::LEGEND) }
+            (table(overview))
+        }
+    }
+}
+
 fn main(results: &Results) -> Markup {
     html! {
         h2 #main { "Main table" }
         p.soft { (LEGEND) }
         @for group in &results.groups {
-            h3 { (group.name) }
-            (table(&tables::main(results, group)))
-            p.soft { (tables::checked(group)) }
-            details { summary { "Every quantity" } (table(&tables::detail(group))) }
-            @let actions = tables::actions(group);
-            @if !actions.rows.is_empty() {
-                details { summary { "Latency by action" } (table(&actions)) }
+            @if group.is_of_experiment {
+                details { summary { (group.name) } (one(results, group)) }
+            } @else {
+                h3 { (group.name) }
+                (one(results, group))
             }
         }
-        @let papers = papers(results);
-        @if !papers.rows.is_empty() {
-            h2 #papers { "The papers' figures beside ours" }
-            (table(&papers))
+    }
+}
+
+/// The tables of a list.
+fn one(results: &Results, group: &Group) -> Markup {
+    let actions = tables::actions(group);
+    html! {
+        (table(&tables::main(results, group)))
+        p.soft { (tables::checked(group)) }
+        details { summary { "Every quantity" } (table(&tables::detail(group))) }
+        @if !actions.rows.is_empty() {
+            details { summary { "Latency by action" } (table(&actions)) }
+        }
+    }
+}
+
+/// The papers' experiments, each with its figures and the paper's own.
+fn papers(results: &Results, sweeps: &[Sweep], style: &Style<'_>) -> Markup {
+    html! {
+        @if !sweeps.is_empty() {
+            h2 #papers { "The papers' experiments" }
+            (engines_key(style))
+        }
+        @for Sweep { experiment, figures } in sweeps {
+            h3 { (experiment.name) ": " (experiment.about) }
+            p.soft { (experiment.rows.join("; ")) ". The paper, on its machine: "
+                (experiment.paper_says) }
+            div.grid { @for figure in figures { (drawn(figure)) } }
+            details { summary { "The numbers" } (table(&of_experiment(results, experiment))) }
         }
     }
 }
@@ -204,7 +245,7 @@ fn section(results: &Results, kind: &Kind, style: &Style<'_>) -> Markup {
         h2 id=(kind.id) { (kind.title) }
         p.soft { (kind.about) }
         (key(kind, style))
-        @for group in &results.groups {
+        @for group in results.groups.iter().filter(|group| !group.is_of_experiment) {
             @let figures = figures(group);
             @if !figures.is_empty() {
                 @if results.groups.len() > 1 { h3 { (group.name) } }
@@ -212,7 +253,9 @@ fn section(results: &Results, kind: &Kind, style: &Style<'_>) -> Markup {
             }
             @if kind.id == "classes" {
                 @let numbers = tables::classes(group);
-                details { summary { (group.name) ": the numbers" } (table(&numbers)) }
+                @if !numbers.rows.is_empty() {
+                    details { summary { (group.name) ": the numbers" } (table(&numbers)) }
+                }
             }
         }
     }
@@ -222,11 +265,10 @@ fn section(results: &Results, kind: &Kind, style: &Style<'_>) -> Markup {
 fn key(kind: &Kind, style: &Style<'_>) -> Markup {
     html! {
         @match kind.id {
-            "space" | "latency" | "over-time" => ul.key {
-                @for (number, engine) in style.engines.iter().enumerate() {
-                    li { (PreEscaped(sign(Paint::Engine(number)))) (engine) }
-                }
-                @if kind.id == "space" {
+            "latency" | "over-time" => (engines_key(style)),
+            "space" => {
+                (engines_key(style))
+                ul.key {
                     li { (PreEscaped(sign(Paint::Reference))) "live data" }
                     @for (number, engine) in style.budgeted.iter().enumerate() {
                         @if *engine {
@@ -242,6 +284,16 @@ fn key(kind: &Kind, style: &Style<'_>) -> Markup {
                 }
             },
             _ => {}
+        }
+    }
+}
+
+fn engines_key(style: &Style<'_>) -> Markup {
+    html! {
+        ul.key {
+            @for (number, engine) in style.engines.iter().enumerate() {
+                li { (PreEscaped(sign(Paint::Engine(number)))) (engine) }
+            }
         }
     }
 }
@@ -267,7 +319,9 @@ fn closing(results: &Results) -> Markup {
         @for group in &results.groups {
             @let stalls = tables::stalls(group);
             @if !stalls.rows.is_empty() { h3 { (group.name) } (table(&stalls)) }
-            @else { p { (group.name) ": none counted." } }
+            @else if !group.is_of_experiment {
+                p { (group.name) ": " (none_stalled(group)) }
+            }
         }
         h2 #disk { "Limits of the disk" }
         @if disk.rows.is_empty() { p { "Not measured in this run." } } @else { (table(&disk)) }
@@ -279,6 +333,17 @@ fn closing(results: &Results) -> Markup {
             details { summary { (engine) } (table(&settings)) }
         }
     }
+}
+
+/// That no writer waited, if any engine would know.
+fn none_stalled(group: &Group) -> String {
+    let counts = |row: &&Row| !row.typical().stalls().is_empty();
+    let rows = group.rows.iter().filter(counts);
+    let engines: BTreeSet<&str> = rows.map(|row| row.engine.as_str()).collect();
+    if engines.is_empty() {
+        return "no engine counts them.".to_owned();
+    }
+    format!("none, as {} count them.", engines.into_iter().collect::<Vec<_>>().join(", "))
 }
 
 fn table(table: &Table) -> Markup {

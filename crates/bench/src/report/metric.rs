@@ -95,6 +95,16 @@ pub const SPACE_PEAK: Metric = Metric {
     unit: " on disk a live byte",
 };
 
+/// The most space, as a share of what the engine meant to stay within at that moment.
+pub const SPACE_OF_BUDGET: Metric = Metric {
+    name: "space-of-budget",
+    about: "the most bytes on disk as a share of the engine's own budget at that moment",
+    more_is_better: false,
+    of: PhaseResult::space_of_budget,
+    show: ratio,
+    unit: " of the budget",
+};
+
 /// Space at the end for a live byte.
 pub const SPACE_END: Metric = Metric {
     name: "space-end",
@@ -183,6 +193,7 @@ pub const METRICS: &[Metric] = &[
     WRITE_PROCESS,
     READ_DEVICE,
     SPACE_PEAK,
+    SPACE_OF_BUDGET,
     SPACE_END,
     P50,
     P99,

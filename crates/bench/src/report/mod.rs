@@ -6,11 +6,13 @@ pub mod metric;
 pub mod collect;
 pub mod doubt;
 pub mod tables;
+pub mod overview;
 pub mod summary;
 pub mod papers;
 pub mod text;
 pub mod chart;
 pub mod figures;
+pub mod sweeps;
 pub mod html;
 
 pub use collect::{Results, collect};

@@ -13,6 +13,16 @@ const NONE: &str = "-";
 
 /// A row for each experiment, run, workload, figure and engine.
 pub fn papers(results: &Results) -> Table {
+    let tables = all().map(|experiment| of_experiment(results, experiment));
+    let join = |mut table: Table, next: Table| {
+        table.rows.extend(next.rows);
+        table
+    };
+    tables.reduce(join).unwrap_or_default()
+}
+
+/// The rows of `experiment`.
+pub fn of_experiment(results: &Results, experiment: &Experiment) -> Table {
     let header = [
         "experiment",
         "where",
@@ -25,23 +35,19 @@ pub fn papers(results: &Results) -> Table {
         "the paper",
     ];
     let mut table = Table::new(header, 6..8);
-    for experiment in all() {
-        for run in experiment.runs() {
-            let list = list_name(experiment, &run.label);
-            let absent = results.absent.iter().filter(|(task, _)| task.list == list);
-            table
-                .rows
-                .extend(absent.map(|(task, outcome)| missing(experiment, &run, task, outcome)));
-            let Some(group) = results.groups.iter().find(|group| group.name == list) else {
-                continue;
-            };
-            let shown = group.rows.iter().filter(|row| experiment.does_show(&row.workload));
-            for row in shown {
-                let figures = experiment.metrics.iter();
-                table.rows.extend(figures.filter_map(|metric| {
-                    cells(experiment, &run.label, *metric, group, row, &results.baseline)
-                }));
-            }
+    for run in experiment.runs() {
+        let list = list_name(experiment, &run.label);
+        let absent = results.absent.iter().filter(|(task, _)| task.list == list);
+        table.rows.extend(absent.map(|(task, outcome)| missing(experiment, &run, task, outcome)));
+        let Some(group) = results.groups.iter().find(|group| group.name == list) else {
+            continue;
+        };
+        let shown = group.rows.iter().filter(|row| experiment.does_show(&row.workload));
+        for row in shown {
+            let figures = experiment.metrics.iter();
+            table.rows.extend(figures.filter_map(|metric| {
+                cells(experiment, &run.label, *metric, group, row, &results.baseline)
+            }));
         }
     }
     table

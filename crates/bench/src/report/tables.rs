@@ -3,22 +3,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::counters::CLASSES;
+use crate::counters::{CLASSES, ClassBytes};
 use crate::latency::LatencySummary;
 use crate::report::collect::{Group, Results, Row};
 use crate::report::metric::{
     CPU, HARNESS, LIMITED, Metric, OTHERS, P50, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED,
-    SPACE_END, SPACE_PEAK, WRITE_DEVICE, WRITE_PROCESS,
+    SPACE_END, SPACE_OF_BUDGET, SPACE_PEAK, WRITE_DEVICE, WRITE_PROCESS,
 };
 use crate::report::stats::Spread;
 use crate::result::PhaseResult;
+use crate::system::DiskLimits;
 use crate::system::machine::Machine;
 use crate::table::text;
 use crate::units::{bytes, short, thousands};
 
-const NONE: &str = "-";
+/// In place of a figure that there is none of.
+pub(super) const NONE: &str = "-";
 /// Of a table that begins with workload and engine, and has numbers only behind them.
 const NUMBERS: Range<usize> = 2..usize::MAX;
 
@@ -145,6 +148,7 @@ pub fn detail(group: &Group) -> Table {
         ("R device", READ_DEVICE),
         ("S end", SPACE_END),
         ("S peak", SPACE_PEAK),
+        ("of budget", SPACE_OF_BUDGET),
         ("RSS", RESIDENT),
         ("with cache", LIMITED),
         ("harness", HARNESS),
@@ -175,7 +179,7 @@ pub fn actions(group: &Group) -> Table {
     let header = ["workload", "action", "engine"].into_iter().chain(names);
     let mut table = Table::new(header, 3..usize::MAX);
     for workload in group.workloads() {
-        let rows: Vec<_> = group.rows.iter().filter(|row| row.workload == workload).collect();
+        let rows: Vec<_> = group.of(workload).collect();
         let runs = rows.iter().flat_map(|row| &row.runs);
         let actions: BTreeSet<_> = runs.flat_map(|run| run.latency_by_action.keys()).collect();
         if actions.len() < 2 {
@@ -202,7 +206,8 @@ the time until no background work is left is counted. What writes in parts, with
 turn, settles after each and is judged by that alone. W device: bytes written at the device (all \
 its users, the log included) for a byte that the client wrote; W process: the same by the \
 process's own counter. R device: bytes read at the device for a byte that the client read. S: \
-blocks on disk for a byte of live data, the most of all samples and at the end. CPU: user and \
+blocks on disk for a byte of live data, the most of all samples and at the end; of budget: the \
+most of all samples as a share of what the engine meant to stay within. CPU: user and \
 system time of all threads. RSS, with cache: the most memory, without and with the page cache. \
 harness: the harness' share of the clients' time. others: what other programs used of the \
 processors.";
@@ -222,21 +227,35 @@ pub fn failures(results: &Results) -> Table {
     table
 }
 
-/// Bytes of `class` that a run wrote for a byte that the client wrote.
-pub fn class_amplification(run: &PhaseResult, class: &str) -> Option<f64> {
+/// Which of a class's bytes.
+type Moved = fn(&ClassBytes) -> Option<u64>;
+
+/// Bytes of `class` that a run moved for a byte that the client wrote.
+pub fn class_amplification(run: &PhaseResult, class: &str, moved: Moved) -> Option<f64> {
     let classes = run.bytes_by_class();
-    let written = classes.into_iter().find(|bytes| bytes.class == class)?.written?;
-    (run.user.written > 0).then(|| written as f64 / run.user.written as f64)
+    let bytes = moved(classes.iter().find(|bytes| bytes.class == class)?)?;
+    (run.user.written > 0).then(|| bytes as f64 / run.user.written as f64)
 }
 
-/// Bytes written by class, as the engine counts them.
+/// Bytes written and read by class, as the engine counts them, for a byte that the client wrote. A
+/// class that no engine counts has no column.
 pub fn classes(group: &Group) -> Table {
-    let mut table = Table::new(["workload", "engine"].into_iter().chain(CLASSES), NUMBERS);
+    let kinds: [(&str, Moved); 2] =
+        [("written", |bytes| bytes.written), ("read", |bytes| bytes.read)];
+    let columns = kinds.iter().flat_map(|(kind, moved)| {
+        CLASSES.map(|class| (format!("{class} {kind}"), class, *moved)).into_iter()
+    });
+    let of = |row: &Row, class: &str, moved: Moved| {
+        Spread::of(row.runs.iter().filter_map(|run| class_amplification(run, class, moved)))
+    };
+    let known =
+        |class: &str, moved: Moved| group.rows.iter().any(|row| of(row, class, moved).is_some());
+    let columns: Vec<_> = columns.filter(|(_, class, moved)| known(class, *moved)).collect();
+    let names = columns.iter().map(|(name, ..)| name.as_str());
+    let mut table = Table::new(["workload", "engine"].into_iter().chain(names), NUMBERS);
     for row in &group.rows {
-        let of = |class: &str| {
-            Spread::of(row.runs.iter().filter_map(|run| class_amplification(run, class)))
-        };
-        let cells = CLASSES.map(of);
+        let cells: Vec<_> =
+            columns.iter().map(|(_, class, moved)| of(row, class, *moved)).collect();
         if cells.iter().any(Option::is_some) {
             let shown = |cell: Option<Spread>| {
                 cell.map_or(NONE.to_owned(), |spread| format!("{:.2}", spread.median))
@@ -267,14 +286,21 @@ pub fn stalls(group: &Group) -> Table {
     table
 }
 
-/// Limits of the disk, and whatever else was measured beside the workloads.
+/// Limits of the disk, and whatever else was measured beside the workloads. What was measured more
+/// than once, as a suite that goes on does, is numbered.
 pub fn others(results: &Results) -> Table {
     let mut table = Table::new(["measured", "quantity", "value"], 2..3);
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
     for (kind, value) in &results.others {
-        // Runs on the same disk measure the same: the first is shown.
-        if seen.insert(kind) {
-            flatten(kind, "", value, &mut table.rows);
+        let number = seen.entry(kind).or_default();
+        *number += 1;
+        let name = if *number == 1 { kind.clone() } else { format!("{kind} ({number})") };
+        match DiskLimits::deserialize(value) {
+            Ok(limits) if kind == "disk" => {
+                let rows = limits.quantities().into_iter();
+                table.rows.extend(rows.map(|(what, shown)| vec![name.clone(), what, shown]));
+            }
+            _ => flatten(&name, "", value, &mut table.rows),
         }
     }
     table
@@ -301,15 +327,30 @@ fn flatten(kind: &str, name: &str, value: &Value, rows: &mut Vec<Vec<String>>) {
     rows.push(vec![kind.to_owned(), name.to_owned(), shown]);
 }
 
-/// The settings of each engine.
+/// The settings of each engine: those of its first list, and what others changed.
 pub fn settings(results: &Results) -> Vec<(String, Table)> {
     let mut found: Vec<(String, Table)> = Vec::new();
-    for run in results.groups.iter().flat_map(|group| &group.rows).map(Row::typical) {
-        if !found.iter().any(|(engine, _)| *engine == run.engine) {
-            let mut table = Table::new(["setting", "value"], 2..2);
-            let pairs = run.settings.iter();
-            table.rows.extend(pairs.map(|(name, value)| vec![name.clone(), value.clone()]));
-            found.push((run.engine.clone(), table));
+    let runs = results
+        .groups
+        .iter()
+        .flat_map(|group| group.rows.iter().map(|row| (group.name.as_str(), row.typical())));
+    for (list, run) in runs {
+        let known = found.iter().position(|(engine, _)| *engine == run.engine);
+        let at = known.unwrap_or_else(|| {
+            found.push((run.engine.clone(), Table::new(["setting", "value"], 2..2)));
+            found.len() - 1
+        });
+        let rows = &mut found[at].1.rows;
+        for (name, value) in &run.settings {
+            let usual = rows.iter().find(|row| row[0] == *name).map(|row| &row[1]);
+            let name = match usual {
+                None => name.clone(),
+                Some(usual) if usual == value => continue,
+                Some(_) => format!("{name}, in {list}"),
+            };
+            if !rows.iter().any(|row| row[0] == name) {
+                rows.push(vec![name, value.clone()]);
+            }
         }
     }
     found

@@ -1,6 +1,7 @@
 //! The report as Markdown, for a terminal and for a file that is committed.
 
 use crate::report::collect::{Results, label};
+use crate::report::overview::{self, overview};
 use crate::report::papers::papers;
 use crate::report::tables::{self, LEGEND, Table};
 
@@ -43,6 +44,10 @@ pub fn markdown(results: &Results) -> String {
     }
     for machine in &results.machines {
         section(&mut text, "Machine", &tables::machine(machine));
+    }
+    let overview = overview(results);
+    if !overview.rows.is_empty() {
+        text += &format!("## Overview\n\n{}\n\n{}\n\n", overview::LEGEND, overview.text());
     }
     text += &format!("## Main tables\n\n{LEGEND}\n\n");
     for group in &results.groups {

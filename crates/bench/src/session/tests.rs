@@ -97,10 +97,6 @@ impl Engine for Memory {
     fn describe(&self) -> Vec<(String, String)> {
         Vec::new()
     }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
 }
 
 fn run(

@@ -77,9 +77,32 @@ impl DiskLimits {
     fn measure_for(directory: &Path, limit: Duration) -> Result<Self> {
         let path = directory.join("disk-probe");
         let limits = probe(&path, limit).map_err(BenchError::io("measure the disk with", &path));
-        fs::remove_file(&path).map_err(BenchError::io("delete", &path))?;
-        let file_system = Device::file_system(directory).unwrap_or_default();
-        Ok(Self { file_system, ..limits? })
+        let removed = fs::remove_file(&path).map_err(BenchError::io("delete", &path));
+        limits.and_then(|limits| removed.map(|()| limits))
+    }
+}
+
+impl DiskLimits {
+    /// Its rows in a report: quantity, and value with its unit.
+    pub fn quantities(&self) -> Vec<(String, String)> {
+        let size = |bytes: f64| units::bytes(bytes as u64);
+        let mut rows = Vec::new();
+        let mut add = |name: &str, value: String| rows.push((name.to_owned(), value));
+        if !self.file_system.is_empty() {
+            add("file system", self.file_system.clone());
+        }
+        add("page cache", if self.direct { "passed by" } else { "IN THE WAY" }.to_owned());
+        add("file", size(self.file_bytes as f64));
+        add("pieces of 1 MiB written", size(self.write_per_second) + "/s");
+        add("pieces of 1 MiB read", size(self.read_per_second) + "/s");
+        for reads in &self.random {
+            let (rate, mean) = (units::thousands(reads.per_second), units::short(reads.mean_us));
+            let name = format!("random reads of 4 KiB, {} in flight", reads.depth);
+            add(&name, format!("{rate}/s, {mean} us each"));
+        }
+        let (median, most) = (units::short(self.sync_p50_us), units::short(self.sync_p99_us));
+        add("append of 4 KiB and sync", format!("{median} us, 99% within {most} us"));
+        rows
     }
 }
 
@@ -118,7 +141,7 @@ fn probe(path: &Path, limit: Duration) -> io::Result<DiskLimits> {
     syncs.sort_unstable();
     let quantile = |share: usize| syncs[(syncs.len() - 1) * share / 100].as_secs_f64() * 1e6;
     Ok(DiskLimits {
-        file_system: String::new(),
+        file_system: Device::file_system(path).unwrap_or_default(),
         direct,
         file_bytes,
         write_per_second: file_bytes as f64 / written.as_secs_f64(),

@@ -1,26 +1,36 @@
-//! A limit on memory, page cache included: a control group of our own (version 1 of the interface).
+//! A limit on memory, page cache included: a control group of our own.
 //!
 //! Data larger than memory is what a storage engine is for; without a limit a benchmark of a few
-//! gibibytes measures the page cache. The process moves into a child of its own group and back when
-//! the limit is dropped. A killed process cannot clean up, nor say what killed it, so a shell waits
-//! for its end, however it comes, and does both.
+//! gibibytes measures the page cache. The process moves into a group of its own and back when the
+//! limit is dropped. A killed process cannot clean up, nor say what killed it, so a shell waits for
+//! its end, however it comes, and does both.
+//!
+//! The group is a child of the process's own in version 1 of the interface. In version 2 a group
+//! that hands on a controller holds no processes itself, so ours is a child of the nearest one
+//! above that hands on memory.
 
 use std::fmt::Display;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::BenchError;
 use crate::units;
 
+/// How what is said of a process that the kernel killed for its limit begins.
+pub(crate) const KILLED: &str = "KILLED BY THE MEMORY LIMIT";
+
 /// Once standard input ends, says on standard error whether the kernel killed a process of the
-/// group `$0` for its limit `$1`, and removes it; the kernel refuses while a process is leaving.
+/// group `$0` for its limit `$1`, by the count in its file `$2`, in words that begin with `$3`, and
+/// removes it; the kernel refuses while a process is leaving.
 const SWEEP: &str = "\
     read end
-    if grep -qs '^oom_kill [1-9]' \"$0/memory.oom_control\"; then
-        echo \"KILLED BY THE MEMORY LIMIT of $1: give it more\" >&2
+    if grep -qs '^oom_kill [1-9]' \"$0/$2\"; then
+        echo \"$3 of $1: give it more\" >&2
     fi
     for try in 1 2 3 4 5; do
         rmdir \"$0\" 2>/dev/null
@@ -32,8 +42,14 @@ const SWEEP: &str = "\
 #[derive(Debug)]
 pub struct MemoryLimit {
     group: PathBuf,
-    parent: PathBuf,
+    /// The group that the process came from.
+    home: PathBuf,
+    version: &'static Version,
     bytes: u64,
+    /// The largest use. Version 2 resets it for those who read it by the same open file.
+    peak: Option<File>,
+    /// Whether the largest use is that since the last reset.
+    is_fresh: AtomicBool,
     /// Waits for this process to end; without a shell the group would stay behind a kill.
     sweeper: Option<Child>,
 }
@@ -45,7 +61,7 @@ impl MemoryLimit {
         Self::try_set(bytes).map_err(|cause| {
             format!(
                 "MEMORY IS NOT LIMITED ({cause}): data may fit the page cache, and cold reads may \
-                 be warm. Needs root and the memory controller of cgroup v1; elsewhere run under \
+                 be warm. Needs root, or a control group that is the user's own; else run under \
                  `systemd-run --scope -p MemoryMax={bytes}`."
             )
         })
@@ -54,13 +70,21 @@ impl MemoryLimit {
     fn try_set(bytes: u64) -> io::Result<Self> {
         let memberships = fs::read_to_string("/proc/self/cgroup")?;
         let mounts = fs::read_to_string("/proc/self/mounts")?;
-        let parent = group(&V1, &memberships, &mounts)
-            .ok_or_else(|| io::Error::other("no memory controller in /proc/self"))?;
+        // A machine may have both versions, and the memory controller in either.
+        let places = [&V1, &V2].into_iter().filter_map(|version| {
+            let home = group(version, &memberships, &mounts)?;
+            Some((version, parent(version, &home)?, home))
+        });
+        let (version, parent, home) = places.into_iter().next().ok_or_else(|| {
+            io::Error::other("no group above this process has the memory controller")
+        })?;
         let group = parent.join(format!("cleavedb-bench-{}", process::id()));
         fs::create_dir(&group)?;
         // From here on the drop of `limit` removes the group again, whatever fails.
-        let sweeper = sweeper(&group, bytes).ok();
-        let limit = Self { group, parent, bytes, sweeper };
+        let sweeper = sweeper(version, &group, bytes).ok();
+        let peak = OpenOptions::new().read(true).write(true).open(group.join(version.peak)).ok();
+        let is_fresh = AtomicBool::new(true);
+        let limit = Self { group, home, version, bytes, peak, is_fresh, sweeper };
         limit.write(bytes)?;
         fs::write(limit.group.join("cgroup.procs"), process::id().to_string())?;
         Ok(limit)
@@ -71,15 +95,18 @@ impl MemoryLimit {
         self.bytes
     }
 
-    /// Largest use since the last reset, page cache included, in bytes.
+    /// Largest use since the last reset, page cache included, in bytes; `None` if the kernel does
+    /// not tell. Before Linux 6.12 version 2 cannot reset it.
     pub fn peak(&self) -> Option<u64> {
-        let text = fs::read_to_string(self.group.join("memory.max_usage_in_bytes")).ok()?;
-        text.trim().parse().ok()
+        let mut text = [0; 32];
+        let len = self.peak.as_ref()?.read_at(&mut text, 0).ok()?;
+        let text = std::str::from_utf8(&text[..len]).ok()?;
+        text.trim().parse().ok().filter(|_| self.is_fresh.load(Ordering::Relaxed))
     }
 
     /// Takes the limit away; the group and its sums stay. Returns whether it could.
     pub fn lift(&self) -> bool {
-        self.write("-1").is_ok()
+        self.write(self.version.unlimited).is_ok()
     }
 
     /// Puts the limit in force again after [`lift`](Self::lift).
@@ -88,19 +115,20 @@ impl MemoryLimit {
     }
 
     fn write(&self, limit: impl Display) -> io::Result<()> {
-        fs::write(self.group.join(V1.limit), limit.to_string())
+        fs::write(self.group.join(self.version.limit), limit.to_string())
     }
 
     /// Forgets the largest use so far.
-    pub fn reset_peak(&self) -> bool {
-        fs::write(self.group.join("memory.max_usage_in_bytes"), "0").is_ok()
+    pub fn reset_peak(&self) {
+        let reset = self.peak.as_ref().is_some_and(|peak| peak.write_at(b"0", 0).is_ok());
+        self.is_fresh.store(reset, Ordering::Relaxed);
     }
 }
 
 impl Drop for MemoryLimit {
     fn drop(&mut self) {
         // What fails here, the sweeper tries again.
-        let _ = fs::write(self.parent.join("cgroup.procs"), process::id().to_string());
+        let _ = fs::write(self.home.join("cgroup.procs"), process::id().to_string());
         let _ = fs::write(self.group.join("memory.force_empty"), "0");
         let _ = fs::remove_dir(&self.group);
         if let Some(mut sweeper) = self.sweeper.take() {
@@ -113,11 +141,13 @@ impl Drop for MemoryLimit {
 /// Starts the shell that removes `group` when this process has ended, and says so if it was killed
 /// for its `limit`. It has a process group of its own: an interrupt from the keyboard must not end
 /// both.
-fn sweeper(group: &Path, limit: u64) -> io::Result<Child> {
+fn sweeper(version: &Version, group: &Path, limit: u64) -> io::Result<Child> {
     Command::new("sh")
         .args(["-c", SWEEP])
         .arg(group)
         .arg(units::bytes(limit))
+        .arg(version.events)
+        .arg(KILLED)
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .process_group(0)
@@ -137,6 +167,7 @@ pub fn in_force(memory: u64) -> Option<u64> {
 }
 
 /// A version of control groups.
+#[derive(Debug)]
 struct Version {
     /// Type of its mounts.
     mount: &'static str,
@@ -145,11 +176,47 @@ struct Version {
     controller: &'static str,
     /// File of the limit.
     limit: &'static str,
+    /// What that file holds without one.
+    unlimited: &'static str,
+    /// File of the largest use.
+    peak: &'static str,
+    /// File that counts what the kernel killed.
+    events: &'static str,
 }
 
-const V1: Version =
-    Version { mount: "cgroup", controller: "memory", limit: "memory.limit_in_bytes" };
-const V2: Version = Version { mount: "cgroup2", controller: "", limit: "memory.max" };
+const V1: Version = Version {
+    mount: "cgroup",
+    controller: "memory",
+    limit: "memory.limit_in_bytes",
+    unlimited: "-1",
+    peak: "memory.max_usage_in_bytes",
+    events: "memory.oom_control",
+};
+const V2: Version = Version {
+    mount: "cgroup2",
+    controller: "",
+    limit: "memory.max",
+    unlimited: "max",
+    peak: "memory.peak",
+    events: "memory.events",
+};
+
+/// The group below which one of ours may stand, for a process that is in `home`.
+fn parent(version: &Version, home: &Path) -> Option<PathBuf> {
+    if version.mount == V1.mount {
+        return Some(home.to_owned());
+    }
+    let hands_on = |group: &&Path| {
+        let controllers = fs::read_to_string(group.join("cgroup.subtree_control"));
+        controllers.is_ok_and(|names| names.split_whitespace().any(|name| name == "memory"))
+    };
+    // The root alone may hold processes as well.
+    home.ancestors()
+        .skip(1)
+        .find(hands_on)
+        .or_else(|| Some(home).filter(hands_on))
+        .map(Path::to_owned)
+}
 
 /// Directory of the process's memory group.
 fn group(version: &Version, memberships: &str, mounts: &str) -> Option<PathBuf> {
@@ -178,9 +245,10 @@ fn mount_point<'a>(version: &Version, mounts: &'a str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::path::Path;
 
-    use super::{V1, V2, group, in_force};
+    use super::{V1, V2, group, in_force, parent};
 
     const MEMBERSHIPS: &str = "9:name=systemd:/\n4:cpu,memory:/a/b\n3:cpuset:/\n0::/c\n";
     const MOUNTS: &str = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
@@ -193,6 +261,24 @@ mod tests {
         let found = |version| group(version, MEMBERSHIPS, MOUNTS);
         assert_eq!(found(&V1).unwrap(), Path::new("/sys/memory/a/b"));
         assert_eq!(found(&V2).unwrap(), Path::new("/sys/unified/c"));
+    }
+
+    #[test]
+    fn a_group_stands_below_one_that_hands_on_memory() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join("user.slice/session.scope");
+        fs::create_dir_all(&own).unwrap();
+        assert_eq!(parent(&V1, &own), Some(own.clone()));
+        assert_eq!(parent(&V2, &own), None);
+        let hand_on = |group: &Path, names: &str| {
+            fs::write(group.join("cgroup.subtree_control"), names).unwrap();
+        };
+        hand_on(home.path(), "cpu memory pids\n");
+        hand_on(&home.path().join("user.slice"), "cpu pids\n");
+        assert_eq!(parent(&V2, &own).unwrap(), home.path());
+        assert_eq!(parent(&V2, home.path()).unwrap(), home.path(), "the root");
+        hand_on(&home.path().join("user.slice"), "memory\n");
+        assert_eq!(parent(&V2, &own).unwrap(), home.path().join("user.slice"));
     }
 
     #[test]

@@ -1,13 +1,11 @@
 //! `bench`: the workloads on one preset; its commands are elsewhere.
 
 use cleavedb::Preset;
-use cleavedb_bench::cli::{self, Begun, BenchArgs, Report};
-use cleavedb_bench::observer::{Observer, Silent};
-use cleavedb_bench::progress::Bar;
+use cleavedb_bench::cli::{self, BenchArgs, Report};
+use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
-use cleavedb_bench::workload::select;
-use cleavedb_bench::{Opener, Session};
+use cleavedb_bench::{BenchError, Opener};
 
 use crate::args::Global;
 use crate::bench_args::BenchCommand;
@@ -55,38 +53,30 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     }
 }
 
-/// Runs the workloads and prints each result, and the check at the end, as a line of JSON.
+/// Prints each result, and the check at the end, as a line of JSON.
+struct Lines<'a> {
+    console: &'a Console,
+    /// Why a line could not be printed.
+    failure: Option<Failure>,
+}
+
+impl Reader for Lines<'_> {
+    fn line(&mut self, line: &Line) -> cleavedb_bench::Result<()> {
+        let printed = self.console.json_line(line).and_then(|()| self.console.flush());
+        printed.map_err(|failure| {
+            self.failure = Some(failure);
+            BenchError::Usage("nobody reads the results".to_owned())
+        })
+    }
+
+    fn note(&mut self, words: &str) {
+        self.console.note(words);
+    }
+}
+
 fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<Report> {
-    let (config, workloads) = (args.config()?, select(&args.workload)?);
-    let configured = args.configured(opener)?;
-    let opener = configured.as_deref().unwrap_or(opener);
-    let recording = args.recording(opener)?;
-    let opener = recording.as_ref().map_or(opener, |recording| recording);
-    let scratch = Scratch::claim(&args.dir)?;
-    let begun = Begun::under(args)?;
-    begun.warnings.iter().for_each(|warning| console.note(warning));
-    begun.lines.iter().try_for_each(|line| console.json_line(line))?;
-    console.flush()?;
-    let bar = (!console.quiet()).then(Bar::new);
-    let observer: &dyn Observer = bar.as_ref().map_or(&Silent, |bar| bar);
-    let mut session = Session::new(opener, &scratch, config, begun.limit.as_ref(), observer)?;
-    let mut phases = Vec::new();
-    for workload in &workloads {
-        let result = session.run(workload)?;
-        console.json_line(&Line::Phase(Box::new(result.clone())))?;
-        console.flush()?;
-        phases.push(result);
-    }
-    let verification = if args.no_verify { None } else { Some(session.verify()?) };
-    if let Some(found) = verification.clone() {
-        console.json_line(&Line::Verification { engine: opener.name().to_owned(), found })?;
-    }
-    session.close()?;
-    if let Some(recording) = &recording {
-        console.note(&recording.finish()?);
-    }
-    if !args.keep {
-        scratch.delete()?;
-    }
-    Ok(Report { phases, verification })
+    let mut lines = Lines { console, failure: None };
+    let args = BenchArgs { quiet: args.quiet || console.quiet(), ..args.clone() };
+    let report = cli::run_for(&args, opener, Some(&mut lines));
+    lines.failure.map_or_else(|| report.map_err(Failure::from), Err)
 }

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use cleavedb::Preset;
+use cleavedb_bench::catalogue::{experiments, overview};
+use cleavedb_bench::orchestrate::plan::plan;
 use cleavedb_bench::orchestrate::target::{Target, choose, find_peers, list_peers};
 use cleavedb_bench::orchestrate::watch::{Rows, Unwatched, Watcher};
 use cleavedb_bench::orchestrate::{Finish, Settings, run as run_suite};
-use cleavedb_bench::suite::{Suite, overview};
+use cleavedb_bench::suite::Suite;
 
 use crate::args::Global;
 use crate::bench_args::{Many, Pages, SuiteArgs};
@@ -55,7 +57,11 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let args = kept(args, &format!("suite-{config}"));
             measure(suite, &args, Engines::All, global, console)
         }
-        Many::Papers { papers, experiment, only, miniature, suite: args } => {
+        Many::Papers { list: true, .. } => {
+            console.line(experiments())?;
+            Ok(Exit::Done)
+        }
+        Many::Papers { papers, experiment, only, miniature, suite: args, .. } => {
             let mut suite = Suite::papers(papers, experiment, *miniature)?;
             suite.keep(only)?;
             let args = kept(args, "papers");
@@ -86,6 +92,9 @@ fn measure(
     console: &Console,
 ) -> Result<Exit> {
     let targets = targets(args, engines, global, console)?;
+    if !args.engines.is_empty() {
+        suite.leave_none_out();
+    }
     suite.repetitions = args.repetitions.unwrap_or(suite.repetitions);
     suite.each = args.duration.map(Duration::from_secs).or(suite.each);
     suite.timeout = args.timeout.map_or(suite.timeout, Duration::from_secs);
@@ -199,8 +208,8 @@ fn baseline(args: &SuiteArgs, targets: &[Target]) -> Result<String> {
 
 fn announce(settings: &Settings, console: &Console) {
     let suite = &settings.suite;
-    let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.as_str()).collect();
-    let tasks = suite.lists.len() * engines.len() * suite.repetitions as usize;
+    let engines: Vec<_> = settings.targets.iter().map(|target| target.engine.clone()).collect();
+    let tasks = plan(suite, &engines).len();
     console.note(&format!(
         "{}: {}; {} engine(s) ({}), {} list(s) of workloads, {} repetition(s): {tasks} tasks, \
          compared with {}",

@@ -63,6 +63,12 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     assert_eq!(lines[0]["kind"], json!("run"));
     assert_eq!(lines[1]["engine"], json!("cleave-wisckey"));
     assert_eq!(lines[4]["wrong"], json!(0));
+    home.run(&[&args[..], &["--results", "kept"]].concat()).ok();
+    let kept = std::fs::read_to_string(home.path("kept")).unwrap();
+    assert_eq!(kept.lines().count(), 5, "they are kept as well: {kept}");
+    let recorded = home.run(&[&args[..], &["--record", "asked"]].concat());
+    let notes: Vec<_> = recorded.err.lines().filter(|line| line.contains("asked")).collect();
+    assert!(!notes.is_empty() && notes.iter().all(|n| n.starts_with('{')), "{}", recorded.err);
     assert!(home.run(&["bench", "--list"]).text().contains("ycsb-f"));
     home.run(&["bench", "-w", "nonsense"]).fails(2, "no workload");
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
@@ -178,6 +184,22 @@ fn a_suite_outlives_its_engines() {
     home.run(&[&["bench", "quick"][..], &hurried].concat()).fails(2, "--resume");
 }
 
+/// Needs root, or a control group of one's own: without, it proves nothing.
+#[test]
+fn the_memory_limit_ends_a_task_and_the_row_says_so() {
+    let home = Home::new();
+    let limited = ["bench", "quick", "--no-peers", "--engines", "wisckey", "--repetitions", "1"];
+    let ran = home.run(&[&limited[..], &["--memory-limit", "16MiB", "--duration", "1"]].concat());
+    let text = String::from_utf8(ran.out).unwrap();
+    if text.contains("MEMORY IS NOT LIMITED") {
+        return;
+    }
+    assert_eq!(ran.code, Some(4), "{}", ran.err);
+    assert!(text.contains("killed at the memory limit"), "{text}");
+    assert!(text.contains("KILLED BY THE MEMORY LIMIT of 16.0 MiB"), "{text}");
+    assert!(!home.path("bench-data").exists());
+}
+
 #[test]
 fn what_a_suite_may_be_called_is_said() {
     let home = Home::new();
@@ -185,6 +207,10 @@ fn what_a_suite_may_be_called_is_said() {
     assert!(text.contains("basic-1KiB") && text.contains("ycsb"), "{text}");
     home.run(&["bench", "suite", "--config", "nonsense"]).fails(2, "known: full");
     home.run(&["bench", "papers", "nonsense"]).fails(2, "wisckey");
+    let papers = home.run(&["bench", "papers", "--list"]).text();
+    assert!(papers.contains("kt-store:") && papers.contains("hashkv-2 "), "{papers}");
+    let twice = ["bench", "quick", "--no-peers", "--engines", "lsm,cleave-lsm"];
+    home.run(&twice).fails(2, "named twice");
     let engines = ["bench", "quick", "--no-peers", "--engines", "nonsense"];
     home.run(&engines).fails(2, "cleave-wisckey");
     home.run(&["bench", "quick", "--peers", "nonsense"]).fails(2, "nonsense");

@@ -2,10 +2,43 @@
 
 use std::fs;
 
-use super::{Results, collect};
+use serde_json::json;
+
+use super::{Group, Results, Row, collect};
 use crate::latency::LatencySummary;
 use crate::report::{tables, text};
 use crate::result::{Line, PhaseResult, Verification};
+use crate::system::DiskLimits;
+
+impl Group {
+    /// A list that nobody ran.
+    pub(crate) fn of_rows(name: &str, rows: Vec<Row>) -> Self {
+        Self {
+            name: name.to_owned(),
+            about: String::new(),
+            command: String::new(),
+            conditions: rows[0].runs[0].conditions.clone(),
+            is_of_experiment: false,
+            engines: rows.iter().map(|row| row.engine.clone()).collect(),
+            rows,
+            checks: Vec::new(),
+        }
+    }
+}
+
+impl Row {
+    /// `run`, alone.
+    pub(crate) fn of_run(run: PhaseResult) -> Self {
+        Self {
+            workload: run.workload.clone(),
+            engine: run.engine.clone(),
+            runs: vec![run],
+            rounds: vec![1],
+            trouble: None,
+            wrong: false,
+        }
+    }
+}
 
 fn run(change: impl Fn(&mut PhaseResult)) -> PhaseResult {
     let mut run = PhaseResult { engine: "e".into(), ..PhaseResult::default() };
@@ -87,4 +120,29 @@ fn latencies_are_told_by_action_where_there_are_several() {
     let cells: Vec<_> = rows.iter().map(|row| [&row[1][..], &row[2], &row[5]]).collect();
     assert_eq!(cells, [["read", "e", "3.00"], ["update", "e", "70.0"]], "medians");
     assert!(text::markdown(&results).contains("Latency by action"));
+}
+
+#[test]
+fn every_measurement_of_the_disk_is_told_with_units() {
+    let limits = |read| {
+        let limits = DiskLimits { read_per_second: read, direct: true, ..DiskLimits::default() };
+        ("disk".to_owned(), serde_json::to_value(limits).unwrap())
+    };
+    let others = vec![limits(439e6), limits(900e6), ("moon".to_owned(), json!({"phase": 0.5}))];
+    let rows = tables::others(&Results { others, ..Results::default() }).rows;
+    let reads = rows.iter().filter(|row| row[1] == "pieces of 1 MiB read");
+    let reads: Vec<_> = reads.map(|row| (&*row[0], &*row[2])).collect();
+    assert_eq!(reads, [("disk", "419 MiB/s"), ("disk (2)", "858 MiB/s")]);
+    assert_eq!(rows.last().unwrap()[..], ["moon", "phase", "0.50"]);
+}
+
+#[test]
+fn settings_that_a_list_changes_are_told_with_it() {
+    let mut other = run(|run| run.settings[0].1 = "1MiB".into());
+    other.conditions.threads = 4;
+    let results = report(&[run(|_| ()), other], None);
+    let (engine, table) = &tables::settings(&results)[0];
+    assert_eq!((engine.as_str(), table.rows.len()), ("e", 2));
+    assert_eq!(table.rows[0], ["cache", "32MiB"]);
+    assert!(table.rows[1][0].starts_with("cache, in ") && table.rows[1][1] == "1MiB");
 }

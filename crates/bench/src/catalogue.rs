@@ -1,0 +1,34 @@
+//! What can be asked for by name, for people: suites, lists, experiments.
+
+use crate::experiments::{Experiment, all};
+use crate::suite::{LISTS, SUITES};
+
+/// The suites, for people.
+pub fn overview() -> String {
+    let mut lines = vec!["suites (--config):".to_owned()];
+    for (name, about, lists) in SUITES {
+        lines.push(format!("  {name:12} {about}: {}", lists.join(", ")));
+    }
+    lines.push("lists (--only):".to_owned());
+    lines.extend(LISTS.iter().map(|list| format!("  {:12} {}", list.name, list.about)));
+    lines.join("\n")
+}
+
+/// The experiments of the papers, for people.
+pub fn experiments() -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut paper = "";
+    for experiment in all() {
+        let Experiment { name, about, skipped, vary, .. } = experiment;
+        if experiment.paper != paper {
+            paper = experiment.paper;
+            lines.push(format!("{paper}:"));
+        }
+        let varied = experiment.varied().zip(*vary).map_or(String::new(), |(name, (_, values))| {
+            format!("; {name}: {}", values.join(", "))
+        });
+        let left_out = skipped.map_or(String::new(), |why| format!(" (left out: {why})"));
+        lines.push(format!("  {name:24} {about}{varied}{left_out}"));
+    }
+    lines.join("\n")
+}

@@ -1,7 +1,7 @@
 //! What can be asked for by name, for people: suites, lists, experiments.
 
 use crate::experiments::{Experiment, all};
-use crate::suite::{LISTS, SUITES};
+use crate::lists::{LISTS, SUITES};
 
 /// The suites, for people.
 pub fn overview() -> String {

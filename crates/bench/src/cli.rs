@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::distribution::{Distribution, ZIPFIAN_CONSTANT};
 use crate::engine::{MINIATURE, Opener};
 use crate::error::{BenchError, Result};
-use crate::keys::KeyOrder;
+use crate::keys::{KeyOrder, KeySize};
 use crate::null::harness_cost;
 use crate::observer::{Observer, Silent};
 use crate::output::{Output, Reader};
@@ -129,6 +129,10 @@ pub struct BenchArgs {
     /// workload has hot key ranges
     #[arg(long, value_enum, value_name = "ORDER")]
     pub key_order: Option<KeyOrder>,
+    /// Bytes of a key: 24 as in YCSB, 16 as in db_bench
+    #[arg(long, value_enum, value_name = "BYTES", hide_possible_values = true)]
+    #[arg(default_value = "24")]
+    pub key_size: KeySize,
     /// Bytes of a load, keys included: as many records as they hold, in place of --records
     #[arg(long, value_parser = units::parse, conflicts_with = "records", value_name = "BYTES")]
     pub data: Option<u64>,
@@ -214,6 +218,7 @@ impl BenchArgs {
         let config = Config {
             value_sizes: self.value_sizes.unwrap_or(ValueSizes::Fixed(value_size)),
             key_order: self.key_order.unwrap_or(key_order_of(&select(&self.workload)?)),
+            key_size: self.key_size,
             zipfian: self.zipfian,
             scan_length: self.scan_length,
             threads: self.threads,

@@ -15,7 +15,7 @@ use crate::distribution::Chooser;
 use crate::engine::Engine;
 use crate::error::{BenchError, Result};
 use crate::inserts::Inserts;
-use crate::keys::{KEY_LEN, Key, KeyOrder, hash_of_any, key_of_hash};
+use crate::keys::{Key, hash_of_any};
 use crate::latency::Latencies;
 use crate::pace::{Pace, wait_until};
 use crate::stream::{Operation, Place, Stream};
@@ -75,8 +75,8 @@ impl<'a> Shared<'a> {
             return self;
         }
         let records = self.inserts.oldest()..self.inserts.existing();
-        let end = records.map(|record| self.config.key_order.hash(record)).max().map(key_of_hash);
-        Self { end, ..self }
+        let end = records.map(|record| self.config.key_order.hash(record)).max();
+        Self { end: end.map(|hash| self.config.key_size.key(hash)), ..self }
     }
 
     /// Operations done by all threads, warm-up not counted.
@@ -144,7 +144,7 @@ impl Tally {
 
 /// Where a client's operations come from.
 enum Source<'a> {
-    Drawn(Stream<'a>, KeyOrder, Option<Pace>),
+    Drawn(Stream<'a>, &'a Config, Option<Pace>),
     Replayed(ReplayStream),
 }
 
@@ -160,10 +160,10 @@ impl Source<'_> {
     #[inline(always)]
     fn next(&mut self, key: &mut Key) -> Result<Option<Task>> {
         match self {
-            Self::Drawn(stream, order, pace) => {
+            Self::Drawn(stream, config, pace) => {
                 let operation = stream.draw();
-                let hash = order.hash(operation.record);
-                *key = key_of_hash(hash);
+                let hash = config.key_order.hash(operation.record);
+                *key = config.key_size.key(hash);
                 let start = pace.as_mut().map(Pace::next_start);
                 Ok(Some(Task { operation, hash, start }))
             }
@@ -212,12 +212,12 @@ impl<'a> Client<'a> {
                 let stream = stream.shuffled(config.shuffle_of(workload));
                 let pace = config.rate_of(workload);
                 let pace = pace.map(|rate| Pace::new(rate, thread, config.threads));
-                Source::Drawn(stream, config.key_order, pace)
+                Source::Drawn(stream, config, pace)
             }
         };
         let done = &shared.done[thread as usize].0;
         let buffer = ValueBuffer::with_room(shared.values.sizes().largest());
-        let (key, tally) = ([0; KEY_LEN], Tally::default());
+        let (key, tally) = (config.key_size.key(0), Tally::default());
         Ok(Self { shared, source, done, key, buffer, tally, counted: 0 })
     }
 

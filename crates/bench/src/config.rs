@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::distribution::{Chooser, ZIPFIAN_CONSTANT};
 use crate::error::{BenchError, Result};
-use crate::keys::{KEY_LEN, KeyOrder, Shuffle};
+use crate::keys::{KeyOrder, KeySize, Shuffle};
 use crate::pace::Rate;
 use crate::sizes::ValueSizes;
 use crate::trace::Replay;
@@ -29,6 +29,8 @@ pub struct Config {
     pub value_sizes: ValueSizes,
     /// Which key a record has.
     pub key_order: KeyOrder,
+    /// How many bytes it has.
+    pub key_size: KeySize,
     /// Constant of the Zipfian distributions.
     pub zipfian: f64,
     /// Records of every scan, in place of the workload's own number.
@@ -64,6 +66,7 @@ impl Config {
             records,
             value_sizes: ValueSizes::Fixed(value_size),
             key_order: KeyOrder::default(),
+            key_size: KeySize::default(),
             zipfian: ZIPFIAN_CONSTANT,
             scan_length: None,
             threads: 1,
@@ -104,7 +107,7 @@ impl Config {
 
     /// Bytes of a key and its value, on average.
     pub fn record_bytes(&self) -> u64 {
-        KEY_LEN as u64 + self.value_bytes()
+        self.key_size.bytes() as u64 + self.value_bytes()
     }
 
     /// `workload` as this run asks for it: its scans may be longer or shorter, and there are then

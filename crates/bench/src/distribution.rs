@@ -120,7 +120,12 @@ pub enum Distribution {
     Moving,
     /// Hot ranges of keys, and hot keys within them: see [`KeyRanges`].
     KeyRanges,
+    /// Records that do not exist, every one equally likely, as many as there are records.
+    Missing,
 }
+
+/// Numbers from here on are no record's.
+const MISSING: u64 = 1 << 48;
 
 /// A distribution ready to draw from.
 #[derive(Clone, Debug)]
@@ -142,6 +147,8 @@ pub enum Chooser {
     },
     /// See [`Distribution::KeyRanges`].
     KeyRanges(KeyRanges),
+    /// See [`Distribution::Missing`].
+    Missing,
 }
 
 impl Chooser {
@@ -158,6 +165,7 @@ impl Chooser {
                 Self::Moving { zipfian: scrambled(), drawn: 0, every }
             }
             Distribution::KeyRanges => Self::KeyRanges(KeyRanges::new()),
+            Distribution::Missing => Self::Missing,
         }
     }
 
@@ -178,6 +186,7 @@ impl Chooser {
                 fnv_hash(zipfian.next(random) ^ moves << 40) % records
             }
             Self::KeyRanges(ranges) => ranges.next(random, records),
+            Self::Missing => MISSING + below(random, records),
         }
     }
 }

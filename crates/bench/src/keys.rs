@@ -1,4 +1,5 @@
-//! Keys as YCSB makes them: `user`, then the hashed number of the record, 24 bytes in all.
+//! Keys as YCSB makes them: `user`, then the hashed number of the record, 24 bytes in all; or the
+//! same number in hexadecimal digits, 16 bytes, as many as the keys of `db_bench` have.
 //!
 //! Numbers are hashed so that records inserted one after another are scattered over the key space
 //! (`insertorder=hashed`, the default of YCSB's `CoreWorkload`), and padded to 20 digits
@@ -6,15 +7,61 @@
 //! number itself is spelled ([`KeyOrder`]); "hash" means whatever number a key spells. A key from
 //! elsewhere (a trace) has a hash too, which no key of ours spells.
 
+use std::ops::Deref;
+
 use clap::ValueEnum;
 
 use crate::hash::{fnv_hash, mix};
 
-/// Bytes of every key.
-pub const KEY_LEN: usize = 24;
+const LONGEST: usize = 24;
 
 /// A key.
-pub type Key = [u8; KEY_LEN];
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    bytes: [u8; LONGEST],
+    len: usize,
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    #[inline(always)]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}
+
+/// How many bytes a key has, and so how it spells a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum KeySize {
+    /// `user` and 20 decimal digits, as in YCSB
+    #[default]
+    #[value(name = "24")]
+    Long,
+    /// 16 hexadecimal digits
+    #[value(name = "16")]
+    Short,
+}
+
+impl KeySize {
+    /// Bytes of a key.
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::Long => LONGEST,
+            Self::Short => 16,
+        }
+    }
+
+    /// The key of the record whose number hashes to `hash`.
+    #[inline(always)]
+    pub fn key(self, hash: u64) -> Key {
+        let bytes = match self {
+            Self::Long => decimal(hash),
+            Self::Short => hexadecimal(hash),
+        };
+        Key { bytes, len: self.bytes() }
+    }
+}
 
 const PREFIX: [u8; 4] = *b"user";
 
@@ -103,10 +150,11 @@ pub fn hash_of_any(key: &[u8]) -> u64 {
     hash_of_key(key).unwrap_or_else(|| foreign_hash(key))
 }
 
-/// The key of the record whose number hashes to `hash`.
-pub fn key_of_hash(hash: u64) -> Key {
+/// The long key of `hash`.
+#[inline(always)]
+fn decimal(hash: u64) -> [u8; LONGEST] {
     const EIGHT_DIGITS: u64 = 100_000_000;
-    let mut key = [b'0'; KEY_LEN];
+    let mut key = [b'0'; LONGEST];
     key[..4].copy_from_slice(&PREFIX);
     let (upper, lowest) = (hash / EIGHT_DIGITS, hash % EIGHT_DIGITS);
     let (highest, middle) = (upper / EIGHT_DIGITS, upper % EIGHT_DIGITS);
@@ -138,16 +186,60 @@ fn digits_of_fours(fours: u64) -> [u8; 8] {
     (ones | ZEROS).to_le_bytes()
 }
 
+/// The short key of `hash`, with room behind it.
+#[inline(always)]
+fn hexadecimal(hash: u64) -> [u8; LONGEST] {
+    let mut key = [0; LONGEST];
+    key[..8].copy_from_slice(&hexadecimal_digits((hash >> 32) as u32));
+    key[8..16].copy_from_slice(&hexadecimal_digits(hash as u32));
+    key
+}
+
+/// The eight hexadecimal digits of `number`, all at once: each step spreads the halves of every
+/// lane, until each digit has a byte.
+fn hexadecimal_digits(number: u32) -> [u8; 8] {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let fours = (u64::from(number) | u64::from(number) << 16) & 0x0000_FFFF_0000_FFFF;
+    let twos = (fours | fours << 8) & 0x00FF_00FF_00FF_00FF;
+    let digits = (twos | twos << 4) & (0x0F * ONES);
+    let letters = ((digits + 6 * ONES) >> 4) & ONES;
+    (digits + u64::from(b'0') * ONES + letters * u64::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
+/// The number that eight hexadecimal digits spell: the reverse of [`hexadecimal_digits`].
+fn number_of_hexadecimal(digits: &[u8; 8]) -> Option<u32> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    let word = u64::from_be_bytes(*digits);
+    let digits_alone = (word & (0x0F * ONES)) + ((word >> 6) & ONES) * 9;
+    let digits_alone = digits_alone & (0x0F * ONES);
+    let twos = (digits_alone | digits_alone >> 4) & 0x00FF_00FF_00FF_00FF;
+    let fours = (twos | twos >> 8) & 0x0000_FFFF_0000_FFFF;
+    let number = (fours | fours >> 16) as u32;
+    // Whatever is no digit spells another number.
+    (hexadecimal_digits(number) == *digits).then_some(number)
+}
+
 /// The hash that `key` spells, or `None` if it is not a key of ours: hashes have 63 bits.
 pub fn hash_of_key(key: &[u8]) -> Option<u64> {
-    let key: &Key = key.try_into().ok()?;
+    let hash = match *key.as_chunks::<8>().0 {
+        [upper, lower] if key.len() == KeySize::Short.bytes() => {
+            let upper = u64::from(number_of_hexadecimal(&upper)?);
+            upper << 32 | u64::from(number_of_hexadecimal(&lower)?)
+        }
+        _ => number_of_decimal(key)?,
+    };
+    (hash & FOREIGN == 0).then_some(hash)
+}
+
+/// The hash that a long key spells.
+fn number_of_decimal(key: &[u8]) -> Option<u64> {
+    let key: &[u8; LONGEST] = key.try_into().ok()?;
     let [prefixed, middle, lowest] = key.as_chunks::<8>().0 else { return None };
     let mut highest = [b'0'; 8];
     highest[4..].copy_from_slice(prefixed[..4].eq(&PREFIX).then_some(&prefixed[4..])?);
     let highest = number_of(&highest)?.checked_mul(10_000_000_000_000_000)?;
     let lower = number_of(middle)? * 100_000_000 + number_of(lowest)?;
-    let hash = highest.checked_add(lower)?;
-    (hash & FOREIGN == 0).then_some(hash)
+    highest.checked_add(lower)
 }
 
 /// The number that eight decimal digits spell, all at once: the reverse of [`eight_digits`].
@@ -169,14 +261,14 @@ fn number_of(digits: &[u8; 8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOREIGN, Shuffle, hash_of_any, hash_of_key, key_of_hash};
+    use super::{FOREIGN, KeySize, Shuffle, hash_of_any, hash_of_key};
     use crate::hash::fnv_hash;
 
     #[test]
     fn keys_are_those_of_ycsb() {
         // "user6284781860667377211" is the first key of every YCSB load.
         assert_eq!(fnv_hash(0), 6_284_781_860_667_377_211);
-        assert_eq!(&key_of_hash(fnv_hash(0)), b"user06284781860667377211");
+        assert_eq!(&*KeySize::Long.key(fnv_hash(0)), b"user06284781860667377211");
     }
 
     #[test]
@@ -184,7 +276,8 @@ mod tests {
         let edges = (0..20).flat_map(|power| [10u64.pow(power) - 1, 10u64.pow(power)]);
         let many = (0..100_000).map(|number| fnv_hash(number) >> (number % 64));
         for hash in edges.chain(many).chain([u64::MAX]) {
-            assert_eq!(key_of_hash(hash), format!("user{hash:020}").as_bytes(), "{hash}");
+            assert_eq!(&*KeySize::Long.key(hash), format!("user{hash:020}").as_bytes(), "{hash}");
+            assert_eq!(&*KeySize::Short.key(hash), format!("{hash:016x}").as_bytes(), "{hash}");
         }
     }
 
@@ -192,7 +285,9 @@ mod tests {
     fn a_key_gives_its_hash_back() {
         for number in (0..1000).chain([u64::MAX]) {
             let hash = fnv_hash(number);
-            assert_eq!(hash_of_key(&key_of_hash(hash)), Some(hash));
+            for size in [KeySize::Long, KeySize::Short] {
+                assert_eq!(hash_of_key(&size.key(hash)), Some(hash));
+            }
         }
         for alien in [
             &b"user0628478186066737721x"[..],
@@ -201,6 +296,11 @@ mod tests {
             b"uzer06284781860667377211",
             b"user0",
             b"",
+            b"0123456789ABCDEF",
+            b"0123456789abcdeg",
+            b"01234567 9abcdef",
+            b"0123456789abcde",
+            b"8000000000000000",
         ] {
             assert_eq!(hash_of_key(alien), None);
         }
@@ -208,8 +308,10 @@ mod tests {
 
     #[test]
     fn key_order_is_hash_order() {
-        assert!(key_of_hash(9) < key_of_hash(10));
-        assert!(key_of_hash(99_999) < key_of_hash(u64::MAX >> 1));
+        for size in [KeySize::Long, KeySize::Short] {
+            assert!(*size.key(9) < *size.key(10));
+            assert!(*size.key(99_999) < *size.key(u64::MAX >> 1));
+        }
     }
 
     #[test]
@@ -227,7 +329,7 @@ mod tests {
 
     #[test]
     fn foreign_keys_have_hashes_of_their_own() {
-        assert_eq!(hash_of_any(&key_of_hash(5)), 5);
+        assert_eq!(hash_of_any(&KeySize::Long.key(5)), 5);
         let (one, other) = (hash_of_any(b"user5"), hash_of_any(b"user6"));
         assert!(one != other && one & FOREIGN != 0 && other & FOREIGN != 0);
     }

@@ -59,6 +59,7 @@ pub mod progress;
 pub mod session;
 pub mod output;
 pub mod cli;
+mod lists;
 pub mod suite;
 pub mod catalogue;
 pub mod estimate;

@@ -13,7 +13,7 @@ use crate::config::Config;
 use crate::engine::{Engine, VisitPair};
 use crate::error::Result;
 use crate::inserts::Inserts;
-use crate::keys::{hash_of_any, key_of_hash};
+use crate::keys::{KeySize, hash_of_any};
 use crate::latency::Latencies;
 use crate::sizes::ValueSizes;
 use crate::stream::INSERTED;
@@ -69,7 +69,7 @@ impl Engine for NullEngine {
         let first = hash_of_any(from);
         VALUE.with_borrow_mut(|buffer| {
             for hash in (first..).take(limit) {
-                visit(&key_of_hash(hash), self.values.make(hash, INSERTED, buffer));
+                visit(&KeySize::default().key(hash), self.values.make(hash, INSERTED, buffer));
             }
         });
         Ok(limit)
@@ -121,7 +121,7 @@ fn record_cost(engine: &NullEngine) -> Result<Duration> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let begin = Instant::now();
-        engine.scan(&key_of_hash(0), RECORDS as usize, &mut |key, value| {
+        engine.scan(&KeySize::default().key(0), RECORDS as usize, &mut |key, value| {
             black_box((key, value));
         })?;
         rounds.push(begin.elapsed() / RECORDS);

@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::inserts::Inserts;
-use crate::keys::{hash_of_any, hash_of_key, key_of_hash};
+use crate::keys::{hash_of_any, hash_of_key};
 use crate::observer::Observer;
 use crate::result::Verification;
 use crate::stream::{INSERTED, Place, Stream, phase_of, version};
@@ -297,7 +297,7 @@ impl Check<'_> {
         for (found, (hash, at)) in self.expectations.order.iter().enumerate() {
             if !self.seen[found] && !self.expectations.allows(*at, ABSENT) {
                 self.found.missing += 1;
-                let key = key_of_hash(*hash);
+                let key = self.expectations.config.key_size.key(*hash);
                 self.problem(&key, "is missing");
             }
         }

@@ -9,7 +9,6 @@ use crate::config::Config;
 use crate::engine::{Engine, Opener};
 use crate::error::Result;
 use crate::inserts::Inserts;
-use crate::keys::KEY_LEN;
 use crate::null::harness_cost;
 use crate::observer::Observer;
 use crate::oracle::{self, Past, Span, verify};
@@ -207,7 +206,7 @@ impl<'a> Session<'a> {
             phase: self.phases,
             conditions: Conditions {
                 records: self.config.records,
-                key_bytes: KEY_LEN as u64,
+                key_bytes: self.config.key_size.bytes() as u64,
                 value_bytes: self.config.value_bytes(),
                 value_sizes: self.config.value_sizes.to_string(),
                 key_order: self.config.key_order.name().to_owned(),

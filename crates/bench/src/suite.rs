@@ -1,12 +1,11 @@
-//! What the whole suite runs: lists of workloads, and suites of lists, as tables.
-//!
-//! A list is what one process runs on one engine. Options of engines are their defaults; a list
-//! sets sizes and conditions only.
+//! A suite: lists of workloads with the conditions that they share, from the tables of lists
+//! ([`crate::lists`]) and of experiments.
 
 use std::time::Duration;
 
 use crate::error::{BenchError, Result};
 use crate::experiments::{Experiment, Run, all};
+use crate::lists::{Entry, LISTS, SUITES};
 
 const MIB: u64 = 1 << 20;
 /// Into how many parts the papers' experiments are divided if nobody says: 256 MiB of data, and two
@@ -52,133 +51,6 @@ pub struct Suite {
     /// Time for each of these workloads, in place of a share of the budget.
     pub each: Option<Duration>,
 }
-
-/// An entry of the table of lists.
-pub(crate) struct Entry {
-    pub(crate) name: &'static str,
-    pub(crate) about: &'static str,
-    records: &'static str,
-    value_size: &'static str,
-    workloads: &'static str,
-    /// Other arguments.
-    more: &'static [&'static str],
-    without: &'static [&'static str],
-}
-
-/// Engines that insert 15,000 records a second or fewer, of 1 KiB and in random order.
-const SLOW: &[&str] = &["redb", "badger", "badger-separated"];
-
-/// Those that are too slow for eight times as many records, of any size.
-const SLOW_INSERTS: &[&str] = &["lmdb", "redb", "badger", "badger-separated"];
-
-/// The base of all entries: 1 GiB, twice the memory.
-const BASE: Entry = Entry {
-    name: "",
-    about: "",
-    records: "1M",
-    value_size: "1KiB",
-    workloads: "basic",
-    more: &[],
-    without: &[],
-};
-
-/// All lists.
-pub(crate) const LISTS: &[Entry] = &[
-    Entry {
-        name: "basic-1KiB",
-        about: "1,000,000 records of 1 KiB: load, cold and warm reads, updates, scans",
-        ..BASE
-    },
-    Entry {
-        name: "ycsb-1KiB",
-        about: "YCSB load and A to F on 1,000,000 records of 1 KiB, D last, on one store",
-        // E inserts so little in its time that D finds the same store; a second load would cost
-        // more than it tells.
-        workloads: "load,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-e,ycsb-d",
-        without: SLOW,
-        ..BASE
-    },
-    Entry {
-        name: "hashkv",
-        about: "load and three phases of Zipfian updates, 1,000,000 pairs of 1 KiB",
-        value_size: "992",
-        workloads: "hashkv",
-        without: SLOW,
-        ..BASE
-    },
-    Entry {
-        name: "mixed-1KiB",
-        about: "mixgraph, moving hot set, queue and deletes; 1,000,000 records, Pareto sizes of \
-                1 KiB on average",
-        workloads: "load,mixgraph,update-moving,queue,queue-read,churn",
-        more: &["--value-sizes", "pareto:1KiB"],
-        without: SLOW,
-        ..BASE
-    },
-    Entry {
-        name: "ranges-4KiB",
-        about: "KT-Store's ranges of 2,000 and 20,000 entries, 250,000 records of 4 KiB",
-        records: "250k",
-        value_size: "4KiB",
-        workloads: "load,range-2000,range-20000",
-        without: SLOW,
-        ..BASE
-    },
-    Entry {
-        name: "threads-1KiB",
-        about: "four clients: load, reads, updates, YCSB A on 1,000,000 records of 1 KiB",
-        workloads: "load,readrandom,update,ycsb-a",
-        more: &["--threads", "4"],
-        without: SLOW,
-        ..BASE
-    },
-    Entry {
-        name: "paced-1KiB",
-        about: "YCSB A and B at 5,000 operations a second, latency from the intended start; \
-                1,000,000 records of 1 KiB",
-        workloads: "load,ycsb-a,ycsb-b",
-        more: &["--rate", "5000"],
-        without: SLOW,
-        ..BASE
-    },
-    Entry {
-        name: "basic-100B",
-        about: "8,000,000 records of 100 bytes: load, cold and warm reads, updates, scans",
-        records: "8M",
-        value_size: "100",
-        without: SLOW_INSERTS,
-        ..BASE
-    },
-    Entry {
-        name: "basic-64KiB",
-        about: "16,000 records of 64 KiB: load, cold and warm reads, updates, scans",
-        records: "16k",
-        value_size: "64KiB",
-        ..BASE
-    },
-];
-
-/// Names of the suites, what they are, and the names of their lists.
-pub(crate) const SUITES: &[(&str, &str, &[&str])] = &[
-    (
-        "full",
-        "every list; about an hour and a half for each of three repetitions",
-        &[
-            "basic-1KiB",
-            "ycsb-1KiB",
-            "hashkv",
-            "mixed-1KiB",
-            "ranges-4KiB",
-            "threads-1KiB",
-            "paced-1KiB",
-            "basic-100B",
-            "basic-64KiB",
-        ],
-    ),
-    ("basic", "values of 100 B, 1 KiB and 64 KiB", &["basic-100B", "basic-1KiB", "basic-64KiB"]),
-    ("ycsb", "YCSB alone", &["ycsb-1KiB"]),
-    ("updates", "where collection and compaction must keep up", &["hashkv"]),
-];
 
 impl Suite {
     /// The suite called `name`.

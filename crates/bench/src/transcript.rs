@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::config::Config;
 use crate::error::{BenchError, Result};
 use crate::inserts::Inserts;
-use crate::keys::key_of_hash;
 use crate::pace::Pace;
 use crate::sizes::SizeTable;
 use crate::stream::{Operation, Place, Stream};
@@ -72,7 +71,7 @@ impl Transcript<'_> {
                 Action::Scan => length,
                 _ => self.sizes.size(hash, version),
             };
-            self.writer.add(self.now, action, &key_of_hash(hash), size as u64)?;
+            self.writer.add(self.now, action, &self.config.key_size.key(hash), size as u64)?;
             if action == Action::Insert && !workload.is_load() {
                 self.inserts.acknowledge(record);
             }

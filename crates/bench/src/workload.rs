@@ -10,7 +10,7 @@
 //!   each update as many records as there are, Zipfian 0.99 (values of 992 bytes there).
 //! - `fillrandom`, `readrandom*`: RocksDB's `db_bench`, which draws keys with replacement, so that
 //!   63.2% of the records exist after a fill. OHDB's evaluation consists of these two, at 100 M
-//!   records of 100 bytes under keys of 16 (ours have 24): scale `small`.
+//!   records of 100 bytes under keys of 16: scale `small` with `--key-size 16`.
 //! - `mixgraph`: Cao et al. (FAST 2020), section 7, and the benchmark of that name in `db_bench`:
 //!   gets, puts and seeks as 83, 14, 3; key ranges as in [`KeyRanges`](crate::ranges::KeyRanges);
 //!   value sizes with `--value-sizes pareto`; its sine of the load with `--rate 4500:0.22:60`
@@ -211,6 +211,12 @@ pub const WORKLOADS: &[Workload] = &[
         ..BASE
     },
     Workload {
+        name: "readmissing",
+        about: "db_bench: read keys that are not there",
+        distribution: Distribution::Missing,
+        ..BASE
+    },
+    Workload {
         name: "update",
         about: "replace uniform records, as many as there are",
         mix: UPDATE_ONLY,
@@ -373,9 +379,11 @@ impl Workload {
         self.does(Action::Delete) || (self.begin == Begin::Empty && !self.is_load())
     }
 
-    /// Whether one of its own reads may rightly find nothing: another client removed the record.
+    /// Whether one of its own reads may rightly find nothing: another client removed the record, or
+    /// there never was one.
     pub fn misses(&self) -> bool {
-        self.leaves_holes() || self.does(Action::Expire)
+        let absent = self.distribution == Distribution::Missing;
+        absent || self.leaves_holes() || self.does(Action::Expire)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, RwLock};
 
 use cleavedb_bench::config::Config;
 use cleavedb_bench::engine::VisitPair;
-use cleavedb_bench::keys::KeyOrder;
+use cleavedb_bench::keys::{KeyOrder, KeySize};
 use cleavedb_bench::null::harness_cost;
 use cleavedb_bench::observer::Silent;
 use cleavedb_bench::recording::RecordingOpener;
@@ -339,6 +339,20 @@ fn an_open_loop_charges_a_stall_to_all_that_waited() {
     let closed = run_at(None);
     assert!(closed.latency.p90_us < 20_000.0 && closed.latency.max_us >= 50_000.0);
     assert!(!closed.conditions.latency_from_intended_start);
+}
+
+#[test]
+fn keys_of_sixteen_bytes_and_keys_that_are_missing() {
+    let config = Config { key_size: KeySize::Short, ..config(2) };
+    let names = ["load", "readmissing", "ycsb-a", "scan-100", "churn"];
+    let (results, found) = run(Fault::None, &config, &names).unwrap();
+    assert!(found.passed() && found.compared > 1000, "{found:?}");
+    assert_eq!((results[0].user.written, results[0].conditions.key_bytes), (3000 * 66, 16));
+    let missing = &results[1];
+    assert_eq!((missing.problems(), missing.user.read), (0, 0));
+    assert_eq!(missing.checks.not_found, missing.speed.operations);
+    let (_, found) = run(Fault::SkipsInScans, &config, &names[..1]).unwrap();
+    assert!(!found.passed());
 }
 
 #[test]

@@ -46,6 +46,8 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
+    /// Threads that remove files.
+    pub(crate) reaping: usize,
     /// What cannot be collected.
     pub(crate) damaged: Damaged,
     /// A group whose split a flush has prevented: no flush begins until it was tried again.

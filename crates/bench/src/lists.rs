@@ -1,0 +1,151 @@
+//! What the suites run, as tables: lists of workloads, and which suite has which.
+//!
+//! A list is what one process runs on one engine. Options of engines are their defaults; a list
+//! sets sizes and conditions only.
+
+/// An entry of the table of lists.
+pub(crate) struct Entry {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) records: &'static str,
+    pub(crate) value_size: &'static str,
+    pub(crate) workloads: &'static str,
+    /// Other arguments.
+    pub(crate) more: &'static [&'static str],
+    pub(crate) without: &'static [&'static str],
+}
+
+/// Engines that insert 15,000 records a second or fewer, of 1 KiB and in random order.
+const SLOW: &[&str] = &["redb", "badger", "badger-separated"];
+
+/// Those that are too slow for eight times as many records, of any size.
+const SLOW_INSERTS: &[&str] = &["lmdb", "redb", "badger", "badger-separated"];
+
+/// The base of all entries: 1 GiB, twice the memory.
+const BASE: Entry = Entry {
+    name: "",
+    about: "",
+    records: "1M",
+    value_size: "1KiB",
+    workloads: "basic",
+    more: &[],
+    without: &[],
+};
+
+/// Ten million values of 100 bytes, as many bytes.
+const SMALL: Entry = Entry { records: "10M", value_size: "100", without: SLOW_INSERTS, ..BASE };
+
+/// What an index is for.
+const INDEX: &str = "load,readrandom,readrandom-cold,readmissing,update,scan-100";
+
+/// All lists.
+pub(crate) const LISTS: &[Entry] = &[
+    Entry {
+        name: "basic-1KiB",
+        about: "1,000,000 records of 1 KiB: load, cold and warm reads, updates, scans",
+        ..BASE
+    },
+    Entry {
+        name: "ycsb-1KiB",
+        about: "YCSB load and A to F on 1,000,000 records of 1 KiB, D last, on one store",
+        // E inserts so little in its time that D finds the same store; a second load would cost
+        // more than it tells.
+        workloads: "load,ycsb-a,ycsb-b,ycsb-c,ycsb-f,ycsb-e,ycsb-d",
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "hashkv",
+        about: "load and three phases of Zipfian updates, 1,000,000 pairs of 1 KiB",
+        value_size: "992",
+        workloads: "hashkv",
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "mixed-1KiB",
+        about: "mixgraph, moving hot set, queue and deletes; 1,000,000 records, Pareto sizes of \
+                1 KiB on average",
+        workloads: "load,mixgraph,update-moving,queue,queue-read,churn",
+        more: &["--value-sizes", "pareto:1KiB"],
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "ranges-4KiB",
+        about: "KT-Store's ranges of 2,000 and 20,000 entries, 250,000 records of 4 KiB",
+        records: "250k",
+        value_size: "4KiB",
+        workloads: "load,range-2000,range-20000",
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "threads-1KiB",
+        about: "four clients: load, reads, updates, YCSB A on 1,000,000 records of 1 KiB",
+        workloads: "load,readrandom,update,ycsb-a",
+        more: &["--threads", "4"],
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "paced-1KiB",
+        about: "YCSB A and B at 5,000 operations a second, latency from the intended start; \
+                1,000,000 records of 1 KiB",
+        workloads: "load,ycsb-a,ycsb-b",
+        more: &["--rate", "5000"],
+        without: SLOW,
+        ..BASE
+    },
+    Entry {
+        name: "basic-100B",
+        about: "8,000,000 records of 100 bytes: load, cold and warm reads, updates, scans",
+        records: "8M",
+        ..SMALL
+    },
+    Entry {
+        name: "index-1",
+        about: "10,000,000 records of 100 bytes under keys of 16, as in db_bench: load, cold, warm \
+                and missing reads, updates, scans",
+        workloads: INDEX,
+        more: &["--key-size", "16"],
+        ..SMALL
+    },
+    Entry {
+        name: "index-4",
+        about: "the same by four clients",
+        workloads: INDEX,
+        more: &["--key-size", "16", "--threads", "4"],
+        ..SMALL
+    },
+    Entry {
+        name: "basic-64KiB",
+        about: "16,000 records of 64 KiB: load, cold and warm reads, updates, scans",
+        records: "16k",
+        value_size: "64KiB",
+        ..BASE
+    },
+];
+
+/// Names of the suites, what they are, and the names of their lists.
+pub(crate) const SUITES: &[(&str, &str, &[&str])] = &[
+    (
+        "full",
+        "every list; about an hour and a half for each of three repetitions",
+        &[
+            "basic-1KiB",
+            "ycsb-1KiB",
+            "hashkv",
+            "mixed-1KiB",
+            "ranges-4KiB",
+            "threads-1KiB",
+            "paced-1KiB",
+            "basic-100B",
+            "basic-64KiB",
+        ],
+    ),
+    ("basic", "values of 100 B, 1 KiB and 64 KiB", &["basic-100B", "basic-1KiB", "basic-64KiB"]),
+    ("index", "small keys and values, as `db_bench` has them", &["index-1", "index-4"]),
+    ("ycsb", "YCSB alone", &["ycsb-1KiB"]),
+    ("updates", "where collection and compaction must keep up", &["hashkv"]),
+];

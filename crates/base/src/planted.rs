@@ -21,8 +21,6 @@ pub enum Bug {
     BucketForgetsOlderRuns,
     /// A table leaves level 0 although an older one with its keys has to stay.
     YoungerLeavesFirst,
-    /// What goes down several levels at once leaves out what only a level that it passes reaches.
-    DescentStaysNarrow,
     /// The newest full MemTable is flushed first.
     NewestMemTableFirst,
     /// A flush moves the replay head to the end of the log.

@@ -22,12 +22,16 @@ pub(crate) enum JobKind {
     /// Collect value files.
     Collect,
     /// Remove files that nobody can reach.
-    Reap,
+    Remove,
+    /// Give back parts of files that nobody can reach.
+    Punch,
 }
 
 impl JobKind {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Reap];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Remove, Self::Punch];
+    /// What is left to do when a database closes.
+    pub(crate) const GIVE_BACK: [Self; 2] = [Self::Remove, Self::Punch];
 }
 
 /// Where a collection met a damaged record: it is not tried again, since it would block all others.
@@ -47,7 +51,7 @@ pub(crate) struct JobState {
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
     /// Threads that remove files.
-    pub(crate) reaping: usize,
+    pub(crate) removing: usize,
     /// What cannot be collected.
     pub(crate) damaged: Damaged,
     /// A group whose split a flush has prevented: no flush begins until it was tried again.

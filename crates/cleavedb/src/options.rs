@@ -133,10 +133,11 @@ pub struct Options {
     /// it on a disk.
     pub separation: Separation,
     /// Memory of one MemTable, in bytes. Default: 64 MiB, the size at which a flush is one table of
-    /// useful length.
+    /// useful length; 32 MiB where values stay in the index, so that the log is needed for a short
+    /// time and most of it never reaches the device (decision 0021).
     pub memtable_bytes: usize,
     /// Full MemTables that may wait for their flush before writers wait. Default: 3, which lets one
-    /// be flushed, one wait, and one fill.
+    /// be flushed, one wait, and one fill; 2 where values stay in the index.
     pub memtables_max: usize,
     /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
     /// after a crash and log that cannot be collected stay small (design, section 2). Where values
@@ -167,11 +168,11 @@ pub struct Options {
     /// How level 0 is kept. May be another at each open. Default: whole; for `Ohdb` 10 partitions,
     /// the number of the paper (section IV.A).
     pub level0: Level0,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 128 MiB, two
-    /// MemTables, since every scan reads a block of each run; 64 MiB where the index holds
-    /// pointers only.
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 512 MiB, so that what is
+    /// below is rewritten seldom (decision 0021); 64 MiB where the index holds pointers only.
     pub level0_bytes: u64,
-    /// Bytes of level 1; each further level holds ten times more. Default: 256 MiB.
+    /// Bytes of level 1; each further level holds ten times more. Default: as many as level 0, or
+    /// 256 MiB if that is less.
     pub level1_bytes: u64,
     /// Bytes of value files per live byte above which the oldest are collected. Default: 1.3
     /// (invariant 12).
@@ -214,7 +215,7 @@ impl Options {
             compression: Compression::None,
             table_bytes: 32 << 20,
             level0: Level0::Whole,
-            level0_bytes: 128 << 20,
+            level0_bytes: 64 << 20,
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
             space_floor: 64 << 20,
@@ -222,15 +223,21 @@ impl Options {
             volumes: Vec::new(),
             background: Background::Threads(2),
         };
+        // Levels that hold values, not pointers.
+        let inline = Self {
+            memtable_bytes: 32 << 20,
+            memtables_max: 2,
+            level0_bytes: 512 << 20,
+            level1_bytes: 512 << 20,
+            ..common.clone()
+        };
         match preset {
-            Preset::Lsm => common,
-            Preset::WiscKey => {
-                Self { separation: Separation::Saved(0), level0_bytes: 64 << 20, ..common }
-            }
+            Preset::Lsm => inline,
+            Preset::WiscKey => Self { separation: Separation::Saved(0), ..common },
             Preset::HashKv | Preset::KtStore => {
-                Self { separation: Separation::Saved(192), level0_bytes: 64 << 20, ..common }
+                Self { separation: Separation::Saved(192), ..common }
             }
-            Preset::Ohdb => Self { level0: Level0::Partitions(10), ..common },
+            Preset::Ohdb => Self { level0: Level0::Partitions(10), ..inline },
         }
     }
 

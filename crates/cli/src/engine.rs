@@ -118,6 +118,7 @@ impl CleaveOpener {
             "level0-size" => options.level0_bytes = number?,
             "level1-size" => options.level1_bytes = number?,
             "memtable" => options.memtable_bytes = number? as usize,
+            "memtables" => options.memtables_max = number? as usize,
             "table" => options.table_bytes = number?,
             "segment" => {
                 options.segment_bytes = number?;

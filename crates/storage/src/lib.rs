@@ -12,6 +12,7 @@ pub mod class;
 pub mod window;
 pub mod api;
 pub mod reaper;
+pub mod niceness;
 pub mod aligned;
 pub mod log;
 pub mod segment;

@@ -6,7 +6,7 @@
 
 use cleavedb_base::sync::Mutex;
 
-use crate::name::Name;
+use crate::name::{FileKind, Name};
 
 /// A range of a file that nobody reads any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +42,29 @@ impl Reaper {
         std::mem::take(&mut *self.holes.lock())
     }
 
-    /// Takes all queued names.
-    pub fn take(&self) -> Vec<Name> {
-        std::mem::take(&mut *self.names.lock())
+    /// Takes the name of the file that should go next: of a log, if there is one. What the kernel
+    /// has not written of a young log never reaches the device if it goes in time.
+    pub fn take_name(&self) -> Option<Name> {
+        let mut names = self.names.lock();
+        let log = names.iter().position(|name| name.kind() == FileKind::Log);
+        let at = log.or((!names.is_empty()).then_some(0))?;
+        Some(names.remove(at))
     }
+}
 
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.names.lock().is_empty() && self.holes.lock().is_empty()
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::FileNumber;
+
+    use super::*;
+
+    #[test]
+    fn a_log_goes_before_what_was_buried_earlier() {
+        let name = |kind, number| Name::numbered(kind, FileNumber(number));
+        let reaper = Reaper::default();
+        let (table, log) = (name(FileKind::Table, 1), name(FileKind::Log, 2));
+        [table, name(FileKind::Table, 3), log].into_iter().for_each(|name| reaper.bury(name));
+        assert_eq!([reaper.take_name(), reaper.take_name()], [Some(log), Some(table)]);
+        assert!(reaper.take_name().is_some() && reaper.take_name().is_none());
     }
 }

@@ -40,7 +40,8 @@ impl Engine {
                 JobKind::Spare => self.run_spare()?,
                 JobKind::Compact => self.run_compaction()?,
                 JobKind::Collect => self.run_collection()?,
-                JobKind::Reap => self.run_reap(),
+                JobKind::Remove => self.run_remove(),
+                JobKind::Punch => self.run_punch(),
             };
             if ran {
                 return Ok(true);
@@ -63,21 +64,36 @@ impl Engine {
         created.map(|()| true)
     }
 
-    /// Removes files that no reader can reach any more. After a failure nothing is removed.
-    fn run_reap(&self) -> bool {
-        if self.reaper.is_empty() || self.poison.check().is_err() {
+    /// Gives back all that no reader can reach.
+    pub(crate) fn reap(&self) -> Result<()> {
+        while self.run_one(&JobKind::GIVE_BACK)? {}
+        Ok(())
+    }
+
+    /// Removes a file that no reader can reach any more. After a failure nothing is removed.
+    fn run_remove(&self) -> bool {
+        if self.poison.check().is_err() {
             return false;
         }
-        self.jobs.lock().reaping += 1;
-        self.reaper.take_holes().into_iter().for_each(|hole| self.punch(hole));
-        for name in self.reaper.take() {
-            // A file that cannot be removed now is an orphan, which the next open removes.
-            if self.storage.remove(&name).is_ok() {
-                self.counters.files_removed.add(1);
-            }
+        let Some(name) = self.reaper.take_name() else { return false };
+        self.jobs.lock().removing += 1;
+        // A file that cannot be removed now is an orphan, which the next open removes.
+        if self.storage.remove(&name).is_ok() {
+            self.counters.files_removed.add(1);
         }
-        self.jobs.finish(&Ok(()), |state| state.reaping -= 1);
+        self.jobs.finish(&Ok(()), |state| state.removing -= 1);
         true
+    }
+
+    /// Gives back the parts of files that no reader can reach any more.
+    fn run_punch(&self) -> bool {
+        if self.poison.check().is_err() {
+            return false;
+        }
+        let holes = self.reaper.take_holes();
+        let any = !holes.is_empty();
+        holes.into_iter().for_each(|hole| self.punch(hole));
+        any
     }
 
     /// Waits until `done`, running jobs in this thread if there are no others.
@@ -122,7 +138,7 @@ impl Engine {
             let idle = !state.flushing
                 && !state.sparing
                 && state.compactions == 0
-                && state.reaping == 0
+                && state.removing == 0
                 && state.constraints.hold_above.is_none();
             if idle {
                 return Ok(());

@@ -3,13 +3,15 @@
 //! One drains the log, since commits must never wait for the device while it could be writing; one
 //! flushes, since a flush that queues behind a compaction stops the writers; one removes files,
 //! since that is mostly rest (`disk/gentle.rs` of storage), and dead files must not lie behind a
-//! flush that is always due until the disk is full; the others compact and collect.
+//! flush that is always due until the disk is full; the others compact and collect, and give back
+//! what they collected before they go on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb_base::sync::thread::{self, JoinHandle};
 use cleavedb_base::{Error, Result};
+use cleavedb_storage::niceness;
 
 use super::RETRY_AFTER;
 use crate::engine::Engine;
@@ -30,7 +32,10 @@ const IDLE_LOOK: Duration = Duration::from_millis(100);
 /// What the thread that flushes does, and what those do that compact, in the order of their
 /// preference.
 const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::Spare];
-const WORKER: [JobKind; 2] = [JobKind::Compact, JobKind::Collect];
+const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect];
+
+/// By how much workers stand back: a writer waits for a flush, and sooner than for a compaction.
+const WORKER_NICENESS: i32 = 5;
 
 /// Threads of an open database, to be joined at close.
 #[derive(Default)]
@@ -45,9 +50,15 @@ impl Threads {
         let Background::Threads(workers) = engine.options.background else { return Ok(threads) };
         threads.spawn(engine, "cleave-drain", drain)?;
         threads.spawn(engine, "cleave-flush", |engine| work(engine, &FLUSHER))?;
-        threads.spawn(engine, "cleave-reap", |engine| work(engine, &[JobKind::Reap]))?;
+        threads.spawn(engine, "cleave-remove", |engine| work(engine, &[JobKind::Remove]))?;
         for _ in 0..workers {
-            threads.spawn(engine, "cleave-work", |engine| work(engine, &WORKER))?;
+            threads.spawn(engine, "cleave-work", |engine| {
+                // Where a checker draws the schedule, all threads are one of the system's.
+                if !cfg!(feature = "checked") {
+                    niceness::stand_back(WORKER_NICENESS);
+                }
+                work(engine, &WORKER);
+            })?;
         }
         Ok(threads)
     }

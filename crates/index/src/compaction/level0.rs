@@ -1,29 +1,25 @@
-//! Level 0: what leaves it for the base level, and what merges within it before.
+//! Level 0: what leaves it for level 1, and what merges within it before.
 //!
 //! [`Level0::Whole`] takes whole runs as they come and is emptied once it is full. Small adjacent
 //! runs merge among themselves, so that a look-up meets few of them. [`Level0::Partitions`] treats
 //! each bucket alone: it leaves when it has twice its share of the size, or too many slices, which
 //! merge only where they threaten to become too many. When level 0 is full the largest bucket
 //! leaves, so buckets that fill alike come to leave in turn, each twice as large as they are on
-//! average: the base level is rewritten half as often as if all left at once.
-//!
-//! The base level is the first that may be as large as level 0
-//! ([`super::CompactionOptions::base_level`]): level 1, unless somebody made that small. Levels above it are passed.
+//! average: level 1 is rewritten half as often as if all left at once.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]):
 //!
-//! * what goes down has nothing older beside it in level 0 that stays: a table of level 0 is left
-//!   out, with all younger tables that have keys in common with it, if it is held or busy; of what
-//!   is left, tables that are joined by common keys go together, or the oldest alone;
-//! * with them go all tables of levels down to the base level that have keys in common with them, or
-//!   with what they take along from above ([`Picker::descent`]). What lies above those tables only
-//!   is younger, and stays above;
+//! * what goes into level 1 has nothing older beside it in level 0 that stays: a table of level 0
+//!   is left out, with all younger tables that have keys in common with it, if it is held or busy;
+//!   of what is left, tables that are joined by common keys go together, or the oldest alone;
+//! * with them go all tables of level 1 that have keys in common with them. What lies above those
+//!   tables only is younger, and stays above;
 //! * within level 0 only runs that are adjacent merge, or slices that are adjacent in their bucket,
 //!   and the result stands where the youngest stood.
 //!
 //! Why outputs meet no strangers (invariant 2): tables that are joined leave no gap between them,
-//! so a table of the next level in their range has keys in common with one of them and goes too, and
-//! leaves no gap either; those that reach further have the keys there to themselves. A flush may join two buckets while
+//! so a table of level 1 in their range has keys in common with one of them and goes too; those of
+//! level 1 that reach further have the keys there to themselves. A flush may join two buckets while
 //! a compaction of one is running: the table that joins them is younger than what runs, so it
 //! waits.
 
@@ -31,15 +27,16 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 
-use super::picker::{Descent, Picker};
+use super::picker::Picker;
 use super::{Compaction, CompactionInput, Level0};
 use crate::buckets::{Bucket, Slice};
 use crate::table_handle::TableHandle;
 
-/// Tables of level 0 that leave together, and the keys between which they and what they meet lie.
+/// Tables of level 0 that leave together, and the tables of level 1 that they meet.
+#[derive(Default)]
 struct Component<'a> {
     upper: Vec<&'a Arc<TableHandle>>,
-    hull: (&'a [u8], &'a [u8]),
+    lower: Vec<&'a Arc<TableHandle>>,
 }
 
 impl Component<'_> {
@@ -144,48 +141,55 @@ impl Picker<'_> {
         slices.iter().take_while(fits).count()
     }
 
-    /// Moves what can move from level 0 to the base level, or else merges the largest component.
+    /// Moves what can move from level 0 to level 1, or else merges the largest component.
     pub(super) fn level0_down(&self) -> Option<Compaction> {
         let candidates = self.level0_candidates();
+        let level1 = self.version.level(1);
         let components = match self.options.level0 {
-            Level0::Whole => self.components(&candidates, self.options.base_level()),
+            Level0::Whole => Self::components(&candidates, level1.tables()),
             Level0::Partitions(_) => self.due_components(&candidates),
-            Level0::OneTable => self.components(candidates.get(..1).unwrap_or_default(), 1),
+            Level0::OneTable => {
+                let oldest = candidates.first().map(|table| Component {
+                    lower: self.below(1, table).iter().collect(),
+                    upper: vec![table],
+                });
+                oldest.into_iter().collect()
+            }
         };
-        let descents = components.into_iter().filter_map(|part| {
-            let descent = self.descent(1..=self.options.base_level(), part.hull)?;
-            Some((part, descent))
+        let (movable, rest): (Vec<_>, Vec<_>) = components.into_iter().partition(|part| {
+            part.lower.is_empty() && part.upper.len() == 1 && self.may_move(part.upper[0], 1)
         });
-        let (movable, rest): (Vec<_>, Vec<_>) = descents.partition(|(part, descent)| {
-            descent.bytes() == 0
-                && part.upper.len() == 1
-                && self.may_move(part.upper[0], descent.level())
-        });
-        if let Some((_, descent)) = movable.first() {
-            let upper: Vec<_> = movable.iter().flat_map(|(part, _)| &part.upper).copied().collect();
-            return Some(self.level0_compaction(&upper, descent, true));
+        if !movable.is_empty() {
+            let upper = movable.iter().flat_map(|part| part.upper.iter().copied()).collect();
+            return Some(self.level0_compaction(Component { upper, lower: Vec::new() }, true));
         }
-        let (part, descent) = rest.into_iter().max_by_key(|(part, _)| part.bytes())?;
-        Some(self.level0_compaction(&part.upper, &descent, false))
+        let largest = rest.into_iter().max_by_key(Component::bytes)?;
+        Some(self.level0_compaction(largest, false))
     }
 
     /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.
     fn due_components<'a>(&'a self, candidates: &[&'a Arc<TableHandle>]) -> Vec<Component<'a>> {
         let buckets = self.version.buckets();
         let due = |part: &Component<'_>| {
-            let at = buckets.partition_point(|bucket| &*bucket.largest < part.hull.0);
+            let smallest = &part.upper[0].meta().smallest;
+            let at = buckets.partition_point(|bucket| bucket.largest < *smallest);
             buckets.get(at).is_some_and(|bucket| self.bucket_fullness(bucket) >= 1.0)
         };
-        let mut parts = self.components(candidates, 0);
+        let mut parts = Self::components(candidates, &[]);
         if self.level0_fullness_as_one() < 1.0 || parts.iter().any(due) {
             parts.retain(due);
+        }
+        for part in &mut parts {
+            let largest = part.upper.iter().map(|table| &table.meta().largest).max();
+            let smallest = &part.upper[0].meta().smallest;
+            let below = largest.map(|largest| self.version.level(1).overlapping(smallest, largest));
+            part.lower = below.into_iter().flatten().collect();
         }
         parts
     }
 
     /// The tables of level 0 that may leave it now.
     fn level0_candidates(&self) -> Vec<&Arc<TableHandle>> {
-        let base = self.options.base_level();
         let mut candidates = Vec::new();
         let mut blocked: Vec<&Arc<TableHandle>> = Vec::new();
         for run in self.version.runs().iter().rev() {
@@ -195,9 +199,11 @@ impl Picker<'_> {
             for table in run.set.tables() {
                 let meta = table.meta();
                 let (smallest, largest) = (&*meta.smallest, &*meta.largest);
+                let below = self.version.level(1).overlapping(smallest, largest);
                 let stays = held
                     || self.constraints.is_busy(table)
-                    || self.descent(1..=base, (smallest, largest)).is_none()
+                    || self.constraints.is_written(1, smallest, largest)
+                    || below.iter().any(|lower| self.constraints.is_busy(lower))
                     || (!planted(Bug::YoungerLeavesFirst)
                         && blocked[..older].iter().any(|b| b.meta().overlaps(smallest, largest)));
                 if stays { blocked.push(table) } else { candidates.push(table) }
@@ -206,59 +212,48 @@ impl Picker<'_> {
         candidates
     }
 
-    /// Groups `candidates` of level 0 that are joined by common keys, with each other or with tables
-    /// of levels 1 to `depth` that they meet.
+    /// Joins `candidates` of level 0, and `below` them tables of level 1, by common keys.
     fn components<'a>(
-        &'a self,
         candidates: &[&'a Arc<TableHandle>],
-        depth: u8,
+        below: &'a [Arc<TableHandle>],
     ) -> Vec<Component<'a>> {
-        let range = |table: &'a Arc<TableHandle>| -> (&'a [u8], &'a [u8]) {
-            (&table.meta().smallest, &table.meta().largest)
+        let mut members: Vec<(&Arc<TableHandle>, bool)> =
+            candidates.iter().map(|table| (*table, true)).collect();
+        let touched = |table: &&Arc<TableHandle>| {
+            let meta = table.meta();
+            candidates.iter().any(|c| c.meta().overlaps(&meta.smallest, &meta.largest))
         };
-        let mut hulls = joined(candidates.iter().map(|table| range(table)).collect());
-        for level in 1..=depth {
-            let level = self.version.level(level);
-            let met = hulls.iter().flat_map(|hull| level.overlapping(hull.0, hull.1)).map(range);
-            let met: Vec<_> = met.collect();
-            hulls.extend(met);
-            hulls = joined(hulls);
+        let lower = below.iter().filter(touched);
+        members.extend(lower.map(|table| (table, false)));
+        members.sort_by(|(a, _), (b, _)| a.meta().smallest.cmp(&b.meta().smallest));
+        let mut components: Vec<Component<'a>> = Vec::new();
+        let mut end: Option<&[u8]> = None;
+        for (table, upper) in members {
+            let meta = table.meta();
+            if end.is_none_or(|end| end < &*meta.smallest) {
+                components.push(Component::default());
+            }
+            end = end.max(Some(&*meta.largest));
+            let part = components.last_mut().expect("one was pushed for the first member");
+            if upper { part.upper.push(table) } else { part.lower.push(table) }
         }
-        let mut parts: Vec<_> =
-            hulls.into_iter().map(|hull| Component { upper: Vec::new(), hull }).collect();
-        for table in candidates {
-            let at = parts.partition_point(|part| part.hull.1 < range(table).0);
-            parts[at].upper.push(table);
-        }
-        parts
+        components
     }
 
-    fn level0_compaction(
-        &self,
-        upper: &[&Arc<TableHandle>],
-        descent: &Descent<'_>,
-        moves: bool,
-    ) -> Compaction {
-        let chosen = |table: &&Arc<TableHandle>| upper.iter().any(|t| Arc::ptr_eq(t, table));
+    fn level0_compaction(&self, part: Component<'_>, moves: bool) -> Compaction {
+        let chosen = |table: &&Arc<TableHandle>| part.upper.iter().any(|t| Arc::ptr_eq(t, table));
         let runs = self.version.runs().iter().map(|run| CompactionInput {
             level: 0,
             position: Some(run.position),
             tables: run.set.tables().iter().filter(chosen).cloned().collect(),
         });
-        let runs = runs.filter(|input| !input.tables.is_empty());
-        Compaction::new(runs.chain(descent.inputs()).collect(), descent.level(), None, moves)
+        let mut inputs: Vec<_> = runs.filter(|input| !input.tables.is_empty()).collect();
+        if !part.lower.is_empty() {
+            let tables = part.lower.into_iter().cloned().collect();
+            inputs.push(CompactionInput { level: 1, position: None, tables });
+        }
+        Compaction::new(inputs, 1, None, moves)
     }
-}
-
-/// Joins ranges of keys that have a key in common; what is left stands in order, apart.
-fn joined<'a>(mut ranges: Vec<(&'a [u8], &'a [u8])>) -> Vec<(&'a [u8], &'a [u8])> {
-    ranges.sort_unstable();
-    ranges.dedup_by(|next, range| {
-        let joins = next.0 <= range.1;
-        range.1 = if joins { range.1.max(next.1) } else { range.1 };
-        joins
-    });
-    ranges
 }
 
 #[cfg(test)]

@@ -2,14 +2,13 @@
 //!
 //! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
 //! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
-//! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing is
-//! urgent, tables of mostly tombstones go down to what they hide.
+//! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing
+//! is urgent, tables of mostly tombstones go down to what they hide.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level go tables
 //! with all tables below that have keys in common with them. What other compactions are about to
 //! write there is no table yet: a table that reaches into it stays.
 
-use std::iter;
 use std::sync::Arc;
 
 use super::picker::{Picker, bytes_of};
@@ -119,11 +118,8 @@ impl Picker<'_> {
         excess: u64,
     ) -> Option<(f64, &'a [Arc<TableHandle>])> {
         let (own, single) = (bytes_of(tables), tables.len() == 1);
-        let enough = bytes_of(&tables[..tables.len() - 1]) >= excess;
-        if !single && enough || tables.iter().any(|table| self.constraints.is_busy(table)) {
-            return None;
-        }
-        let met = self.descent(level + 1..=level + 1, hull(tables)?)?.bytes();
+        let enough = !single && bytes_of(&tables[..tables.len() - 1]) >= excess;
+        let met = bytes_of(self.free_below(level, tables).filter(|_| !enough)?);
         // What meets nothing moves, alone as well as with others.
         let fits = single || met > 0 && own + met <= self.options.compaction_bytes_max();
         fits.then_some((met as f64 / own as f64, tables))
@@ -148,20 +144,16 @@ impl Picker<'_> {
 
     /// Hands `tables` of `level`, which are neighbours, on to the next level, if they may go.
     fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
-        if tables.iter().any(|table| self.constraints.is_busy(table)) {
-            return None;
+        let lower = self.free_below(level, tables)?;
+        let mut inputs = vec![CompactionInput { level, position: None, tables: tables.to_vec() }];
+        if !lower.is_empty() {
+            let (level, tables) = (level + 1, lower.to_vec());
+            inputs.push(CompactionInput { level, position: None, tables });
         }
-        let descent = self.descent(level + 1..=level + 1, hull(tables)?)?;
-        let upper = CompactionInput { level, position: None, tables: tables.to_vec() };
-        let inputs: Vec<_> = iter::once(upper).chain(descent.inputs()).collect();
-        let moves = inputs.len() == 1 && tables.iter().all(|table| self.may_move(table, level + 1));
+        let movable = |table: &Arc<TableHandle>| self.may_move(table, level + 1);
+        let moves = lower.is_empty() && tables.iter().all(movable);
         Some(Compaction::new(inputs, level + 1, None, moves))
     }
-}
-
-/// Smallest and largest key of `tables`.
-fn hull(tables: &[Arc<TableHandle>]) -> Option<(&[u8], &[u8])> {
-    key_range(tables.iter().map(|table| table.meta()))
 }
 
 #[cfg(test)]

@@ -96,18 +96,6 @@ impl CompactionOptions {
         (2 * self.l0_bytes / self.level0.partitions() as u64).max(1)
     }
 
-    /// The level that level 0 is compacted into: the first that may be as large as level 0 itself. A
-    /// smaller one would be handed on as soon as it was written.
-    pub fn base_level(&self) -> u8 {
-        let whole = |level: &u8| self.level_bytes(*level) >= self.l0_bytes;
-        match self.level0 {
-            Level0::OneTable => 1,
-            Level0::Whole | Level0::Partitions(_) => {
-                (1..LEVEL_MAX).find(whole).unwrap_or(LEVEL_MAX)
-            }
-        }
-    }
-
     /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.
     pub fn table_bytes_min(&self) -> u64 {
         self.table_bytes / 32

@@ -1,11 +1,8 @@
 //! Picker: what all choices of the next compaction look at.
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use cleavedb_base::planted::{Bug, planted};
-
-use super::{CompactionInput, CompactionOptions, Constraints, key_range};
+use super::{CompactionOptions, Constraints, key_range};
 use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
 use crate::version::Version;
@@ -19,34 +16,6 @@ pub(super) struct Picker<'a> {
     pub(super) version: &'a Version,
     pub(super) options: &'a CompactionOptions,
     pub(super) constraints: &'a Constraints,
-}
-
-/// Tables that go down, and those of the levels below that go with them.
-pub(super) struct Descent<'a> {
-    /// The first level below them, and so on to the last one, where the outputs go.
-    pub(super) lower: Vec<(u8, &'a [Arc<TableHandle>])>,
-}
-
-impl Descent<'_> {
-    /// Where the outputs go.
-    pub(super) fn level(&self) -> u8 {
-        self.lower.last().expect("a descent has a target").0
-    }
-
-    /// Size of the tables that are met, in bytes.
-    pub(super) fn bytes(&self) -> u64 {
-        self.lower.iter().map(|(_, tables)| bytes_of(tables)).sum()
-    }
-
-    /// What is read beside the tables that go down.
-    pub(super) fn inputs(&self) -> impl Iterator<Item = CompactionInput> {
-        let met = self.lower.iter().filter(|(_, tables)| !tables.is_empty());
-        met.map(|(level, tables)| CompactionInput {
-            level: *level,
-            position: None,
-            tables: tables.to_vec(),
-        })
-    }
 }
 
 impl Picker<'_> {
@@ -64,33 +33,17 @@ impl Picker<'_> {
         self.version.level(level).overlapping(&table.meta().smallest, &table.meta().largest)
     }
 
-    /// What tables with keys in `range` meet on their way through `levels` into the last of them;
-    /// none if a running compaction is in the way.
-    ///
-    /// What one level adds reaches further than what came from above, and meets more in the next.
-    /// So each entry takes along whatever is older and above the target (invariant 1 of
-    /// [`super`]), and what is left of the target has no keys in common with it (invariant 2).
-    pub(super) fn descent<'a>(
-        &'a self,
-        levels: RangeInclusive<u8>,
-        mut range: (&'a [u8], &'a [u8]),
-    ) -> Option<Descent<'a>> {
-        let mut lower = Vec::new();
-        for level in levels {
-            let met = self.version.level(level).overlapping(range.0, range.1);
-            let blocked = self.constraints.is_written(level, range.0, range.1)
-                || met.iter().any(|table| self.constraints.is_busy(table));
-            if blocked {
-                return None;
-            }
-            let reach = met.iter().map(|table| table.meta());
-            if !planted(Bug::DescentStaysNarrow)
-                && let Some((smallest, largest)) = key_range(reach)
-            {
-                range = (range.0.min(smallest), range.1.max(largest));
-            }
-            lower.push((level, met));
-        }
-        Some(Descent { lower })
+    /// The tables one level below `tables` of `level`, neighbours, that they have keys in common
+    /// with, or that lie between them; none if a running compaction is in the way.
+    pub(super) fn free_below(
+        &self,
+        level: u8,
+        tables: &[Arc<TableHandle>],
+    ) -> Option<&[Arc<TableHandle>]> {
+        let (smallest, largest) = key_range(tables.iter().map(|table| table.meta()))?;
+        let lower = self.version.level(level + 1).overlapping(smallest, largest);
+        let blocked = tables.iter().chain(lower).any(|table| self.constraints.is_busy(table))
+            || self.constraints.is_written(level + 1, smallest, largest);
+        (!blocked).then_some(lower)
     }
 }

@@ -1,9 +1,10 @@
-//! Giving space back without a pause for others: in pieces, each followed by a rest.
+//! Removing a long file without a pause for others: in pieces, each followed by a rest. A short one
+//! goes at once: where there are many, rests would leave them lying.
 //!
 //! Where the file system passes freed blocks on to the device as it frees them (`discard`), the
 //! device serves nobody meanwhile, about half a millisecond a mebibyte. The tables of one
 //! compaction, removed at once, held up every write for more than 100 ms (99th percentile of a load
-//! of 5,000 operations a second: `docs/decisions/0019-space-is-given-back-in-pieces.md`).
+//! of 5,000 operations a second: `docs/decisions/0019-files-are-removed-in-pieces.md`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-/// Bytes that are given back at a time.
+/// Bytes that are cut off at a time.
 const PIECE: u64 = 4 << 20;
 
 /// Removes the file at `path`, a long one from its end on.
@@ -23,10 +24,11 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
     if let Ok(file) = OpenOptions::new().write(true).custom_flags(flags).open(path) {
         shorten(&file);
     }
-    rest_after(|| fs::remove_file(path))
+    fs::remove_file(path)
 }
 
-/// Cuts a file to a piece. What is refused costs smoothness only.
+/// Cuts a file to a piece, and lets others use the device for as long as each cut took. What is
+/// refused costs smoothness only.
 fn shorten(file: &File) {
     let Ok(metadata) = file.metadata() else { return };
     // Under another name the file is somebody's copy.
@@ -36,34 +38,16 @@ fn shorten(file: &File) {
     let mut len = metadata.len();
     while len > PIECE {
         len -= PIECE;
-        if rest_after(|| file.set_len(len)).is_err() {
+        let begin = Instant::now();
+        if file.set_len(len).is_err() {
             return;
         }
+        thread::sleep(begin.elapsed());
     }
-}
-
-/// Calls `give` for `len` bytes from `offset` on, piece by piece.
-pub(super) fn in_pieces(
-    offset: u64,
-    len: u64,
-    give: impl Fn(u64, u64) -> io::Result<()>,
-) -> io::Result<()> {
-    let starts = (0..len).step_by(PIECE as usize);
-    starts.into_iter().try_for_each(|at| rest_after(|| give(offset + at, PIECE.min(len - at))))
-}
-
-/// Lets others use the device for as long as `give` did.
-fn rest_after(give: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-    let begin = Instant::now();
-    give()?;
-    thread::sleep(begin.elapsed());
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
 
     /// A file of two and a half pieces.
@@ -93,18 +77,5 @@ mod tests {
         fs::hard_link(&path, &copy).unwrap();
         remove(&path).unwrap();
         assert_eq!((path.exists(), fs::metadata(&copy).unwrap().len()), (false, len));
-    }
-
-    #[test]
-    fn pieces_cover_a_range() {
-        let seen = RefCell::new(Vec::new());
-        let give = |offset, len| {
-            seen.borrow_mut().push((offset, len));
-            Ok(())
-        };
-        in_pieces(100, 2 * PIECE + 7, give).unwrap();
-        in_pieces(100, 0, give).unwrap();
-        let expected = [(100, PIECE), (100 + PIECE, PIECE), (100 + 2 * PIECE, 7)];
-        assert_eq!(*seen.borrow(), expected);
     }
 }

@@ -1,9 +1,9 @@
 //! The real disk: a thin wrapper over positioned system calls on one directory.
 //!
 //! Nothing here retries, pads or caches: a call of the trait is a call of the system, and its error
-//! is passed on as it is; only space is given back piece by piece ([`gentle`]). The directory is private to its owner (0700, files 0600), and names
-//! never follow symbolic links. How a file becomes a [`Window`], and the error contract of stores
-//! into it, stands in `window`.
+//! is passed on as it is; only long files are removed piece by piece ([`gentle`]). The directory is
+//! private to its owner (0700, files 0600), and names never follow symbolic links. How a file
+//! becomes a [`Window`], and the error contract of stores into it, stands in `window`.
 
 mod gentle;
 pub(crate) mod memory;
@@ -227,13 +227,14 @@ impl File for DiskFile {
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        gentle::in_pieces(offset, len, |offset, len| {
-            match rustix::fs::fallocate(&self.file, flags, offset, len) {
-                Err(Errno::OPNOTSUPP) => Ok(()),
-                other => Ok(other?),
-            }
-        })
+        match rustix::fs::fallocate(&self.file, flags, offset, len) {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -112,24 +112,6 @@ fn a_full_level_0_goes_into_level_1_with_all_that_overlaps() {
 }
 
 #[test]
-fn levels_smaller_than_level_0_are_passed_with_all_they_hold() {
-    let mut picture = Picture::new();
-    let old = picture.deep(3, ("f", "g"), MIB);
-    picture.deep(3, ("h", "i"), MIB);
-    let wide = picture.deep(2, ("c", "f"), MIB);
-    let met = picture.deep(1, ("b", "d"), MIB);
-    let run = picture.run(1, ("a", "b"), 70 * MIB);
-    let options = CompactionOptions { l1_bytes: MIB, ..CompactionOptions::default() };
-    assert_eq!(options.base_level(), 3);
-    let down = |constraints: &Constraints| pick(&picture.version, &options, constraints);
-    let all = down(&Constraints::default()).unwrap();
-    assert_eq!((numbers(&all), all.level), (vec![run, met, wide, old], 3));
-    let busy = Constraints { busy: [FileNumber(old)].into(), ..Constraints::default() };
-    let other = down(&busy).unwrap();
-    assert!(!numbers(&other).contains(&run), "it waits for what only level 2 meets");
-}
-
-#[test]
 fn disjoint_parts_of_level_0_compact_at_the_same_time() {
     let mut picture = Picture::new();
     let ab = picture.deep(1, ("a", "b"), MIB);

@@ -50,8 +50,8 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
-    /// Threads that remove files.
-    pub(crate) removing: usize,
+    /// Threads that remove files or punch holes.
+    pub(crate) giving_back: usize,
     /// What cannot be collected.
     pub(crate) damaged: Damaged,
     /// A group whose split a flush has prevented: no flush begins until it was tried again.

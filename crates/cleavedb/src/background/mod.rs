@@ -70,29 +70,40 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes a file that no reader can reach any more. After a failure nothing is removed.
+    /// Removes a file that no reader can reach any more.
     fn run_remove(&self) -> bool {
-        if self.poison.check().is_err() {
-            return false;
-        }
-        let Some(name) = self.reaper.take_name() else { return false };
-        self.jobs.lock().removing += 1;
-        // A file that cannot be removed now is an orphan, which the next open removes.
-        if self.storage.remove(&name).is_ok() {
-            self.counters.files_removed.add(1);
-        }
-        self.jobs.finish(&Ok(()), |state| state.removing -= 1);
-        true
+        self.give_back_if_whole(|| {
+            let name = self.reaper.take_name();
+            // A file that cannot be removed now is an orphan, which the next open removes.
+            if name.is_some_and(|name| self.storage.remove(&name).is_ok()) {
+                self.counters.files_removed.add(1);
+            }
+            name.is_some()
+        })
     }
 
-    /// Gives back the parts of files that no reader can reach any more.
+    /// Punches the ranges that no reader can reach any more.
     fn run_punch(&self) -> bool {
+        self.give_back_if_whole(|| {
+            let holes = self.reaper.take_holes();
+            let any = !holes.is_empty();
+            holes.into_iter().for_each(|hole| self.punch(hole));
+            any
+        })
+    }
+
+    /// Calls `give_back`, which takes something from the reaper if there is anything; not after a
+    /// failure, when nothing is removed any more. Returns whether there was.
+    fn give_back_if_whole(&self, give_back: impl FnOnce() -> bool) -> bool {
         if self.poison.check().is_err() {
             return false;
         }
-        let holes = self.reaper.take_holes();
-        let any = !holes.is_empty();
-        holes.into_iter().for_each(|hole| self.punch(hole));
+        // Counted before it is taken: who waits for all work must see it in one place or the other.
+        self.jobs.lock().giving_back += 1;
+        let any = give_back();
+        self.jobs.lock().giving_back -= 1;
+        // No call for other jobs: what is gone makes no work.
+        self.jobs.progress.notify_all();
         any
     }
 
@@ -138,7 +149,7 @@ impl Engine {
             let idle = !state.flushing
                 && !state.sparing
                 && state.compactions == 0
-                && state.removing == 0
+                && state.giving_back == 0
                 && state.constraints.hold_above.is_none();
             if idle {
                 return Ok(());

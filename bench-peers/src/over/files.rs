@@ -58,7 +58,9 @@ impl Files {
                 let _ = file.punch(hole.offset, hole.len);
             }
         }
-        self.reaper.take().iter().for_each(|name| _ = self.disk.remove(name));
+        while let Some(name) = self.reaper.take_name() {
+            let _ = self.disk.remove(&name);
+        }
     }
 }
 

@@ -131,7 +131,7 @@ pub(crate) const LISTS: &[Entry] = &[
 pub(crate) const SUITES: &[(&str, &str, &[&str])] = &[
     (
         "full",
-        "every list; about an hour and a half for each of three repetitions",
+        "every list but those of the index; about an hour and a half for each of three repetitions",
         &[
             "basic-1KiB",
             "ycsb-1KiB",

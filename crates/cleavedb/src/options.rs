@@ -110,7 +110,8 @@ impl Separation {
 /// Who does background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// Threads: one drains the log, one flushes, and this many compact and collect.
+    /// Threads: one drains the log, one flushes, one removes files, and this many compact and
+    /// collect.
     Threads(usize),
     /// Nobody, until [`crate::Db::step`] is called or a writer must wait: the same calls do the
     /// same work in the same order, which is what tests need.
@@ -136,8 +137,8 @@ pub struct Options {
     /// useful length; 32 MiB where values stay in the index, so that the log is needed for a short
     /// time and most of it never reaches the device (decision 0021).
     pub memtable_bytes: usize,
-    /// Full MemTables that may wait for their flush before writers wait. Default: 3, which lets one
-    /// be flushed, one wait, and one fill; 2 where values stay in the index.
+    /// Full MemTables that may wait for their flush before writers wait. Default: 3; 2 where
+    /// values stay in the index.
     pub memtables_max: usize,
     /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
     /// after a crash and log that cannot be collected stay small (design, section 2). Where values
@@ -184,7 +185,7 @@ pub struct Options {
     /// Directories beside the database's own, and what is placed there. Those that the database has
     /// need not be named again. Default: none.
     pub volumes: Vec<Volume>,
-    /// Who does background work. Default: two threads beside drain and flush.
+    /// Who does background work. Default: two threads that compact and collect, beside the others.
     pub background: Background,
 }
 

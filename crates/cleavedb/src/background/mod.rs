@@ -72,39 +72,41 @@ impl Engine {
 
     /// Removes a file that no reader can reach any more.
     fn run_remove(&self) -> bool {
-        self.give_back_if_whole(|| {
-            let name = self.reaper.take_name();
-            // A file that cannot be removed now is an orphan, which the next open removes.
-            if name.is_some_and(|name| self.storage.remove(&name).is_ok()) {
-                self.counters.files_removed.add(1);
-            }
-            name.is_some()
-        })
+        self.give_back_taken(
+            || self.reaper.take_name(),
+            |name| {
+                // A file that cannot be removed now is an orphan, which the next open removes.
+                if self.storage.remove(&name).is_ok() {
+                    self.counters.files_removed.add(1);
+                }
+            },
+        )
     }
 
     /// Punches the ranges that no reader can reach any more.
     fn run_punch(&self) -> bool {
-        self.give_back_if_whole(|| {
-            let holes = self.reaper.take_holes();
-            let any = !holes.is_empty();
-            holes.into_iter().for_each(|hole| self.punch(hole));
-            any
-        })
+        let take = || Some(self.reaper.take_holes()).filter(|holes| !holes.is_empty());
+        self.give_back_taken(take, |holes| holes.into_iter().for_each(|hole| self.punch(hole)))
     }
 
-    /// Calls `give_back`, which takes something from the reaper if there is anything; not after a
-    /// failure, when nothing is removed any more. Returns whether there was.
-    fn give_back_if_whole(&self, give_back: impl FnOnce() -> bool) -> bool {
+    /// Takes something from the reaper, and gives it back; not after a failure, when nothing is
+    /// removed any more. Returns whether there was anything.
+    fn give_back_taken<T>(&self, take: impl FnOnce() -> Option<T>, give: impl FnOnce(T)) -> bool {
         if self.poison.check().is_err() {
             return false;
         }
-        // Counted before it is taken: who waits for all work must see it in one place or the other.
-        self.jobs.lock().giving_back += 1;
-        let any = give_back();
+        let taken = {
+            let mut state = self.jobs.lock();
+            let Some(taken) = take() else { return false };
+            // Under one lock: who waits for all work must see it in one place or the other.
+            state.giving_back += 1;
+            taken
+        };
+        give(taken);
         self.jobs.lock().giving_back -= 1;
         // No call for other jobs: what is gone makes no work.
         self.jobs.progress.notify_all();
-        any
+        true
     }
 
     /// Waits until `done`, running jobs in this thread if there are no others.

@@ -89,13 +89,10 @@ impl Picker<'_> {
     pub(super) fn merge_level0(&self) -> Option<Compaction> {
         match self.options.level0 {
             Level0::OneTable => None,
+            // Runs without common keys gain nothing by a merge: they read as one place already.
             Level0::Whole => {
-                let slice = |run: &Arc<crate::version::Run>| Slice {
-                    position: run.position,
-                    tables: run.set.tables().to_vec(),
-                };
-                let slices: Vec<Slice> = self.version.runs().iter().map(slice).collect();
-                self.merge_slices(&slices, self.options.l0_bytes)
+                let buckets = self.version.buckets().iter();
+                buckets.map(|b| &b.slices).find_map(|s| self.merge_slices(s, self.options.l0_bytes))
             }
             Level0::Partitions(_) => {
                 let buckets = self.version.buckets().iter();

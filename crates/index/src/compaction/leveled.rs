@@ -18,6 +18,10 @@ use crate::table_handle::TableHandle;
 use crate::table_set::TableSet;
 use crate::version::Version;
 
+/// Most tables that go down together: each place to begin is tried with each number of them, under
+/// the lock of the picture.
+const NEIGHBOURS_MAX: usize = 16;
+
 /// What most needs to be compacted, if anything does and may.
 pub fn pick(
     version: &Version,
@@ -97,8 +101,12 @@ impl Picker<'_> {
     /// than bring it back to its size.
     fn level_down(&self, level: u8) -> Option<Compaction> {
         let tables = self.version.level(level).tables();
-        let excess = self.version.level_bytes(level) - self.options.level_bytes(level);
-        let most = if self.options.level0 == Level0::OneTable { 1 } else { tables.len() };
+        // What a compaction holds may be on its way down: it is not to be got rid of twice.
+        let busy = tables.iter().filter(|table| self.constraints.is_busy(table));
+        let busy: u64 = busy.map(|table| table.meta().size).sum();
+        let bytes = self.version.level_bytes(level).saturating_sub(busy);
+        let excess = bytes.saturating_sub(self.options.level_bytes(level));
+        let most = if self.options.level0 == Level0::OneTable { 1 } else { NEIGHBOURS_MAX };
         let starts = (0..tables.len()).map(|start| &tables[start..]);
         let windows = starts.flat_map(|tables| {
             let windows = (1..=most.min(tables.len())).map(|len| &tables[..len]);

@@ -103,6 +103,28 @@ fn small_slices_merge_inside_their_bucket_only() {
 }
 
 #[test]
+fn slices_of_a_bucket_that_fills_by_its_bytes_stay_apart() {
+    let world = World::new();
+    let runs: [&[_]; 3] = [&[("a", "b", 1000)], &[("a", "b", 1000)], &[("a", "b", 1000)]];
+    let version = tree(&world, &runs, &[]);
+    let crowded = CompactionOptions { l0_runs_max: 4, ..options(BUCKETS) };
+    assert!(
+        pick(&version, &crowded, &Constraints::default()).is_some(),
+        "a fourth would be too many"
+    );
+    assert!(pick(&version, &options(BUCKETS), &Constraints::default()).is_none());
+}
+
+#[test]
+fn runs_without_common_keys_do_not_merge() {
+    let world = World::new();
+    let runs: [&[_]; 4] =
+        [&[("a", "b", 10)], &[("c", "d", 10)], &[("e", "f", 10)], &[("g", "h", 10)]];
+    let version = tree(&world, &runs, &[]);
+    assert!(pick(&version, &options(Level0::Whole), &Constraints::default()).is_none());
+}
+
+#[test]
 fn what_meets_nothing_moves_once_level_0_is_full() {
     let world = World::new();
     let runs: [&[_]; 4] = [

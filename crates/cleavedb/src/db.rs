@@ -198,8 +198,8 @@ impl Db {
         self.engine().get(key, None)
     }
 
-    /// The values of `keys`, in their order, as of one moment. Values that lie outside the index
-    /// are fetched side by side.
+    /// The values of `keys`, in their order, as of one moment. What has to come from storage is
+    /// fetched side by side: many keys at once cost little more time than one.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
         self.snapshot().multi_get(keys)
     }

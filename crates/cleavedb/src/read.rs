@@ -33,11 +33,26 @@ impl Answer {
 /// The newest version of a key at or below `seq` in one picture.
 #[inline]
 fn find(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
-    for slot in &state.memtables {
-        if let Some(hit) = slot.table.get(tree_key, hash, seq) {
-            return Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value));
-        }
+    match find_in_memory(state, tree_key, hash, seq) {
+        Some(answer) => answer,
+        None => find_in_tables(state, tree_key, hash, seq),
     }
+}
+
+/// What the MemTables know of the key, if they know anything.
+#[inline]
+fn find_in_memory(
+    state: &ReadState,
+    tree_key: &[u8],
+    hash: u64,
+    seq: SeqNo,
+) -> Option<Result<Answer>> {
+    let hit = state.memtables.iter().find_map(|slot| slot.table.get(tree_key, hash, seq))?;
+    Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
+}
+
+#[inline]
+fn find_in_tables(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
     match state.version.get(tree_key, hash, seq)? {
         Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
         None => Ok(Answer::Absent),
@@ -76,8 +91,8 @@ impl Engine {
         }
     }
 
-    /// The values of `keys` at `snapshot`, which somebody holds, in their order. Values that lie
-    /// outside the index are fetched side by side.
+    /// The values of `keys` at `snapshot`, which somebody holds, in their order: first blocks of
+    /// the index are fetched side by side, then values that lie outside it.
     pub(crate) fn multi_get<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -85,17 +100,26 @@ impl Engine {
     ) -> Vec<Result<Option<Bytes>>> {
         // Taken behind the snapshot, so it knows every file that the snapshot's entries name.
         let state = self.state.load_full();
-        let find_one = |key: &[u8]| {
-            check_key(key)?;
-            let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
+        let begin = |key: &K| {
+            check_key(key.as_ref())?;
+            let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key.as_ref());
             let hash = hash64(tree_key.as_bytes(), 0);
-            let answer = find(&state, tree_key.as_bytes(), hash, snapshot)?;
+            let known = find_in_memory(&state, tree_key.as_bytes(), hash, snapshot).transpose()?;
+            if known.is_none() && keys.len() > 1 {
+                state.version.expect(tree_key.as_bytes(), hash, snapshot);
+            }
+            Ok((tree_key, hash, known))
+        };
+        let find_one = |(tree_key, hash, known): (TreeKey, u64, Option<Answer>)| {
+            let answer = match known {
+                Some(answer) => answer,
+                None => find_in_tables(&state, tree_key.as_bytes(), hash, snapshot)?,
+            };
             if let Answer::Record(pointer, _) = answer {
                 state.segments.will_need(pointer);
             }
             Ok((tree_key, answer))
         };
-        let found: Vec<Result<_>> = keys.iter().map(|key| find_one(key.as_ref())).collect();
         let value_of = |(tree_key, answer): (TreeKey, Answer)| match answer {
             Answer::Absent => Ok(None),
             Answer::Inline(value) => Ok(Some(value)),
@@ -103,6 +127,9 @@ impl Engine {
                 state.segments.read(pointer, tree_key.as_bytes(), seq).map(Some)
             }
         };
+        let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
+        let found: Vec<Result<_>> =
+            begun.into_iter().map(|begun| begun.and_then(find_one)).collect();
         found.into_iter().map(|found| found.and_then(value_of)).collect()
     }
 }

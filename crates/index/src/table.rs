@@ -34,9 +34,12 @@ const AHEAD_BYTES_MIN: usize = 8 << 10;
 pub enum ReadMode {
     /// From the cache; misses fill it. Misses in a row are read ahead, in growing windows.
     Cached,
-    /// In large windows past the cache: for compaction, collection and checks, which read each
-    /// block once.
+    /// In large windows past the cache: for collection and checks, which read each block once.
     Ahead,
+    /// The same for who is the last to read the table, a compaction: the kernel may forget what was
+    /// read. Otherwise all inputs pass through the page cache, and drive out what others read and
+    /// the young log, which then reaches the device for nothing (decision 0011).
+    Last,
 }
 
 /// An open table.
@@ -116,6 +119,19 @@ impl Table {
         block.get(key, snapshot).map_err(|e| self.source().fact(e, handle.offset))
     }
 
+    /// Has the block fetched in which (`key`, `seq`) has its place, unless it is cached; waits for
+    /// nothing.
+    pub(crate) fn expect(&self, key: &[u8], seq: SeqNo) {
+        let at = self.index.find(key, seq);
+        if at == self.index.len() {
+            return;
+        }
+        let handle = self.index.handle(at);
+        if !self.cache.holds(self.meta.number, handle.offset) {
+            self.file.will_need(handle.offset, handle.stored_len());
+        }
+    }
+
     /// Appends all entries of `key` at or below `snapshot` to `out`, newest first.
     pub fn versions(
         self: &Arc<Self>,
@@ -150,6 +166,11 @@ impl Table {
         let block = self.source().block(handle)?;
         self.cache.insert(self.meta.number, handle.offset, block.clone());
         Ok(block)
+    }
+
+    /// A key behind about half of the blocks.
+    pub(crate) fn middle_key(&self) -> Vec<u8> {
+        self.index.separator(self.index.len().saturating_sub(1) / 2)
     }
 
     /// An iterator over all entries, not positioned yet.
@@ -231,7 +252,7 @@ impl BlockReader {
     fn fetch(&mut self, table: &Table, handle: BlockHandle) -> Result<Block> {
         let sequential = self.expected == handle.offset;
         self.expected = handle.end();
-        if self.mode == ReadMode::Ahead {
+        if self.mode != ReadMode::Cached {
             let stored = self.windowed(table, handle, READ_AHEAD)?;
             let block = table.source().open_block(stored, handle)?;
             return table.source().parse(block, handle);
@@ -262,8 +283,12 @@ impl BlockReader {
             Some(start) => start,
             None => {
                 let rest = (table.index.data_end() - handle.offset) as usize;
-                self.window = table.source().read(handle.offset, len.min(rest).max(stored_len))?;
+                let len = len.min(rest).max(stored_len);
+                self.window = table.source().read(handle.offset, len)?;
                 self.window_at = handle.offset;
+                if self.mode == ReadMode::Last {
+                    table.file.wont_need(handle.offset, len);
+                }
                 0
             }
         };
@@ -362,7 +387,7 @@ impl EntryIter for TableIter {
         match self.reader.mode {
             ReadMode::Cached => self.data.keep_value(),
             // A slice would keep the whole window.
-            ReadMode::Ahead => Bytes::copy_from_slice(self.entry().value),
+            ReadMode::Ahead | ReadMode::Last => Bytes::copy_from_slice(self.entry().value),
         }
     }
 
@@ -379,14 +404,8 @@ impl EntryIter for TableIter {
     }
 
     fn expect_seek(&mut self, key: &[u8], seq: SeqNo) {
-        let Table { index, cache, file, meta, .. } = &*self.table;
-        let at = index.find(key, seq);
-        if at == index.len() || self.reader.mode == ReadMode::Ahead {
-            return;
-        }
-        let handle = index.handle(at);
-        if !cache.holds(meta.number, handle.offset) {
-            file.will_need(handle.offset, handle.stored_len());
+        if self.reader.mode == ReadMode::Cached {
+            self.table.expect(key, seq);
         }
     }
 

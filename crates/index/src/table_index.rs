@@ -107,6 +107,17 @@ impl TableIndex {
         BlockHandle { offset, len: (self.offsets[i + 1] - offset - TRAILER_LEN as u64) as u32 }
     }
 
+    /// A key at or behind the last of block `i`, at or before the first of the next.
+    pub(crate) fn separator(&self, i: usize) -> Vec<u8> {
+        [&self.prefix, self.suffix(i)].concat()
+    }
+
+    /// Separator `i` behind the prefix.
+    fn suffix(&self, i: usize) -> &[u8] {
+        let start = i.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
+        &self.suffixes[start..self.ends[i] as usize]
+    }
+
     /// The block in which (`key`, `seq`) has its place; [`TableIndex::len`] if that is behind all.
     #[inline]
     pub(crate) fn find(&self, key: &[u8], seq: SeqNo) -> usize {
@@ -131,9 +142,7 @@ impl TableIndex {
 
     /// Whether separator `i` is before (`prefix` + `suffix`, `seq`) in index order.
     fn is_before(&self, i: usize, suffix: &[u8], seq: SeqNo) -> bool {
-        let start = i.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
-        let own = &self.suffixes[start..self.ends[i] as usize];
-        own.cmp(suffix).then(seq.cmp(&self.seqs[i])).is_lt()
+        self.suffix(i).cmp(suffix).then(seq.cmp(&self.seqs[i])).is_lt()
     }
 }
 

@@ -127,6 +127,14 @@ impl Version {
         Ok(false)
     }
 
+    /// Has the block fetched from which [`Version::get`] will most likely answer, so that several
+    /// keys are fetched side by side; waits for nothing.
+    pub fn expect(&self, key: &[u8], hash: u64, snapshot: SeqNo) {
+        let tables = self.places(u64::MAX).filter_map(|place| place.find(key)?.table().ok());
+        let mut holding = tables.filter(|table| table.may_contain(hash));
+        holding.next().into_iter().for_each(|table| table.expect(key, snapshot));
+    }
+
     /// As [`Version::get`], without runs of later epochs than `epoch`.
     #[inline]
     pub fn get_up_to(

@@ -89,6 +89,9 @@ pub trait File: Send + Sync {
     /// Says that these bytes will be read soon, so that several places can be fetched side by side.
     /// Returns at once; advice that cannot be taken costs speed only.
     fn will_need(&self, _offset: u64, _len: usize) {}
+    /// Says that nobody needs these bytes in memory any longer, so that they leave before others
+    /// do. Advice, as above.
+    fn wont_need(&self, _offset: u64, _len: usize) {}
 }
 
 /// Fills `buf` from `offset`; fails with `UnexpectedEof` if the file ends before.

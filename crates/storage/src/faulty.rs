@@ -386,6 +386,10 @@ impl File for FaultyFile {
     fn will_need(&self, offset: u64, len: usize) {
         self.inner.will_need(offset, len);
     }
+
+    fn wont_need(&self, offset: u64, len: usize) {
+        self.inner.wont_need(offset, len);
+    }
 }
 
 #[cfg(test)]

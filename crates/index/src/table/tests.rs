@@ -25,7 +25,7 @@ fn get(table: &Table, key: &[u8], seq: u64) -> cleavedb_base::Result<Option<u64>
 
 /// Everything that a table can be asked, compared with the entries it was made of.
 fn check(table: &Arc<Table>, list: &[Item]) {
-    for mode in [ReadMode::Cached, ReadMode::Ahead] {
+    for mode in [ReadMode::Cached, ReadMode::Ahead, ReadMode::Last] {
         assert_eq!(forwards(&mut table.iter(mode)), list);
         assert_eq!(backwards(&mut table.iter(mode)), list);
     }

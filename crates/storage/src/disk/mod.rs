@@ -198,6 +198,15 @@ struct DiskFile {
     alignment: usize,
 }
 
+impl DiskFile {
+    /// Of no use where the page cache is bypassed.
+    fn advise(&self, offset: u64, len: usize, advice: Advice) {
+        if self.alignment == 1 {
+            let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len as u64), advice);
+        }
+    }
+}
+
 impl File for DiskFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buf, offset)
@@ -246,14 +255,11 @@ impl File for DiskFile {
     }
 
     fn will_need(&self, offset: u64, len: usize) {
-        if self.alignment == 1 {
-            let _ = rustix::fs::fadvise(
-                &self.file,
-                offset,
-                NonZeroU64::new(len as u64),
-                Advice::WillNeed,
-            );
-        }
+        self.advise(offset, len, Advice::WillNeed);
+    }
+
+    fn wont_need(&self, offset: u64, len: usize) {
+        self.advise(offset, len, Advice::DontNeed);
     }
 }
 
@@ -325,6 +331,8 @@ mod tests {
         write_all_at(&*file, b"warm", 0).unwrap();
         file.will_need(0, 4);
         file.will_need(u64::MAX, usize::MAX);
+        file.wont_need(0, 4);
+        file.wont_need(u64::MAX, usize::MAX);
         let mut buf = [0; 4];
         read_exact_at(&*file, &mut buf, 0).unwrap();
         assert_eq!(&buf, b"warm");

@@ -356,6 +356,12 @@ impl File for ModelledFile {
         let mut state = self.shared.state.lock();
         self.fetch(&mut state, now, Extent { file: self.inode.number, offset, len }, file_len);
     }
+
+    fn wont_need(&self, offset: u64, len: usize) {
+        self.inner.wont_need(offset, len);
+        let extent = Extent { file: self.inode.number, offset, len: len as u64 };
+        self.shared.state.lock().cache.drop_clean(extent);
+    }
 }
 
 #[cfg(test)]

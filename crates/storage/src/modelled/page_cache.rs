@@ -78,13 +78,22 @@ impl PageCache {
     pub(super) fn forget(&mut self, extent: Extent) {
         let end = extent.offset.saturating_add(extent.len);
         self.clean(extent.file, extent.offset, end);
+        self.evict(extent.file, extent.offset.div_ceil(PAGE)..end.div_ceil(PAGE));
+    }
+
+    /// Lets the whole pages of `extent` go; what is dirty is still to be written.
+    pub(super) fn drop_clean(&mut self, extent: Extent) {
+        let end = extent.offset.saturating_add(extent.len);
+        self.evict(extent.file, extent.offset.div_ceil(PAGE)..end / PAGE);
+    }
+
+    fn evict(&mut self, file: u64, numbers: std::ops::Range<u64>) {
         let Some(pages) = &mut self.pages else { return };
-        let numbers = extent.offset.div_ceil(PAGE)..end.div_ceil(PAGE);
         if numbers.end.saturating_sub(numbers.start) <= pages.len() as u64 {
-            numbers.for_each(|page| _ = pages.pop(&(extent.file, page)));
+            numbers.for_each(|page| _ = pages.pop(&(file, page)));
             return;
         }
-        let inside = |page: &Page| page.0 == extent.file && numbers.contains(&page.1);
+        let inside = |page: &Page| page.0 == file && numbers.contains(&page.1);
         let gone: Vec<Page> = pages.iter().map(|(page, _)| *page).filter(inside).collect();
         gone.iter().for_each(|page| _ = pages.pop(page));
     }

@@ -11,7 +11,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::cache::BlockCache;
-use cleavedb_index::compaction::job::{CompactionJob, DropSink, TableFactory};
+use cleavedb_index::compaction::job::{CompactionJob, DropSink, Halves, TableFactory};
 use cleavedb_index::compaction::leveled::pick_full;
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 use cleavedb_index::edit::{RunPosition, VersionEdit};
@@ -45,6 +45,12 @@ struct NoSink;
 
 impl DropSink for NoSink {
     fn dropped(&mut self, _: Entry<'_>) {}
+
+    fn fork(&self) -> Self {
+        Self
+    }
+
+    fn absorb(&mut self, _: Self) {}
 }
 
 /// A 24-byte tree key in which the runs interleave.
@@ -145,12 +151,17 @@ fn measure(
     per_second("build tables", RUNS * KEYS_PER_RUN, raw, begin);
     read(&version, READS)?;
     let all = pick_full(&version, &Constraints::default(), None, None).expect("level 0 has runs");
-    let compaction = CompactionOptions::default();
-    let mut job = CompactionJob::prepare(&version, all, Vec::new(), &compaction, options);
-    let begin = Instant::now();
-    job.run(&factory, &mut NoSink, &AtomicBool::new(false))?;
-    per_second("compact 4 runs into 1", RUNS * KEYS_PER_RUN, raw, begin);
-    let version = version.apply(&job.finish().0)?;
+    let compaction = CompactionOptions { table_bytes: 8 << 20, ..CompactionOptions::default() };
+    let compact = |halves, what| -> Result<_> {
+        let (all, none) = (all.clone(), Vec::new());
+        let mut job = CompactionJob::prepare(&version, all, none, &compaction, options);
+        let begin = Instant::now();
+        job.run(&factory, &mut NoSink, halves, &AtomicBool::new(false))?;
+        per_second(what, RUNS * KEYS_PER_RUN, raw, begin);
+        version.apply(&job.finish().0)
+    };
+    compact(Halves::AtOnce, "compact 4 runs into 1, in halves")?;
+    let version = compact(Halves::Never, "compact 4 runs into 1")?;
     println!("{:32} {:7.1} of {:.1} MB", "size", size as f64 / 1e6, raw as f64 / 1e6);
     read(&version, READS)?;
     Ok(factory.next.into_inner())

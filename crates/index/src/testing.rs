@@ -333,6 +333,14 @@ impl DropSink for Dropped {
     fn dropped(&mut self, entry: Entry<'_>) {
         self.0.push(Item::of(entry));
     }
+
+    fn fork(&self) -> Self {
+        Self::default()
+    }
+
+    fn absorb(&mut self, part: Self) {
+        self.0.extend(part.0);
+    }
 }
 
 pub fn position(epoch: u64, order: u32) -> RunPosition {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{FileNumber, Result, ValuePointer};
-use cleavedb_index::compaction::job::{CompactionJob, DropSink, TableFactory};
+use cleavedb_index::compaction::job::{CompactionJob, DropSink, Halves, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_full};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_index::{Entry, Version};
@@ -16,6 +16,7 @@ use cleavedb_values::{GroupEdit, GroupTable, Ledger, LedgerEdit, hidden};
 
 use crate::engine::Engine;
 use crate::manifest::Edit;
+use crate::options::Background;
 use crate::state::ReadState;
 
 /// Adds up, by file or extent, the bytes of records whose last pointer goes.
@@ -40,6 +41,20 @@ impl DropSink for Deaths {
             }
             Err(e) => self.damaged = Some(e),
         }
+    }
+
+    fn fork(&self) -> Self {
+        Self { groups: Arc::clone(&self.groups), ..Self::default() }
+    }
+
+    fn absorb(&mut self, part: Self) {
+        for (file, bytes) in part.files {
+            *self.files.entry(file).or_default() += bytes;
+        }
+        for (extent, bytes) in part.extents {
+            *self.extents.entry(extent).or_default() += bytes;
+        }
+        self.damaged = self.damaged.take().or(part.damaged);
     }
 }
 
@@ -96,7 +111,7 @@ impl Engine {
         &self,
         choose: impl FnOnce(&Version, &Constraints) -> Option<Compaction>,
     ) -> Result<bool> {
-        let (mut job, compaction, groups) = {
+        let (mut job, compaction, groups, halves) = {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
             let version = manifest.live().version.clone();
@@ -127,11 +142,17 @@ impl Engine {
                 Some(epoch) if held(epoch) => job.below_which_a_run_may_enter(),
                 _ => job,
             };
-            (job, compaction, manifest.live().groups.clone())
+            let halves = match self.options.background {
+                Background::Manual => Halves::InTurn,
+                // The second half is done in the place of a worker that has nothing else to do.
+                Background::Threads(workers) if jobs.compactions < workers => Halves::AtOnce,
+                Background::Threads(_) => Halves::Never,
+            };
+            (job, compaction, manifest.live().groups.clone(), halves)
         };
         let mut deaths = Deaths { groups, ..Deaths::default() };
         let result = job
-            .run(self, &mut deaths, self.jobs.closing_flag())
+            .run(self, &mut deaths, halves, self.jobs.closing_flag())
             .and_then(|()| deaths.damaged.take().map_or(Ok(()), Err));
         let result = match result {
             Ok(()) => self.install_compaction(job, &deaths),

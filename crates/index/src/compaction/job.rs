@@ -1,8 +1,8 @@
 //! CompactionJob: merges the inputs of a compaction into new tables.
 //!
 //! *Prepare* (under the lock that fixes the version and the list of snapshots), *run* (without a
-//! lock), *finish* (gives the edit). What is kept of each key is decided by `KeyFilter`; where
-//! tables end and tombstones may go, by `Output`.
+//! lock; a large job as two halves of its keys, at once), *finish* (gives the edit). What is kept
+//! of each key is decided by `KeyFilter`; where tables end and tombstones may go, by `Output`.
 //!
 //! Invariants: every live snapshot, and who reads without one, sees the same before and after. The
 //! versions of one key never lie in two tables of a level. Outputs and their names are durable when
@@ -11,37 +11,50 @@
 use std::sync::Arc;
 
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::sync::atomic::AtomicBool;
+use cleavedb_base::sync::join;
+use cleavedb_base::{FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
 use super::{Compaction, CompactionOptions, Level0, older_places};
 use crate::edit::{AddedTable, VersionEdit};
-use crate::entry::{Entry, EntryIter};
-use crate::merge::MergeIter;
-use crate::table::ReadMode;
+use crate::entry::Entry;
 use crate::table_format::{TableMeta, TableOptions};
 use crate::table_handle::{TableHandle, TableStore};
-use crate::table_set::TableSetIter;
 use crate::version::Version;
 
 mod output;
 mod key_filter;
+mod slice;
 
-use key_filter::KeyFilter;
-use output::{Output, Places};
+use slice::Stop;
 
 /// Makes the files of output tables.
-pub trait TableFactory {
+pub trait TableFactory: Sync {
     /// A new, empty file under a new number, for a table of `level`, opened for buffered writing.
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
 }
 
 /// Learns which records of the value store lost their last entry.
-pub trait DropSink {
+pub trait DropSink: Send + Sync + Sized {
     /// `entry` is a pointer that is no repeat, and its operation stands in no output. Counts only
     /// once the edit of the job is durable: if the job fails, nothing was dropped.
     fn dropped(&mut self, entry: Entry<'_>);
+    /// A sink for a part of the job, which has learned nothing yet.
+    fn fork(&self) -> Self;
+    /// Learns what a sink of a part has learned.
+    fn absorb(&mut self, part: Self);
+}
+
+/// How a job that is large enough does the halves of its keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halves {
+    /// As one whole.
+    Never,
+    /// One after the other, where tests step through jobs.
+    InTurn,
+    /// On two threads.
+    AtOnce,
 }
 
 /// What a compaction did.
@@ -147,39 +160,34 @@ impl CompactionJob {
     pub fn run(
         &mut self,
         factory: &dyn TableFactory,
-        sink: &mut dyn DropSink,
+        sink: &mut impl DropSink,
+        halves: Halves,
         cancel: &AtomicBool,
     ) -> Result<()> {
         self.stats.input_bytes = self.compaction.bytes();
         if self.compaction.moves {
             return Ok(());
         }
-        let mut output = Output::new(
-            (factory, self.compaction.level),
-            &self.table_options,
-            &self.options,
-            Places::new(&self.older, self.older_may_come),
-            &self.grandparents,
-            &self.cuts,
-            &mut self.created,
-        );
-        let mut filter = KeyFilter::new(&self.snapshots, sink);
-        let sources = self.compaction.inputs.iter().map(|input| -> Box<dyn EntryIter> {
-            Box::new(TableSetIter::new(input.tables.clone(), ReadMode::Ahead))
-        });
-        let mut merged = MergeIter::new(sources.collect());
-        merged.seek_first()?;
-        while merged.valid() {
-            if cancel.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::Closed, "compaction was cancelled"));
+        let middle = if halves == Halves::Never { None } else { self.middle()? };
+        let middle = middle.as_deref();
+        let stop = Stop::new(cancel);
+        let slice = |lower, upper| self.merge_slice((lower, upper), factory, sink.fork(), &stop);
+        let slices = match (middle, halves) {
+            (None, _) => vec![slice(None, None)],
+            (_, Halves::AtOnce) => {
+                let (front, back) = join(|| slice(None, middle), || slice(middle, None));
+                vec![front, back]
             }
-            self.stats.input_entries += 1;
-            filter.add(merged.entry(), &mut output)?;
-            merged.next()?;
+            _ => vec![slice(None, middle), slice(middle, None)],
+        };
+        self.created.extend(slices.iter().flat_map(|slice| &slice.created));
+        for slice in slices {
+            let merged = slice.result?;
+            sink.absorb(slice.sink);
+            self.stats.input_entries += merged.entries;
+            self.stats.duplicates += merged.duplicates;
+            self.outputs.extend(merged.outputs);
         }
-        filter.end_key(&mut output)?;
-        self.stats.duplicates = filter.duplicates();
-        self.outputs = output.finish()?;
         let stats = &mut self.stats;
         stats.output_entries = self.outputs.iter().map(|meta| meta.entries).sum();
         stats.output_bytes = self.outputs.iter().map(|meta| meta.size).sum();

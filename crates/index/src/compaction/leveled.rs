@@ -98,39 +98,65 @@ pub fn pick_full(
 
 impl Picker<'_> {
     /// Hands the cheapest neighbours of a level that outgrew its size on to the next level: no more
-    /// than bring it back to its size.
+    /// than bring it back to its size. Neighbours share the tables that they meet at their edges,
+    /// so together they cost less.
     fn level_down(&self, level: u8) -> Option<Compaction> {
         let tables = self.version.level(level).tables();
-        // What a compaction holds may be on its way down: it is not to be got rid of twice.
-        let busy = tables.iter().filter(|table| self.constraints.is_busy(table));
-        let busy: u64 = busy.map(|table| table.meta().size).sum();
-        let bytes = self.version.level_bytes(level).saturating_sub(busy);
+        // What is on its way down is not to be got rid of twice.
+        let leaving = tables.iter().filter(|table| self.constraints.leaves(table, level));
+        let leaving: u64 = leaving.map(|table| table.meta().size).sum();
+        let bytes = self.version.level_bytes(level).saturating_sub(leaving);
         let excess = bytes.saturating_sub(self.options.level_bytes(level));
         let most = if self.options.level0 == Level0::OneTable { 1 } else { NEIGHBOURS_MAX };
-        let starts = (0..tables.len()).map(|start| &tables[start..]);
-        let windows = starts.flat_map(|tables| {
-            let windows = (1..=most.min(tables.len())).map(|len| &tables[..len]);
-            windows.map_while(|window| self.cost_down(level, window, excess))
-        });
-        let (_, cheapest) = windows.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        self.tables_down(level, cheapest)
+        let mut cheapest: Option<(f64, &[Arc<TableHandle>])> = None;
+        let mut below = self.version.level(level + 1).tables();
+        for start in 0..tables.len() {
+            let smallest = &tables[start].meta().smallest;
+            while below.first().is_some_and(|table| table.meta().largest < *smallest) {
+                below = &below[1..];
+            }
+            let neighbours = &tables[start..tables.len().min(start + most)];
+            for (cost, count) in self.costs_down(level, neighbours, below, excess) {
+                if cheapest.is_none_or(|(least, _)| cost < least) {
+                    cheapest = Some((cost, &neighbours[..count]));
+                }
+            }
+        }
+        self.tables_down(level, cheapest?.1)
     }
 
-    /// Bytes that `tables` of `level`, which are neighbours, meet in the next level, per byte of
-    /// their own; none if they may not go, or are more than it takes to get rid of `excess` bytes.
-    /// Neighbours share the tables at their edges, so together they cost less.
-    fn cost_down<'a>(
-        &self,
+    /// For 1, 2 and more of `tables` of `level`, as far as they may go together and are not more
+    /// than it takes to get rid of `excess` bytes: the bytes that they meet in the next level, per
+    /// byte of their own, and how many they are. `below` are tables of the next level, from the
+    /// first on that `tables` may meet. Sums run along, since all this happens under a lock.
+    fn costs_down<'a>(
+        &'a self,
         level: u8,
         tables: &'a [Arc<TableHandle>],
+        mut below: &'a [Arc<TableHandle>],
         excess: u64,
-    ) -> Option<(f64, &'a [Arc<TableHandle>])> {
-        let (own, single) = (bytes_of(tables), tables.len() == 1);
-        let enough = !single && bytes_of(&tables[..tables.len() - 1]) >= excess;
-        let met = bytes_of(self.free_below(level, tables).filter(|_| !enough)?);
-        // What meets nothing moves, alone as well as with others.
-        let fits = single || met > 0 && own + met <= self.options.compaction_bytes_max();
-        fits.then_some((met as f64 / own as f64, tables))
+    ) -> impl Iterator<Item = (f64, usize)> + 'a {
+        let (mut own, mut met) = (0, 0);
+        let free = |table: &Arc<TableHandle>| !self.constraints.is_busy(table);
+        let smallest = tables.first().map_or(&[][..], |first| &first.meta().smallest);
+        tables.iter().zip(1..).map_while(move |(table, count)| {
+            let largest = &table.meta().largest;
+            let enough = count > 1 && own >= excess;
+            own += table.meta().size;
+            let mut may_go = !enough
+                && free(table)
+                && !self.constraints.is_written(level + 1, smallest, largest);
+            while let Some((lower, rest)) = below.split_first()
+                && lower.meta().smallest <= *largest
+            {
+                met += lower.meta().size;
+                may_go &= free(lower);
+                below = rest;
+            }
+            // What meets nothing moves, alone as well as with others.
+            let fits = count == 1 || met > 0 && own + met <= self.options.compaction_bytes_max();
+            (may_go && fits).then_some((met as f64 / own as f64, count))
+        })
     }
 
     /// Hands on a table that holds mostly tombstones, towards what they hide: deleted keys give
@@ -138,7 +164,7 @@ impl Picker<'_> {
     /// waits while the step would cost far more than a full level's does.
     fn tombstones_down(&self) -> Option<Compaction> {
         (1..LEVEL_MAX).find_map(|level| {
-            let hides = |table: &&Arc<TableHandle>| {
+            let hides = |table: &Arc<TableHandle>| {
                 let meta = table.meta();
                 let cost_max = meta.size.saturating_mul(2 * self.options.level_ratio);
                 meta.tombstones * 2 >= meta.entries
@@ -146,7 +172,7 @@ impl Picker<'_> {
                     && (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
             };
             let mut tables = self.version.level(level).tables().chunks(1);
-            tables.find_map(|one| hides(&&one[0]).then(|| self.tables_down(level, one))?)
+            tables.find_map(|one| hides(&one[0]).then(|| self.tables_down(level, one))?)
         })
     }
 

@@ -10,7 +10,7 @@
 //! 2. Outputs and untouched tables of the target level have no common keys.
 //! 3. It may run beside those that its [`Constraints`] knew of.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
@@ -107,6 +107,12 @@ impl CompactionOptions {
         self.table_bytes.saturating_mul(25)
     }
 
+    /// Bytes of inputs from which on a compaction is done in two halves: 4 tables, so that a half
+    /// is more than one.
+    pub fn halves_bytes_min(&self) -> u64 {
+        self.table_bytes.saturating_mul(4)
+    }
+
     /// Bytes of the level below the target that one output table may overlap: what the compaction
     /// of that table will cost.
     pub fn overlap_bytes_max(&self) -> u64 {
@@ -139,8 +145,8 @@ impl WriteRange {
 /// What a pick must leave alone.
 #[derive(Clone, Debug, Default)]
 pub struct Constraints {
-    /// Inputs of running compactions.
-    pub busy: HashSet<FileNumber>,
+    /// Inputs of running compactions, and the level for which each is.
+    pub busy: HashMap<FileNumber, u8>,
     /// Where running compactions write. An output may span keys between its inputs, so inputs alone
     /// do not keep two compactions apart.
     pub writing: Vec<WriteRange>,
@@ -153,7 +159,7 @@ pub struct Constraints {
 impl Constraints {
     /// Leaves alone what `compaction` reads and writes, which starts to run.
     pub fn start(&mut self, compaction: &Compaction) {
-        self.busy.extend(compaction.tables().map(|table| table.number()));
+        self.busy.extend(compaction.tables().map(|table| (table.number(), compaction.level)));
         self.writing.push(WriteRange::of(compaction));
     }
 
@@ -174,7 +180,12 @@ impl Constraints {
     }
 
     fn is_busy(&self, table: &TableHandle) -> bool {
-        self.busy.contains(&table.number())
+        self.busy.contains_key(&table.number())
+    }
+
+    /// Whether `table` of `level` is on its way to a deeper level.
+    fn leaves(&self, table: &TableHandle, level: u8) -> bool {
+        self.busy.get(&table.number()).is_some_and(|target| *target > level)
     }
 
     /// Whether a run of `position` waits for a collection.

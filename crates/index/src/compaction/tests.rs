@@ -11,7 +11,7 @@ use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_storage::Storage;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
-use super::job::CompactionJob;
+use super::job::{CompactionJob, Halves};
 use super::leveled::{pick, pick_full};
 use super::{Compaction, CompactionOptions, Constraints, Level0};
 use crate::cuts::{KeySample, cuts};
@@ -180,7 +180,7 @@ impl History {
 
     fn check_pick(&self, compaction: &Compaction) {
         for table in compaction.tables() {
-            assert!(!self.constraints.busy.contains(&table.number()), "inputs are disjoint");
+            assert!(!self.constraints.busy.contains_key(&table.number()), "inputs are disjoint");
         }
         let Some(hold) = self.constraints.hold_above else { return };
         let above = |input: &super::CompactionInput| {
@@ -222,7 +222,7 @@ impl History {
         }
         let mut job = self.jobs.swap_remove(seed as usize % self.jobs.len());
         let mut dropped = Dropped::default();
-        job.run(&self.world, &mut dropped, &AtomicBool::new(false)).unwrap();
+        job.run(&self.world, &mut dropped, Halves::InTurn, &AtomicBool::new(false)).unwrap();
         self.constraints.end(job.compaction());
         let (edit, _) = job.finish();
         let next = self.version.apply(&edit).unwrap();

@@ -11,7 +11,8 @@
 
 use cleavedb_base::{EntryKind, Result, SeqNo};
 
-use super::{DropSink, Output};
+use super::DropSink;
+use super::output::Output;
 use crate::entry::Entry;
 use crate::retention::Retention;
 
@@ -27,9 +28,9 @@ struct Held {
 }
 
 /// Filters the entries of one key after another.
-pub(super) struct KeyFilter<'a> {
+pub(super) struct KeyFilter<'a, S> {
     retention: Retention<'a>,
-    sink: &'a mut dyn DropSink,
+    sink: &'a mut S,
     key: Vec<u8>,
     /// Sequence number of the key's last operation; none before its first.
     last: Option<SeqNo>,
@@ -39,8 +40,8 @@ pub(super) struct KeyFilter<'a> {
     duplicates: u64,
 }
 
-impl<'a> KeyFilter<'a> {
-    pub(super) fn new(snapshots: &'a [SeqNo], sink: &'a mut dyn DropSink) -> Self {
+impl<'a, S: DropSink> KeyFilter<'a, S> {
+    pub(super) fn new(snapshots: &'a [SeqNo], sink: &'a mut S) -> Self {
         Self {
             retention: Retention::new(snapshots),
             sink,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleavedb_base::ErrorKind;
 use cleavedb_base::sync::atomic::AtomicBool;
 
-use super::{CompactionJob, CompactionStats};
+use super::{CompactionJob, CompactionStats, Halves};
 use crate::compaction::leveled::pick_full;
 use crate::compaction::{Compaction, CompactionInput, CompactionOptions, Constraints};
 use crate::edit::VersionEdit;
@@ -39,13 +39,32 @@ struct Outcome {
     version: Version,
 }
 
+/// Runs the compaction as a whole and in halves, which must come to the same.
 fn run(world: &World, version: &Version, compaction: Compaction, snapshots: &[u64]) -> Outcome {
+    let run = |halves| run_by(halves, world, version, compaction.clone(), snapshots);
+    let whole = run(Halves::Never);
+    for halves in [Halves::InTurn, Halves::AtOnce] {
+        let other = run(halves);
+        assert_eq!((&other.items, &other.dropped), (&whole.items, &whole.dropped), "{halves:?}");
+        let counts = |stats: CompactionStats| CompactionStats { output_bytes: 0, ..stats };
+        assert_eq!(counts(other.stats), counts(whole.stats), "{halves:?}");
+    }
+    whole
+}
+
+fn run_by(
+    halves: Halves,
+    world: &World,
+    version: &Version,
+    compaction: Compaction,
+    snapshots: &[u64],
+) -> Outcome {
     let options = CompactionOptions { table_bytes: 1 << 10, ..CompactionOptions::default() };
     let table_options = TableOptions { block_bytes: 200, ..TableOptions::default() };
     let mut job =
         CompactionJob::prepare(version, compaction, snapshots.to_vec(), &options, &table_options);
     let mut dropped = Dropped::default();
-    job.run(world, &mut dropped, &AtomicBool::new(false)).unwrap();
+    job.run(world, &mut dropped, halves, &AtomicBool::new(false)).unwrap();
     let (edit, stats) = job.finish();
     let version = version.apply(&edit).unwrap();
     Outcome { items: contents(&version), dropped: dropped.0, stats, version }
@@ -149,6 +168,29 @@ fn tables_end_between_keys_only() {
     }
 }
 
+/// Each key with a tombstone, a moved pointer and versions for snapshots, in runs that overlap: the
+/// keys beside the middle are among them.
+#[test]
+fn halves_come_to_the_same_as_the_whole() {
+    let key = |at: u64| format!("key{at:03}");
+    let young = (0..300).filter(|at| at % 3 == 0).map(|at| Item::delete(&key(at), 2_000 + at));
+    let moved = (0..300).map(|at| Item::pointer(&key(at), 1_000 + at, 9_000 + at));
+    let old = (0..300).flat_map(|at| {
+        [Item::pointer(&key(at), 1_000 + at, at).repeated(), Item::pointer(&key(at), 1 + at, at)]
+    });
+    let lists = [young.collect(), moved.collect::<Vec<_>>(), old.collect()];
+    let world = World::new();
+    let version = runs(&world, &lists);
+    let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
+    let options = CompactionOptions { table_bytes: 1 << 10, ..CompactionOptions::default() };
+    let job = CompactionJob::prepare(&version, all, vec![], &options, &TableOptions::default());
+    let middle = job.middle().unwrap().expect("the inputs are worth halves");
+    assert!((key(100)..key(200)).contains(&String::from_utf8(middle).unwrap()));
+    for snapshots in [vec![], vec![150], vec![1_150, 2_150]] {
+        full(&world, &lists, &snapshots);
+    }
+}
+
 #[test]
 fn a_cancelled_job_says_so_and_lists_its_files() {
     let world = World::new();
@@ -156,7 +198,9 @@ fn a_cancelled_job_says_so_and_lists_its_files() {
     let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
     let options = CompactionOptions::default();
     let mut job = CompactionJob::prepare(&version, all, vec![], &options, &TableOptions::default());
-    let error = job.run(&world, &mut Dropped::default(), &AtomicBool::new(true)).unwrap_err();
+    let error = job
+        .run(&world, &mut Dropped::default(), Halves::AtOnce, &AtomicBool::new(true))
+        .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert!(job.created().is_empty());
 }
@@ -176,7 +220,7 @@ fn a_tombstone_above_a_running_collection_stays() {
         if below_which_a_run_may_enter {
             job = job.below_which_a_run_may_enter();
         }
-        job.run(&world, &mut Dropped::default(), &AtomicBool::new(false)).unwrap();
+        job.run(&world, &mut Dropped::default(), Halves::AtOnce, &AtomicBool::new(false)).unwrap();
         contents(&version.apply(&job.finish().0).unwrap())
     };
     assert_eq!(kept(true), list);

@@ -144,7 +144,7 @@ fn what_spans_a_gap_does_not_meet_what_moves_into_it() {
     assert!(picture.pick(&constraints).is_none(), "both would hold the key g in level 1");
     assert!(pick_full(&picture.version, &constraints, None, None).is_none());
     constraints.end(&first);
-    constraints.busy.insert(FileNumber(mover));
+    constraints.busy.insert(FileNumber(mover), 2);
     assert_eq!(numbers(&picture.pick(&constraints).unwrap()), [spans], "it was the range alone");
 }
 
@@ -248,6 +248,6 @@ fn a_full_compaction_takes_everything_once() {
     let none = pick_full(version, &Constraints::default(), Some(b"y"), None);
     assert!(none.is_none(), "the bottom level alone is clean");
     let mut busy = Constraints::default();
-    busy.busy.insert(FileNumber(bottom));
+    busy.busy.insert(FileNumber(bottom), 3);
     assert!(pick_full(version, &busy, None, None).is_none());
 }

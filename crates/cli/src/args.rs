@@ -65,7 +65,7 @@ pub struct Global {
     /// Design of the database: of a new one, wisckey if not given; of an existing one, checked
     #[arg(long, global = true, value_parser = preset_parser(), value_name = "NAME")]
     pub preset: Option<Preset>,
-    /// Put files of a class (log, level0, levels, segments, groups) on another disk
+    /// Put files of a class (log, level0, levels, segments, groups, survivors) on another disk
     ///
     /// DIR must be new or empty the first time. New files of CLASS are created there from then on,
     /// beyond CAPACITY in the database's own directory; what lies elsewhere stays there. The

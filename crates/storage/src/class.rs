@@ -8,7 +8,8 @@ use crate::name::FileKind;
 /// What a new file is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileClass {
-    /// Log files. The window stays in the database's own directory.
+    /// Log files. The window stays in the database's own directory, which should therefore lie on
+    /// the faster disk.
     Log,
     /// Tables that are written for level 0: by flushes, by collections, by merges within it.
     Level0,
@@ -16,14 +17,16 @@ pub enum FileClass {
     Levels,
     /// Segments: values that collections moved.
     Segments,
-    /// Group files: values of groups.
+    /// Group files that flushes write: young values of groups.
     Groups,
+    /// Group files that collections write: values that outlived others of their group.
+    Survivors,
 }
 
 impl FileClass {
     /// All classes.
-    pub const ALL: [Self; 5] =
-        [Self::Log, Self::Level0, Self::Levels, Self::Segments, Self::Groups];
+    pub const ALL: [Self; 6] =
+        [Self::Log, Self::Level0, Self::Levels, Self::Segments, Self::Groups, Self::Survivors];
 
     /// The name on the command line and in the data.
     pub fn name(self) -> &'static str {
@@ -33,6 +36,7 @@ impl FileClass {
             Self::Levels => "levels",
             Self::Segments => "segments",
             Self::Groups => "groups",
+            Self::Survivors => "survivors",
         }
     }
 
@@ -52,7 +56,7 @@ impl FileClass {
             Self::Log => FileKind::Log,
             Self::Level0 | Self::Levels => FileKind::Table,
             Self::Segments => FileKind::Segment,
-            Self::Groups => FileKind::Group,
+            Self::Groups | Self::Survivors => FileKind::Group,
         }
     }
 }

@@ -164,11 +164,11 @@ impl Setup {
 
     /// A placement for every preset: OHDB's own, and those of values and of the log.
     pub fn two_disks() -> [Self; 5] {
-        use FileClass::{Groups, Level0, Levels, Log, Segments};
+        use FileClass::{Groups, Level0, Levels, Log, Segments, Survivors};
         [
             Self::tiny(Preset::Lsm, false).on_two_disks([Log, Level0]),
             Self::tiny(Preset::WiscKey, true).on_two_disks([Segments, Level0]),
-            Self::tiny(Preset::HashKv, true).on_two_disks([Groups, Levels]),
+            Self::tiny(Preset::HashKv, true).on_two_disks([Survivors, Levels]),
             Self::tiny(Preset::KtStore, true).on_two_disks([Groups, Log]),
             Self::tiny(Preset::Ohdb, true).on_two_disks([Levels]),
         ]

@@ -85,7 +85,7 @@ impl Engine {
     }
 
     pub(super) fn collect_groups(&self, fixed: &Fixed, groups: &[GroupId]) -> Result<()> {
-        let files = NewFiles::new(self, FileClass::Groups);
+        let files = NewFiles::new(self, FileClass::Survivors);
         let segments = NewFiles::new(self, FileClass::Segments);
         let table = &*fixed.groups;
         let keeps_order = table.partitioner().keeps_order();

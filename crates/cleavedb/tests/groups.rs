@@ -202,6 +202,44 @@ fn a_range_of_neighbours_takes_few_reads() {
     assert!(reads[1] <= 8 && reads[0] > 4 * reads[1], "{reads:?} reads of four flushes");
 }
 
+/// Of the values of a key that are overwritten in memory one reaches its group (HashKV, section 3.3).
+#[test]
+fn updates_of_a_hot_key_are_absorbed_in_memory() {
+    for preset in PRESETS {
+        let mut options = options(preset);
+        (options.memtable_bytes, options.memtable_log_bytes) = (1 << 20, 1 << 20);
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        (0..500).for_each(|round| db.put(&key(1), &value(1, round)).unwrap());
+        db.put(&key(2), &value(2, 0)).unwrap();
+        db.flush().unwrap();
+        let bytes = group_bytes(&db.metrics());
+        assert!(bytes <= 2 * 4096, "{bytes} bytes of groups for two values");
+        assert_eq!(db.get(&key(1)).unwrap().unwrap(), value(1, 499));
+    }
+}
+
+/// Segments are extents of few files: however many groups a flush writes for, it waits for the
+/// device a few times.
+#[test]
+fn a_flush_syncs_few_files_whatever_the_number_of_groups() {
+    for preset in PRESETS {
+        let mut options = options(preset);
+        (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (4 << 20, 16 << 10);
+        (options.memtable_bytes, options.memtable_log_bytes) = (1 << 20, 1 << 20);
+        let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
+        let db = Db::open_in(faulty.clone(), options, 7).unwrap();
+        write(&db, 0..2);
+        assert!(db.metrics().groups >= 16, "{preset}: {} groups", db.metrics().groups);
+        (0..KEYS).for_each(|i| db.put(&key(i), &value(i, 2)).unwrap());
+        let before = faulty.trace().len();
+        db.flush().unwrap();
+        let trace = faulty.trace();
+        let syncs = trace[before..].iter().filter(|call| call.op == Call::Sync);
+        let files: Vec<_> = syncs.map(|call| call.name.map(|name| name.to_string())).collect();
+        assert!((3..=8).contains(&files.len()), "{preset}: {files:?}");
+    }
+}
+
 /// Sampled after every write. Beyond what stops writers one flush may come, which was under way,
 /// and in it each group pads to a block.
 #[test]

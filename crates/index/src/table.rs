@@ -168,6 +168,11 @@ impl Table {
         Ok(block)
     }
 
+    /// Whether the middle of the table is in memory: a guess at whether most of it is.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.file.is_in_memory(self.index.data_end() / 2)
+    }
+
     /// A key behind about half of the blocks.
     pub(crate) fn middle_key(&self) -> Vec<u8> {
         self.index.separator(self.index.len().saturating_sub(1) / 2)

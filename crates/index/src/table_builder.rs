@@ -11,6 +11,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_storage::aligned::AlignedBuf;
 use cleavedb_storage::api::write_all_at;
 use cleavedb_storage::{File, FileKind, Name};
 
@@ -38,7 +39,7 @@ pub struct TableBuilder {
     hashes: Vec<u64>,
     last_key: Vec<u8>,
     last_seq: SeqNo,
-    buffer: Vec<u8>,
+    buffer: AlignedBuf,
     /// Bytes written, in front of the buffer.
     written: u64,
     meta: TableMeta,
@@ -64,7 +65,7 @@ impl TableBuilder {
             hashes: Vec::new(),
             last_key: Vec::new(),
             last_seq: 0,
-            buffer: Vec::with_capacity(WRITE_BYTES + options.block_bytes),
+            buffer: AlignedBuf::with_capacity(WRITE_BYTES + options.block_bytes),
             written: 0,
             meta: TableMeta::empty(number),
         })
@@ -135,11 +136,25 @@ impl TableBuilder {
         self.index.add(&Entry { key: separator, seq, kind, repeat: false, value: &value });
     }
 
+    /// Writes what is buffered, as far as direct access takes it: whole blocks.
     fn write(&mut self) -> Result<()> {
-        write_all_at(&*self.file, &self.buffer, self.written)
+        let len = self.buffer.len() / self.file.alignment() * self.file.alignment();
+        write_all_at(&*self.file, &self.buffer[..len], self.written)
             .map_err(|e| self.io("write a table", e))?;
-        self.written += self.buffer.len() as u64;
-        self.buffer.clear();
+        self.written += len as u64;
+        self.buffer.consume(len);
+        Ok(())
+    }
+
+    /// Writes all that is buffered, and cuts the padding off again.
+    fn write_end(&mut self) -> Result<()> {
+        let end = self.offset();
+        self.buffer.pad_to(self.file.alignment());
+        self.write()?;
+        if self.written > end {
+            self.file.truncate(end).map_err(|e| self.io("end a table", e))?;
+        }
+        self.written = end;
         Ok(())
     }
 
@@ -163,7 +178,7 @@ impl TableBuilder {
         self.meta.largest = std::mem::take(&mut self.last_key).into();
         let footer = self.add_meta_blocks()?;
         self.buffer.extend_from_slice(&footer.encode(self.identity, self.offset()));
-        self.write()?;
+        self.write_end()?;
         let name = Name::numbered(FileKind::Table, self.meta.number);
         self.file.sync().map_err(|e| Error::sync_failed("a table", e).with("file", name))?;
         self.meta.size = self.written;

@@ -20,6 +20,7 @@ use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::limits::{SEQ_MAX, VALUE_LEN_MAX};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_storage::aligned::AlignedBuf;
 
 use crate::entry::Entry;
 
@@ -200,7 +201,7 @@ impl Sealer {
         block: &[u8],
         identity: FileIdentity,
         offset: u64,
-        out: &mut Vec<u8>,
+        out: &mut AlignedBuf,
     ) -> Result<BlockHandle> {
         let start = out.len();
         let compressed = self.compress(block)?;
@@ -217,7 +218,7 @@ impl Sealer {
             }
         };
         let len = (out.len() - start) as u32;
-        out.push(compression as u8);
+        out.extend_from_slice(&[compression as u8]);
         let check = check32(&out[start..], identity.seed(offset));
         out.extend_from_slice(&check.to_le_bytes());
         Ok(BlockHandle { offset, len })
@@ -423,10 +424,10 @@ mod tests {
     fn blocks_survive_every_compression_and_damage_is_noticed() {
         let block: Vec<u8> = (0..5000u32).map(|i| (i / 50) as u8).collect();
         for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
-            let mut out = vec![9; 3];
+            let mut out = AlignedBuf::zeroed(3);
             let mut sealer = Sealer::new(compression).unwrap();
             let handle = sealer.seal(&block, identity(), 70, &mut out).unwrap();
-            let stored = Bytes::from(out).slice(3..);
+            let stored = Bytes::copy_from_slice(&out[3..]);
             assert_eq!(stored.len(), handle.stored_len());
             assert_eq!(stored.len() < 2500, compression != Compression::None);
             assert_eq!(unseal(stored.clone(), identity(), 70).unwrap(), block);

@@ -65,6 +65,13 @@ impl AlignedBuf {
         self.resize(self.len().next_multiple_of(unit));
     }
 
+    /// Removes the first `len` bytes; the others move to the front, the allocation stays.
+    pub fn consume(&mut self, len: usize) {
+        let rest = self.len() - len;
+        self.copy_within(len.., 0);
+        self.bytes.truncate(self.start + rest);
+    }
+
     /// Removes all content; the allocation stays.
     pub fn clear(&mut self) {
         self.bytes.truncate(self.start);
@@ -124,6 +131,8 @@ mod tests {
         buf.pad_to(BLOCK);
         assert_eq!(buf.len(), 2 * BLOCK);
         assert_eq!(buf[BLOCK..BLOCK + 2], [7, 0]);
+        buf.consume(BLOCK);
+        assert_eq!((buf.len(), buf[0], buf[1]), (BLOCK, 7, 0));
         buf.clear();
         assert!(buf.is_empty());
         buf.resize(3 * BLOCK);

@@ -89,6 +89,11 @@ pub trait File: Send + Sync {
     /// Says that these bytes will be read soon, so that several places can be fetched side by side.
     /// Returns at once; advice that cannot be taken costs speed only.
     fn will_need(&self, _offset: u64, _len: usize) {}
+    /// Whether the byte at `offset` is in memory, so that a read of it is quick; false where nobody
+    /// knows.
+    fn is_in_memory(&self, _offset: u64) -> bool {
+        false
+    }
     /// Says that nobody needs these bytes in memory any longer, so that they leave before others
     /// do. Advice, as above.
     fn wont_need(&self, _offset: u64, _len: usize) {}

@@ -387,6 +387,10 @@ impl File for FaultyFile {
         self.inner.will_need(offset, len);
     }
 
+    fn is_in_memory(&self, offset: u64) -> bool {
+        self.inner.is_in_memory(offset)
+    }
+
     fn wont_need(&self, offset: u64, len: usize) {
         self.inner.wont_need(offset, len);
     }

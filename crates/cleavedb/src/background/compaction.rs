@@ -76,10 +76,27 @@ impl Deaths {
     }
 }
 
-impl TableFactory for Engine {
+/// Makes the files of a compaction's tables.
+struct NewTables<'a> {
+    engine: &'a Engine,
+    access: Access,
+}
+
+impl<'a> NewTables<'a> {
+    /// Where the inputs are in memory the outputs will be, too: who reads them finds them there.
+    /// Otherwise there is no memory for them: they would pass through the page cache, and drive out
+    /// what others read, and the young log, which then reaches the device for nothing (decision
+    /// 0022).
+    fn of(engine: &'a Engine, compaction: &Compaction) -> Self {
+        let access = if compaction.is_in_memory() { Access::Random } else { Access::Direct };
+        Self { engine, access }
+    }
+}
+
+impl TableFactory for NewTables<'_> {
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
-        let (number, file) = self.create_file(FileClass::of_level(level), Access::Random)?;
-        Ok((number, file, self.tables.identity(number)))
+        let (number, file) = self.engine.create_file(FileClass::of_level(level), self.access)?;
+        Ok((number, file, self.engine.tables.identity(number)))
     }
 }
 
@@ -152,7 +169,7 @@ impl Engine {
         };
         let mut deaths = Deaths { groups, ..Deaths::default() };
         let result = job
-            .run(self, &mut deaths, halves, self.jobs.closing_flag())
+            .run(&NewTables::of(self, &compaction), &mut deaths, halves, self.jobs.closing_flag())
             .and_then(|()| deaths.damaged.take().map_or(Ok(()), Err));
         let result = match result {
             Ok(()) => self.install_compaction(job, &deaths),

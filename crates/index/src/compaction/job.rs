@@ -31,7 +31,7 @@ use slice::Stop;
 
 /// Makes the files of output tables.
 pub trait TableFactory: Sync {
-    /// A new, empty file under a new number, for a table of `level`, opened for buffered writing.
+    /// A new, empty file under a new number, for a table of `level`, opened for writing.
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
 }
 

@@ -244,6 +244,15 @@ impl Compaction {
         self.tables().map(|table| table.meta().size).sum()
     }
 
+    /// Whether more than half of the inputs' bytes are in memory, as far as can be told from a look
+    /// into each table.
+    pub fn is_in_memory(&self) -> bool {
+        let there =
+            |table: &&Arc<TableHandle>| table.table().is_ok_and(|table| table.is_in_memory());
+        let bytes: u64 = self.tables().filter(there).map(|table| table.meta().size).sum();
+        bytes > self.bytes() / 2
+    }
+
     /// Smallest and largest key of all inputs.
     pub fn key_range(&self) -> (&[u8], &[u8]) {
         key_range(self.tables().map(|table| table.meta())).expect("a compaction has inputs")

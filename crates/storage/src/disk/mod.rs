@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags, StatxFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::api::{Access, File, Lock, Mode, Storage};
 use crate::name::{FileKind, Name};
@@ -258,6 +258,13 @@ impl File for DiskFile {
         self.advise(offset, len, Advice::WillNeed);
     }
 
+    fn is_in_memory(&self, offset: u64) -> bool {
+        let mut byte = [0];
+        let mut bufs = [io::IoSliceMut::new(&mut byte)];
+        let read = rustix::io::preadv2(&self.file, &mut bufs, offset, ReadWriteFlags::NOWAIT);
+        self.alignment == 1 && read == Ok(1)
+    }
+
     fn wont_need(&self, offset: u64, len: usize) {
         self.advise(offset, len, Advice::DontNeed);
     }
@@ -331,6 +338,7 @@ mod tests {
         write_all_at(&*file, b"warm", 0).unwrap();
         file.will_need(0, 4);
         file.will_need(u64::MAX, usize::MAX);
+        assert!(file.is_in_memory(0), "it was written through the page cache");
         file.wont_need(0, 4);
         file.wont_need(u64::MAX, usize::MAX);
         let mut buf = [0; 4];

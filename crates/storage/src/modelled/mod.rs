@@ -357,6 +357,11 @@ impl File for ModelledFile {
         self.fetch(&mut state, now, Extent { file: self.inode.number, offset, len }, file_len);
     }
 
+    fn is_in_memory(&self, offset: u64) -> bool {
+        let extent = Extent { file: self.inode.number, offset, len: 1 };
+        self.shared.state.lock().cache.look_up(extent).missing.is_empty()
+    }
+
     fn wont_need(&self, offset: u64, len: usize) {
         self.inner.wont_need(offset, len);
         let extent = Extent { file: self.inode.number, offset, len: len as u64 };

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_index::{Found, Version};
 
 use crate::batch::{DEFAULT_KEYSPACE, check_key};
 use crate::engine::Engine;
@@ -30,21 +31,43 @@ impl Answer {
     }
 }
 
-/// The newest version of a key at or below `seq` in one picture.
-#[inline]
-fn find(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
-    for slot in &state.memtables {
-        if let Some(hit) = slot.table.get(tree_key, hash, seq) {
-            return Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value));
+impl Engine {
+    /// The newest version of a key at or below `seq` in one picture.
+    #[inline]
+    fn find(&self, state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
+        for slot in &state.memtables {
+            if let Some(hit) = slot.table.get(tree_key, hash, seq) {
+                let copy = || Bytes::copy_from_slice(hit.value);
+                return Answer::of(hit.kind, hit.seq, hit.value, copy);
+            }
+        }
+        let found = match self.options.level0.compacts_on_seeks() {
+            false => state.version.get(tree_key, hash, seq)?,
+            true => self.get_charging(&state.version, tree_key, hash, seq)?,
+        };
+        match found {
+            Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
+            None => Ok(Answer::Absent),
         }
     }
-    match state.version.get(tree_key, hash, seq)? {
-        Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
-        None => Ok(Answer::Absent),
-    }
-}
 
-impl Engine {
+    /// As [`Version::get`], where a table that costs too many seeks is compacted: wakes who does.
+    /// On its own, so that reads of other databases do not carry its code.
+    #[inline(never)]
+    fn get_charging(
+        &self,
+        version: &Version,
+        tree_key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+    ) -> Result<Option<Found>> {
+        let (found, spent) = version.get_charging(tree_key, hash, seq)?;
+        if spent {
+            self.jobs.kick();
+        }
+        Ok(found)
+    }
+
     /// The newest version of `key` at or below `snapshot`, or of all that is visible.
     pub(crate) fn get(&self, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
         check_key(key)?;
@@ -57,7 +80,7 @@ impl Engine {
             let early = planted(Bug::VisibleBeforePicture).then(|| self.commit.visible());
             let state = self.state.load();
             let visible = snapshot.or(early).unwrap_or_else(|| self.commit.visible());
-            let (pointer, seq) = match find(&state, tree_key, hash, visible)? {
+            let (pointer, seq) = match self.find(&state, tree_key, hash, visible)? {
                 Answer::Absent => return Ok(None),
                 Answer::Inline(value) => return Ok(Some(value)),
                 Answer::Record(pointer, seq) => (pointer, seq),
@@ -89,7 +112,7 @@ impl Engine {
             check_key(key)?;
             let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
             let hash = hash64(tree_key.as_bytes(), 0);
-            let answer = find(&state, tree_key.as_bytes(), hash, snapshot)?;
+            let answer = self.find(&state, tree_key.as_bytes(), hash, snapshot)?;
             if let Answer::Record(pointer, _) = answer {
                 state.segments.will_need(pointer);
             }

@@ -93,7 +93,7 @@ impl<'a> Shared<'a> {
 /// What a client found.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Values whose bytes are not those of their key, and scans out of order.
+    /// Values whose bytes are not those of their key or that nobody wrote, and scans out of order.
     pub wrong: u64,
     /// Reads that found nothing.
     pub not_found: u64,
@@ -309,8 +309,11 @@ impl<'a> Client<'a> {
         match operation.action {
             Action::Read => {
                 let found = engine.get(key, &mut |value| tally.check(values, hash, key, value))?;
-                if !found {
-                    tally.missed(key);
+                match (found, shared.workload.reads_what_is_absent()) {
+                    (true, false) => {}
+                    (false, false) => tally.missed(key),
+                    (true, true) => tally.problem(key, "was found, and was never written"),
+                    (false, true) => tally.not_found += 1,
                 }
             }
             Action::Update | Action::Insert => {

@@ -14,6 +14,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::hash::fnv_hash;
+use crate::keys::ABSENT;
 use crate::random::{below, unit};
 use crate::ranges::KeyRanges;
 
@@ -120,12 +121,9 @@ pub enum Distribution {
     Moving,
     /// Hot ranges of keys, and hot keys within them: see [`KeyRanges`].
     KeyRanges,
-    /// Records that do not exist, every one equally likely, as many as there are records.
+    /// Records that do not exist, one beside each that does ([`ABSENT`]), every one equally likely.
     Missing,
 }
-
-/// Numbers from here on are no record's.
-const MISSING: u64 = 1 << 48;
 
 /// A distribution ready to draw from.
 #[derive(Clone, Debug)]
@@ -186,7 +184,7 @@ impl Chooser {
                 fnv_hash(zipfian.next(random) ^ moves << 40) % records
             }
             Self::KeyRanges(ranges) => ranges.next(random, records),
-            Self::Missing => MISSING + below(random, records),
+            Self::Missing => ABSENT + below(random, records),
         }
     }
 }

@@ -68,15 +68,20 @@ const PREFIX: [u8; 4] = *b"user";
 /// Set in the hash of every key that is not one of ours.
 const FOREIGN: u64 = 1 << 63;
 
+/// Numbers from here on are no record's: this one more than a record's has a key that is not there,
+/// between others in every key order.
+pub const ABSENT: u64 = 1 << ABSENT_BIT;
+const ABSENT_BIT: u32 = 48;
+
 /// Which key a record has, and in which order a load inserts them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum KeyOrder {
     /// Keys are hashes of record numbers: a load inserts in random key order
     #[default]
     Hashed,
-    /// Keys are record numbers: a load inserts in key order
+    /// Keys ascend with record numbers: a load inserts in key order
     Ordered,
-    /// Keys are record numbers: a load inserts in random key order
+    /// Keys ascend with record numbers: a load inserts in random key order
     Shuffled,
 }
 
@@ -94,7 +99,8 @@ impl KeyOrder {
     pub fn hash(self, number: u64) -> u64 {
         match self {
             Self::Hashed => fnv_hash(number),
-            Self::Ordered | Self::Shuffled => number,
+            // Twice the number; one more beside it if that is absent.
+            Self::Ordered | Self::Shuffled => (number % ABSENT) << 1 | number >> ABSENT_BIT,
         }
     }
 }
@@ -261,7 +267,7 @@ fn number_of(digits: &[u8; 8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FOREIGN, KeySize, Shuffle, hash_of_any, hash_of_key};
+    use super::{ABSENT, FOREIGN, KeyOrder, KeySize, Shuffle, hash_of_any, hash_of_key};
     use crate::hash::fnv_hash;
 
     #[test]
@@ -312,6 +318,20 @@ mod tests {
             assert!(*size.key(9) < *size.key(10));
             assert!(*size.key(99_999) < *size.key(u64::MAX >> 1));
         }
+    }
+
+    #[test]
+    fn absent_keys_lie_between_those_of_records() {
+        for order in [KeyOrder::Ordered, KeyOrder::Shuffled] {
+            for number in [0, 1, 9, 10_000_000, ABSENT - 2] {
+                let [key, absent, next] = [number, ABSENT + number, number + 1]
+                    .map(|number| KeySize::Long.key(order.hash(number)));
+                assert!(*key < *absent && *absent < *next, "{number}");
+            }
+        }
+        let hash = |number| KeyOrder::Hashed.hash(number);
+        let (absent, records) = (hash(ABSENT), (0..1000).map(hash));
+        assert!((200..800).contains(&records.filter(|hash| *hash < absent).count()));
     }
 
     #[test]

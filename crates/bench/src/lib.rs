@@ -26,12 +26,12 @@
 pub mod error;
 pub mod units;
 pub mod hash;
+pub mod keys;
 pub mod random;
 pub mod inserts;
 pub mod ranges;
 pub mod distribution;
 pub mod engine;
-pub mod keys;
 pub mod sizes;
 pub mod values;
 pub mod scratch;

@@ -36,12 +36,13 @@ thread_local! {
 #[derive(Debug)]
 pub struct NullEngine {
     values: Values,
+    key_size: KeySize,
 }
 
 impl NullEngine {
-    /// Its values are as large as `sizes` says.
-    pub fn new(sizes: &ValueSizes) -> Self {
-        Self { values: Values::new(sizes) }
+    /// Its values are as large as `sizes` says, and the keys that it shows have `key_size`.
+    pub fn new(sizes: &ValueSizes, key_size: KeySize) -> Self {
+        Self { values: Values::new(sizes), key_size }
     }
 }
 
@@ -69,7 +70,7 @@ impl Engine for NullEngine {
         let first = hash_of_any(from);
         VALUE.with_borrow_mut(|buffer| {
             for hash in (first..).take(limit) {
-                visit(&KeySize::default().key(hash), self.values.make(hash, INSERTED, buffer));
+                visit(&self.key_size.key(hash), self.values.make(hash, INSERTED, buffer));
             }
         });
         Ok(limit)
@@ -92,7 +93,7 @@ pub fn harness_cost(workload: &Workload, config: &Config) -> Result<Duration> {
     let replay = config.replay.clone().map(|replay| Replay { timed: false, ..replay });
     let own = Config { threads: 1, rate: None, duration: None, replay, ..config.clone() };
     let values = Values::new(&config.value_sizes);
-    let engine = NullEngine::new(&config.value_sizes);
+    let engine = NullEngine::new(&config.value_sizes, config.key_size);
     let inserts = Inserts::new(config.records);
     let shared = Shared::new(&engine, workload, &own, 0, &values, &inserts);
     let chooser = own.chooser(workload, config.records);
@@ -121,7 +122,7 @@ fn record_cost(engine: &NullEngine) -> Result<Duration> {
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
         let begin = Instant::now();
-        engine.scan(&KeySize::default().key(0), RECORDS as usize, &mut |key, value| {
+        engine.scan(&engine.key_size.key(0), RECORDS as usize, &mut |key, value| {
             black_box((key, value));
         })?;
         rounds.push(begin.elapsed() / RECORDS);

@@ -158,7 +158,7 @@ pub struct PieceTime {
 /// Whether an engine was right.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Checks {
-    /// Values read whose bytes are not those of their key.
+    /// Values read whose bytes are not those of their key, or that nobody wrote.
     pub wrong_values: u64,
     /// Reads that found nothing.
     pub not_found: u64,

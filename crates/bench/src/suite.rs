@@ -1,5 +1,5 @@
 //! A suite: lists of workloads with the conditions that they share, from the tables of lists
-//! ([`crate::lists`]) and of experiments.
+//! (`lists`) and of experiments.
 
 use std::time::Duration;
 

@@ -379,11 +379,15 @@ impl Workload {
         self.does(Action::Delete) || (self.begin == Begin::Empty && !self.is_load())
     }
 
+    /// Whether its reads ask for keys that nobody ever wrote.
+    pub fn reads_what_is_absent(&self) -> bool {
+        self.distribution == Distribution::Missing
+    }
+
     /// Whether one of its own reads may rightly find nothing: another client removed the record, or
     /// there never was one.
     pub fn misses(&self) -> bool {
-        let absent = self.distribution == Distribution::Missing;
-        absent || self.leaves_holes() || self.does(Action::Expire)
+        self.reads_what_is_absent() || self.leaves_holes() || self.does(Action::Expire)
     }
 }
 

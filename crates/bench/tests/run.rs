@@ -10,11 +10,12 @@ use std::sync::{Arc, RwLock};
 use cleavedb_bench::config::Config;
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::keys::{KeyOrder, KeySize};
-use cleavedb_bench::null::harness_cost;
+use cleavedb_bench::null::{NullEngine, harness_cost};
 use cleavedb_bench::observer::Silent;
 use cleavedb_bench::recording::RecordingOpener;
-use cleavedb_bench::result::{Line, Verification};
+use cleavedb_bench::result::{Checks, Line, Verification};
 use cleavedb_bench::scratch::Scratch;
+use cleavedb_bench::sizes::ValueSizes;
 use cleavedb_bench::trace::{Replay, Trace, Writer};
 use cleavedb_bench::workload::{Action, WORKLOADS, select};
 use cleavedb_bench::{BenchError, Engine, Opener, PhaseResult, Result, Session};
@@ -31,6 +32,8 @@ enum Fault {
     FlipsBits,
     /// A read returns another key's value.
     MixesKeys,
+    /// A read finds a key that nobody wrote, with the value that it would have.
+    Invents,
     /// A scan leaves out a record.
     SkipsInScans,
     /// A put fails.
@@ -108,7 +111,11 @@ impl Engine for Memory {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         let map = self.map.read().unwrap();
-        let Some(value) = map.get(key) else { return Ok(false) };
+        let Some(value) = map.get(key) else {
+            let invents = self.goes_wrong(Fault::Invents);
+            let null = || NullEngine::new(&ValueSizes::Fixed(50), KeySize::Long);
+            return if invents { null().get(key, visit) } else { Ok(false) };
+        };
         if self.goes_wrong(Fault::FlipsBits) {
             let mut value = value.clone();
             *value.last_mut().unwrap() ^= 1;
@@ -200,6 +207,7 @@ fn every_fault_is_found_out() {
         (Fault::LosesDeletes, &["load", "churn"]),
         (Fault::FlipsBits, &["load", "readrandom"]),
         (Fault::MixesKeys, &["load", "readrandom"]),
+        (Fault::Invents, &["load", "readmissing"]),
         (Fault::SkipsInScans, &["load"]),
     ] {
         let (results, found) = run(fault, &config(1), names).unwrap();
@@ -207,6 +215,19 @@ fn every_fault_is_found_out() {
         assert!(seen || !found.passed(), "{fault:?} in {names:?}");
         let first = results.iter().find_map(|result| result.checks.first_problem.clone());
         assert!(first.or(found.first_problem).is_some_and(|words| words.contains("user")));
+    }
+}
+
+#[test]
+fn keys_that_are_not_there_are_looked_for_in_every_order() {
+    for key_order in [KeyOrder::Hashed, KeyOrder::Ordered, KeyOrder::Shuffled] {
+        let config = Config { key_order, ..config(2) };
+        let (results, _) = run(Fault::None, &config, &["load", "readmissing"]).unwrap();
+        let Checks { not_found, first_problem, .. } = &results[1].checks;
+        assert_eq!((*not_found, first_problem), (1500, &None), "{key_order:?}");
+        let (results, _) = run(Fault::Invents, &config, &["load", "readmissing"]).unwrap();
+        let found = results[1].checks.first_problem.as_deref().unwrap();
+        assert!(found.contains("never written"), "{found}");
     }
 }
 

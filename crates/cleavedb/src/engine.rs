@@ -1,7 +1,8 @@
 //! The engine: the three parts (commit path, index, values) and what they share.
 //!
 //! Locks, in the order in which they may be taken: append, spare log, jobs, manifest, snapshots.
-//! Readers take none: they load the current [`ReadState`].
+//! Readers take none: they load the current [`ReadState`]. One that spends the last seek of a table
+//! takes that of the jobs, alone, to wake who compacts ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
 

@@ -167,7 +167,8 @@ pub struct Options {
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
     /// How level 0 is kept. May be another at each open. Default: whole; for `Ohdb` 10 partitions,
-    /// the number of the paper (section IV.A).
+    /// the number of the paper (section IV.A). With one table at a time, reads cause compactions,
+    /// too.
     pub level0: Level0,
     /// Bytes of level 0 above which it is compacted into level 1. Default: 512 MiB, so that what is
     /// below is rewritten seldom (decision 0021); 64 MiB where the index holds pointers only.

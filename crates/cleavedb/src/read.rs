@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_index::{Found, Version};
 
 use crate::batch::{DEFAULT_KEYSPACE, check_key};
 use crate::engine::Engine;
@@ -30,15 +31,6 @@ impl Answer {
     }
 }
 
-/// The newest version of a key at or below `seq` in one picture.
-#[inline]
-fn find(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
-    match find_in_memory(state, tree_key, hash, seq) {
-        Some(answer) => answer,
-        None => find_in_tables(state, tree_key, hash, seq),
-    }
-}
-
 /// What the MemTables know of the key, if they know anything.
 #[inline]
 fn find_in_memory(
@@ -51,15 +43,51 @@ fn find_in_memory(
     Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
 }
 
-#[inline]
-fn find_in_tables(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
-    match state.version.get(tree_key, hash, seq)? {
-        Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
-        None => Ok(Answer::Absent),
-    }
-}
-
 impl Engine {
+    /// The newest version of a key at or below `seq` in one picture.
+    #[inline]
+    fn find(&self, state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
+        match find_in_memory(state, tree_key, hash, seq) {
+            Some(answer) => answer,
+            None => self.find_in_tables(&state.version, tree_key, hash, seq),
+        }
+    }
+
+    #[inline]
+    fn find_in_tables(
+        &self,
+        version: &Version,
+        tree_key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+    ) -> Result<Answer> {
+        let found = match self.options.level0.compacts_on_seeks() {
+            false => version.get(tree_key, hash, seq)?,
+            true => self.get_charging(version, tree_key, hash, seq)?,
+        };
+        match found {
+            Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
+            None => Ok(Answer::Absent),
+        }
+    }
+
+    /// As [`Version::get`], where a table that costs too many seeks is compacted: wakes who does.
+    /// On its own, so that reads of other databases do not carry its code.
+    #[inline(never)]
+    fn get_charging(
+        &self,
+        version: &Version,
+        tree_key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+    ) -> Result<Option<Found>> {
+        let (found, spent) = version.get_charging(tree_key, hash, seq)?;
+        if spent {
+            self.jobs.kick();
+        }
+        Ok(found)
+    }
+
     /// The newest version of `key` at or below `snapshot`, or of all that is visible.
     pub(crate) fn get(&self, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
         check_key(key)?;
@@ -72,7 +100,7 @@ impl Engine {
             let early = planted(Bug::VisibleBeforePicture).then(|| self.commit.visible());
             let state = self.state.load();
             let visible = snapshot.or(early).unwrap_or_else(|| self.commit.visible());
-            let (pointer, seq) = match find(&state, tree_key, hash, visible)? {
+            let (pointer, seq) = match self.find(&state, tree_key, hash, visible)? {
                 Answer::Absent => return Ok(None),
                 Answer::Inline(value) => return Ok(Some(value)),
                 Answer::Record(pointer, seq) => (pointer, seq),
@@ -113,7 +141,7 @@ impl Engine {
         let find_one = |(tree_key, hash, known): (TreeKey, u64, Option<Answer>)| {
             let answer = match known {
                 Some(answer) => answer,
-                None => find_in_tables(&state, tree_key.as_bytes(), hash, snapshot)?,
+                None => self.find_in_tables(&state.version, tree_key.as_bytes(), hash, snapshot)?,
             };
             if let Answer::Record(pointer, _) = answer {
                 state.segments.will_need(pointer);

@@ -1,6 +1,9 @@
 //! The shortest way through everything: write, read, flush, compact, collect, reopen, check.
 
-use cleavedb::{Background, Db, Durability, Options, Preset};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use cleavedb::{Background, Db, Durability, Level0, Options, Preset};
 
 fn small(preset: Preset, background: Background) -> Options {
     Options {
@@ -77,5 +80,45 @@ fn everything_once() {
                 }
             }
         }
+    }
+}
+
+/// A tree whose youngest table reaches across all keys and holds two of them, read a thousand times
+/// in between; whether a compaction came of it.
+fn compacts_on_reads(level0: Level0, background: Background) -> bool {
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { level0, ..small(Preset::Lsm, background) };
+    let db = Db::open(dir.path().join("db"), options).unwrap();
+    for i in 0..100 {
+        db.put(&key(i), b"below").unwrap();
+    }
+    db.compact().unwrap();
+    db.put(b"a", b"above").unwrap();
+    db.put(b"z", b"above").unwrap();
+    db.flush().unwrap();
+    let before = db.metrics().compactions;
+    for i in 0..1000 {
+        assert_eq!(db.get(&key(i % 100)).unwrap().as_deref(), Some(&b"below"[..]));
+    }
+    let patience = if level0 == Level0::OneTable { 60_000 } else { 300 };
+    let start = Instant::now();
+    while db.metrics().compactions == before && start.elapsed() < Duration::from_millis(patience) {
+        match background {
+            Background::Manual if db.step().unwrap() => {}
+            Background::Manual => break,
+            Background::Threads(_) => sleep(Duration::from_millis(1)),
+        }
+    }
+    let compacted = db.metrics().compactions > before;
+    db.close().unwrap();
+    compacted
+}
+
+#[test]
+fn reads_have_a_table_compacted_where_one_goes_at_a_time_and_nowhere_else() {
+    for background in [Background::Manual, Background::Threads(1)] {
+        assert!(compacts_on_reads(Level0::OneTable, background));
+        assert!(!compacts_on_reads(Level0::Whole, background));
+        assert!(!compacts_on_reads(Level0::Partitions(4), background));
     }
 }

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use cleavedb::{Preset, VALUE_LEN_MAX};
+use cleavedb::{Level0, Preset, VALUE_LEN_MAX};
 use cleavedb_bench::cli::BenchArgs;
 use cleavedb_bench::tune::search::UPDATES;
 use cleavedb_bench::units;
 
 use crate::bench_args::BenchCommand;
 use crate::durability::DurabilityName;
+use crate::level0;
 use crate::placement::{self, Placement};
 
 const EXAMPLES: &str = "\
@@ -78,6 +79,14 @@ pub struct Global {
         value_name = "CLASS[,CLASS]=DIR[:CAPACITY]"
     )]
     pub place: Vec<Placement>,
+    /// Keep level 0 of the index in another way than the preset does: whole, partitions[:N] or
+    /// one-table
+    ///
+    /// `whole` is compacted all at once, `partitions` in N parts by keys, side by side (2 to 256,
+    /// 10 if not given), `one-table` one table at a time as in HyperLevelDB, only to compare with.
+    /// Holds for this command; it is not kept with the database, which can be read either way
+    #[arg(long, global = true, value_parser = level0::parse, value_name = "WAY")]
+    pub level0: Option<Level0>,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
     pub json: bool,

@@ -4,9 +4,7 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
-use cleavedb::{
-    Db, Durability, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy, Volume,
-};
+use cleavedb::{Db, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy, Volume};
 use cleavedb_bench::counters::SPACE_BUDGET;
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
@@ -14,6 +12,7 @@ use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
 
 use crate::device::{Device, OnDevice};
 use crate::interrupt;
+use crate::level0;
 use crate::miniature::miniature;
 use crate::placement::{self, Placement};
 use crate::variant;
@@ -29,11 +28,6 @@ pub struct CleaveOpener {
 }
 
 impl CleaveOpener {
-    /// Databases of `preset`, whose writes wait for `durability`.
-    pub fn new(preset: Preset, durability: Durability) -> Self {
-        Self::with(Options { durability, ..Options::preset(preset) })
-    }
-
     /// Databases with these options.
     pub fn with(options: Options) -> Self {
         let (device, placements) = (Device::default(), Vec::new());
@@ -111,10 +105,7 @@ impl CleaveOpener {
                     count => Level0::Partitions(count as usize),
                 }
             }
-            // What the paper of OHDB compares with.
-            "level0" if value == "one-table" => options.level0 = Level0::OneTable,
-            "level0" if value == "whole" => options.level0 = Level0::Whole,
-            "level0" => return Err(malformed(&"there are whole and one-table")),
+            "level0" => options.level0 = level0::parse(value).map_err(|why| malformed(&why))?,
             "level0-size" => options.level0_bytes = number?,
             "level1-size" => options.level1_bytes = number?,
             "memtable" => options.memtable_bytes = number? as usize,

@@ -10,6 +10,7 @@ mod failure;
 mod encoding;
 mod durability;
 mod placement;
+mod level0;
 mod bench_args;
 mod args;
 mod console;

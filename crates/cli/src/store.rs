@@ -35,7 +35,8 @@ pub fn open_or_create(global: &Global) -> Result<Db> {
 pub fn options(global: &Global, preset: Preset) -> Options {
     // The command line takes no placement without a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
-    Options { volumes, ..Options::preset(preset) }
+    let usual = Options::preset(preset);
+    Options { volumes, level0: global.level0.unwrap_or(usual.level0), ..usual }
 }
 
 /// Opens the database in `path` with `options`.

@@ -8,13 +8,18 @@
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Reaper, Storage};
 
 use crate::cache::BlockCache;
 use crate::table::Table;
 use crate::table_format::TableMeta;
+
+/// Seeks that a table may cost before it is compacted: one for so many of its bytes, since a seek
+/// takes about as long as compacting them (LevelDB's numbers), and at least so many.
+const SEEK_BYTES: u64 = 16 << 10;
+const SEEKS_MIN: u64 = 100;
 
 /// What tables of one database have in common: where they lie and who caches and removes them.
 pub struct TableStore {
@@ -81,12 +86,40 @@ pub struct TableHandle {
     store: Arc<TableStore>,
     table: OnceLock<Arc<Table>>,
     obsolete: AtomicBool,
+    /// Seeks that it may still cost where level 0 is kept so that this counts
+    /// ([`crate::compaction::Level0::compacts_on_seeks`]); nobody touches it elsewhere.
+    seeks_left: AtomicU64,
 }
 
 impl TableHandle {
     /// A handle on the table with `meta`, which is not opened yet.
     pub fn new(meta: TableMeta, store: Arc<TableStore>) -> Self {
-        Self { meta, store, table: OnceLock::new(), obsolete: AtomicBool::new(false) }
+        let seeks_left = AtomicU64::new(Self::seeks_allowed(&meta));
+        let obsolete = AtomicBool::new(false);
+        Self { meta, store, table: OnceLock::new(), obsolete, seeks_left }
+    }
+
+    fn seeks_allowed(meta: &TableMeta) -> u64 {
+        (meta.size / SEEK_BYTES).max(SEEKS_MIN)
+    }
+
+    /// A read looked here and had to look on: true if that was the last seek that the table may
+    /// cost.
+    pub fn charge_seek(&self) -> bool {
+        // Relaxed: only the count matters, and who saw the end of it tells others through a lock.
+        let charged = |left: u64| left.checked_sub(1);
+        let before = self.seeks_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+        before == Ok(1)
+    }
+
+    /// Whether the table has cost all seeks that it may.
+    pub fn seeks_are_spent(&self) -> bool {
+        self.seeks_left.load(Ordering::Relaxed) == 0
+    }
+
+    /// Lets the table cost seeks anew, in a new place.
+    pub(crate) fn renew_seeks(&self) {
+        self.seeks_left.store(Self::seeks_allowed(&self.meta), Ordering::Relaxed);
     }
 
     /// What is known of the table.

@@ -144,8 +144,41 @@ impl Version {
         hash: u64,
         snapshot: SeqNo,
     ) -> Result<Option<Found>> {
-        for place in self.places(epoch) {
+        self.search(self.places(epoch), key, hash, snapshot, |_| {})
+    }
+
+    /// As [`Version::get`]. If more than one table is looked at, this is a seek too many, and is
+    /// charged to the first of them; also says whether it was the last that this table may cost.
+    /// As in LevelDB a table is looked at if its keys reach across `key`, whatever its filter says.
+    pub fn get_charging(
+        &self,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+    ) -> Result<(Option<Found>, bool)> {
+        let (mut first, mut others) = (None, false);
+        let looks = |table| match first {
+            None => first = Some(table),
+            Some(_) => others = true,
+        };
+        let found = self.search(self.places(u64::MAX), key, hash, snapshot, looks)?;
+        let charged = first.filter(|_| others);
+        Ok((found, charged.is_some_and(TableHandle::charge_seek)))
+    }
+
+    /// The first hit in `places`; `looks` hears of each table before it is asked.
+    #[inline]
+    fn search<'a>(
+        &self,
+        places: impl Iterator<Item = &'a TableSet>,
+        key: &[u8],
+        hash: u64,
+        snapshot: SeqNo,
+        mut looks: impl FnMut(&'a TableHandle),
+    ) -> Result<Option<Found>> {
+        for place in places {
             if let Some(handle) = place.find(key) {
+                looks(handle);
                 let found = handle.table()?.get(key, hash, snapshot)?;
                 if found.is_some() {
                     return Ok(found);
@@ -231,6 +264,7 @@ impl Version {
             // A table that moves keeps its handle, and with it its open file and pinned memory.
             let moved = removed.get(&meta.number).cloned().flatten();
             let moved = moved.filter(|handle| handle.meta() == meta);
+            let moved = moved.inspect(|handle| handle.renew_seeks());
             let handle = moved.unwrap_or_else(|| {
                 Arc::new(TableHandle::new(meta.clone(), Arc::clone(&self.store)))
             });

@@ -135,6 +135,16 @@ pub const P99: Metric = Metric {
     unit: " us",
 };
 
+/// Latency of the slowest thousandth.
+pub const P999: Metric = Metric {
+    name: "p999",
+    about: "microseconds that 99.9% of the operations took at most",
+    more_is_better: false,
+    of: |result| Some(result.latency.p999_us),
+    show: short,
+    unit: " us",
+};
+
 /// Processor time.
 pub const CPU: Metric = Metric {
     name: "cpu",
@@ -197,6 +207,7 @@ pub const METRICS: &[Metric] = &[
     SPACE_END,
     P50,
     P99,
+    P999,
     CPU,
     RESIDENT,
     LIMITED,

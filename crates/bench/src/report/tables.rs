@@ -10,7 +10,7 @@ use crate::counters::{CLASSES, ClassBytes};
 use crate::latency::LatencySummary;
 use crate::report::collect::{Group, Results, Row};
 use crate::report::metric::{
-    CPU, HARNESS, LIMITED, Metric, OTHERS, P50, P99, READ_DEVICE, RESIDENT, RUNNING, SETTLED,
+    CPU, HARNESS, LIMITED, Metric, OTHERS, P50, P99, P999, READ_DEVICE, RESIDENT, RUNNING, SETTLED,
     SPACE_END, SPACE_OF_BUDGET, SPACE_PEAK, WRITE_DEVICE, WRITE_PROCESS,
 };
 use crate::report::stats::Spread;
@@ -142,6 +142,7 @@ pub fn detail(group: &Group) -> Table {
     const SHOWN: &[(&str, Metric)] = &[
         ("p50 us", P50),
         ("p99 us", P99),
+        ("p99.9 us", P999),
         ("CPU us/op", CPU),
         ("W device", WRITE_DEVICE),
         ("W process", WRITE_PROCESS),

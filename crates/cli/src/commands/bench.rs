@@ -1,6 +1,6 @@
 //! `bench`: the workloads on one preset; its commands are elsewhere.
 
-use cleavedb::Preset;
+use cleavedb::{Options, Preset};
 use cleavedb_bench::cli::{self, BenchArgs, Report};
 use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;
@@ -15,14 +15,17 @@ use crate::engine::CleaveOpener;
 use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 use crate::placement::Placement;
+use crate::store;
 
 pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Result<Exit> {
     if let Some(many) = &args.many {
         return bench_suite::run(many, global, console);
     }
     let preset = global.preset.unwrap_or(Preset::WiscKey);
-    let opener = CleaveOpener::new(preset, args.durability.into());
-    let opener = opener.on(&args.device, &global.place)?;
+    // Volumes are the opener's own matter: it makes and deletes them.
+    let (durability, volumes) = (args.durability.into(), Vec::new());
+    let options = Options { durability, volumes, ..store::options(global, preset) };
+    let opener = CleaveOpener::with(options).on(&args.device, &global.place)?;
     let bench = &args.bench;
     if bench.list || bench.self_check {
         cli::run(bench, &opener)?;

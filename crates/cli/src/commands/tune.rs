@@ -207,7 +207,8 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     // What cannot be opened is found out before the search, not behind it.
     let present = (target.stored || args.save).then(|| target.present(global)).transpose()?;
     let mut curve = Curve::default();
-    let (outcome, searched) = search(args, &target, &mut curve, console)?;
+    let options = Options { volumes: Vec::new(), ..store::options(global, target.preset) };
+    let (outcome, searched) = search(args, &target, options, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
     let saved = match (&searched, args.save, outcome.threshold) {
         (Ok(()), true, Some(threshold)) => {
@@ -228,10 +229,12 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     searched.and(saved).map(|()| Exit::Done)
 }
 
-/// Measures until time is over. An interrupted search has a curve too.
+/// Measures stores with `options`, in miniature, until time is over. An interrupted search has a
+/// curve too.
 fn search(
     args: &TuneArgs,
     target: &Target,
+    options: Options,
     curve: &mut Curve,
     console: &Console,
 ) -> Result<(Outcome, Result<()>)> {
@@ -239,7 +242,7 @@ fn search(
     let time = time.map_err(|error| Failure::Usage(format!("--time: {error}")))?;
     let phases = Search::phases(&args.workload)?;
     let durability = args.durability.into();
-    let options = Options { durability, ..Options::preset(target.preset) };
+    let options = Options { durability, ..options };
     let options = miniature(options, IMITATED.div_ceil(args.data.max(1)));
     let opener = |least| {
         CleaveOpener::with(Options { separation: Separation::AtLeast(least), ..options.clone() })

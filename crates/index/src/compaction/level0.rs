@@ -153,15 +153,29 @@ impl Picker<'_> {
                 oldest.into_iter().collect()
             }
         };
-        let (movable, rest): (Vec<_>, Vec<_>) = components.into_iter().partition(|part| {
-            part.lower.is_empty() && part.upper.len() == 1 && self.may_move(part.upper[0], 1)
-        });
+        let (movable, rest): (Vec<_>, Vec<_>) =
+            components.into_iter().partition(|part| self.component_moves(part));
         if !movable.is_empty() {
             let upper = movable.iter().flat_map(|part| part.upper.iter().copied()).collect();
             return Some(self.level0_compaction(Component { upper, lower: Vec::new() }, true));
         }
         let largest = rest.into_iter().max_by_key(Component::bytes)?;
         Some(self.level0_compaction(largest, false))
+    }
+
+    /// Hands `table` on to level 1, if it may go, with all that is joined to it by common keys.
+    pub(super) fn level0_table_down(&self, table: &Arc<TableHandle>) -> Option<Compaction> {
+        let candidates = self.level0_candidates();
+        let joined = |part: &Component<'_>| part.upper.iter().any(|t| Arc::ptr_eq(t, table));
+        let parts = Self::components(&candidates, self.version.level(1).tables());
+        let part = parts.into_iter().find(joined)?;
+        let moves = self.component_moves(&part);
+        Some(self.level0_compaction(part, moves))
+    }
+
+    /// Whether `part` is one table that may go to level 1 as it is.
+    fn component_moves(&self, part: &Component<'_>) -> bool {
+        part.lower.is_empty() && part.upper.len() == 1 && self.may_move(part.upper[0], 1)
     }
 
     /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.

@@ -3,7 +3,8 @@
 //! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
 //! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
 //! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing
-//! is urgent, tables of mostly tombstones go down to what they hide.
+//! is urgent, tables go down that cost reads too many seeks (the matter of `seeks`), and tables of
+//! mostly tombstones go down to what they hide.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level go tables
 //! with all tables below that have keys in common with them. What other compactions are about to
@@ -46,7 +47,8 @@ pub fn pick(
         _ => picker.level_down(level),
     });
     let merged = || if merges_first { None } else { picker.merge_level0() };
-    urgent.or_else(merged).or_else(|| picker.tombstones_down())
+    let idle = || picker.seeks_down().or_else(|| picker.tombstones_down());
+    urgent.or_else(merged).or_else(idle)
 }
 
 /// Everything from `lower` (inclusive) to `upper` (exclusive), merged into the deepest level that
@@ -177,7 +179,7 @@ impl Picker<'_> {
     }
 
     /// Hands `tables` of `level`, which are neighbours, on to the next level, if they may go.
-    fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
+    pub(super) fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
         let lower = self.free_below(level, tables)?;
         let mut inputs = vec![CompactionInput { level, position: None, tables: tables.to_vec() }];
         if !lower.is_empty() {

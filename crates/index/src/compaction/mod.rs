@@ -23,6 +23,7 @@ use crate::version::Version;
 
 mod picker;
 mod level0;
+mod seeks;
 pub mod leveled;
 pub mod job;
 
@@ -37,7 +38,8 @@ pub enum Level0 {
     /// at a time (OHDB, section III.A).
     Partitions(usize),
     /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
-    /// 0. Only to compare with (OHDB, section IV).
+    /// 0, and tables that cost reads many seeks go down, too. Only to compare with (OHDB, sections
+    /// II and IV).
     OneTable,
 }
 
@@ -48,6 +50,11 @@ impl Level0 {
             Self::Partitions(count) => count.max(1),
             Self::Whole | Self::OneTable => 1,
         }
+    }
+
+    /// Whether reads count the seeks that a table costs them, and have it compacted in the end.
+    pub fn compacts_on_seeks(self) -> bool {
+        self == Self::OneTable
     }
 }
 

@@ -191,6 +191,16 @@ impl History {
         assert!(count == 0 || count == compaction.inputs.len(), "no merge joins both sides");
     }
 
+    /// Charges a table with as many seeks as it may cost, where that has it compacted.
+    fn spend_seeks(&self, seed: u64) {
+        let count = self.version.tables().count().max(1);
+        let table = self.version.tables().nth(seed as usize % count);
+        if let Some((_, table)) = table.filter(|_| self.options.level0.compacts_on_seeks()) {
+            (0..100).for_each(|_| _ = table.charge_seek());
+            assert!(table.seeks_are_spent());
+        }
+    }
+
     fn pick(&self) -> Option<Compaction> {
         pick(&self.version, &self.options, &self.constraints)
     }
@@ -245,6 +255,7 @@ impl History {
                 let _ = self.begin_compaction(self.pick_full(bound(seed / 4), bound(seed / 400)));
             }
             5 | 6 => {
+                self.spend_seeks(seed);
                 let _ = self.begin_compaction(self.pick());
             }
             7 => self.end_compaction(seed),

@@ -1,7 +1,7 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
 //! A small store with files of every kind is closed, then damaged: a bit of every byte (of every
-//! seventh where another setup has the same kinds of files) is flipped,
+//! seventh or thirty-first where another setup has the same kinds of files) is flipped,
 //! files are cut (long ones at every eleventh length) and exchanged. Of each damaged store every
 //! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file has no
 //! content, and the window has no meaning after a clean close. Bit rot in the very last batch of an
@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, Preset};
+use cleavedb::{Durability, ErrorKind, Preset, Separation};
 use cleavedb_storage::sim::Image;
 use cleavedb_storage::{FileKind, Name, Sim};
 use cleavedb_testkit::session::open;
@@ -42,6 +42,19 @@ fn store(setup: &Setup, clean: bool) -> (Image, State) {
     let bytes: u64 = image.list().iter().map(|(_, len)| len).sum();
     assert!(bytes >= 64 << 10, "the store has {bytes} bytes");
     (image, state)
+}
+
+/// Level 0 in partitions, with values of the store on both sides of the threshold.
+fn partitioned() -> [Setup; 4] {
+    Setup::partitioned().map(|mut setup| {
+        setup.options.separation = Separation::AtLeast(1000);
+        setup
+    })
+}
+
+/// Every design, and with level 0 in partitions.
+fn designs() -> impl Iterator<Item = Setup> {
+    Setup::designs().into_iter().chain(partitioned())
 }
 
 /// What an open and a read of everything found.
@@ -119,6 +132,9 @@ fn damageable(image: &Image) -> Vec<(Name, u64)> {
 /// byte flipped: prime, so that all parts of a header are met.
 const SPARSE: usize = 7;
 
+/// The same where only the bounds of tables are others: files differ in nothing but what they hold.
+const SPARSER: usize = 31;
+
 /// Flips a bit of every byte, or of one in `step`.
 fn flip_bytes(setup: &Setup, step: usize) {
     let start = std::time::Instant::now();
@@ -143,6 +159,16 @@ fn a_bit_of_every_byte_of_lsm() {
 }
 
 #[test]
+fn a_bit_of_many_bytes_of_ohdb() {
+    flip_bytes(&Setup::tiny(Preset::Ohdb, true), SPARSE);
+}
+
+#[test]
+fn a_bit_of_some_bytes_in_partitions() {
+    partitioned().iter().for_each(|setup| flip_bytes(setup, SPARSER));
+}
+
+#[test]
 fn a_bit_of_every_byte_of_wisckey() {
     flip_bytes(&Setup::tiny(Preset::WiscKey, true), 1);
 }
@@ -164,7 +190,7 @@ fn a_bit_of_many_bytes_of_ktstore() {
 
 #[test]
 fn cuts_at_many_lengths() {
-    for setup in Setup::designs() {
+    for setup in designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {
             // Every length of short files; of long ones every eleventh, and the last block's.
@@ -180,7 +206,7 @@ fn cuts_at_many_lengths() {
 
 #[test]
 fn files_that_are_missing_or_exchanged() {
-    for setup in Setup::designs() {
+    for setup in designs() {
         let (image, state) = store(&setup, true);
         let files = damageable(&image);
         for (a, _) in &files {
@@ -207,7 +233,7 @@ fn files_that_are_missing_or_exchanged() {
 /// later is noticed (invariant 8).
 #[test]
 fn a_bit_of_every_byte_of_a_synced_log() {
-    for setup in Setup::designs() {
+    for setup in designs() {
         let (image, state) = store(&setup, false);
         let (mut flips, mut cut) = (0, 0);
         for (name, len) in damageable(&image) {

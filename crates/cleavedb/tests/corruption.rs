@@ -1,7 +1,7 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
 //! A small store with files of every kind is closed, then damaged: a bit of every byte (of every
-//! seventh where another setup has the same kinds of files) is flipped,
+//! seventh or thirty-first where another setup has the same kinds of files) is flipped,
 //! files are cut (long ones at every eleventh length) and exchanged. Of each damaged store every
 //! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file has no
 //! content, and the window has no meaning after a clean close. Bit rot in the very last batch of an
@@ -9,11 +9,18 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, Preset};
+use cleavedb::{Durability, ErrorKind, Preset, Separation};
 use cleavedb_storage::sim::Image;
 use cleavedb_storage::{FileKind, Name, Sim};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{Op, Session, Setup, State, Write};
+
+/// Bytes between two flips where the records and tables are those of another setup, which has every
+/// byte flipped: prime, so that all parts of a header are met.
+const SPARSE: usize = 7;
+
+/// The same where only the bounds of tables are others: files differ in nothing but what they hold.
+const SPARSER: usize = 31;
 
 fn put(i: u32, len: usize) -> Op {
     let key = format!("key{:03}", i * 7919 % 60).into_bytes();
@@ -42,6 +49,20 @@ fn store(setup: &Setup, clean: bool) -> (Image, State) {
     let bytes: u64 = image.list().iter().map(|(_, len)| len).sum();
     assert!(bytes >= 64 << 10, "the store has {bytes} bytes");
     (image, state)
+}
+
+/// Level 0 in partitions, with values of the store on both sides of the threshold.
+fn partitioned() -> [Setup; 4] {
+    Setup::partitioned().map(|mut setup| {
+        setup.options.separation = Separation::AtLeast(1000);
+        setup
+    })
+}
+
+/// Every design, and with level 0 in partitions: of the latter one damage in so many.
+fn designs() -> impl Iterator<Item = (Setup, usize)> {
+    let designs = Setup::designs().into_iter().map(|setup| (setup, 1));
+    designs.chain(partitioned().map(|setup| (setup, SPARSE)))
 }
 
 /// What an open and a read of everything found.
@@ -115,10 +136,6 @@ fn damageable(image: &Image) -> Vec<(Name, u64)> {
     image.list().into_iter().filter(|(name, _)| means(name.kind())).collect()
 }
 
-/// Bytes between two flips where the records and tables are those of another setup, which has every
-/// byte flipped: prime, so that all parts of a header are met.
-const SPARSE: usize = 7;
-
 /// Flips a bit of every byte, or of one in `step`.
 fn flip_bytes(setup: &Setup, step: usize) {
     let start = std::time::Instant::now();
@@ -143,6 +160,16 @@ fn a_bit_of_every_byte_of_lsm() {
 }
 
 #[test]
+fn a_bit_of_many_bytes_of_ohdb() {
+    flip_bytes(&Setup::tiny(Preset::Ohdb, true), SPARSE);
+}
+
+#[test]
+fn a_bit_of_some_bytes_in_partitions() {
+    partitioned().iter().for_each(|setup| flip_bytes(setup, SPARSER));
+}
+
+#[test]
 fn a_bit_of_every_byte_of_wisckey() {
     flip_bytes(&Setup::tiny(Preset::WiscKey, true), 1);
 }
@@ -164,11 +191,12 @@ fn a_bit_of_many_bytes_of_ktstore() {
 
 #[test]
 fn cuts_at_many_lengths() {
-    for setup in Setup::designs() {
+    for (setup, sparse) in designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {
             // Every length of short files; of long ones every eleventh, and the last block's.
-            let near = |at: &u64| len < 2048 || at.is_multiple_of(11) || len - at < 64;
+            let step = sparse as u64 * if len < 2048 { 1 } else { 11 };
+            let near = |at: &u64| at.is_multiple_of(step) || len - at < 64;
             for at in (0..len).filter(near) {
                 let mut damaged = image.clone();
                 damaged.truncate(&name, at);
@@ -180,7 +208,7 @@ fn cuts_at_many_lengths() {
 
 #[test]
 fn files_that_are_missing_or_exchanged() {
-    for setup in Setup::designs() {
+    for (setup, _) in designs() {
         let (image, state) = store(&setup, true);
         let files = damageable(&image);
         for (a, _) in &files {
@@ -207,14 +235,14 @@ fn files_that_are_missing_or_exchanged() {
 /// later is noticed (invariant 8).
 #[test]
 fn a_bit_of_every_byte_of_a_synced_log() {
-    for setup in Setup::designs() {
+    for (setup, sparse) in designs() {
         let (image, state) = store(&setup, false);
         let (mut flips, mut cut) = (0, 0);
         for (name, len) in damageable(&image) {
             if name.kind() != FileKind::Log {
                 continue;
             }
-            for offset in 0..len {
+            for offset in (0..len).step_by(sparse) {
                 let mut damaged = image.clone();
                 damaged.flip_bit(&name, offset * 8 + offset % 8);
                 let what = || format!("{setup}: byte {offset} of {name} after a kill");

@@ -4,6 +4,7 @@
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
 
 use cleavedb::{Durability, Preset, Separation};
+use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
 /// Longest sequence.
@@ -11,13 +12,20 @@ const LEN: usize = 3;
 
 const KEYS: [&[u8]; 2] = [b"a", b"b"];
 
-fn value(n: usize) -> Vec<u8> {
-    vec![n as u8; 40 + 7 * n]
+/// Least length of a value.
+const SHORT: usize = 40;
+
+/// The same where a value is to be as much as a bucket of level 0 may hold.
+const LONG: usize = 3000;
+
+fn value(n: usize, least: usize) -> Vec<u8> {
+    vec![n as u8; least + 7 * n]
 }
 
 /// The operation `choice` as the `n`th of its sequence.
-fn op(choice: usize, n: usize) -> Op {
+fn op(choice: usize, n: usize, least: usize) -> Op {
     let [a, b] = KEYS;
+    let value = |n| value(n, least);
     let write = |writes, durability| Op::Write(writes, durability);
     match choice {
         0 => write(vec![Write::put(a, value(n))], Durability::Os),
@@ -37,22 +45,33 @@ fn op(choice: usize, n: usize) -> Op {
 
 const CHOICES: usize = 12;
 
+/// What each sequence begins with: a write of both keys, and `first`.
+fn base(least: usize, first: &[Op]) -> Vec<Op> {
+    let writes = KEYS.map(|key| Write::put(key, value(9, least))).to_vec();
+    [&[Op::Write(writes, Durability::Os)], first].concat()
+}
+
 fn every_sequence(preset: Preset, window_survives: bool) {
     every_sequence_of(&Setup::tiny(preset, window_survives));
 }
 
 fn every_sequence_of(setup: &Setup) {
+    every_sequence_with(setup, SHORT, &[Op::Flush]);
+}
+
+/// Every sequence, with values of `least` bytes and more, behind the base with `first`.
+fn every_sequence_with(setup: &Setup, least: usize, first: &[Op]) {
     let start = std::time::Instant::now();
     let plan = Plan { images_max: 6, thorough_one_in: 50, depth: 1, ..Plan::default() };
     let mut explorer = Explorer::new(plan);
-    let base =
-        [Op::Write(KEYS.map(|key| Write::put(key, value(9))).to_vec(), Durability::Os), Op::Flush];
+    let base = base(least, first);
     for number in 0..CHOICES.pow(LEN as u32) {
         let choices = (0..LEN).map(|i| number / CHOICES.pow(i as u32) % CHOICES);
-        let sequence: Vec<Op> = choices.enumerate().map(|(n, choice)| op(choice, n)).collect();
+        let sequence: Vec<Op> =
+            choices.enumerate().map(|(n, choice)| op(choice, n, least)).collect();
         let ops = [&base[..], &sequence[..]].concat();
         let outcome = Recording::first(setup, &ops)
-            .and_then(|recording| explorer.explore_from(&recording, recording.after(1)));
+            .and_then(|recording| explorer.explore_from(&recording, recording.after(first.len())));
         if let Err(failure) = outcome {
             panic!("{setup}, {sequence:?}: {failure}");
         }
@@ -68,6 +87,24 @@ fn inline() {
 #[test]
 fn in_partitions() {
     every_sequence(Preset::Ohdb, true);
+}
+
+#[test]
+fn in_partitions_without_a_lasting_window() {
+    every_sequence(Preset::Ohdb, false);
+}
+
+/// The other presets in partitions. A value fills a bucket, and level 1 has data, so each flush is
+/// cut between the keys and each part may leave by itself.
+#[test]
+fn buckets_under_every_preset() {
+    for mut setup in Setup::partitioned() {
+        setup.options.separation = Separation::AtLeast(LONG + 14);
+        let first = [Op::Flush, Op::Compact];
+        let leaves = [&base(LONG, &first)[..], &[op(4, 0, LONG), Op::Flush, Op::Step(1)]].concat();
+        assert!(a_part_leaves_level0(&setup, &leaves).unwrap(), "{setup}: buckets leave together");
+        every_sequence_with(&setup, LONG, &first);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use cleavedb::{Db, Durability, ErrorKind, Preset};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::sim::PowerLoss;
 use cleavedb_storage::{FileKind, Sim, Storage};
-use cleavedb_testkit::session::{commit, open, open_all};
+use cleavedb_testkit::session::{a_part_leaves_level0, commit, open, open_all};
 use cleavedb_testkit::{Bounds, Disks, Generator, Op, Oracle, Profile, Setup, State, Write};
 
 /// Images checked of the power loss after a run.
@@ -212,7 +212,18 @@ fn every_call_of_lsm() {
 
 #[test]
 fn every_call_of_ohdb() {
-    (0..2).for_each(|seed| every_call_fails(&Setup::tiny(Preset::Ohdb, true), seed));
+    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::Ohdb, true), seed));
+}
+
+/// One workload for each preset, in which parts of level 0 leave it: the calls of everything else
+/// fail in the tests of the presets.
+#[test]
+fn every_call_in_partitions() {
+    for setup in Setup::partitioned() {
+        let leaves = |seed: &u64| a_part_leaves_level0(&setup, &workload(*seed)).unwrap();
+        let seed = (0..60).find(leaves).expect("one of the workloads makes a part leave");
+        every_call_fails(&setup, seed);
+    }
 }
 
 #[test]

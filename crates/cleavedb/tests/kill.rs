@@ -21,10 +21,15 @@ const KILLS: usize = 100;
 /// Keys of one thread.
 const KEYS: u64 = 40;
 
+/// Every design, and with level 0 in partitions.
+fn designs() -> Vec<Setup> {
+    Setup::designs().into_iter().chain(Setup::partitioned()).collect()
+}
+
 const CHILD: &str = "CLEAVEDB_KILL_CHILD";
 
 fn options(design: usize) -> Options {
-    let options = Setup::designs().swap_remove(design).options;
+    let options = designs().swap_remove(design).options;
     Options { background: Background::Threads(1), ..options }
 }
 
@@ -191,15 +196,15 @@ fn kills(design: usize, threads: usize, count: usize) {
         }
     }
     assert!(rounds.iter().sum::<u64>() > 0, "no child wrote anything");
-    println!("{}, {threads} threads: {count} kills, rounds {rounds:?}", Setup::designs()[design]);
+    println!("{}, {threads} threads: {count} kills, rounds {rounds:?}", designs()[design]);
 }
 
 #[test]
 fn one_writer_loses_nothing() {
-    (0..Setup::designs().len()).for_each(|design| kills(design, 1, KILLS / 4));
+    (0..designs().len()).for_each(|design| kills(design, 1, KILLS / 4));
 }
 
 #[test]
 fn four_writers_lose_nothing() {
-    (0..Setup::designs().len()).for_each(|design| kills(design, 4, KILLS / 4));
+    (0..designs().len()).for_each(|design| kills(design, 4, KILLS / 4));
 }

@@ -123,14 +123,37 @@ fn crash_with_other_options(seed: u64) -> Result<(), String> {
     let other = Setup::tiny(Preset::WiscKey, true);
     let mut setup = other.clone();
     setup.options.separation = Separation::AtLeast(1000);
-    let plan = Plan { recover_with: Some(other), depth: 1, thorough_one_in: 4, ..Plan::default() };
+    let recover_with = vec![other];
+    let plan = Plan { recover_with, depth: 1, thorough_one_in: 4, ..Plan::default() };
     crash_of(&setup, plan, seed)
+}
+
+/// Crashes of a store whose level 0 is in partitions, under one of the other presets.
+fn crash_in_partitions(seed: u64) -> Result<(), String> {
+    let plan = Plan { images_max: 8, deeper_one_in: 300, depth: 2, ..Plan::default() };
+    crash_of(&Setup::partitioned()[seed as usize % 4], plan, seed)
 }
 
 /// A sequence of operations against the map, as in `model.rs`.
 fn model(seed: u64) -> Result<(), String> {
+    model_of(&Setup::all(), seed)
+}
+
+/// The same with values in groups and level 0 in partitions that leave.
+fn model_in_partitions(seed: u64) -> Result<(), String> {
+    let [_, grouped @ ..] = Setup::partitioned();
+    model_of(&grouped, seed)
+}
+
+/// The same where slices of partitions merge before.
+fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
+    let [_, _, grouped @ ..] = Setup::crowded_partitions();
+    model_of(&grouped, seed)
+}
+
+fn model_of(setups: &[Setup], seed: u64) -> Result<(), String> {
     let ops = Generator::new(seed, Profile::model()).take(150);
-    for setup in &Setup::all() {
+    for setup in setups {
         let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
         ops.iter().try_for_each(|op| session.run(op))?;
         session.compare_all()?;
@@ -221,6 +244,9 @@ caught! {
     a_run_that_owns_what_it_repeats: RunOwnsRepeats by model;
     a_tombstone_dropped_early: TombstoneDroppedEarly by model;
     a_bucket_that_forgets_its_older_runs: BucketForgetsOlderRuns by model;
+    a_bucket_over_groups_that_forgets: BucketForgetsOlderRuns by model_in_crowded_partitions;
+    a_tombstone_that_a_bucket_drops: TombstoneDroppedEarly by model_in_partitions;
+    a_file_that_goes_before_the_edit_in_partitions: UnlinkBeforeEdit by crash_in_partitions;
     the_newest_memtable_first: NewestMemTableFirst by crash;
     a_replay_head_too_far: HeadTooFar by crash;
     a_replay_head_behind_padding: HeadBehindPadding by crash;

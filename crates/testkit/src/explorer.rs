@@ -33,8 +33,9 @@ pub struct Plan {
     pub profile: Profile,
     /// Operations between a recovery and the next crash.
     pub deeper_ops: usize,
-    /// How the store is opened after a crash, if not as before.
-    pub recover_with: Option<Setup>,
+    /// How the store is opened after the first crash, the second and so on, in turn; as before if
+    /// there is none.
+    pub recover_with: Vec<Setup>,
     /// Seed of all choices.
     pub seed: u64,
 }
@@ -50,7 +51,7 @@ impl Default for Plan {
             deeper_points: 40,
             profile: Profile::crash(),
             deeper_ops: 6,
-            recover_with: None,
+            recover_with: Vec::new(),
             seed: 0,
         }
     }
@@ -184,7 +185,8 @@ impl Explorer {
         let thorough = self.rng.below(self.plan.thorough_one_in) == 0;
         self.totals.thorough += u64::from(thorough);
         let Recording { setup, hashes, keys, .. } = recording;
-        let setup = self.plan.recover_with.as_ref().unwrap_or(setup);
+        let others = &self.plan.recover_with;
+        let setup = &others.get((depth - 1) % others.len().max(1)).unwrap_or(setup).clone();
         let oracle = Oracle { setup, hashes, keys };
         let outcome = oracle.check(images, bounds, thorough).and_then(|survived| {
             let deeper = depth < self.plan.depth && self.rng.below(self.plan.deeper_one_in) == 0;
@@ -192,7 +194,7 @@ impl Explorer {
                 return Ok(());
             }
             let later = recording.bounds(replay.point(), Crash::Power);
-            self.deeper(recording, images, survived, [bounds, later], depth)
+            self.deeper(recording, setup, images, survived, [bounds, later], depth)
         });
         outcome.map_err(|failure| describe(&failure, replay, crash, bounds, depth))
     }
@@ -201,6 +203,7 @@ impl Explorer {
     fn deeper(
         &mut self,
         recording: &Recording,
+        setup: &Setup,
         images: &[Image],
         survived: (usize, State),
         bounds: [Bounds; 2],
@@ -208,7 +211,7 @@ impl Explorer {
     ) -> Result<(), String> {
         let seed = self.rng.next_u64() >> 24;
         let ops = Generator::new(seed, self.plan.profile.clone()).take(self.plan.deeper_ops);
-        let next = recording.next(images, survived, bounds, &ops)?;
+        let next = recording.next(setup, images, survived, bounds, &ops)?;
         self.explore_at(&next, 0, depth + 1)
     }
 }

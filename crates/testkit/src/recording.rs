@@ -64,10 +64,11 @@ impl Recording {
     }
 
     /// Runs `ops` on the disks `images` that a crash of this recording left, and which `survived`
-    /// commits, with the content `state`, survived. Until the open has made them durable, another
-    /// crash may take what the first crash could have taken.
+    /// commits, with the content `state`, survived; `setup` says how they are opened. Until the
+    /// open has made them durable, another crash may take what the first crash could have taken.
     pub fn next(
         &self,
+        setup: &Setup,
         images: &[Image],
         (survived, state): (usize, State),
         bounds: [Bounds; 2],
@@ -78,7 +79,7 @@ impl Recording {
             least: bounds.map(|bounds| bounds.least),
             keys: self.keys.iter().cloned().collect(),
         };
-        Self::run(&self.setup, Disks::from_images(images, &self.setup), state, past, ops)
+        Self::run(setup, Disks::from_images(images, setup), state, past, ops)
     }
 
     fn run(setup: &Setup, disks: Disks, state: State, past: Past, ops: &[Op]) -> Checked<Self> {

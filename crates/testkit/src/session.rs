@@ -61,6 +61,27 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
     db.write(&batch, durability)
 }
 
+/// Whether, while `ops` run, tables go from level 0 to deeper levels and others stay in it: with
+/// level 0 in partitions that is a bucket that leaves by itself.
+pub fn a_part_leaves_level0(setup: &Setup, ops: &[Op]) -> Checked<bool> {
+    let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
+    let entries = |session: &Session| {
+        let metrics = session.db().metrics();
+        let first = metrics.levels.first().map_or(0, |level| level.entries);
+        let deeper: u64 = metrics.levels.iter().skip(1).map(|level| level.entries).sum();
+        (metrics.flushes, first, deeper)
+    };
+    let mut left = false;
+    for op in ops {
+        let (flushes, first, deeper) = entries(&session);
+        session.run(op)?;
+        let (flushes_now, first_now, deeper_now) = entries(&session);
+        let stays = 0 < first_now && first_now < first;
+        left |= flushes == flushes_now && stays && deeper != deeper_now;
+    }
+    Ok(left)
+}
+
 impl Session {
     /// Opens the store in `storages`, which hold `model`: its own directory, and volumes.
     pub fn open(storages: Vec<Arc<dyn Storage>>, setup: &Setup, model: State) -> Checked<Self> {

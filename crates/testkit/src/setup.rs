@@ -85,6 +85,47 @@ impl Setup {
         setup
     }
 
+    /// The same with level 0 kept so, and so small that parts of it leave in a workload of 40
+    /// operations. Only long values leave the index: entries that point outside are so short that
+    /// no run would be worth cutting, and no bucket would fill.
+    #[must_use]
+    pub fn with_small_level0(mut self, level0: Level0) -> Self {
+        self.name = format!("{self}, small level 0: {level0:?}");
+        let options = &mut self.options;
+        options.level0 = level0;
+        (options.level0_bytes, options.level1_bytes) = (4 << 10, 4 << 10);
+        if options.separation != Separation::Never {
+            options.separation = Separation::AtLeast(4000);
+        }
+        self
+    }
+
+    /// Level 0 in partitions under every preset that keeps values outside the index; buckets leave.
+    pub fn partitioned() -> [Self; 4] {
+        [
+            Self::tiny(Preset::WiscKey, true),
+            Self::tiny(Preset::HashKv, false),
+            Self::tiny(Preset::KtStore, true),
+            Self::tagged(false),
+        ]
+        .map(|setup| setup.with_small_level0(Level0::Partitions(3)))
+    }
+
+    /// The same with level 0 kept so, and so large that it merges within itself before any of it
+    /// leaves.
+    #[must_use]
+    pub fn with_large_level0(mut self, level0: Level0) -> Self {
+        self.name = format!("{self}, large level 0: {level0:?}");
+        (self.options.level0, self.options.level0_bytes) = (level0, 96 << 10);
+        self
+    }
+
+    /// Level 0 in partitions whose slices merge before they leave: inline, separated and grouped.
+    pub fn crowded_partitions() -> [Self; 4] {
+        [Preset::Ohdb, Preset::WiscKey, Preset::HashKv, Preset::KtStore]
+            .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
+    }
+
     /// Every design once: each preset, and `hashkv` with a cold log.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
@@ -120,16 +161,9 @@ impl Setup {
                 }
             }
         }
-        for (preset, level0) in [
-            (Preset::Lsm, Level0::OneTable),
-            (Preset::WiscKey, Level0::Partitions(3)),
-            (Preset::Ohdb, Level0::Partitions(3)),
-        ] {
-            let mut setup = Self::tiny(preset, true);
-            setup.name = format!("{preset}, {level0:?}, large level 0");
-            (setup.options.level0, setup.options.level0_bytes) = (level0, 96 << 10);
-            all.push(setup);
-        }
+        all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::OneTable));
+        all.extend(Self::crowded_partitions());
+        all.extend(Self::partitioned());
         all.extend(Self::two_disks());
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);

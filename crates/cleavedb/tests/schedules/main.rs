@@ -73,11 +73,16 @@ fn explore(test: &str, seeds: u64, check: Check) {
     println!("{test}: {count} schedules in {:?}", start.elapsed());
 }
 
+/// The same with threads that compact and collect.
+fn with_threads(mut setup: Setup, threads: usize) -> Setup {
+    setup.options.background = Background::Threads(threads);
+    setup
+}
+
 /// The engine with threads, a preset by the seed; of the last one level 0 has few partitions.
 fn setup(seed: u64) -> Setup {
     let preset = Preset::ALL[(seed % Preset::ALL.len() as u64) as usize];
-    let mut setup = Setup::tiny(preset, seed / 4 % 3 != 2);
-    setup.options.background = Background::Threads(2);
+    let mut setup = with_threads(Setup::tiny(preset, seed / 4 % 3 != 2), 2);
     if preset == Preset::Ohdb {
         setup.options.level0 = Level0::Partitions(3);
     }
@@ -106,15 +111,14 @@ fn run(setup: &Setup, ops: &[Op]) -> Result<(), String> {
 /// One client under any setup.
 fn answers(seed: u64) -> Result<(), String> {
     let mut all = Setup::all();
-    let mut setup = all.swap_remove(seed as usize % all.len());
-    setup.options.background = Background::Threads(2);
+    let setup = with_threads(all.swap_remove(seed as usize % all.len()), 2);
     run(&setup, &Generator::new(seed, Profile::model()).take(60))
 }
 
 /// Few keys, which are overwritten so fast that compactions meet what collections read.
 fn collections(seed: u64) -> Result<(), String> {
-    let mut setup = Setup::tiny([Preset::WiscKey, Preset::HashKv][seed as usize % 2], true);
-    setup.options.background = Background::Threads(3);
+    let preset = [Preset::WiscKey, Preset::HashKv][seed as usize % 2];
+    let mut setup = with_threads(Setup::tiny(preset, true), 3);
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 32 << 10);
     // Short values stay in the tables, so that level 0 fills while values are collected.
     setup.options.separation = Separation::AtLeast(1000);
@@ -124,12 +128,16 @@ fn collections(seed: u64) -> Result<(), String> {
     run(&setup, &Generator::new(seed, profile).take(80))
 }
 
-/// One client, and a crash at points of what client and jobs did to the disk.
+/// One client, and a crash at points of what client and jobs did to the disk; every fourth time
+/// with level 0 in partitions under one of the other presets.
 fn crashes(seed: u64) -> Result<(), String> {
-    let setup = setup(seed);
+    let mut setup = setup(seed);
+    if seed % 4 == 3 {
+        setup = with_threads(Setup::partitioned()[(seed / 4 % 4) as usize].clone(), 2);
+    }
     let ops = Generator::new(seed, Profile::crash()).take(30);
     let recording = Recording::first(&setup, &ops)?;
-    let recover_with = Some(manual(&setup));
+    let recover_with = vec![manual(&setup)];
     let plan = Plan { seed, images_max: 2, points: Some(30), depth: 1, ..Plan::default() };
     let survived = Explorer::new(Plan { recover_with, ..plan }).explore(&recording);
     survived.map_err(|failure| format!("{setup}: {failure}"))
@@ -147,7 +155,7 @@ fn collections_lose_nothing_that_jobs_beside_them_write() {
 
 #[test]
 fn every_crash_is_survived() {
-    explore("every_crash_is_survived", 20, crashes);
+    explore("every_crash_is_survived", 24, crashes);
 }
 
 #[test]

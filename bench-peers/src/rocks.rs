@@ -244,6 +244,15 @@ impl Engine for Rocks {
         Ok(value.is_some())
     }
 
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (at, value) in self.db.multi_get(keys).into_iter().enumerate() {
+            if let Some(value) = value.map_err(self.failed("multi_get"))? {
+                visit(at, &value);
+            }
+        }
+        Ok(())
+    }
+
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.db.delete_opt(key, &self.write).map_err(self.failed("delete"))
     }

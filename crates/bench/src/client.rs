@@ -293,8 +293,31 @@ impl<'a> Client<'a> {
         (self.source.drawn(), self.tally)
     }
 
+    /// Reads the record of `task` and so many others at once that they are a batch.
+    #[cold]
+    fn read_batch(&mut self, task: &Task) -> Result<()> {
+        let Self { shared, source, tally, key, .. } = self;
+        let mut keys = vec![(task.hash, *key)];
+        for _ in 1..shared.workload.batch {
+            let Some(task) = source.next(key)? else { break };
+            keys.push((task.hash, *key));
+        }
+        let names: Vec<&[u8]> = keys.iter().map(|(_, key)| &key[..]).collect();
+        let mut found = vec![false; keys.len()];
+        shared.engine.multi_get(&names, &mut |at, value| {
+            found[at] = true;
+            tally.check(shared.values, keys[at].0, names[at], value);
+        })?;
+        let missed = names.iter().zip(found).filter(|(_, found)| !found);
+        missed.for_each(|(key, _)| tally.missed(key));
+        Ok(())
+    }
+
     #[inline(always)]
     fn perform(&mut self, task: &Task) -> Result<()> {
+        if self.shared.workload.batch > 1 {
+            return self.read_batch(task);
+        }
         let Self { shared, buffer, tally, source, key, .. } = self;
         let Shared { engine, values, .. } = **shared;
         let Task { operation, hash, .. } = *task;

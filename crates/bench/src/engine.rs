@@ -20,6 +20,15 @@ pub trait Engine: Send + Sync {
     /// Shows the value of `key` to `visit`; returns whether there was one.
     fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
+    /// Shows the values of `keys` to `visit`, each with the place of its key; those that are not
+    /// there are left out. By default one after another.
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (at, key) in keys.iter().enumerate() {
+            self.get(key, &mut |value| visit(at, value))?;
+        }
+        Ok(())
+    }
+
     /// Removes `key`, if it is there.
     fn delete(&self, key: &[u8]) -> Result<()>;
 

@@ -122,6 +122,8 @@ pub struct Workload {
     pub warm_up: f64,
     /// Records asked for by a scan.
     pub scan: ScanLength,
+    /// Records that a read asks for at once.
+    pub batch: usize,
     /// Whether it replays the trace of the run: then only its beginning counts of the above.
     pub replays: bool,
 }
@@ -140,6 +142,7 @@ const BASE: Workload = Workload {
     operations: 0.5,
     warm_up: 0.0,
     scan: ScanLength::Fixed(100),
+    batch: 1,
     replays: false,
 };
 
@@ -208,6 +211,14 @@ pub const WORKLOADS: &[Workload] = &[
         about: "read uniform records (5% of them) of a store just opened, caches dropped",
         begin: Begin::Cold,
         operations: 0.05,
+        ..BASE
+    },
+    Workload {
+        name: "readbatch",
+        about: "read 32 uniform records at a time: an operation is all of them",
+        operations: 0.25 / 32.0,
+        warm_up: 0.125 / 32.0,
+        batch: 32,
         ..BASE
     },
     Workload {

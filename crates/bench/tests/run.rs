@@ -365,13 +365,16 @@ fn an_open_loop_charges_a_stall_to_all_that_waited() {
 #[test]
 fn keys_of_sixteen_bytes_and_keys_that_are_missing() {
     let config = Config { key_size: KeySize::Short, ..config(2) };
-    let names = ["load", "readmissing", "ycsb-a", "scan-100", "churn"];
+    let names = ["load", "readmissing", "ycsb-a", "scan-100", "readbatch", "churn"];
     let (results, found) = run(Fault::None, &config, &names).unwrap();
     assert!(found.passed() && found.compared > 1000, "{found:?}");
     assert_eq!((results[0].user.written, results[0].conditions.key_bytes), (3000 * 66, 16));
     let missing = &results[1];
     assert_eq!((missing.problems(), missing.user.read), (0, 0));
     assert_eq!(missing.checks.not_found, missing.speed.operations);
+    let batches = &results[4];
+    assert_eq!((batches.problems(), batches.checks.not_found), (0, 0));
+    assert_eq!(batches.user.read, batches.speed.operations * 32 * 66);
     let (_, found) = run(Fault::SkipsInScans, &config, &names[..1]).unwrap();
     assert!(!found.passed());
 }

@@ -327,6 +327,15 @@ impl Engine for Cleave {
         Ok(value.is_some())
     }
 
+    fn multi_get(&self, keys: &[&[u8]], visit: &mut dyn FnMut(usize, &[u8])) -> Result<()> {
+        for (at, value) in self.db.multi_get(keys).into_iter().enumerate() {
+            if let Some(value) = self.done("multi_get", value)? {
+                visit(at, &value);
+            }
+        }
+        Ok(())
+    }
+
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.done("delete", self.db.delete(key))
     }

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
@@ -118,6 +119,9 @@ impl TableHandle {
 
     /// Says that the edit that removed the table is durable: its file goes with the last reader.
     pub fn retire(&self) {
+        if planted(Bug::BuriedUnderReaders) {
+            self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number));
+        }
         self.obsolete.store(true, Ordering::Release);
     }
 }

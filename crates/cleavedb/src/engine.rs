@@ -1,14 +1,13 @@
 //! The engine: the three parts (commit path, index, values) and what they share.
 //!
 //! Locks, in the order in which they may be taken: append, spare log, jobs, manifest, snapshots.
-//! Readers take none: they load the current [`ReadState`].
+//! Readers take none: they load the current [`crate::state::ReadState`].
 
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
@@ -25,7 +24,7 @@ use crate::metrics::Counters;
 use crate::options::{Durability, Options};
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
-use crate::state::ReadState;
+use crate::state::Pictures;
 use crate::throttle::Throttle;
 
 /// Everything behind a [`crate::Db`].
@@ -34,7 +33,7 @@ pub(crate) struct Engine {
     pub(crate) storage: Arc<Placed>,
     pub(crate) database_id: u64,
     pub(crate) commit: Commit,
-    pub(crate) state: ArcSwap<ReadState>,
+    pub(crate) state: Pictures,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
@@ -49,11 +48,6 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Replaces the picture that readers see.
-    pub(crate) fn swap_state(&self, change: impl Fn(&ReadState) -> ReadState) {
-        self.state.rcu(|state| change(state));
-    }
-
     /// How tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)

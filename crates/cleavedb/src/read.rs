@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::state::ReadState;
 
 /// What the index says of a key.
-enum Answer {
+pub(crate) enum Answer {
     Absent,
     Inline(Bytes),
     /// The value lies in the record here, which has this sequence number.
@@ -32,7 +32,7 @@ impl Answer {
 
 /// The newest version of a key at or below `seq` in one picture.
 #[inline]
-fn find(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
+pub(crate) fn find(state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
     for slot in &state.memtables {
         if let Some(hit) = slot.table.get(tree_key, hash, seq) {
             return Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value));
@@ -52,11 +52,8 @@ impl Engine {
         let tree_key = tree_key.as_bytes();
         let hash = hash64(tree_key, 0);
         loop {
-            // The picture first, then what is visible in it: the other way round a compaction may
-            // drop the version that was newest then, because a newer one had come.
-            let early = planted(Bug::VisibleBeforePicture).then(|| self.commit.visible());
-            let state = self.state.load();
-            let visible = snapshot.or(early).unwrap_or_else(|| self.commit.visible());
+            let (state, visible) =
+                self.state.look(|| snapshot.unwrap_or_else(|| self.commit.visible()));
             let (pointer, seq) = match find(&state, tree_key, hash, visible)? {
                 Answer::Absent => return Ok(None),
                 Answer::Inline(value) => return Ok(Some(value)),

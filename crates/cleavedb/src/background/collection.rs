@@ -28,7 +28,6 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
 use crate::manifest::{Edit, LiveFiles};
-use crate::state::ReadState;
 
 /// What a collection fixed when it began.
 pub(super) struct Fixed {
@@ -222,10 +221,8 @@ impl Engine {
         }
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
-        self.swap_state(|state| ReadState {
-            memtables: state.memtables.clone(),
-            version: version.clone(),
-            segments: Arc::new(state.segments.with(opened, &[])),
+        self.state.swap(|state| {
+            state.with_version(version.clone()).with_segments(state.segments.with(opened, &[]))
         });
         self.retire_segments(&[(victim, facts.kind)]);
         drop(manifest);

@@ -62,7 +62,8 @@ impl Engine {
         let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
         let created = self.storage.create(class, number, access);
         let name = Name::numbered(class.kind(), number);
-        Ok((number, created.map_err(|e| Error::io("create a file", e).with("file", name))?))
+        let failed = |e| Error::io("create a file", e).with("file", name).with_remedy();
+        Ok((number, created.map_err(failed)?))
     }
 
     /// The same error, with the volume on which its file lies.

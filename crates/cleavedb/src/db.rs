@@ -75,7 +75,8 @@ impl Inner {
         let flushed = self.engine.poison.check().and_then(|()| self.engine.flush_all());
         self.engine.jobs.close();
         self.threads.lock().join();
-        self.engine.reap().and(flushed).and_then(|()| self.engine.give_back())
+        self.engine.reap();
+        flushed.and_then(|()| self.engine.give_back())
     }
 }
 
@@ -148,7 +149,7 @@ impl Db {
         let engine = Arc::new(engine);
         // The edit that drops them may have been next when the last process died.
         engine.drop_dead_files(&mut engine.manifest.lock())?;
-        engine.reap()?;
+        engine.reap();
         engine.update_pressure();
         let threads = Mutex::new(Threads::start(&engine)?);
         Ok(Self { inner: Arc::new(Inner { engine, threads, report }) })

@@ -13,7 +13,7 @@ use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
-    Access, File, FileClass, FileKind, Lock, Mode, Name, Placed, Reaper, Storage,
+    Access, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
 };
 use cleavedb_values::LedgerEdit;
 
@@ -86,7 +86,7 @@ impl Engine {
     /// Removes files that a failed job left; what cannot be removed now goes at the next open.
     pub(crate) fn discard(&self, kind: FileKind, numbers: &[FileNumber]) {
         for number in numbers {
-            let _ = self.storage.remove(&Name::numbered(kind, *number));
+            let _ = self.storage.remove(&Name::numbered(kind, *number), Pace::Swift);
         }
     }
 

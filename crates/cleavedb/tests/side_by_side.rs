@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use cleavedb::{Background, Db, FileClass, Level0, Preset};
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Pace, Sim, Storage};
 use cleavedb_testkit::gated::{Door, eventually};
 use cleavedb_testkit::session::open_all;
 use cleavedb_testkit::{Disks, Gated, Setup};
@@ -103,9 +103,19 @@ impl Store {
         tables.map(|(name, _)| name.number().0).collect()
     }
 
-    /// Nothing is lost or out of order, and no work is left.
+    /// Bytes of all tables, dead or not.
+    fn table_bytes(&self) -> u64 {
+        let listed = self.sims.iter().flat_map(|sim| sim.list().unwrap());
+        let tables = listed.filter(|(name, _)| name.kind() == FileKind::Table);
+        tables.map(|(_, len)| len).sum()
+    }
+
+    /// Nothing is lost or out of order, and no work is left: a job that had ended, but still held
+    /// what it had retired, let a settle return before it was queued.
     fn check(&self) {
         self.db.settle().unwrap();
+        let live: usize = self.db.metrics().levels.iter().map(|level| level.tables).sum();
+        assert_eq!(self.tables().len(), live, "dead tables are left");
         let items = self.db.range(None, None).map(|item| item.unwrap());
         let content: BTreeMap<_, _> =
             items.map(|item| (item.key.to_vec(), item.value.to_vec())).collect();
@@ -191,5 +201,24 @@ fn settle_waits_for_what_is_being_given_back() {
     assert!(!early, "a file was being removed");
     drop(held);
     settled.recv_timeout(LIMIT).unwrap();
+    store.check();
+}
+
+/// Each rest after a cut is as long as the cut: with nothing to bound them, dead files would fill
+/// the disk of a database that makes them faster than half of the device's time removes them.
+#[test]
+fn files_are_removed_without_rests_once_removal_has_fallen_behind() {
+    let store = Arc::new(Store::new(1));
+    let dead_bytes_max = 32 * store.db.options().table_bytes;
+    let live = || store.db.metrics().levels.iter().map(|level| level.bytes).sum::<u64>();
+    let held = store.doors[1].hold(Door::Remove, FileKind::Table, 1);
+    let removed = || store.doors.each_ref().map(|door| door.removed()).concat();
+    store.write_until(|| store.table_bytes() > live() + 2 * dead_bytes_max);
+    removed();
+    drop(held);
+    store.db.settle().unwrap();
+    let paces = removed();
+    assert!(paces.len() > 32 && paces[..3].contains(&Pace::Swift), "far behind: {paces:?}");
+    assert_eq!(paces[paces.len() - 1], Pace::Gentle, "what is left is no more than the bound");
     store.check();
 }

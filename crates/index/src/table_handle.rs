@@ -120,9 +120,13 @@ impl TableHandle {
     /// Says that the edit that removed the table is durable: its file goes with the last reader.
     pub fn retire(&self) {
         if planted(Bug::BuriedUnderReaders) {
-            self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number));
+            self.bury();
         }
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    fn bury(&self) {
+        self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number), self.meta.size);
     }
 }
 
@@ -130,7 +134,7 @@ impl Drop for TableHandle {
     fn drop(&mut self) {
         // Relaxed: whoever drops it is alone.
         if self.obsolete.load(Ordering::Relaxed) {
-            self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number));
+            self.bury();
         }
     }
 }

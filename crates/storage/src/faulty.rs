@@ -14,7 +14,7 @@ use std::sync::Arc;
 use cleavedb_base::sync::Mutex;
 use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
 use crate::sim::Sim;
 use crate::window::Window;
@@ -285,9 +285,9 @@ impl Storage for Faulty {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
         self.shared.enter(Op::Remove, Some(name), 0, 0)?;
-        self.inner.remove(name)
+        self.inner.remove(name, pace)
     }
 
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {

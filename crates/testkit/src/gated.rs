@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Storage, Window};
+use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Pace, Storage, Window};
 
 /// How often a test looks whether something has come about.
 const LOOK: Duration = Duration::from_millis(2);
@@ -32,6 +32,7 @@ struct Shut {
 struct State {
     shut: Option<Shut>,
     waiting: usize,
+    removed: Vec<Pace>,
 }
 
 /// A storage with a door.
@@ -74,6 +75,11 @@ impl Gated {
         self.lock().waiting
     }
 
+    /// How files were removed since the last call, in this order.
+    pub fn removed(&self) -> Vec<Pace> {
+        std::mem::take(&mut self.lock().removed)
+    }
+
     fn pass(&self, door: Door, name: &Name) {
         let mut state = self.lock();
         let held =
@@ -100,9 +106,10 @@ impl Storage for Gated {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
         self.pass(Door::Remove, name);
-        self.inner.remove(name)
+        self.lock().removed.push(pace);
+        self.inner.remove(name, pace)
     }
 
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {

@@ -102,11 +102,14 @@ impl Engine {
                 (Target::Groups(groups), None) => state.damaged.groups.extend(groups),
             }
         }
+        let retries_split = fixed.retries_split;
+        // What only it still held is queued before anybody can find that there is no work left.
+        drop(fixed);
         self.end_job(&result, |state| {
             state.constraints.hold_above = None;
             let full = |e: &Error| e.kind() == ErrorKind::NoSpace;
             state.collect_alone |= result.as_ref().is_err_and(full);
-            if fixed.retries_split || result.is_err() {
+            if retries_split || result.is_err() {
                 state.split_waits = None;
             }
         });

@@ -140,9 +140,11 @@ impl Engine {
                 Err(self.failed_write(e))
             }
         };
-        self.end_job(&result, |state| {
+        self.end_job(&result, move |state| {
             state.constraints.end(&compaction);
             state.compactions -= 1;
+            // Its tables are queued for removal before anybody can find that there is no work left.
+            drop(compaction);
         });
         result.map(|()| true)
     }

@@ -297,7 +297,10 @@ impl Engine {
             match state.segments.get(*number) {
                 Some(segment) => segment.mark_obsolete(),
                 // Nobody reads values from this log; it goes at once.
-                None => self.reaper.bury(cleavedb_storage::Name::numbered(*kind, *number)),
+                None => {
+                    let name = cleavedb_storage::Name::numbered(*kind, *number);
+                    self.reaper.bury(name, self.options.log_file_bytes);
+                }
             }
         }
         self.state.swap(|state| state.with_segments(state.segments.with(&[], &numbers)));

@@ -126,9 +126,14 @@ impl Error {
         let cause = self.0.source.as_ref().map(|e| e.kind());
         if cause == Some(io::ErrorKind::ReadOnlyFilesystem) {
             self.0.kind = ErrorKind::ReadOnly;
-            self.0.message.push_str("; mount the disk for writing");
-        } else if self.0.kind == ErrorKind::NoSpace {
-            self.0.message.push_str("; make room on the disk");
+        }
+        let remedy = match self.0.kind {
+            ErrorKind::ReadOnly => "; mount the disk for writing",
+            ErrorKind::NoSpace => "; make room on the disk",
+            _ => return self,
+        };
+        if !self.0.message.ends_with(remedy) {
+            self.0.message.push_str(remedy);
         }
         self
     }
@@ -213,5 +218,15 @@ mod tests {
     fn a_full_disk_has_its_own_kind() {
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(Error::io("append", full).kind(), ErrorKind::NoSpace);
+    }
+
+    #[test]
+    fn a_remedy_is_said_once() {
+        let cause = io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+        let error = Error::io("append", cause).with_remedy().with_remedy();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly);
+        assert_eq!(error.message(), "failed to append; mount the disk for writing");
+        let other = Error::io("append", io::Error::other("device gone")).with_remedy();
+        assert_eq!(other.message(), "failed to append");
     }
 }

@@ -113,6 +113,10 @@ pub enum Bug {
     SnapshotOutsideLock,
     /// A file goes as soon as it is dropped, whoever still reads it.
     BuriedUnderReaders,
+    /// A flush takes its MemTable out of the picture before it puts its run in.
+    MemTableBeforeItsRun,
+    /// A change of the picture overwrites another that was made meanwhile.
+    PictureOverwritten,
     /// A read asks what is visible before it takes the picture.
     VisibleBeforePicture,
     /// A flush does not wait for the commits that still insert.

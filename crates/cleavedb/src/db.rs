@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::{Log, SpareLog};
 use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
@@ -26,7 +25,7 @@ use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_openable, recover, stored_preset};
 use crate::replay::RecoveryReport;
 use crate::snapshot::{HeldSnapshot, SnapshotList};
-use crate::state::{MemSlot, ReadState};
+use crate::state::{MemSlot, Pictures, ReadState};
 use crate::throttle::Throttle;
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
@@ -76,7 +75,8 @@ impl Inner {
         let flushed = self.engine.poison.check().and_then(|()| self.engine.flush_all());
         self.engine.jobs.close();
         self.threads.lock().join();
-        self.engine.reap().and(flushed).and_then(|()| self.engine.give_back())
+        self.engine.reap();
+        flushed.and_then(|()| self.engine.give_back())
     }
 }
 
@@ -149,7 +149,7 @@ impl Db {
         let engine = Arc::new(engine);
         // The edit that drops them may have been next when the last process died.
         engine.drop_dead_files(&mut engine.manifest.lock())?;
-        engine.reap()?;
+        engine.reap();
         engine.update_pressure();
         let threads = Mutex::new(Threads::start(&engine)?);
         Ok(Self { inner: Arc::new(Inner { engine, threads, report }) })
@@ -438,7 +438,7 @@ fn build(
         storage,
         database_id,
         commit,
-        state: ArcSwap::from_pointee(state),
+        state: Pictures::new(state),
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
@@ -471,11 +471,7 @@ fn open_segments(
         segments.push(engine.open_segment(facts.kind, number, base)?);
     }
     let segments = SegmentSet::default().with(&segments, &[]);
-    let segments = Arc::new(engine.open_groups(live, &segments)?);
-    engine.swap_state(|state| ReadState {
-        memtables: state.memtables.clone(),
-        version: state.version.clone(),
-        segments: segments.clone(),
-    });
+    let segments = engine.open_groups(live, &segments)?;
+    engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())
 }

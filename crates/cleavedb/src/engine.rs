@@ -1,21 +1,21 @@
 //! The engine: the three parts (commit path, index, values) and what they share.
 //!
 //! Locks, in the order in which they may be taken: append, spare log, jobs, manifest, snapshots.
-//! Readers take none: they load the current [`ReadState`]. One that spends the last seek of a table
-//! takes that of the jobs, alone, to wake who compacts ([`cleavedb_index::compaction::Level0`]).
+//! Readers take none: they load the current [`crate::state::ReadState`]. One that spends the last
+//! seek of a table takes that of the jobs, alone, to wake who compacts
+//! ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
-    Access, File, FileClass, FileKind, Lock, Mode, Name, Placed, Reaper, Storage,
+    Access, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
 };
 use cleavedb_values::LedgerEdit;
 
@@ -26,7 +26,7 @@ use crate::metrics::Counters;
 use crate::options::{Durability, Options};
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
-use crate::state::ReadState;
+use crate::state::Pictures;
 use crate::throttle::Throttle;
 
 /// Everything behind a [`crate::Db`].
@@ -35,7 +35,7 @@ pub(crate) struct Engine {
     pub(crate) storage: Arc<Placed>,
     pub(crate) database_id: u64,
     pub(crate) commit: Commit,
-    pub(crate) state: ArcSwap<ReadState>,
+    pub(crate) state: Pictures,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
@@ -50,11 +50,6 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Replaces the picture that readers see.
-    pub(crate) fn swap_state(&self, change: impl Fn(&ReadState) -> ReadState) {
-        self.state.rcu(|state| change(state));
-    }
-
     /// How tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
@@ -69,7 +64,8 @@ impl Engine {
         let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
         let created = self.storage.create(class, number, access);
         let name = Name::numbered(class.kind(), number);
-        Ok((number, created.map_err(|e| Error::io("create a file", e).with("file", name))?))
+        let failed = |e| Error::io("create a file", e).with("file", name).with_remedy();
+        Ok((number, created.map_err(failed)?))
     }
 
     /// The same error, with the volume on which its file lies.
@@ -92,7 +88,7 @@ impl Engine {
     /// Removes files that a failed job left; what cannot be removed now goes at the next open.
     pub(crate) fn discard(&self, kind: FileKind, numbers: &[FileNumber]) {
         for number in numbers {
-            let _ = self.storage.remove(&Name::numbered(kind, *number));
+            let _ = self.storage.remove(&Name::numbered(kind, *number), Pace::Swift);
         }
     }
 

@@ -30,8 +30,6 @@ pub(crate) enum JobKind {
 impl JobKind {
     pub(crate) const ALL: [Self; 6] =
         [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Punch, Self::Remove];
-    /// What is left to do when a database closes.
-    pub(crate) const GIVE_BACK: [Self; 2] = [Self::Punch, Self::Remove];
 }
 
 /// Where a collection met a damaged record: it is not tried again, since it would block all others.

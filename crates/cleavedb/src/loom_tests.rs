@@ -1,6 +1,8 @@
 //! The order of commits under every schedule of a few threads: what is visible is a prefix, with
 //! its records and entries; a snapshot and a job that lists snapshots agree.
 
+mod pictures;
+
 use std::sync::Arc;
 
 use cleavedb_base::sync::Plain;
@@ -17,7 +19,7 @@ const PREEMPTIONS: usize = 3;
 /// Length of the record of a commit, in bytes of the log.
 const LEN: u64 = 10;
 
-fn explore(check: fn()) {
+fn explore(check: impl Fn() + Send + Sync + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS);
     builder.check(check);

@@ -23,8 +23,10 @@ impl Poison {
         }
     }
 
-    /// Remembers `error` as the reason, unless there is one already, and returns it.
+    /// Remembers `error` as the reason, unless there is one already, and returns it. A disk that
+    /// has become read-only is named as what it is: to reopen alone would not help.
     pub(crate) fn set(&self, error: Error) -> Error {
+        let error = error.with_remedy();
         let _ = self.first.set(error.clone());
         error
     }

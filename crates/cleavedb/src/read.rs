@@ -10,10 +10,11 @@ use cleavedb_index::{Found, Version};
 
 use crate::batch::{DEFAULT_KEYSPACE, check_key};
 use crate::engine::Engine;
+use crate::jobs::Jobs;
 use crate::state::ReadState;
 
 /// What the index says of a key.
-enum Answer {
+pub(crate) enum Answer {
     Absent,
     Inline(Bytes),
     /// The value lies in the record here, which has this sequence number.
@@ -31,6 +32,22 @@ impl Answer {
     }
 }
 
+/// The newest version of a key at or below `seq` in one picture. `seeks`: who compacts tables that
+/// cost too many seeks, where somebody does.
+#[inline]
+pub(crate) fn find(
+    state: &ReadState,
+    tree_key: &[u8],
+    hash: u64,
+    seq: SeqNo,
+    seeks: Option<&Jobs>,
+) -> Result<Answer> {
+    match find_in_memory(state, tree_key, hash, seq) {
+        Some(answer) => answer,
+        None => find_in_tables(&state.version, tree_key, hash, seq, seeks),
+    }
+}
+
 /// What the MemTables know of the key, if they know anything.
 #[inline]
 fn find_in_memory(
@@ -43,49 +60,46 @@ fn find_in_memory(
     Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
 }
 
+#[inline]
+fn find_in_tables(
+    version: &Version,
+    tree_key: &[u8],
+    hash: u64,
+    seq: SeqNo,
+    seeks: Option<&Jobs>,
+) -> Result<Answer> {
+    let found = match seeks {
+        None => version.get(tree_key, hash, seq)?,
+        Some(jobs) => get_charging(version, tree_key, hash, seq, jobs)?,
+    };
+    match found {
+        Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
+        None => Ok(Answer::Absent),
+    }
+}
+
+/// As [`Version::get`], where a table that costs too many seeks is compacted: wakes who does. On
+/// its own, so that reads of other databases do not carry its code.
+#[inline(never)]
+fn get_charging(
+    version: &Version,
+    tree_key: &[u8],
+    hash: u64,
+    seq: SeqNo,
+    jobs: &Jobs,
+) -> Result<Option<Found>> {
+    let (found, spent) = version.get_charging(tree_key, hash, seq)?;
+    if spent {
+        jobs.kick();
+    }
+    Ok(found)
+}
+
 impl Engine {
-    /// The newest version of a key at or below `seq` in one picture.
+    /// Who compacts tables that cost too many seeks, where somebody does.
     #[inline]
-    fn find(&self, state: &ReadState, tree_key: &[u8], hash: u64, seq: SeqNo) -> Result<Answer> {
-        match find_in_memory(state, tree_key, hash, seq) {
-            Some(answer) => answer,
-            None => self.find_in_tables(&state.version, tree_key, hash, seq),
-        }
-    }
-
-    #[inline]
-    fn find_in_tables(
-        &self,
-        version: &Version,
-        tree_key: &[u8],
-        hash: u64,
-        seq: SeqNo,
-    ) -> Result<Answer> {
-        let found = match self.options.level0.compacts_on_seeks() {
-            false => version.get(tree_key, hash, seq)?,
-            true => self.get_charging(version, tree_key, hash, seq)?,
-        };
-        match found {
-            Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
-            None => Ok(Answer::Absent),
-        }
-    }
-
-    /// As [`Version::get`], where a table that costs too many seeks is compacted: wakes who does.
-    /// On its own, so that reads of other databases do not carry its code.
-    #[inline(never)]
-    fn get_charging(
-        &self,
-        version: &Version,
-        tree_key: &[u8],
-        hash: u64,
-        seq: SeqNo,
-    ) -> Result<Option<Found>> {
-        let (found, spent) = version.get_charging(tree_key, hash, seq)?;
-        if spent {
-            self.jobs.kick();
-        }
-        Ok(found)
+    fn seeks(&self) -> Option<&Jobs> {
+        self.options.level0.compacts_on_seeks().then_some(&self.jobs)
     }
 
     /// The newest version of `key` at or below `snapshot`, or of all that is visible.
@@ -95,12 +109,10 @@ impl Engine {
         let tree_key = tree_key.as_bytes();
         let hash = hash64(tree_key, 0);
         loop {
-            // The picture first, then what is visible in it: the other way round a compaction may
-            // drop the version that was newest then, because a newer one had come.
-            let early = planted(Bug::VisibleBeforePicture).then(|| self.commit.visible());
-            let state = self.state.load();
-            let visible = snapshot.or(early).unwrap_or_else(|| self.commit.visible());
-            let (pointer, seq) = match self.find(&state, tree_key, hash, visible)? {
+            let (state, visible) =
+                self.state.look(|| snapshot.unwrap_or_else(|| self.commit.visible()));
+            let found = find(&state, tree_key, hash, visible, self.seeks())?;
+            let (pointer, seq) = match found {
                 Answer::Absent => return Ok(None),
                 Answer::Inline(value) => return Ok(Some(value)),
                 Answer::Record(pointer, seq) => (pointer, seq),
@@ -141,7 +153,13 @@ impl Engine {
         let find_one = |(tree_key, hash, known): (TreeKey, u64, Option<Answer>)| {
             let answer = match known {
                 Some(answer) => answer,
-                None => self.find_in_tables(&state.version, tree_key.as_bytes(), hash, snapshot)?,
+                None => find_in_tables(
+                    &state.version,
+                    tree_key.as_bytes(),
+                    hash,
+                    snapshot,
+                    self.seeks(),
+                )?,
             };
             if let Answer::Record(pointer, _) = answer {
                 state.segments.will_need(pointer);

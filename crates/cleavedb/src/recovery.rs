@@ -12,7 +12,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
-use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Storage, Window};
+use cleavedb_storage::{Access, FileKind, Mode, Name, Pace, Reaper, Storage, Window};
 
 use crate::directories::Directories;
 use crate::groups::initial;
@@ -185,7 +185,7 @@ fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
         };
         if !named {
             storage
-                .remove(&name)
+                .remove(&name, Pace::Swift)
                 .map_err(|e| Error::io("remove an orphan", e).with("file", name))?;
             removed += 1;
         }

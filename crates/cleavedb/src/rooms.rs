@@ -68,7 +68,7 @@ impl Engine {
         append.memtable.seal(position, append.last_seq());
         let slot = Arc::new(MemSlot::new(self.options.memtable_bytes, position));
         append.memtable = slot.clone();
-        self.swap_state(|state| state.with_memtable(slot.clone()));
+        self.state.swap(|state| state.with_memtable(slot.clone()));
         self.jobs.kick();
     }
 
@@ -88,10 +88,8 @@ impl Engine {
             let kind = cleavedb_storage::FileKind::Log;
             let segment =
                 self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;
-            self.swap_state(|state| ReadState {
-                memtables: state.memtables.clone(),
-                version: state.version.clone(),
-                segments: Arc::new(state.segments.with(std::slice::from_ref(&segment), &[])),
+            self.state.swap(|state| {
+                state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
             });
         }
         self.jobs.log_files.lock().push((number, file));

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::SeqNo;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_values::SegmentSet;
 
@@ -56,6 +57,30 @@ impl ReadState {
         Self { memtables, version: self.version.clone(), segments: self.segments.clone() }
     }
 
+    /// The same picture without `slot`.
+    fn without_memtable(&self, slot: &Arc<MemSlot>) -> Self {
+        let others = self.memtables.iter().filter(|other| !Arc::ptr_eq(other, slot));
+        Self {
+            memtables: others.cloned().collect(),
+            version: self.version.clone(),
+            segments: self.segments.clone(),
+        }
+    }
+
+    /// The same picture with another index.
+    pub(crate) fn with_version(&self, version: Arc<Version>) -> Self {
+        Self { memtables: self.memtables.clone(), version, segments: self.segments.clone() }
+    }
+
+    /// The same picture with other value files.
+    pub(crate) fn with_segments(&self, segments: SegmentSet) -> Self {
+        Self {
+            memtables: self.memtables.clone(),
+            version: self.version.clone(),
+            segments: Arc::new(segments),
+        }
+    }
+
     /// The MemTable that takes the commits.
     #[inline]
     pub(crate) fn youngest(&self) -> &MemSlot {
@@ -75,5 +100,59 @@ impl ReadState {
         }
         let slot = self.memtables.last()?;
         Some((slot.clone(), slot.sealed()?))
+    }
+}
+
+/// The picture that readers see now. Readers load it and need no lock; whoever changes it replaces
+/// it as a whole, so a key that moves from a MemTable into tables is in one of them in every
+/// picture.
+pub(crate) struct Pictures(ArcSwap<ReadState>);
+
+impl Pictures {
+    pub(crate) fn new(first: ReadState) -> Self {
+        Self(ArcSwap::from_pointee(first))
+    }
+
+    /// The picture now, to be looked at for a moment.
+    #[inline]
+    pub(crate) fn load(&self) -> Guard<Arc<ReadState>> {
+        self.0.load()
+    }
+
+    /// The picture now, to be kept: what it names stays.
+    pub(crate) fn load_full(&self) -> Arc<ReadState> {
+        self.0.load_full()
+    }
+
+    /// The picture, and what is visible in it. In this order: the other way round a compaction may
+    /// drop the version that was newest then, because a newer one had come.
+    #[inline]
+    pub(crate) fn look(&self, visible: impl Fn() -> SeqNo) -> (Guard<Arc<ReadState>>, SeqNo) {
+        let early = planted(Bug::VisibleBeforePicture).then(&visible);
+        let state = self.load();
+        let visible = early.unwrap_or_else(visible);
+        (state, visible)
+    }
+
+    /// Replaces the picture by what `change` makes of it; of changes that meet none is lost.
+    pub(crate) fn swap(&self, change: impl Fn(&ReadState) -> ReadState) {
+        if planted(Bug::PictureOverwritten) {
+            let after = Arc::new(change(&self.load()));
+            self.0.rcu(|_| after.clone());
+            return;
+        }
+        self.0.rcu(|state| change(state));
+    }
+
+    /// Puts `version`, which holds the run of `slot`, in the place of both, and adds the value
+    /// files that the flush has `opened`.
+    pub(crate) fn flushed(&self, slot: &Arc<MemSlot>, version: &Arc<Version>, opened: &SegmentSet) {
+        if planted(Bug::MemTableBeforeItsRun) {
+            self.swap(|state| state.without_memtable(slot));
+        }
+        self.swap(|state| {
+            let state = state.without_memtable(slot).with_version(version.clone());
+            state.with_segments(state.segments.joined(opened))
+        });
     }
 }

@@ -272,9 +272,11 @@ fn failing(setup: &Setup) -> (Disks, Arc<Faulty>, Vec<Arc<dyn Storage>>) {
     (disks, faulty, storages)
 }
 
+/// EROFS.
+const READ_ONLY: i32 = 30;
+
 #[test]
 fn a_volume_that_cannot_be_written_is_named() {
-    const READ_ONLY: i32 = 30;
     let setup = setup();
     for (call, fault, kind) in [
         (Rule::op(Call::Lock), Fault::Errno(READ_ONLY), ErrorKind::ReadOnly),
@@ -292,6 +294,57 @@ fn a_volume_that_cannot_be_written_is_named() {
         let db = open_all(&storages, &setup).unwrap();
         assert!(db.verify().unwrap().problems.is_empty());
     }
+}
+
+/// A file system that meets an error may be mounted read-only from there on.
+#[test]
+fn a_disk_that_becomes_read_only_refuses_writes_and_loses_nothing() {
+    for background in [Background::Manual, Background::Threads(2)] {
+        becomes_read_only(0, background, ["(file=", ""]);
+        becomes_read_only(1, background, [".tbl", "/volume/1"]);
+    }
+}
+
+/// Disk `number` refuses every change; what is said must tell `names`.
+fn becomes_read_only(number: usize, background: Background, names: [&str; 2]) {
+    let mut setup = setup();
+    setup.options.background = background;
+    let disks = closed(&setup);
+    let faulty = Arc::new(Faulty::over(&disks.sims()[number]));
+    let mut storages = disks.storages();
+    storages[number] = faulty.clone();
+    let db = open_all(&storages, &setup).unwrap();
+    let mut expected = content(&db);
+    for op in Call::CHANGING {
+        faulty.fail_matching(Rule::op(op), Fault::Errno(READ_ONLY));
+    }
+    let mut errors = Vec::new();
+    for i in 0..4000u32 {
+        match db.put(&key(i), &[i as u8; 200]) {
+            Ok(()) => _ = expected.insert(key(i).to_vec(), vec![i as u8; 200]),
+            Err(error) => errors.push(error),
+        }
+    }
+    assert!(!errors.is_empty(), "a disk that is read-only never stopped a writer");
+    errors.extend([db.flush().unwrap_err(), db.collect().unwrap_err()]);
+    if number == 0 {
+        errors.extend([db.sync().unwrap_err(), db.put(b"more", b"value").unwrap_err()]);
+    }
+    for error in &errors {
+        let said = error.to_string();
+        assert!(matches!(error.kind(), ErrorKind::ReadOnly | ErrorKind::Poisoned), "{said}");
+        assert!(names.iter().all(|name| said.contains(name)), "{said}");
+        assert!(said.contains("mount the disk for writing"), "{said}");
+    }
+    assert_eq!(content(&db), expected, "reads go on, and a refused write does not show");
+    drop(db);
+    open_all(&storages, &setup).err().expect("nothing can be written yet");
+    faulty.heal();
+    let db = open_all(&storages, &setup).unwrap();
+    assert_eq!(content(&db), expected);
+    assert!(db.verify().unwrap().problems.is_empty());
+    db.put(b"again", b"value").unwrap();
+    db.close().unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
@@ -151,7 +152,14 @@ impl TableHandle {
 
     /// Says that the edit that removed the table is durable: its file goes with the last reader.
     pub fn retire(&self) {
+        if planted(Bug::BuriedUnderReaders) {
+            self.bury();
+        }
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    fn bury(&self) {
+        self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number), self.meta.size);
     }
 }
 
@@ -159,7 +167,7 @@ impl Drop for TableHandle {
     fn drop(&mut self) {
         // Relaxed: whoever drops it is alone.
         if self.obsolete.load(Ordering::Relaxed) {
-            self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number));
+            self.bury();
         }
     }
 }

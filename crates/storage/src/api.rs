@@ -35,6 +35,15 @@ pub enum Access {
     Direct,
 }
 
+/// How a file is removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// A long one in pieces, with rests, so that the device serves others meanwhile.
+    Gentle,
+    /// Without rests: its space is wanted, or there is nobody to be spared.
+    Swift,
+}
+
 /// Held while a database is open; released on drop.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
@@ -45,7 +54,7 @@ pub trait Storage: Send + Sync + 'static {
     /// Replaces `to` by `from`, atomically.
     fn rename(&self, from: &Name, to: &Name) -> io::Result<()>;
     /// Removes a file.
-    fn remove(&self, name: &Name) -> io::Result<()>;
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()>;
     /// Every file with one of our names, and its length. Other files are ignored.
     fn list(&self) -> io::Result<Vec<(Name, u64)>>;
     /// Names in the directory that are not ours: a new database is not created among strangers.

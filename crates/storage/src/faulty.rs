@@ -14,7 +14,7 @@ use std::sync::Arc;
 use cleavedb_base::sync::Mutex;
 use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
 use crate::sim::Sim;
 use crate::window::Window;
@@ -27,6 +27,7 @@ pub const TRACE_LEN: usize = 4096;
 #[expect(missing_docs, reason = "the variants are the methods of the traits")]
 pub enum Op {
     Open,
+    Create,
     Rename,
     Remove,
     List,
@@ -42,6 +43,14 @@ pub enum Op {
     Truncate,
     Punch,
     Len,
+}
+
+impl Op {
+    /// What a disk refuses that has become read-only.
+    pub const CHANGING: [Self; 9] = {
+        use Op::{Allocate, Create, Punch, Remove, Rename, Sync, SyncDir, Truncate, WriteAt};
+        [Allocate, Create, Punch, Remove, Rename, Sync, SyncDir, Truncate, WriteAt]
+    };
 }
 
 /// How a call fails.
@@ -265,7 +274,8 @@ impl Faulty {
 
 impl Storage for Faulty {
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
-        self.shared.enter(Op::Open, Some(name), 0, 0)?;
+        let op = if mode == Mode::CreateNew { Op::Create } else { Op::Open };
+        self.shared.enter(op, Some(name), 0, 0)?;
         let inner = self.inner.open(name, mode, access)?;
         Ok(Arc::new(FaultyFile { inner, name: *name, shared: self.shared.clone() }))
     }
@@ -275,9 +285,9 @@ impl Storage for Faulty {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
         self.shared.enter(Op::Remove, Some(name), 0, 0)?;
-        self.inner.remove(name)
+        self.inner.remove(name, pace)
     }
 
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {
@@ -487,7 +497,7 @@ mod tests {
         faulty.sync_dir().unwrap();
         let trace: Vec<String> = faulty.trace().iter().map(Call::to_string).collect();
         let expected = [
-            "0 Open 000001.log at=0 len=0",
+            "0 Create 000001.log at=0 len=0",
             "1 WriteAt 000001.log at=7 len=3 -> Short",
             "2 SyncDir",
         ];

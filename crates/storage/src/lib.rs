@@ -25,7 +25,7 @@ pub mod faulty;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
-pub use api::{Access, File, Lock, Mode, Storage};
+pub use api::{Access, File, Lock, Mode, Pace, Storage};
 pub use class::FileClass;
 pub use disk::Disk;
 pub use faulty::Faulty;

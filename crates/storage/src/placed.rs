@@ -15,7 +15,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::{Mutex, RwLock};
 use cleavedb_base::{Error, FileNumber, Result};
 
-use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::class::FileClass;
 use crate::name::{FileKind, Name};
 use crate::window::Window;
@@ -228,11 +228,11 @@ impl Storage for Placed {
         self.first.storage.rename(from, to)
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
         let Some(home) = self.home(name) else {
-            return self.first.storage.remove(name);
+            return self.first.storage.remove(name, pace);
         };
-        home.directory.storage.remove(name).map_err(|e| home.directory.says(e))?;
+        home.directory.storage.remove(name, pace).map_err(|e| home.directory.says(e))?;
         home.changed();
         self.homes.write().remove(name);
         Ok(())
@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(placed.list().unwrap(), [(young, 0), (old, 0)]);
         assert_eq!(placed.volume_of(&old).unwrap().path, "/second");
         assert!(placed.volume_of(&young).is_none());
-        placed.remove(&old).unwrap();
+        placed.remove(&old, Pace::Gentle).unwrap();
         assert!(second.list().unwrap().is_empty() && placed.volume_of(&old).is_none());
     }
 
@@ -349,7 +349,7 @@ mod tests {
         create(&placed, FileClass::Level0, 3);
         placed.sync_dir().unwrap();
         assert_eq!(second.history_len(), synced, "nothing has changed there");
-        placed.remove(&old).unwrap();
+        placed.remove(&old, Pace::Gentle).unwrap();
         placed.sync_dir().unwrap();
         assert_eq!(second.history_len(), synced + 2, "a removal, and its sync");
     }
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert_eq!(error.fact("file"), Some("000007.tbl"));
         assert_eq!(error.fact("directory"), Some("/second"));
-        second.remove(&name).unwrap();
+        second.remove(&name, Pace::Gentle).unwrap();
         assert!(open(&first, &second, None).is_ok());
         let manifest = Name::numbered(FileKind::Manifest, FileNumber(8));
         second.open(&manifest, Mode::CreateNew, Access::Random).unwrap();
@@ -381,7 +381,7 @@ mod tests {
         file.write_at(&[7; 100], 0).unwrap();
         let next = create(&placed, FileClass::Levels, 2);
         assert_eq!(first.list().unwrap(), [(next, 0)]);
-        placed.remove(&Name::numbered(FileKind::Table, FileNumber(1))).unwrap();
+        placed.remove(&Name::numbered(FileKind::Table, FileNumber(1)), Pace::Gentle).unwrap();
         create(&placed, FileClass::Levels, 3);
         assert_eq!(second.list().unwrap().len(), 1, "there is room again");
     }
@@ -406,7 +406,7 @@ mod tests {
         second.set_capacity(10);
         assert_eq!(placed.free_space().unwrap(), 10);
         let old = create(&placed, FileClass::Levels, 2);
-        second.remove(&old).unwrap();
+        second.remove(&old, Pace::Gentle).unwrap();
         let error = placed.open(&old, Mode::Read, Access::Random).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains("/second"), "{error}");

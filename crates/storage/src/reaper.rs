@@ -22,14 +22,21 @@ pub struct Hole {
 /// Queue of names whose files may be removed, and of ranges that may be given back.
 #[derive(Default)]
 pub struct Reaper {
-    names: Mutex<Vec<Name>>,
+    /// Names, and how long the files are.
+    names: Mutex<Vec<(Name, u64)>>,
     holes: Mutex<Vec<Hole>>,
 }
 
 impl Reaper {
-    /// Queues a file whose drop is durable in the manifest and which no reader holds.
-    pub fn bury(&self, name: Name) {
-        self.names.lock().push(name);
+    /// Queues a file of `len` bytes whose drop is durable in the manifest and which no reader
+    /// holds.
+    pub fn bury(&self, name: Name, len: u64) {
+        self.names.lock().push((name, len));
+    }
+
+    /// Bytes of the files that are queued.
+    pub fn dead_bytes(&self) -> u64 {
+        self.names.lock().iter().map(|(_, len)| len).sum()
     }
 
     /// Queues a range whose drop is durable in the manifest and which no reader holds.
@@ -46,9 +53,9 @@ impl Reaper {
     /// has not written of a young log never reaches the device if it goes in time.
     pub fn take_name(&self) -> Option<Name> {
         let mut names = self.names.lock();
-        let log = names.iter().position(|name| name.kind() == FileKind::Log);
+        let log = names.iter().position(|(name, _)| name.kind() == FileKind::Log);
         let at = log.or((!names.is_empty()).then_some(0))?;
-        Some(names.remove(at))
+        Some(names.remove(at).0)
     }
 }
 
@@ -63,8 +70,10 @@ mod tests {
         let name = |kind, number| Name::numbered(kind, FileNumber(number));
         let reaper = Reaper::default();
         let (table, log) = (name(FileKind::Table, 1), name(FileKind::Log, 2));
-        [table, name(FileKind::Table, 3), log].into_iter().for_each(|name| reaper.bury(name));
+        [table, name(FileKind::Table, 3), log].into_iter().for_each(|name| reaper.bury(name, 5));
+        assert_eq!(reaper.dead_bytes(), 15);
         assert_eq!([reaper.take_name(), reaper.take_name()], [Some(log), Some(table)]);
+        assert_eq!(reaper.dead_bytes(), 5);
         assert!(reaper.take_name().is_some() && reaper.take_name().is_none());
     }
 }

@@ -68,9 +68,14 @@ impl Segment {
     /// Marks the segment as dropped by a durable edit: its file goes with its last reader.
     pub fn mark_obsolete(&self) {
         if planted(Bug::BuriedUnderReaders) {
-            self.reaper.bury(self.name);
+            self.bury();
         }
         self.obsolete.store(true, Ordering::Release);
+    }
+
+    fn bury(&self) {
+        // Not to know the length costs smoothness only.
+        self.reaper.bury(self.name, self.file.len().unwrap_or(0));
     }
 
     /// Fills `buf` with the file's bytes at `offset`.
@@ -127,7 +132,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         // Relaxed: whoever drops it is alone.
         if self.obsolete.load(Ordering::Relaxed) {
-            self.reaper.bury(self.name);
+            self.bury();
         }
     }
 }

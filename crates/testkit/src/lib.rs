@@ -16,12 +16,14 @@ pub mod disks;
 pub mod read;
 pub mod session;
 pub mod check;
+pub mod gated;
 pub mod recording;
 pub mod explorer;
 
 pub use check::{Bounds, Oracle};
 pub use disks::Disks;
 pub use explorer::{Explorer, Plan, Totals};
+pub use gated::Gated;
 pub use generator::{Generator, Profile};
 pub use op::{Op, Scan, Write};
 pub use recording::Recording;

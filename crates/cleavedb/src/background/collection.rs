@@ -28,7 +28,6 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
 use crate::manifest::{Edit, LiveFiles};
-use crate::state::ReadState;
 
 /// What a collection fixed when it began.
 pub(super) struct Fixed {
@@ -103,11 +102,14 @@ impl Engine {
                 (Target::Groups(groups), None) => state.damaged.groups.extend(groups),
             }
         }
+        let retries_split = fixed.retries_split;
+        // What only it still held is queued before anybody can find that there is no work left.
+        drop(fixed);
         self.end_job(&result, |state| {
             state.constraints.hold_above = None;
             let full = |e: &Error| e.kind() == ErrorKind::NoSpace;
             state.collect_alone |= result.as_ref().is_err_and(full);
-            if fixed.retries_split || result.is_err() {
+            if retries_split || result.is_err() {
                 state.split_waits = None;
             }
         });
@@ -222,10 +224,8 @@ impl Engine {
         }
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
-        self.swap_state(|state| ReadState {
-            memtables: state.memtables.clone(),
-            version: version.clone(),
-            segments: Arc::new(state.segments.with(opened, &[])),
+        self.state.swap(|state| {
+            state.with_version(version.clone()).with_segments(state.segments.with(opened, &[]))
         });
         self.retire_segments(&[(victim, facts.kind)]);
         drop(manifest);

@@ -17,7 +17,6 @@ use cleavedb_values::{GroupEdit, GroupTable, Ledger, LedgerEdit, hidden};
 use crate::engine::Engine;
 use crate::manifest::Edit;
 use crate::options::Background;
-use crate::state::ReadState;
 
 /// Adds up, by file or extent, the bytes of records whose last pointer goes.
 #[derive(Default)]
@@ -179,9 +178,11 @@ impl Engine {
                 Err(self.failed_write(e))
             }
         };
-        self.end_job(&result, |state| {
+        self.end_job(&result, move |state| {
             state.constraints.end(&compaction);
             state.compactions -= 1;
+            // Its tables are queued for removal before anybody can find that there is no work left.
+            drop(compaction);
         });
         result.map(|()| true)
     }
@@ -196,11 +197,7 @@ impl Engine {
         deaths.add_to(&mut edit, &manifest.live().ledger);
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
-        self.swap_state(|state| ReadState {
-            memtables: state.memtables.clone(),
-            version: version.clone(),
-            segments: state.segments.clone(),
-        });
+        self.state.swap(|state| state.with_version(version.clone()));
         before.retire(&edit.index);
         drop(before);
         self.drop_dead_files(&mut manifest)?;

@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::groups::publish;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::options::Separation;
-use crate::state::{MemSlot, ReadState, Sealed};
+use crate::state::{MemSlot, Sealed};
 
 /// Tables written from sorted entries, cut at the table length and where level 0 is.
 pub(crate) struct RunWriter<'a> {
@@ -241,11 +241,7 @@ impl Engine {
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
-        self.swap_state(|state| ReadState {
-            memtables: without(&state.memtables, slot),
-            version: version.clone(),
-            segments: Arc::new(state.segments.joined(&opened)),
-        });
+        self.state.flushed(slot, &version, &opened);
         self.commit.flushed(sealed.last_seq);
         self.commit.log.forget(sealed.end);
         self.drop_dead_files(&mut manifest)?;
@@ -301,14 +297,13 @@ impl Engine {
             match state.segments.get(*number) {
                 Some(segment) => segment.mark_obsolete(),
                 // Nobody reads values from this log; it goes at once.
-                None => self.reaper.bury(cleavedb_storage::Name::numbered(*kind, *number)),
+                None => {
+                    let name = cleavedb_storage::Name::numbered(*kind, *number);
+                    self.reaper.bury(name, self.options.log_file_bytes);
+                }
             }
         }
-        self.swap_state(|state| ReadState {
-            memtables: state.memtables.clone(),
-            version: state.version.clone(),
-            segments: Arc::new(state.segments.with(&[], &numbers)),
-        });
+        self.state.swap(|state| state.with_segments(state.segments.with(&[], &numbers)));
     }
 
     /// Removes what a job has written that failed before an edit could name it.
@@ -346,8 +341,4 @@ fn sample(slot: &MemSlot) -> KeySample {
         Ok::<(), Infallible>(())
     });
     sample
-}
-
-fn without(memtables: &[Arc<MemSlot>], slot: &Arc<MemSlot>) -> Vec<Arc<MemSlot>> {
-    memtables.iter().filter(|other| !Arc::ptr_eq(other, slot)).cloned().collect()
 }

@@ -34,7 +34,6 @@ use crate::engine::Engine;
 use crate::groups::publish;
 use crate::jobs::JobState;
 use crate::manifest::{Edit, LiveFiles};
-use crate::state::ReadState;
 
 impl Engine {
     /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
@@ -195,15 +194,10 @@ impl Engine {
             fixed.as_of.state.segments.extent(*place)?.mark_obsolete();
         }
         let version = manifest.live().version.clone();
-        self.swap_state(|state| ReadState {
-            memtables: state.memtables.clone(),
-            version: version.clone(),
-            segments: std::sync::Arc::new(
-                state
-                    .segments
-                    .joined(opened)
-                    .with_extents(&[], &collected.gone().collect::<Vec<_>>()),
-            ),
+        let dropped: Vec<_> = collected.gone().collect();
+        self.state.swap(|state| {
+            let segments = state.segments.joined(opened).with_extents(&[], &dropped);
+            state.with_version(version.clone()).with_segments(segments)
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);

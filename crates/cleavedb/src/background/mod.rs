@@ -18,7 +18,7 @@ mod threads;
 use std::time::Duration;
 
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::Storage;
+use cleavedb_storage::{Pace, Storage};
 
 pub(crate) use threads::Threads;
 
@@ -30,6 +30,10 @@ use crate::throttle::Pressure;
 
 /// How long a job that failed for want of space waits before it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Dead files, in tables of full length, from which on they are removed without rests: more than
+/// one compaction makes (`docs/decisions/0020-neighbours-go-down-together.md`).
+const DEAD_TABLES_MAX: u64 = 32;
 
 impl Engine {
     /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran.
@@ -64,19 +68,30 @@ impl Engine {
         created.map(|()| true)
     }
 
-    /// Gives back all that no reader can reach.
-    pub(crate) fn reap(&self) -> Result<()> {
-        while self.run_one(&JobKind::GIVE_BACK)? {}
-        Ok(())
+    /// Gives back all that no reader can reach; for an open and a close, when there is nobody to be
+    /// spared.
+    pub(crate) fn reap(&self) {
+        while self.run_punch() || self.remove_next(Pace::Swift) {}
+    }
+
+    fn run_remove(&self) -> bool {
+        self.remove_next(self.pace())
+    }
+
+    /// Gently, unless the space is wanted or removal has fallen behind.
+    fn pace(&self) -> Pace {
+        let full = self.jobs.last_error().is_some_and(|e| e.kind() == ErrorKind::NoSpace);
+        let behind = self.reaper.dead_bytes() > DEAD_TABLES_MAX * self.options.table_bytes;
+        if full || behind || self.jobs.closing() { Pace::Swift } else { Pace::Gentle }
     }
 
     /// Removes a file that no reader can reach any more.
-    fn run_remove(&self) -> bool {
+    fn remove_next(&self, pace: Pace) -> bool {
         self.give_back_taken(
             || self.reaper.take_name(),
             |name| {
                 // A file that cannot be removed now is an orphan, which the next open removes.
-                if self.storage.remove(&name).is_ok() {
+                if self.storage.remove(&name, pace).is_ok() {
                     self.counters.files_removed.add(1);
                 }
             },

@@ -17,7 +17,7 @@ use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::{TableStore, Version};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, Placed, Storage};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, Pace, Placed, Storage};
 use cleavedb_values::{GroupTable, Ledger};
 
 pub(crate) use current::Current;
@@ -296,7 +296,7 @@ impl Manifest {
         new.written += self.written;
         *self = new;
         self.storage
-            .remove(&old)
+            .remove(&old, Pace::Swift)
             .map_err(|e| Error::io("remove the old manifest", e).with("file", old))
     }
 

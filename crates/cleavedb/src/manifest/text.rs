@@ -4,7 +4,7 @@
 use cleavedb_base::checksum::check32;
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, Mode, Name, Storage};
+use cleavedb_storage::{Access, Mode, Name, Pace, Storage};
 
 /// Longest file of this kind.
 const LEN_MAX: u64 = 64 << 10;
@@ -33,7 +33,7 @@ pub(super) fn read(storage: &dyn Storage, name: Name) -> Result<Option<Vec<u8>>>
 /// Replaces the file `name`, durably, by way of `new`.
 pub(super) fn replace(storage: &dyn Storage, name: Name, new: Name, text: &str) -> Result<()> {
     let failed = |e| Error::io("replace the file", e).with("file", name);
-    match storage.remove(&new) {
+    match storage.remove(&new, Pace::Swift) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }

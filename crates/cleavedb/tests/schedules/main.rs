@@ -128,19 +128,51 @@ fn collections(seed: u64) -> Result<(), String> {
     run(&setup, &Generator::new(seed, profile).take(80))
 }
 
-/// One client, and a crash at points of what client and jobs did to the disk; every fourth time
-/// with level 0 in partitions under one of the other presets.
+/// Level 0 in buckets that several threads compact while flushes join them.
+fn bucket_setup(seed: u64) -> Setup {
+    let mut setup = Setup::tiny(Preset::Ohdb, !seed.is_multiple_of(3));
+    setup.options.background = Background::Threads(3);
+    setup.options.level0 = Level0::Partitions(4);
+    // What leaves level 0 meets all that is below: compactions that last, so that others begin.
+    setup.options.level1_bytes = 1 << 20;
+    setup
+}
+
+/// Many keys and small flushes, whose tables reach over the buckets that are there.
+fn bucket_ops(seed: u64, count: usize, reads: bool) -> Vec<Op> {
+    let value_lens = vec![10, 300, 1000, 1500];
+    let profile = Profile { value_lens, keys: 64, odd_keys: false, reads, ..Profile::model() };
+    let ops = Generator::new(seed, Profile { collects: false, ..profile }).take(count);
+    let flush = |(i, op)| [Some(op), (i % 6 == 5).then_some(Op::Flush)];
+    ops.into_iter().enumerate().flat_map(flush).flatten().collect()
+}
+
+/// One client beside compactions of several buckets.
+fn buckets(seed: u64) -> Result<(), String> {
+    run(&bucket_setup(seed), &bucket_ops(seed, 500, true))
+}
+
+/// Crashes at `points` of what one client and the jobs did to the disk.
+fn crash(seed: u64, setup: &Setup, ops: &[Op], points: usize) -> Result<(), String> {
+    let recording = Recording::first(setup, ops)?;
+    let recover_with = vec![manual(setup)];
+    let plan = Plan { seed, images_max: 2, points: Some(points), depth: 1, ..Plan::default() };
+    let survived = Explorer::new(Plan { recover_with, ..plan }).explore(&recording);
+    survived.map_err(|failure| format!("{setup}: {failure}"))
+}
+
+/// Every preset in turn, every fourth time with level 0 in partitions under one of the others.
 fn crashes(seed: u64) -> Result<(), String> {
     let mut setup = setup(seed);
     if seed % 4 == 3 {
         setup = with_threads(Setup::partitioned()[(seed / 4 % 4) as usize].clone(), 2);
     }
-    let ops = Generator::new(seed, Profile::crash()).take(30);
-    let recording = Recording::first(&setup, &ops)?;
-    let recover_with = vec![manual(&setup)];
-    let plan = Plan { seed, images_max: 2, points: Some(30), depth: 1, ..Plan::default() };
-    let survived = Explorer::new(Plan { recover_with, ..plan }).explore(&recording);
-    survived.map_err(|failure| format!("{setup}: {failure}"))
+    crash(seed, &setup, &Generator::new(seed, Profile::crash()).take(30), 30)
+}
+
+/// While several buckets are compacted.
+fn bucket_crashes(seed: u64) -> Result<(), String> {
+    crash(seed, &bucket_setup(seed), &bucket_ops(seed, 80, false), 12)
 }
 
 #[test]
@@ -156,6 +188,17 @@ fn collections_lose_nothing_that_jobs_beside_them_write() {
 #[test]
 fn every_crash_is_survived() {
     explore("every_crash_is_survived", 24, crashes);
+}
+
+#[test]
+fn buckets_that_are_compacted_side_by_side_answer_as_one() {
+    explore("buckets_that_are_compacted_side_by_side_answer_as_one", 20, buckets);
+}
+
+#[test]
+fn every_crash_beside_compactions_of_buckets_is_survived() {
+    let test = "every_crash_beside_compactions_of_buckets_is_survived";
+    explore(test, 12, bucket_crashes);
 }
 
 #[test]

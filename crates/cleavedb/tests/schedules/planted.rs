@@ -6,7 +6,7 @@ use cleavedb_base::planted::{Bug, plant};
 use cleavedb_testkit::caught;
 
 use crate::clients::{clients, lookers};
-use crate::{Check, answers, collections, schedules};
+use crate::{Check, answers, bucket_crashes, buckets, collections, schedules};
 
 /// Seeds after which a mistake counts as missed.
 const SEEDS: u64 = 120;
@@ -28,6 +28,9 @@ caught! {
     a_read_that_looks_first_and_takes_the_picture_then: VisibleBeforePicture by lookers;
     a_flush_that_does_not_wait_for_commits: FlushBeforeInserts by clients;
     a_compaction_that_does_not_claim_its_inputs: InputsUnclaimed by answers;
+    a_table_that_leaves_before_an_older_one: YoungerLeavesFirst by buckets;
+    inputs_that_are_unclaimed_before_a_crash: InputsUnclaimed by bucket_crashes;
+    names_that_are_not_synced_beside_compactions: NoDirectorySync by bucket_crashes;
     a_run_that_sinks_past_a_collection: RunsSinkPastACollection by answers;
     a_victim_that_another_job_drops: VictimDroppedByOthers by collections;
     a_commit_published_out_of_order: PublishedOutOfOrder by clients;

@@ -8,7 +8,7 @@ use cleavedb_base::EntryKind;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::AtomicBool;
-use cleavedb_storage::Storage;
+use cleavedb_storage::{Pace, Storage};
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::job::{CompactionJob, Halves};
@@ -355,7 +355,7 @@ proptest! {
         }
         // No file is left but those of the version.
         while let Some(name) = history.world.reaper.take_name() {
-            history.world.sim.remove(&name).unwrap();
+            history.world.sim.remove(&name, Pace::Swift).unwrap();
         }
         let files = history.world.sim.list().unwrap().len();
         assert_eq!(files, history.version.tables().count());

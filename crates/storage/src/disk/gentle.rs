@@ -1,5 +1,6 @@
 //! Removing a long file without a pause for others: in pieces, each followed by a rest. A short one
-//! goes at once: where there are many, rests would leave them lying.
+//! goes at once: where there are many, rests would leave them lying. Who has fallen behind, or has
+//! nobody to spare, asks for no rests ([`Pace::Swift`]).
 //!
 //! Where the file system passes freed blocks on to the device as it frees them (`discard`), the
 //! device serves nobody meanwhile, about half a millisecond a mebibyte. The tables of one
@@ -11,43 +12,61 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-/// Bytes that are cut off at a time.
+use crate::api::Pace;
+
+/// Bytes that are cut off at a time; what is less than twice as long goes at once.
 const PIECE: u64 = 4 << 20;
 
+/// Bytes of one of the blocks that the system counts.
+const COUNTED_BLOCK: u64 = 512;
+
 /// Removes the file at `path`, a long one from its end on.
-pub(super) fn remove(path: &Path) -> io::Result<()> {
+pub(super) fn remove(path: &Path, pace: Pace) -> io::Result<()> {
     let flags = OFlags::NOFOLLOW.bits() as i32;
     if let Ok(file) = OpenOptions::new().write(true).custom_flags(flags).open(path) {
-        shorten(&file);
+        match pace {
+            // For as long as a cut took, others use the device.
+            Pace::Gentle => shorten(&file, thread::sleep),
+            Pace::Swift => shorten(&file, |_| ()),
+        }
     }
     fs::remove_file(path)
 }
 
-/// Cuts a file to a piece, and lets others use the device for as long as each cut took. What is
-/// refused costs smoothness only.
-fn shorten(file: &File) {
+/// Cuts a file until less than two pieces are left, and calls `rest` after each cut with the time
+/// that it took. What is refused costs smoothness only.
+fn shorten(file: &File, mut rest: impl FnMut(Duration)) {
     let Ok(metadata) = file.metadata() else { return };
     // Under another name the file is somebody's copy.
     if metadata.nlink() > 1 {
         return;
     }
-    let mut len = metadata.len();
-    while len > PIECE {
-        len -= PIECE;
+    let mut left = metadata.len().max(metadata.blocks() * COUNTED_BLOCK);
+    if left < 2 * PIECE {
+        return;
+    }
+    // A cut frees what was reserved beyond the end only if the end lies behind it.
+    if left > metadata.len() && file.set_len(left).is_err() {
+        return;
+    }
+    while left >= 2 * PIECE {
+        left -= PIECE;
         let begin = Instant::now();
-        if file.set_len(len).is_err() {
+        if file.set_len(left).is_err() {
             return;
         }
-        thread::sleep(begin.elapsed());
+        rest(begin.elapsed());
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{FallocateFlags, fallocate};
+
     use super::*;
 
     /// A file of two and a half pieces.
@@ -62,10 +81,42 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let file = long(&path);
-        remove(&path).unwrap();
+        remove(&path, Pace::Swift).unwrap();
         assert!(!path.exists());
-        assert_eq!(file.metadata().unwrap().len(), PIECE / 2);
-        assert_eq!(remove(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(file.metadata().unwrap().len(), PIECE + PIECE / 2);
+        assert_eq!(remove(&path, Pace::Gentle).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    fn rests(file: &File) -> usize {
+        let mut rests = 0;
+        shorten(file, |_| rests += 1);
+        rests
+    }
+
+    #[test]
+    fn a_file_of_less_than_two_pieces_needs_no_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("a")).unwrap();
+        for (len, expected) in [(2 * PIECE - 1, 0), (2 * PIECE, 1), (5 * PIECE + 1, 4)] {
+            file.set_len(len).unwrap();
+            assert_eq!(rests(&file), expected, "{len} bytes");
+        }
+    }
+
+    /// The log reserves its files whole, ahead of what is written.
+    #[test]
+    fn what_was_reserved_beyond_the_end_is_cut_in_pieces_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("a")).unwrap();
+        let reserved = 4 * PIECE;
+        if fallocate(&file, FallocateFlags::KEEP_SIZE, 0, reserved).is_err() {
+            println!("skipped: no space can be reserved here");
+            return;
+        }
+        let blocks = || file.metadata().unwrap().blocks() * COUNTED_BLOCK;
+        assert!(blocks() >= reserved);
+        assert_eq!(rests(&file), 3);
+        assert!(blocks() < 2 * PIECE, "{} bytes are left", blocks());
     }
 
     /// A copy of a database may be made of links.
@@ -75,7 +126,7 @@ mod tests {
         let (path, copy) = (dir.path().join("a"), dir.path().join("b"));
         let len = long(&path).metadata().unwrap().len();
         fs::hard_link(&path, &copy).unwrap();
-        remove(&path).unwrap();
+        remove(&path, Pace::Gentle).unwrap();
         assert_eq!((path.exists(), fs::metadata(&copy).unwrap().len()), (false, len));
     }
 }

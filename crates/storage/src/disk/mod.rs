@@ -20,7 +20,7 @@ use cleavedb_base::limits::BLOCK;
 use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
 use crate::window::Window;
 
@@ -112,8 +112,8 @@ impl Storage for Disk {
         fs::rename(self.path_of(from), self.path_of(to))
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
-        gentle::remove(&self.path_of(name))
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+        gentle::remove(&self.path_of(name), pace)
     }
 
     fn list(&self) -> io::Result<Vec<(Name, u64)>> {

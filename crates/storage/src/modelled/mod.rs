@@ -40,7 +40,7 @@ use std::sync::{Arc, Weak};
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 
-use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::Name;
 use crate::window::Window;
 use device::{Device, Direction, Extent};
@@ -180,8 +180,8 @@ impl Storage for Modelled {
         Ok(())
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
-        self.inner.remove(name)?;
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+        self.inner.remove(name, pace)?;
         let mut state = self.shared.state.lock();
         state.changes += 1;
         let removed = state.files.remove(name);

@@ -170,7 +170,7 @@ fn what_was_removed_is_never_written() {
     let name = Name::numbered(FileKind::Table, FileNumber(1));
     let file = bench.storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
     write_all_at(&*file, &[1; BLOCK], 0).unwrap();
-    bench.storage.remove(&name).unwrap();
+    bench.storage.remove(&name, Pace::Gentle).unwrap();
     assert_eq!(bench.read(&file, 0), 0, "it is there as long as somebody has it open");
     drop(file);
     let again = bench.storage.open(&name, Mode::CreateNew, Access::Random).unwrap();

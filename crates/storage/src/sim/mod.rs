@@ -39,7 +39,7 @@ pub use replay::{Replay, SECTOR};
 pub use rng::Rng;
 pub use states::{PowerLoss, States};
 
-use crate::api::{Access, File, Lock, Mode, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::disk::memory::Heap;
 use crate::name::{FileKind, Name};
 use crate::window::{Window, WindowObserver};
@@ -208,7 +208,7 @@ impl Storage for Sim {
         self.alive()?.rename(from, to)
     }
 
-    fn remove(&self, name: &Name) -> io::Result<()> {
+    fn remove(&self, name: &Name, _pace: Pace) -> io::Result<()> {
         self.alive()?.remove(name)
     }
 

@@ -8,7 +8,7 @@ use cleavedb_base::limits::BLOCK;
 
 use super::{Rng, Sim};
 use crate::aligned::AlignedBuf;
-use crate::api::{Access, File, Mode, Storage, write_all_at};
+use crate::api::{Access, File, Mode, Pace, Storage, write_all_at};
 use crate::disk::Disk;
 use crate::disk::window::probe;
 use crate::modelled::{Clock, Modelled, Profile};
@@ -43,7 +43,7 @@ fn script(storage: &dyn Storage, seed: u64) -> Vec<String> {
                 told(opened.map(|file| files.push(file)))
             }
             (1, _) => told(storage.rename(&name, &other)),
-            (2, _) => told(storage.remove(&name)),
+            (2, _) => told(storage.remove(&name, Pace::Gentle)),
             (3, _) => told(storage.list().map(|mut names| {
                 names.sort_unstable();
                 names
@@ -176,7 +176,7 @@ fn a_full_simulator_refuses_what_a_full_disk_would() {
     assert_eq!(second.write_at(&[1; 500], 0).unwrap(), 400, "as much as fits");
     assert_eq!(second.write_at(&[1], 400).unwrap_err().kind(), io::ErrorKind::StorageFull);
     write_all_at(&*file, &[1; 600], 0).expect("reserved space is there");
-    sim.remove(&log(2)).unwrap();
+    sim.remove(&log(2), Pace::Gentle).unwrap();
     assert_eq!(sim.free_space().unwrap(), 0, "an open file keeps its space");
     drop(second);
     assert_eq!(sim.free_space().unwrap(), 400);

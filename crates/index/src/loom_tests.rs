@@ -1,0 +1,88 @@
+//! The end of a table under every schedule: it is queued for removal once, by its last reader.
+
+use std::iter;
+
+use cleavedb_base::FileNumber;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::sync::checker::sync::Arc;
+use cleavedb_base::sync::checker::{model, thread};
+use cleavedb_storage::{Reaper, Sim};
+
+use crate::cache::BlockCache;
+use crate::table_format::TableMeta;
+use crate::table_handle::{TableHandle, TableStore};
+
+/// What readers hold of a table; the reference count is the checker's, which orders the drops.
+struct Held {
+    handle: TableHandle,
+    reaper: std::sync::Arc<Reaper>,
+}
+
+impl Held {
+    fn new() -> Arc<Self> {
+        let (reaper, cache) = (std::sync::Arc::default(), std::sync::Arc::new(BlockCache::new(0)));
+        let storage = std::sync::Arc::new(Sim::new());
+        let store = TableStore::new(storage, 1, cache, std::sync::Arc::clone(&reaper));
+        let handle = TableHandle::new(TableMeta::empty(FileNumber(3)), std::sync::Arc::new(store));
+        Arc::new(Self { handle, reaper })
+    }
+}
+
+/// A version lets go of a table that an edit dropped, another one is still read, and a job removes
+/// what is queued.
+fn a_reader_holds_a_retired_table() {
+    let in_version = Held::new();
+    let reaper = in_version.reaper.clone();
+    let removed = Arc::new(AtomicBool::new(false));
+    let reader = {
+        let (held, removed) = (in_version.clone(), removed.clone());
+        thread::spawn(move || {
+            let gone = removed.load(Ordering::Acquire);
+            assert!(!gone, "the file of table {} is gone", held.handle.number());
+        })
+    };
+    let job = {
+        let (reaper, removed) = (reaper.clone(), removed.clone());
+        thread::spawn(move || {
+            let found = reaper.take_name().is_some();
+            removed.store(found, Ordering::Release);
+            usize::from(found)
+        })
+    };
+    in_version.handle.retire();
+    drop(in_version);
+    reader.join().unwrap();
+    let found = job.join().unwrap();
+    let left = iter::from_fn(|| reaper.take_name()).count();
+    assert_eq!(found + left, 1, "a table is queued once");
+}
+
+/// At close a version lets go of a table that no edit has dropped.
+fn a_table_that_stays() {
+    let held = Held::new();
+    let reaper = held.reaper.clone();
+    let reader = {
+        let held = held.clone();
+        thread::spawn(move || drop(held))
+    };
+    drop(held);
+    reader.join().unwrap();
+    assert!(reaper.take_name().is_none(), "a table that nobody retired is queued");
+}
+
+#[test]
+fn a_table_goes_with_its_last_reader() {
+    model(a_reader_holds_a_retired_table);
+}
+
+#[test]
+fn a_table_that_no_edit_dropped_stays() {
+    model(a_table_that_stays);
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_a_table_that_goes_under_its_readers() {
+    use cleavedb_base::planted::{Bug, must_notice};
+    must_notice(Bug::BuriedUnderReaders, || model(a_reader_holds_a_retired_table));
+}

@@ -1,0 +1,150 @@
+//! A storage with doors: calls that a test chose wait until it lets them go on.
+//!
+//! So a job of a real thread is held in its middle for as long as a test looks at the others.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Pace, Storage, Window};
+
+/// How often a test looks whether something has come about.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// What calls a door holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// Creations of files.
+    Create,
+    /// Removals of files.
+    Remove,
+}
+
+/// A door that is shut.
+struct Shut {
+    door: Door,
+    kind: FileKind,
+    /// Calls that it will still hold; others pass.
+    left: usize,
+}
+
+#[derive(Default)]
+struct State {
+    shut: Option<Shut>,
+    waiting: usize,
+    removed: Vec<Pace>,
+}
+
+/// A storage with a door.
+pub struct Gated {
+    inner: Arc<dyn Storage>,
+    state: Mutex<State>,
+    opened: Condvar,
+}
+
+/// Opens the door when it is dropped. Declare it behind the database, whose close waits for the
+/// threads that are held.
+pub struct Guard<'a>(&'a Gated);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.lock().shut = None;
+        self.0.opened.notify_all();
+    }
+}
+
+impl Gated {
+    /// `inner` with its door open.
+    pub fn new(inner: Arc<dyn Storage>) -> Self {
+        Self { inner, state: Mutex::default(), opened: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds the next `most` calls on files of `kind` until the guard is dropped.
+    #[must_use]
+    pub fn hold(&self, door: Door, kind: FileKind, most: usize) -> Guard<'_> {
+        self.lock().shut = Some(Shut { door, kind, left: most });
+        Guard(self)
+    }
+
+    /// Calls that wait at the door now.
+    pub fn waiting(&self) -> usize {
+        self.lock().waiting
+    }
+
+    /// How files were removed since the last call, in this order.
+    pub fn removed(&self) -> Vec<Pace> {
+        std::mem::take(&mut self.lock().removed)
+    }
+
+    fn pass(&self, door: Door, name: &Name) {
+        let mut state = self.lock();
+        let held =
+            |shut: &&mut Shut| shut.door == door && shut.kind == name.kind() && shut.left > 0;
+        let Some(shut) = state.shut.as_mut().filter(held) else { return };
+        shut.left -= 1;
+        state.waiting += 1;
+        while state.shut.is_some() {
+            state = self.opened.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+    }
+}
+
+impl Storage for Gated {
+    fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
+        if mode == Mode::CreateNew {
+            self.pass(Door::Create, name);
+        }
+        self.inner.open(name, mode, access)
+    }
+
+    fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+        self.pass(Door::Remove, name);
+        self.lock().removed.push(pace);
+        self.inner.remove(name, pace)
+    }
+
+    fn list(&self) -> io::Result<Vec<(Name, u64)>> {
+        self.inner.list()
+    }
+
+    fn foreign(&self) -> io::Result<Vec<String>> {
+        self.inner.foreign()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self) -> io::Result<Lock> {
+        self.inner.lock()
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.inner.free_space()
+    }
+
+    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
+        self.inner.open_window(name, len)
+    }
+}
+
+/// Waits until `done`, for `limit` at most; says whether it came about.
+pub fn eventually(limit: Duration, done: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !done() {
+        if start.elapsed() > limit {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    true
+}

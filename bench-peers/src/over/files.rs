@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::segment::Segment;
-use cleavedb_storage::{Access, Disk, File, FileKind, Mode, Name, Reaper, Storage};
+use cleavedb_storage::{Access, Disk, File, FileKind, Mode, Name, Pace, Reaper, Storage};
 use cleavedb_values::SegmentFactory;
 
 /// Seeds the checksums of all records.
@@ -59,7 +59,7 @@ impl Files {
             }
         }
         while let Some(name) = self.reaper.take_name() {
-            let _ = self.disk.remove(&name);
+            let _ = self.disk.remove(&name, Pace::Swift);
         }
     }
 }

@@ -202,7 +202,7 @@ fn a_range_of_neighbours_takes_few_reads() {
     assert!(reads[1] <= 8 && reads[0] > 4 * reads[1], "{reads:?} reads of four flushes");
 }
 
-/// Of the values of a key that are overwritten in memory one reaches its group (HashKV, section 3.3).
+/// Of the values of a key that are overwritten in memory one reaches its group (HashKV, 3.3).
 #[test]
 fn updates_of_a_hot_key_are_absorbed_in_memory() {
     for preset in PRESETS {

@@ -134,7 +134,7 @@ pub struct Options {
     /// it on a disk.
     pub separation: Separation,
     /// Memory of one MemTable, in bytes. Default: 64 MiB, the size at which a flush is one table of
-    /// useful length; 32 MiB where values stay in the index, so that the log is needed for a short
+    /// useful length; 24 MiB where values stay in the index, so that the log is needed for a short
     /// time and most of it never reaches the device (decision 0021).
     pub memtable_bytes: usize,
     /// Full MemTables that may wait for their flush before writers wait. Default: 3; 2 where
@@ -149,7 +149,8 @@ pub struct Options {
     /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of
-    /// the drain, small enough to be locked in memory.
+    /// the drain, small enough to be locked in memory; 4 MiB where values stay in the index, since
+    /// the drain does not wait for the device there.
     pub window_bytes: usize,
     /// Memory for table blocks, filters and block indexes, in bytes. Default: 64 MiB: a block that
     /// is not here is often in the page cache, and what is held twice is held at others' expense.
@@ -227,8 +228,9 @@ impl Options {
         };
         // Levels that hold values, not pointers.
         let inline = Self {
-            memtable_bytes: 32 << 20,
+            memtable_bytes: 24 << 20,
             memtables_max: 2,
+            window_bytes: 4 << 20,
             level0_bytes: 512 << 20,
             level1_bytes: 512 << 20,
             ..common.clone()

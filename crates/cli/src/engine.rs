@@ -110,6 +110,7 @@ impl CleaveOpener {
             "level1-size" => options.level1_bytes = number?,
             "memtable" => options.memtable_bytes = number? as usize,
             "memtables" => options.memtables_max = number? as usize,
+            "window" => options.window_bytes = number? as usize,
             "table" => options.table_bytes = number?,
             "segment" => {
                 options.segment_bytes = number?;

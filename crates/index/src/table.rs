@@ -18,7 +18,7 @@ use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{Block, BlockIter};
-use crate::cache::{BlockCache, READ_AHEAD};
+use crate::cache::BlockCache;
 use crate::entry::{Entry, EntryIter, Found};
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
 use crate::table_index::TableIndex;
@@ -28,6 +28,10 @@ mod verify;
 
 /// First window of a scan through the cache that turned out to be sequential, in bytes.
 const AHEAD_BYTES_MIN: usize = 8 << 10;
+
+/// Window of who reads a table from end to end, in bytes. The next one is on its way meanwhile, so
+/// a short one does; a large compaction has dozens of them.
+const WINDOW_BYTES: usize = 128 << 10;
 
 /// How an iterator gets its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +262,7 @@ impl BlockReader {
         let sequential = self.expected == handle.offset;
         self.expected = handle.end();
         if self.mode != ReadMode::Cached {
-            let stored = self.windowed(table, handle, READ_AHEAD)?;
+            let stored = self.windowed(table, handle, WINDOW_BYTES)?;
             let block = table.source().open_block(stored, handle)?;
             return table.source().parse(block, handle);
         }
@@ -291,6 +295,9 @@ impl BlockReader {
                 let len = len.min(rest).max(stored_len);
                 self.window = table.source().read(handle.offset, len)?;
                 self.window_at = handle.offset;
+                if self.mode != ReadMode::Cached && len < rest {
+                    table.file.will_need(handle.offset + len as u64, len.min(rest - len));
+                }
                 if self.mode == ReadMode::Last {
                     table.file.wont_need(handle.offset, len);
                 }

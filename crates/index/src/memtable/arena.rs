@@ -8,8 +8,10 @@ use cleavedb_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::pages::{ALIGN, Pages};
 
-/// Bounds of the length of an ordinary chunk, in bytes. A chunk is a sixteenth of the budget: large
-/// enough that the lock is rare, small enough that the unused rest of the last one does not matter.
+/// Bounds of the length of an ordinary chunk, in bytes. A chunk is a sixteenth of the budget or a
+/// little more: large enough that the lock is rare, small enough that the unused rest of the last
+/// one does not matter. A power of two, so that from 2 MiB on it is made of huge pages: with chunks
+/// of 1.5 MiB one write in a thousand waited for three small ones, 10 us in place of 2.5.
 const CHUNK_LEN_MIN: usize = 1 << 12;
 const CHUNK_LEN_MAX: usize = 4 << 20;
 
@@ -32,7 +34,7 @@ impl Arena {
     /// An arena that will hold about `budget` bytes.
     pub(super) fn new(budget: usize) -> Self {
         Self {
-            chunk_len: (budget / 16).clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX),
+            chunk_len: (budget / 16).next_power_of_two().clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX),
             current: AtomicPtr::new(std::ptr::null_mut()),
             chunks: Mutex::new(Vec::new()),
             allocated: AtomicUsize::new(0),

@@ -92,7 +92,8 @@ impl Store {
         assert!(written, "no compaction began");
     }
 
-    /// Writes and flushes until `count` compactions wait at the door of the second disk.
+    /// Writes and flushes until `count` threads wait at the door of the second disk: compactions,
+    /// or halves of one.
     fn write_until_held(self: &Arc<Self>, count: usize) {
         self.write_until(|| self.doors[1].waiting() >= count);
     }
@@ -135,7 +136,7 @@ fn begin(store: &Arc<Store>, work: impl FnOnce(&Store) + Send + 'static) -> Rece
     outcome
 }
 
-/// "A flush is never kept waiting by compactions" (decision 0012): with all workers in the middle
+/// "A flush is never kept waiting by compactions" (decision 0012): with a worker in the middle
 /// of one, writers and flushes go on.
 #[test]
 fn a_flush_is_never_kept_waiting_by_compactions() {
@@ -157,8 +158,8 @@ fn a_flush_is_never_kept_waiting_by_compactions() {
 fn compactions_of_different_buckets_run_at_the_same_time() {
     let store = Arc::new(Store::new(3));
     let held = store.doors[1].hold(Door::Create, FileKind::Table, usize::MAX);
-    store.write_until_held(2);
-    assert!(store.doors[1].waiting() >= 2);
+    // One compaction may hold two threads, for the halves of its keys.
+    store.write_until_held(3);
     drop(held);
     store.check();
 }

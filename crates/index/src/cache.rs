@@ -88,7 +88,7 @@ pub struct CacheStats {
     pub pinned_bytes: u64,
 }
 
-/// Most bytes that are read ahead if nobody says, and by who reads each block once.
+/// Most bytes that are read ahead of a scan if nobody says.
 pub const READ_AHEAD: usize = 512 << 10;
 
 /// Cache of blocks, shared by all tables of a database.

@@ -128,7 +128,7 @@ impl Version {
     }
 
     /// Has the block fetched from which [`Version::get`] will most likely answer, so that several
-    /// keys are fetched side by side; waits for nothing.
+    /// keys are fetched side by side. Waits for nothing but tables that are not open yet.
     pub fn expect(&self, key: &[u8], hash: u64, snapshot: SeqNo) {
         let tables = self.places(u64::MAX).filter_map(|place| place.find(key)?.table().ok());
         let mut holding = tables.filter(|table| table.may_contain(hash));

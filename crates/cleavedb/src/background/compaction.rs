@@ -15,6 +15,7 @@ use cleavedb_values::groups::Place;
 use cleavedb_values::{GroupEdit, GroupTable, Ledger, LedgerEdit, hidden};
 
 use crate::engine::Engine;
+use crate::jobs::JobState;
 use crate::manifest::Edit;
 use crate::options::Background;
 
@@ -86,8 +87,8 @@ impl<'a> NewTables<'a> {
     /// Otherwise there is no memory for them: they would pass through the page cache, and drive out
     /// what others read, and the young log, which then reaches the device for nothing (decision
     /// 0022).
-    fn of(engine: &'a Engine, compaction: &Compaction) -> Self {
-        let access = if compaction.is_in_memory() { Access::Random } else { Access::Direct };
+    fn new(engine: &'a Engine, inputs_in_memory: bool) -> Self {
+        let access = if inputs_in_memory { Access::Random } else { Access::Direct };
         Self { engine, access }
     }
 }
@@ -121,6 +122,17 @@ impl Engine {
         self.settle()?;
         self.compact_picked(|version, constraints| pick_full(version, constraints, None, None))?;
         self.settle()
+    }
+
+    /// How a compaction that begins now does the halves of its keys. The second one is done in
+    /// the place of a worker that has nothing else to do, or begins soon enough what it finds.
+    fn halves(&self, jobs: &JobState) -> Halves {
+        let running = jobs.compactions + usize::from(jobs.constraints.hold_above.is_some());
+        match self.options.background {
+            Background::Manual => Halves::InTurn,
+            Background::Threads(workers) if running < workers => Halves::AtOnce,
+            Background::Threads(_) => Halves::Never,
+        }
     }
 
     fn compact_picked(
@@ -158,17 +170,18 @@ impl Engine {
                 Some(epoch) if held(epoch) => job.below_which_a_run_may_enter(),
                 _ => job,
             };
-            let halves = match self.options.background {
-                Background::Manual => Halves::InTurn,
-                // The second half is done in the place of a worker that has nothing else to do.
-                Background::Threads(workers) if jobs.compactions < workers => Halves::AtOnce,
-                Background::Threads(_) => Halves::Never,
-            };
+            let halves = self.halves(&jobs);
             (job, compaction, manifest.live().groups.clone(), halves)
         };
         let mut deaths = Deaths { groups, ..Deaths::default() };
+        // What only moves is not looked at.
+        let in_memory = !compaction.moves && compaction.is_in_memory();
+        if in_memory {
+            job = job.of_inputs_in_memory();
+        }
+        let tables = NewTables::new(self, in_memory);
         let result = job
-            .run(&NewTables::of(self, &compaction), &mut deaths, halves, self.jobs.closing_flag())
+            .run(&tables, &mut deaths, halves, self.jobs.closing_flag())
             .and_then(|()| deaths.damaged.take().map_or(Ok(()), Err));
         let result = match result {
             Ok(()) => self.install_compaction(job, &deaths),

@@ -13,12 +13,13 @@ use std::sync::Arc;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_base::sync::join;
-use cleavedb_base::{FileNumber, Result, SeqNo};
+use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
 use super::{Compaction, CompactionOptions, Level0, older_places};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
+use crate::table::ReadMode;
 use crate::table_format::{TableMeta, TableOptions};
 use crate::table_handle::{TableHandle, TableStore};
 use crate::version::Version;
@@ -87,6 +88,8 @@ pub struct CompactionJob {
     /// [`CompactionJob::below_which_a_run_may_enter`].
     older_may_come: bool,
     grandparents: Vec<Arc<TableHandle>>,
+    /// How inputs are read.
+    mode: ReadMode,
     /// Keys before which a table ends, unless it is too small: where buckets of level 0 begin, so
     /// that each meets tables of level 1 of its own.
     cuts: Vec<Box<[u8]>>,
@@ -124,6 +127,7 @@ impl CompactionJob {
             cuts,
             older: older_places(version, &compaction),
             older_may_come: false,
+            mode: ReadMode::Last,
             store: Arc::clone(version.store()),
             compaction,
             snapshots,
@@ -142,6 +146,14 @@ impl CompactionJob {
     #[must_use]
     pub fn below_which_a_run_may_enter(mut self) -> Self {
         self.older_may_come = true;
+        self
+    }
+
+    /// The same job for inputs that are in memory, where others read them until it ends: they stay
+    /// there.
+    #[must_use]
+    pub fn of_inputs_in_memory(mut self) -> Self {
+        self.mode = ReadMode::Ahead;
         self
     }
 
@@ -181,6 +193,12 @@ impl CompactionJob {
             _ => vec![slice(None, middle), slice(middle, None)],
         };
         self.created.extend(slices.iter().flat_map(|slice| &slice.created));
+        // A half that stopped because the other one failed says that it was cancelled: not why.
+        let errors = || slices.iter().filter_map(|slice| slice.result.as_ref().err());
+        let cause = errors().find(|error| error.kind() != ErrorKind::Closed);
+        if let Some(error) = cause.or_else(|| errors().next()) {
+            return Err(error.clone());
+        }
         for slice in slices {
             let merged = slice.result?;
             sink.absorb(slice.sink);

@@ -109,6 +109,9 @@ impl Picker<'_> {
         let leaving: u64 = leaving.map(|table| table.meta().size).sum();
         let bytes = self.version.level_bytes(level).saturating_sub(leaving);
         let excess = bytes.saturating_sub(self.options.level_bytes(level));
+        if leaving > 0 && excess == 0 {
+            return None;
+        }
         let most = if self.options.level0 == Level0::OneTable { 1 } else { NEIGHBOURS_MAX };
         let mut cheapest: Option<(f64, &[Arc<TableHandle>])> = None;
         let mut below = self.version.level(level + 1).tables();

@@ -13,7 +13,6 @@ use super::output::{Output, Places};
 use super::{CompactionJob, DropSink, TableFactory};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
-use crate::table::ReadMode;
 use crate::table_format::TableMeta;
 use crate::table_set::TableSetIter;
 
@@ -94,7 +93,7 @@ impl CompactionJob {
         output: &mut Output<'_>,
     ) -> Result<u64> {
         let sources = self.compaction.inputs.iter().map(|input| -> Box<dyn EntryIter> {
-            Box::new(TableSetIter::new(input.tables.clone(), ReadMode::Last))
+            Box::new(TableSetIter::new(input.tables.clone(), self.mode))
         });
         let mut merged = MergeIter::new(sources.collect());
         match lower {

@@ -1,11 +1,15 @@
 //! What a compaction keeps, drops and reports, entry by entry.
 
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
+use std::time::Duration;
 
-use cleavedb_base::ErrorKind;
-use cleavedb_base::sync::atomic::AtomicBool;
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_storage::File;
 
-use super::{CompactionJob, CompactionStats, Halves};
+use super::{CompactionJob, CompactionStats, Halves, TableFactory};
 use crate::compaction::leveled::pick_full;
 use crate::compaction::{Compaction, CompactionInput, CompactionOptions, Constraints};
 use crate::edit::VersionEdit;
@@ -189,6 +193,46 @@ fn halves_come_to_the_same_as_the_whole() {
     for snapshots in [vec![], vec![150], vec![1_150, 2_150]] {
         full(&world, &lists, &snapshots);
     }
+}
+
+/// A disk that has room for tables of one thread only.
+struct FullForOthers<'a> {
+    world: &'a World,
+    own: ThreadId,
+    failed: AtomicBool,
+}
+
+impl TableFactory for FullForOthers<'_> {
+    fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
+        if thread::current().id() != self.own {
+            self.failed.store(true, Ordering::Relaxed);
+            return Err(Error::new(ErrorKind::NoSpace, "the disk is full"));
+        }
+        // Until the other half has said that it failed.
+        while !self.failed.load(Ordering::Relaxed) {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(50));
+        self.world.create(level)
+    }
+}
+
+/// The front half stops because the back half failed: what counts is why that one did.
+#[test]
+fn a_job_fails_for_the_reason_of_the_half_that_failed_first() {
+    let world = World::new();
+    let list = (0..300).map(|at| Item::inline(&format!("key{at:03}"), 1 + at, "some value"));
+    let version = runs(&world, &[list.collect()]);
+    let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
+    let options = CompactionOptions { table_bytes: 1 << 10, ..CompactionOptions::default() };
+    let all = Compaction { moves: false, ..all };
+    let mut job = CompactionJob::prepare(&version, all, vec![], &options, &TableOptions::default());
+    let own = thread::current().id();
+    let factory = FullForOthers { world: &world, own, failed: AtomicBool::new(false) };
+    let go_on = AtomicBool::new(false);
+    let error = job.run(&factory, &mut Dropped::default(), Halves::AtOnce, &go_on).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NoSpace);
+    assert!(!job.created().is_empty(), "what the other half made is to be removed");
 }
 
 #[test]

@@ -7,8 +7,10 @@
 //! ```text
 //! entry    tag u8 · shared varint · unshared varint · value length varint · unshared key bytes
 //!          · seq, 0 to 8 bytes · value
-//! block    entries · restart offsets, u32 each · base seq u64 · restart count u32
+//! block    zeros · entries · restart offsets, u32 each · base seq u64 · restart count u32
 //! ```
+//!
+//! The zeros bring a data block to the end of a page; mostly there are none, or few.
 //!
 //! `tag` holds the kind in bits 0 and 1, whether it is a repeat in bit 2, and the length of `seq`
 //! in bits 3 to 6. `seq` is the zigzag difference to the base, which is the sequence number of the

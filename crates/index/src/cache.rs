@@ -200,7 +200,7 @@ mod tests {
         let mut builder = BlockBuilder::new(16);
         let (kind, value) = (EntryKind::Inline, &vec![7; len][..]);
         builder.add(&Entry { key: b"key", seq: 1, kind, repeat: false, value });
-        Block::parse(Bytes::copy_from_slice(builder.finish())).unwrap()
+        Block::parse(Bytes::copy_from_slice(builder.finish(0))).unwrap()
     }
 
     #[test]

@@ -195,6 +195,11 @@ impl Sealer {
         Ok(Self { compression, zstd, scratch: Vec::new() })
     }
 
+    /// Whether blocks are stored as they are, so that their length is known before.
+    pub fn stores_as_is(&self) -> bool {
+        self.compression == Compression::None
+    }
+
     /// Appends `block` to `out` as a stored block that will lie at `offset`; returns its handle.
     pub fn seal(
         &mut self,

@@ -176,7 +176,7 @@ mod tests {
             BlockHandle { offset: i as u64 * 100, len: 95 }.encode(&mut value);
             builder.add(&Item { value, ..item.clone() }.entry());
         }
-        let block = Block::parse(Bytes::copy_from_slice(builder.finish())).unwrap();
+        let block = Block::parse(Bytes::copy_from_slice(builder.finish(0))).unwrap();
         assert!(TableIndex::unpack(block.clone(), list.len() as u64 * 100 + 1).is_err());
         TableIndex::unpack(block, list.len() as u64 * 100).unwrap()
     }

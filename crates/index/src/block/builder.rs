@@ -72,10 +72,13 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(suffix);
     }
 
-    /// Completes the block and returns its bytes, which stay until [`BlockBuilder::clear`].
-    pub fn finish(&mut self) -> &[u8] {
+    /// Completes the block and returns its bytes, which stay until [`BlockBuilder::clear`]. In
+    /// front of the first entry stand `padding` zeros, which no reader looks at: it begins at the
+    /// first restart.
+    pub fn finish(&mut self, padding: usize) -> &[u8] {
+        self.bytes.splice(0..0, std::iter::repeat_n(0, padding));
         for restart in &self.restarts {
-            self.bytes.extend_from_slice(&restart.to_le_bytes());
+            self.bytes.extend_from_slice(&(restart + padding as u32).to_le_bytes());
         }
         self.bytes.extend_from_slice(&self.base.to_le_bytes());
         self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());

@@ -38,13 +38,17 @@ impl EntryIter for BlockIter {
 }
 
 fn bytes_of(items: &[Item], interval: usize) -> Vec<u8> {
+    padded_bytes_of(items, interval, 0)
+}
+
+fn padded_bytes_of(items: &[Item], interval: usize, padding: usize) -> Vec<u8> {
     let mut builder = BlockBuilder::new(interval);
     for item in items {
         builder.add(&item.entry());
     }
     let len = builder.len();
-    let bytes = builder.finish().to_vec();
-    assert_eq!(bytes.len(), len);
+    let bytes = builder.finish(padding).to_vec();
+    assert_eq!(bytes.len(), len + padding);
     bytes
 }
 
@@ -74,8 +78,12 @@ fn common_prefixes_are_exact_at_every_length() {
 
 proptest! {
     #[test]
-    fn a_block_gives_back_what_was_added(list in items(80), interval in 1usize..20) {
-        let block = block_of(&list, interval);
+    fn a_block_gives_back_what_was_added(
+        list in items(80),
+        interval in 1usize..20,
+        padding in 0usize..30,
+    ) {
+        let block = Block::parse(padded_bytes_of(&list, interval, padding).into()).unwrap();
         assert_eq!(forwards(&mut iter_of(block.clone())), list);
         assert_eq!(backwards(&mut iter_of(block.clone())), list);
         for (key, seq) in probes(&list) {

@@ -6,7 +6,7 @@ use proptest::prelude::{Just, ProptestConfig, any, prop_oneof, proptest};
 
 use cleavedb_base::ErrorKind;
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::limits::{BLOCK, SEQ_MAX};
 
 use super::{ReadMode, Table};
 use crate::entry::EntryIter;
@@ -41,6 +41,36 @@ fn check(table: &Arc<Table>, list: &[Item]) {
         }
     }
     table.verify().unwrap();
+}
+
+/// A look-up reads one page, and little is wasted for that.
+#[test]
+fn blocks_of_small_entries_end_with_pages() {
+    let value = "v".repeat(100);
+    let list: Vec<Item> =
+        (0..1500).map(|at| Item::inline(&format!("key{at:08}"), 1 + at, &value)).collect();
+    for pages in [1, 2] {
+        let options = TableOptions { block_bytes: pages * BLOCK, ..TableOptions::default() };
+        let table = open(table_bytes(&list, &options)).unwrap();
+        check(&table, &list);
+        let count = table.index.len();
+        for at in 0..count - 1 {
+            let end = table.index.handle(at).end();
+            assert_eq!(end, ((at + 1) * pages * BLOCK) as u64, "block {at} of {count}");
+        }
+        assert!(table.meta().size < table.meta().raw_bytes * 21 / 20);
+    }
+}
+
+/// Where a few entries fill a page, what they leave unused of it would be too much.
+#[test]
+fn blocks_of_large_entries_follow_one_another() {
+    let value = "v".repeat(1000);
+    let list: Vec<Item> =
+        (0..100).map(|at| Item::inline(&format!("key{at:08}"), 1 + at, &value)).collect();
+    let table = open(table_bytes(&list, &TableOptions::default())).unwrap();
+    check(&table, &list);
+    assert!(table.meta().size < table.meta().raw_bytes * 102 / 100);
 }
 
 proptest! {

@@ -16,6 +16,11 @@ pub const CLASSES: [&str; 5] = ["log", "flush", "compaction", "collection", "man
 /// Counter: bytes of disk that the engine means to stay within at this moment.
 pub const SPACE_BUDGET: &str = "space_budget";
 
+/// Counter: how many seconds background threads spent on a step of their work.
+pub fn step_seconds(step: &str) -> String {
+    format!("seconds_{step}")
+}
+
 /// Prefix of a counter: how often a writer waited for the cause that follows.
 const STALLS: &str = "stalls_";
 /// Prefix of a counter: how many seconds writers waited for the cause that follows.

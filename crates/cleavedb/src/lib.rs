@@ -64,7 +64,9 @@ pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};
 pub use group_options::GroupOptions;
-pub use metrics::{DirectoryMetrics, LevelMetrics, Metrics, Stall, StallCause, ValueFileMetrics};
+pub use metrics::{
+    DirectoryMetrics, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
+};
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;

@@ -1,7 +1,7 @@
 //! What the database did, counted: bytes by cause, operations, and every moment that a writer
 //! waited.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_storage::FileClass;
@@ -46,6 +46,60 @@ impl StallCause {
     }
 }
 
+/// A step of flushes and collections whose time is measured: those of HashKV's experiment 2 (Figure
+/// 7c). What is left of an update's time is its own work in memory, and waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Writing values from memory to groups ("Flush").
+    FlushValues,
+    /// Writing a MemTable's run to the index, and publishing it ("Meta-Flush").
+    FlushIndex,
+    /// Reading victims and writing survivors ("GC-RW").
+    CollectValues,
+    /// Finding out what lives: look-ups in the index, or a comparison of a group's records with one
+    /// another ("GC-Lookup").
+    CollectLookup,
+    /// Writing a run of new pointers to the index, and publishing it ("Meta-GC").
+    CollectIndex,
+}
+
+impl Step {
+    /// All steps.
+    pub const ALL: [Self; 5] = [
+        Self::FlushValues,
+        Self::FlushIndex,
+        Self::CollectValues,
+        Self::CollectLookup,
+        Self::CollectIndex,
+    ];
+
+    /// Name in figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FlushValues => "flush_values",
+            Self::FlushIndex => "flush_index",
+            Self::CollectValues => "collect_values",
+            Self::CollectLookup => "collect_lookup",
+            Self::CollectIndex => "collect_index",
+        }
+    }
+}
+
+/// Measures one step after another.
+pub(crate) struct StopWatch(Instant);
+
+impl StopWatch {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the start or the last lap.
+    pub(crate) fn lap(&mut self) -> Duration {
+        let now = Instant::now();
+        now.duration_since(std::mem::replace(&mut self.0, now))
+    }
+}
+
 /// Counters of an open database.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -65,6 +119,8 @@ pub(crate) struct Counters {
     pub(crate) bytes_punched: Counter,
     pub(crate) files_removed: Counter,
     stalls: [(Counter, Counter); StallCause::ALL.len()],
+    /// Nanoseconds.
+    steps: [Counter; Step::ALL.len()],
 }
 
 impl Counters {
@@ -72,6 +128,15 @@ impl Counters {
         let (count, nanos) = &self.stalls[cause as usize];
         count.add(1);
         nanos.add(time.as_nanos() as u64);
+    }
+
+    pub(crate) fn spent(&self, step: Step, time: Duration) {
+        self.steps[step as usize].add(time.as_nanos() as u64);
+    }
+
+    pub(crate) fn steps(&self) -> Vec<(Step, Duration)> {
+        let time = |step: Step| Duration::from_nanos(self.steps[step as usize].get());
+        Step::ALL.into_iter().map(|step| (step, time(step))).collect()
     }
 
     pub(crate) fn stalls(&self) -> Vec<Stall> {
@@ -193,6 +258,8 @@ pub struct Metrics {
     pub files_removed: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
+    /// Time that background threads spent, by step.
+    pub steps: Vec<(Step, Duration)>,
     /// Levels of the index.
     pub levels: Vec<LevelMetrics>,
     /// Log files and segments.

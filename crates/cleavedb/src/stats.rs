@@ -56,6 +56,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         stalls: counters.stalls(),
+        steps: counters.steps(),
         levels: levels(&live.version),
         value_bytes: engine.value_bytes(&live),
         live_bytes: live.owned(),

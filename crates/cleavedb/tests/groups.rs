@@ -58,6 +58,7 @@ fn updates_are_collected_under_every_policy() {
         check(&db, 11);
         let metrics = db.metrics();
         assert!(metrics.collections > 0 && metrics.bytes_punched > 0, "{victim:?}");
+        assert!(metrics.steps.iter().all(|(_, time)| !time.is_zero()), "{:?}", metrics.steps);
         let live = u64::from(KEYS) * 900;
         assert!(group_bytes(&metrics) < 2 * live, "{victim:?}: {}", group_bytes(&metrics));
         db.close().unwrap();

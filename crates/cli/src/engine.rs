@@ -3,9 +3,12 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
+use std::time::Duration;
 
-use cleavedb::{Db, Level0, Metrics, Modelled, Options, Preset, Separation, VictimPolicy, Volume};
-use cleavedb_bench::counters::SPACE_BUDGET;
+use cleavedb::{
+    Db, Level0, Metrics, Modelled, Options, Preset, Separation, Step, VictimPolicy, Volume,
+};
+use cleavedb_bench::counters::{SPACE_BUDGET, step_seconds};
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
@@ -427,7 +430,10 @@ impl Engine for Cleave {
             ]
         });
         let named = named.map(|(name, value)| (name.to_owned(), value as f64));
-        named.into_iter().chain(stalls).chain(self.device_counters()).collect()
+        let step =
+            |(step, time): &(Step, Duration)| (step_seconds(step.name()), time.as_secs_f64());
+        let steps = metrics.steps.iter().map(step);
+        named.into_iter().chain(stalls).chain(steps).chain(self.device_counters()).collect()
     }
 
     fn outside(&self) -> &[PathBuf] {

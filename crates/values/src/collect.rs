@@ -10,6 +10,7 @@
 //! number and payload checksum: it changes where a record lies, never what it is.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, Record, RecordKind};
@@ -66,6 +67,8 @@ pub struct Collected<'a> {
     pub bytes_read: u64,
     /// Bytes of survivors.
     pub bytes_moved: u64,
+    /// Time that it took to find out what lives.
+    pub asking: Duration,
 }
 
 /// A record that lives on.
@@ -96,6 +99,7 @@ pub fn collect<'a>(
         scan(victim, arena, &mut found, cancelled)?;
         collected.bytes_read += victim.len;
     }
+    let begin = Instant::now();
     let run = &mut collected.run;
     let mut survivors: Vec<(ValuePointer, Option<usize>)> =
         join(&mut found, index, run, cancelled)?
@@ -103,6 +107,7 @@ pub fn collect<'a>(
             .map(|survivor| (survivor.record.pointer, survivor.entry))
             .collect();
     drop(found);
+    collected.asking = begin.elapsed();
     survivors.sort_unstable_by_key(|(place, _)| (place.file, place.offset));
     let mut writer = SurvivorWriter::new(factory, database_id, segment_len);
     relocate(victims, &survivors, &mut writer, run, cancelled)?;

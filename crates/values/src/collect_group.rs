@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::partition::cut;
 use cleavedb_base::planted::{Bug, planted};
@@ -88,6 +89,8 @@ pub struct CollectedGroups<'a> {
     pub run: Vec<RunEntry<'a>>,
     /// Bytes read.
     pub bytes_read: u64,
+    /// Time that it took to find out what lives.
+    pub asking: Duration,
 }
 
 impl CollectedGroups<'_> {
@@ -225,6 +228,7 @@ pub struct GroupCollector<'w, 'a> {
     groups: Vec<CollectedGroup>,
     run: Vec<RunEntry<'a>>,
     bytes_read: u64,
+    asking: Duration,
 }
 
 impl<'w, 'a> GroupCollector<'w, 'a> {
@@ -240,8 +244,18 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         arena: &'a Arena,
     ) -> Self {
         let writers = Writers { extents, cold };
-        let (groups, run, bytes_read) = (Vec::new(), Vec::new(), 0);
-        Self { table, growth, liveness, writers, cancelled, arena, groups, run, bytes_read }
+        Self {
+            table,
+            growth,
+            liveness,
+            writers,
+            cancelled,
+            arena,
+            groups: Vec::new(),
+            run: Vec::new(),
+            bytes_read: 0,
+            asking: Duration::ZERO,
+        }
     }
 
     /// Collects all of `extents`, which are all extents of `group`.
@@ -249,7 +263,9 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         let mut readers: Vec<_> = extents.iter().cloned().map(ExtentReader::new).collect();
         readers.sort_unstable_by_key(ExtentReader::place);
         let mut found = self.find(&mut readers)?;
+        let begin = Instant::now();
         let survivors = join(&mut found, self.liveness, &mut self.run, self.cancelled)?;
+        self.asking += begin.elapsed();
         let home = Home { group, table: self.table, growth: self.growth };
         let judge = self.writers.cold.is_some().then(|| Judge::new(self.liveness, home));
         let is_cold = |survivor: Survivor<'_, '_>| {
@@ -323,6 +339,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             cold: self.writers.cold.map_or(Ok(Vec::new()), SurvivorWriter::finish)?,
             run: self.run,
             bytes_read: self.bytes_read,
+            asking: self.asking,
         })
     }
 }

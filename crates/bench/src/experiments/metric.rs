@@ -1,5 +1,6 @@
 //! What an experiment compares, and where a result holds it.
 
+use crate::counters::step_seconds;
 use crate::result::PhaseResult;
 
 /// A figure of a result.
@@ -29,6 +30,8 @@ pub enum Metric {
     CpuPerOperation,
     /// Compactions that rewrote data.
     Compactions,
+    /// Time that background threads spent on a step of their work, in microseconds an operation.
+    Step(&'static str),
 }
 
 impl Metric {
@@ -47,6 +50,7 @@ impl Metric {
             Self::ReadP95 => "reads p95 us",
             Self::CpuPerOperation => "CPU us/op",
             Self::Compactions => "compactions",
+            Self::Step(step) => step,
         }
     }
 
@@ -74,6 +78,10 @@ impl Metric {
             Self::ReadP95 => Some(result.latency_by_action.get("read")?.p95_us),
             Self::CpuPerOperation => Some(result.cpu_us_per_operation()),
             Self::Compactions => result.counters_growth.get("compactions").copied(),
+            Self::Step(step) => {
+                let seconds = result.counters_growth.get(&step_seconds(step))?;
+                Some(seconds * 1e6 / result.speed.operations as f64)
+            }
         }
     }
 }

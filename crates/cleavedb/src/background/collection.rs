@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
@@ -28,6 +29,7 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
 use crate::manifest::{Edit, LiveFiles};
+use crate::metrics::{Step, StopWatch};
 
 /// What a collection fixed when it began.
 pub(super) struct Fixed {
@@ -171,6 +173,7 @@ impl Engine {
         };
         let segments = NewFiles::new(self, FileClass::Segments);
         let (mut writer, arena) = (RunWriter::new(self), Arena::new());
+        let mut watch = StopWatch::start();
         let done = collect(
             &[victim],
             &fixed.as_of,
@@ -181,6 +184,7 @@ impl Engine {
             &arena,
         )
         .and_then(|collected| {
+            self.collected(watch.lap(), collected.asking);
             write_run(&collected.run, &mut writer)?;
             Ok((self.open_segments(&collected.segments)?, collected))
         });
@@ -190,7 +194,16 @@ impl Engine {
         if self.options.values_stay_in_log() && !planted(Bug::CollectionWithoutLogSync) {
             self.commit.sync()?;
         }
-        self.install_collection(fixed, (number, facts), (&collected, &opened), &writer)
+        self.install_collection(fixed, (number, facts), (&collected, &opened), &writer)?;
+        self.counters.spent(Step::CollectIndex, watch.lap());
+        Ok(())
+    }
+
+    /// Counts the time that it took to read victims, find out what lives, which is `asking` of it,
+    /// and write survivors.
+    pub(super) fn collected(&self, all: Duration, asking: Duration) {
+        self.counters.spent(Step::CollectLookup, asking);
+        self.counters.spent(Step::CollectValues, all.saturating_sub(asking));
     }
 
     /// Where the run of a collection that fixed its inputs at `epoch` enters level 0.

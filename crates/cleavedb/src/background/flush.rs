@@ -23,6 +23,7 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::groups::publish;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
+use crate::metrics::{Step, StopWatch};
 use crate::options::Separation;
 use crate::state::{MemSlot, Sealed};
 
@@ -158,7 +159,9 @@ impl Engine {
         let mut writer = RunWriter::new(self);
         writer.cut_like_level0(|| sample(slot));
         let files = NewFiles::new(self, FileClass::Groups);
+        let mut watch = StopWatch::start();
         let written = self.write_groups(slot, &snapshots, &files).and_then(|mut grouped| {
+            self.counters.spent(Step::FlushValues, watch.lap());
             let born = self.write_run(slot, &snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
             let opened = self.with_written(&SegmentSet::default(), &grouped.written)?;
@@ -166,7 +169,9 @@ impl Engine {
         });
         let flushed = written.map_err(|e| self.given_up(&[&files], &writer, e))?;
         self.sync_dir()?;
-        self.install_flush(slot, sealed, &writer, flushed)
+        self.install_flush(slot, sealed, &writer, flushed)?;
+        self.counters.spent(Step::FlushIndex, watch.lap());
+        Ok(())
     }
 
     /// Writes what somebody can still see.

@@ -34,6 +34,7 @@ use crate::engine::Engine;
 use crate::groups::publish;
 use crate::jobs::JobState;
 use crate::manifest::{Edit, LiveFiles};
+use crate::metrics::{Step, StopWatch};
 
 impl Engine {
     /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
@@ -103,7 +104,9 @@ impl Engine {
         let table = (table, self.options.groups.growth());
         let cold = tagging.then(cold);
         let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, &arena);
+        let mut watch = StopWatch::start();
         let done = collect_each(fixed, groups, collector).and_then(|collected| {
+            self.collected(watch.lap(), collected.asking);
             write_run(&collected.run, &mut writer)?;
             let cold = self.open_segments(&collected.cold)?;
             let opened = SegmentSet::default().with(&cold, &[]);
@@ -111,7 +114,9 @@ impl Engine {
         });
         let done = done.map_err(|e| self.given_up(&[&files, &segments], &writer, e))?;
         self.sync_dir()?;
-        self.install_groups(fixed, &done.1, &done.0, &writer)
+        self.install_groups(fixed, &done.1, &done.0, &writer)?;
+        self.counters.spent(Step::CollectIndex, watch.lap());
+        Ok(())
     }
 
     /// Keeps flushes from beginning, so that no group goes for which one is about to write; whether

@@ -4,10 +4,13 @@
 //! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{FileClass, Level0, Preset, Separation};
+use cleavedb::{Durability, FileClass, Level0, Preset, Separation};
 use cleavedb_storage::Sim;
+use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
-use cleavedb_testkit::{Explorer, Generator, Plan, Profile, Recording, Session, Setup, State};
+use cleavedb_testkit::{
+    Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write,
+};
 
 /// Distinct states that each of the large shards visits.
 const STATES: u64 = 240_000;
@@ -45,12 +48,12 @@ fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
     println!("{test}: {} seeds, {:?}, {:?}", seed, explorer.totals, start.elapsed());
 }
 
-/// Whether the workload of a seed, which begins with one group, splits it.
-fn splits(setup: &Setup, seed: u64) -> bool {
-    let ops = Generator::new(seed, Profile::crash()).take(OPS);
+/// How many groups split and how many merge in a workload.
+fn regroups(setup: &Setup, ops: &[Op]) -> [u64; 2] {
     let mut session = Session::on(&Sim::new(), setup, State::default()).unwrap();
     ops.iter().for_each(|op| session.run(op).unwrap());
-    session.db().metrics().groups > 1
+    let metrics = session.db().metrics();
+    [metrics.splits, metrics.merges]
 }
 
 #[test]
@@ -175,7 +178,27 @@ fn groups_that_are_collected_again_and_again_survive_every_crash() {
     );
 }
 
-/// The same with ranges of keys, which also merge.
+/// Ranges split as they fill, and become one again once most of their keys are deleted.
+#[test]
+fn ranges_that_split_and_merge_survive_every_crash() {
+    let mut setup = Setup::tiny(Preset::KtStore, true);
+    (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
+        (4 << 10, 4 << 10);
+    let write = |write| Op::Write(vec![write], Durability::Sync);
+    let put = |i| write(Write::put(&key(i), value(i, 1)));
+    let delete = |i| write(Write { key: key(i), value: None });
+    let regroup = || [Op::Flush, Op::Collect, Op::Step(8)];
+    // A flush cuts what it adds behind all others; what comes in between fills a range.
+    let (even, odd) = ((0..12).step_by(3), (0..12).filter(|i| i % 3 > 0));
+    let fill = even.map(put).chain(regroup()).chain(odd.map(put)).chain(regroup());
+    let ops: Vec<Op> = fill.chain((0..10).map(delete)).chain(regroup()).collect();
+    let [splits, merges] = regroups(&setup, &ops);
+    assert!(splits > 0 && merges > 0, "{splits} splits, {merges} merges");
+    let recording = Recording::first(&setup, &ops).unwrap();
+    Explorer::new(Plan::default()).explore(&recording).unwrap();
+}
+
+/// The same with ranges of keys.
 #[test]
 fn ranges_that_are_collected_again_and_again_survive_every_crash() {
     collect_and_split(
@@ -197,8 +220,9 @@ fn collect_and_split(mut setup: Setup, test: &str) {
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
     (setup.options.groups.main_segment_bytes, setup.options.groups.capacity_bytes) =
         (4 << 10, 4 << 10);
-    let splits = (0..4).filter(|seed| splits(&setup, *seed)).count();
-    assert!(splits > 0, "the first workloads split no group");
+    let workload = |seed| Generator::new(seed, Profile::crash()).take(OPS);
+    let counts = [0, 1, 2, 3].map(|seed| regroups(&setup, &workload(seed)));
+    assert!(counts.iter().any(|[splits, _]| *splits > 0), "the first workloads split no group");
     visit(test, &setup, Plan::default(), STATES / 4);
 }
 

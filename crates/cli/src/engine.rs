@@ -141,7 +141,7 @@ impl CleaveOpener {
             ("log-segment", Preset::HashKv) => groups.log_segment_bytes = bytes()?,
             ("victim-policy", Preset::HashKv | Preset::KtStore) => {
                 groups.victim = victim_policy(value)
-                    .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random, random"))?;
+                    .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
             ("tagging", Preset::HashKv) => {
                 groups.tagging = switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
@@ -196,14 +196,15 @@ fn switch(value: &str) -> Option<bool> {
     }
 }
 
-/// The policy of that name. The paper does not say among how many groups its greedy-random draws.
+/// The policy of that name. The paper does not say among how many groups its greedy-random draws:
+/// `greedy-random:D` says it, otherwise it is 4.
 fn victim_policy(name: &str) -> Option<VictimPolicy> {
-    const AMONG: usize = 4;
-    Some(match name {
-        "greedy" => VictimPolicy::Greedy,
-        "cost-benefit" => VictimPolicy::CostBenefit,
-        "greedy-random" => VictimPolicy::GreedyRandom(AMONG),
-        "random" => VictimPolicy::Random,
+    Some(match name.split_once(':').unwrap_or((name, "")) {
+        ("greedy", "") => VictimPolicy::Greedy,
+        ("cost-benefit", "") => VictimPolicy::CostBenefit,
+        ("greedy-random", "") => VictimPolicy::GreedyRandom(4),
+        ("greedy-random", among) => VictimPolicy::GreedyRandom(among.parse().ok()?),
+        ("random", "") => VictimPolicy::Random,
         _ => return None,
     })
 }

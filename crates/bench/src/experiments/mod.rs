@@ -15,7 +15,7 @@
 //! | `segment`, `log-segment` | Bytes of a (main) segment, of a log segment of a group |
 //! | `tagging` | `on` or `off`: whether cold values are kept apart |
 //! | `cold-log` | `counted` or `unlimited`: whether they count in the space goal |
-//! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random` or `random` |
+//! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random[:D]` (of D groups) or `random` |
 //! | `hot-store`, `group` | Bytes of the hot store, of a group of cold values |
 //! | `heat-limit` | Shares of hot and cold data |
 //! | `value-size-limit` | Largest cold value that stays in the tree, in bytes |

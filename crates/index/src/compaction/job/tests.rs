@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -209,7 +209,9 @@ impl TableFactory for FullForOthers<'_> {
             return Err(Error::new(ErrorKind::NoSpace, "the disk is full"));
         }
         // Until the other half has said that it failed.
+        let begin = Instant::now();
         while !self.failed.load(Ordering::Relaxed) {
+            assert!(begin.elapsed() < Duration::from_secs(20), "there is no other half");
             thread::yield_now();
         }
         thread::sleep(Duration::from_millis(50));

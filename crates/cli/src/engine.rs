@@ -203,7 +203,9 @@ fn victim_policy(name: &str) -> Option<VictimPolicy> {
         ("greedy", "") => VictimPolicy::Greedy,
         ("cost-benefit", "") => VictimPolicy::CostBenefit,
         ("greedy-random", "") => VictimPolicy::GreedyRandom(4),
-        ("greedy-random", among) => VictimPolicy::GreedyRandom(among.parse().ok()?),
+        ("greedy-random", among) => {
+            VictimPolicy::GreedyRandom(among.parse().ok().filter(|among| *among > 0)?)
+        }
         ("random", "") => VictimPolicy::Random,
         _ => return None,
     })

@@ -110,7 +110,7 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     home.run(&hashkv("cold-log=none")).fails(2, "counted and unlimited");
     home.run(&with("tagging=on")).fails(2, "no option tagging");
     home.run(&hashkv("victim-policy=oldest")).fails(2, "cost-benefit");
-    home.run(&hashkv("victim-policy=greedy-random:few")).fails(2, "greedy-random[:D]");
+    home.run(&hashkv("victim-policy=greedy-random:0")).fails(2, "greedy-random[:D]");
     home.run(&with("log-segment=64KiB")).fails(2, "no option log-segment");
 }
 

@@ -91,6 +91,14 @@ pub enum Bug {
     PunchUnderReaders,
     /// An extent is given back before the edit that drops it.
     PunchBeforeEdit,
+    /// A value that a collection has moved is looked for where its soft pointer says.
+    StalePointerBelieved,
+    /// A value whose soft pointer is out of date reads as an absent key.
+    StaleIsAbsent,
+    /// Extents of survivors get no map though pointers are soft.
+    MapForgotten,
+    /// What dies behind a soft pointer that is out of date is not counted.
+    StaleDeathForgotten,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
     /// An entry is linked into a MemTable without ordering what it holds before the link.

@@ -40,6 +40,8 @@ pub enum RecordKind {
     Edit = 18,
     /// Filter of the keys of an extent, behind its records.
     Filter = 19,
+    /// First keys of the pages of an extent's map, behind them.
+    Fences = 20,
 }
 
 impl RecordKind {
@@ -53,6 +55,7 @@ impl RecordKind {
             17 => Self::FileHeader,
             18 => Self::Edit,
             19 => Self::Filter,
+            20 => Self::Fences,
             _ => return None,
         })
     }

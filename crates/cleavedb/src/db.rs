@@ -433,6 +433,7 @@ fn build(
         memtables,
         version: live.version.clone(),
         segments: Arc::new(SegmentSet::default()),
+        groups: live.groups.clone(),
     };
     let engine = Engine {
         storage,

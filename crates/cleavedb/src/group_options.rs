@@ -1,5 +1,6 @@
 //! Options of presets that keep values in groups (HashKV, sections 3.2 to 3.4; KT-Store, 3.2).
 
+use cleavedb_values::groups::Relocation;
 use cleavedb_values::groups::growth::Growth;
 use cleavedb_values::groups::victim::{Segments, VictimPolicy};
 
@@ -18,6 +19,9 @@ pub struct GroupOptions {
     pub reserved_space: f64,
     /// Which group is collected first. Default: greedy, as in the paper.
     pub victim: VictimPolicy,
+    /// How the index learns where collections have put survivors. Kept from the creation on.
+    /// Default: write-back, as in the paper of HashKV.
+    pub relocation: Relocation,
     /// For `KtStore`: a group for each prefix of so many bytes of the keys, as in its paper, in
     /// place of groups that split as they grow. Default: none. Kept from the creation on.
     pub levels: Option<u8>,
@@ -37,6 +41,7 @@ impl Default for GroupOptions {
             log_segment_bytes: 1 << 20,
             reserved_space: 0.3,
             victim: VictimPolicy::Greedy,
+            relocation: Relocation::WriteBack,
             levels: None,
             tagging: false,
             cold_log_counts: true,
@@ -46,8 +51,13 @@ impl Default for GroupOptions {
 
 impl GroupOptions {
     /// Each rule that must hold, and what to say if it does not.
-    pub(crate) fn rules(&self) -> [(bool, &'static str); 4] {
+    pub(crate) fn rules(&self) -> [(bool, &'static str); 5] {
         [
+            (
+                !self.tagging || self.relocation == Relocation::WriteBack,
+                "tagging needs relocation by write-back: the index alone knows where values of \
+                 the cold log lie",
+            ),
             (
                 self.main_segment_bytes >= 4 << 10 && self.log_segment_bytes >= 4 << 10,
                 "main_segment_bytes and log_segment_bytes must be at least 4 KiB",

@@ -18,7 +18,7 @@ use crate::options::Options;
 pub(crate) fn initial(options: &Options) -> Result<GroupTable> {
     let mut table = GroupTable::default();
     if let Some(partitioner) = options.partitioner() {
-        table.apply(&GroupEdit::Partition(partitioner))?;
+        table.apply(&GroupEdit::Partition(partitioner, options.groups.relocation))?;
         table.apply(&GroupEdit::Begin(table.next_id(), Vec::new(), 0))?;
     }
     Ok(table)

@@ -61,6 +61,7 @@ pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::FileClass;
 pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
+pub use cleavedb_values::groups::Relocation;
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};
 pub use group_options::GroupOptions;

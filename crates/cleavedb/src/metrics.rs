@@ -109,6 +109,7 @@ pub(crate) struct Counters {
     pub(crate) flush_written: Counter,
     pub(crate) compactions: Counter,
     pub(crate) compaction_moves: Counter,
+    pub(crate) pointers_refreshed: Counter,
     pub(crate) compaction_read: Counter,
     pub(crate) compaction_written: Counter,
     pub(crate) collections: Counter,
@@ -234,6 +235,8 @@ pub struct Metrics {
     pub compactions: u64,
     /// Compactions that only moved tables.
     pub compaction_moves: u64,
+    /// Soft pointers that compactions brought up to date.
+    pub pointers_refreshed: u64,
     /// Collections done.
     pub collections: u64,
     /// Groups of values; 0 in presets without groups.

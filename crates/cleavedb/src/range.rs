@@ -8,6 +8,7 @@ use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{EntryKind, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_values::Chunk;
+use cleavedb_values::groups::MapReader;
 
 use crate::engine::Engine;
 use crate::snapshot::HeldSnapshot;
@@ -124,6 +125,8 @@ struct End {
     ready: VecDeque<Found>,
     /// Entries that were found so far.
     found: usize,
+    /// Finds records that were moved.
+    maps: MapReader,
 }
 
 /// Iterator over a range, from both ends; yields every key once. After an error it ends.
@@ -205,7 +208,8 @@ impl Range {
         sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
         let merged = MergeIter::new(sources);
         let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
-        End { side, iter, started: false, ready: VecDeque::new(), found: 0 }
+        let (ready, maps) = (VecDeque::new(), MapReader::default());
+        End { side, iter, started: false, ready, found: 0, maps }
     }
 
     /// The next entry from `side`, its value read.
@@ -280,7 +284,11 @@ impl Range {
         }
         let value = match end.iter.kind() {
             _ if self.keys_only => FoundValue::Ready(Bytes::new()),
-            EntryKind::Pointer => FoundValue::Wanted(ValuePointer::decode(end.iter.value())?),
+            EntryKind::Pointer => {
+                let pointer = ValuePointer::decode(end.iter.value())?;
+                let (key, seq) = (end.iter.key(), end.iter.seq());
+                FoundValue::Wanted(self.state.resolve(pointer, key, seq, &mut end.maps)?)
+            }
             _ => FoundValue::Ready(end.iter.keep_value()),
         };
         let tree_key = Bytes::copy_from_slice(end.iter.key());

@@ -7,6 +7,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{Found, Version};
+use cleavedb_values::groups::MapReader;
 
 use crate::batch::{DEFAULT_KEYSPACE, check_key};
 use crate::engine::Engine;
@@ -123,7 +124,13 @@ impl Engine {
             if unknown && !Arc::ptr_eq(&state, &self.state.load()) {
                 continue;
             }
-            let value = state.segments.read(pointer, tree_key, seq);
+            if planted(Bug::StaleIsAbsent) && !state.segments.is_there(pointer) {
+                return Ok(None);
+            }
+            let mut maps = MapReader::default();
+            let value = state
+                .resolve(pointer, tree_key, seq, &mut maps)
+                .and_then(|pointer| state.segments.read(pointer, tree_key, seq));
             if planted(Bug::CorruptIsAbsent) && value.is_err() {
                 return Ok(None);
             }
@@ -150,8 +157,9 @@ impl Engine {
             }
             Ok((tree_key, hash, known))
         };
-        let find_one = |(tree_key, hash, known): (TreeKey, u64, Option<Answer>)| {
-            let answer = match known {
+        let mut maps = MapReader::default();
+        let mut find_one = |(tree_key, hash, known): (TreeKey, u64, Option<Answer>)| {
+            let mut answer = match known {
                 Some(answer) => answer,
                 None => find_in_tables(
                     &state.version,
@@ -161,8 +169,9 @@ impl Engine {
                     self.seeks(),
                 )?,
             };
-            if let Answer::Record(pointer, _) = answer {
-                state.segments.will_need(pointer);
+            if let Answer::Record(pointer, seq) = &mut answer {
+                *pointer = state.resolve(*pointer, tree_key.as_bytes(), *seq, &mut maps)?;
+                state.segments.will_need(*pointer);
             }
             Ok((tree_key, answer))
         };
@@ -175,7 +184,7 @@ impl Engine {
         };
         let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
         let found: Vec<Result<_>> =
-            begun.into_iter().map(|begun| begun.and_then(find_one)).collect();
+            begun.into_iter().map(|begun| begun.and_then(&mut find_one)).collect();
         found.into_iter().map(|found| found.and_then(value_of)).collect()
     }
 }

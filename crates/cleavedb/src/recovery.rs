@@ -13,6 +13,7 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Pace, Reaper, Storage, Window};
+use cleavedb_values::groups::Relocation;
 
 use crate::directories::Directories;
 use crate::groups::initial;
@@ -70,6 +71,10 @@ pub(crate) fn recover(
     let mut live = live;
     if current.is_none() {
         live.groups = Arc::new(initial(options)?);
+    } else if options.groups.tagging && live.groups.relocation() == Relocation::Soft {
+        let what = "this database was created with soft pointers, without which there are no tags; \
+                    open it without tagging";
+        return Err(Error::new(ErrorKind::InvalidOptions, what));
     }
     live.seq_limit = next_seq + SEQS_RESERVED;
     edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;

@@ -2,11 +2,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use cleavedb_base::SeqNo;
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
+use cleavedb_base::{Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
-use cleavedb_values::SegmentSet;
+use cleavedb_values::groups::MapReader;
+use cleavedb_values::{GroupTable, SegmentSet};
 
 /// A MemTable and the part of the log that it covers.
 pub(crate) struct MemSlot {
@@ -41,11 +43,14 @@ impl MemSlot {
 }
 
 /// One immutable picture of the database.
+#[derive(Clone)]
 pub(crate) struct ReadState {
     /// Newest first; the first one takes the commits.
     pub(crate) memtables: Vec<Arc<MemSlot>>,
     pub(crate) version: Arc<Version>,
     pub(crate) segments: Arc<SegmentSet>,
+    /// Which extents the groups have. What lives in them may be out of date.
+    pub(crate) groups: Arc<GroupTable>,
 }
 
 impl ReadState {
@@ -54,31 +59,60 @@ impl ReadState {
         let mut memtables = Vec::with_capacity(self.memtables.len() + 1);
         memtables.push(slot);
         memtables.extend_from_slice(&self.memtables);
-        Self { memtables, version: self.version.clone(), segments: self.segments.clone() }
+        Self { memtables, ..self.clone() }
     }
 
     /// The same picture without `slot`.
     fn without_memtable(&self, slot: &Arc<MemSlot>) -> Self {
         let others = self.memtables.iter().filter(|other| !Arc::ptr_eq(other, slot));
-        Self {
-            memtables: others.cloned().collect(),
-            version: self.version.clone(),
-            segments: self.segments.clone(),
-        }
+        Self { memtables: others.cloned().collect(), ..self.clone() }
     }
 
     /// The same picture with another index.
     pub(crate) fn with_version(&self, version: Arc<Version>) -> Self {
-        Self { memtables: self.memtables.clone(), version, segments: self.segments.clone() }
+        Self { version, ..self.clone() }
     }
 
     /// The same picture with other value files.
     pub(crate) fn with_segments(&self, segments: SegmentSet) -> Self {
-        Self {
-            memtables: self.memtables.clone(),
-            version: self.version.clone(),
-            segments: Arc::new(segments),
+        Self { segments: Arc::new(segments), ..self.clone() }
+    }
+
+    /// The same picture with other value files, some of which have the extents of `groups`.
+    pub(crate) fn with_groups(&self, segments: SegmentSet, groups: Arc<GroupTable>) -> Self {
+        Self { segments: Arc::new(segments), groups, ..self.clone() }
+    }
+
+    /// Where the record of (`tree_key`, `seq`) lies. `pointer` says so, unless a collection with
+    /// soft pointers has moved it since the entry was written: then the maps of its group do.
+    #[inline]
+    pub(crate) fn resolve(
+        &self,
+        pointer: ValuePointer,
+        tree_key: &[u8],
+        seq: SeqNo,
+        maps: &mut MapReader,
+    ) -> Result<ValuePointer> {
+        let believed = planted(Bug::StalePointerBelieved);
+        if self.segments.is_there(pointer) || self.groups.is_empty() || believed {
+            return Ok(pointer);
         }
+        // What no map knows is damaged or lost: reading it says what is wrong.
+        let moved = self.find_moved(pointer, tree_key, seq, maps)?;
+        Ok(moved.unwrap_or(pointer))
+    }
+
+    /// Where the maps of its group have the record of (`tree_key`, `seq`), if they have it.
+    pub(crate) fn find_moved(
+        &self,
+        pointer: ValuePointer,
+        tree_key: &[u8],
+        seq: SeqNo,
+        maps: &mut MapReader,
+    ) -> Result<Option<ValuePointer>> {
+        let hash = hash64(tree_key, 0);
+        let extents = self.groups.mapped(tree_key);
+        self.segments.find_moved(extents, (pointer, tree_key, hash, seq), maps)
     }
 
     /// The MemTable that takes the commits.
@@ -145,14 +179,20 @@ impl Pictures {
     }
 
     /// Puts `version`, which holds the run of `slot`, in the place of both, and adds the value
-    /// files that the flush has `opened`.
-    pub(crate) fn flushed(&self, slot: &Arc<MemSlot>, version: &Arc<Version>, opened: &SegmentSet) {
+    /// files that the flush has `opened`, with the extents of `groups`.
+    pub(crate) fn flushed(
+        &self,
+        slot: &Arc<MemSlot>,
+        version: &Arc<Version>,
+        opened: &SegmentSet,
+        groups: &Arc<GroupTable>,
+    ) {
         if planted(Bug::MemTableBeforeItsRun) {
             self.swap(|state| state.without_memtable(slot));
         }
         self.swap(|state| {
             let state = state.without_memtable(slot).with_version(version.clone());
-            state.with_segments(state.segments.joined(opened))
+            state.with_groups(state.segments.joined(opened), groups.clone())
         });
     }
 }

@@ -44,6 +44,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         flushes: counters.flushes.get(),
         compactions: counters.compactions.get(),
         compaction_moves: counters.compaction_moves.get(),
+        pointers_refreshed: counters.pointers_refreshed.get(),
         collections: counters.collections.get(),
         groups: live.groups.groups().count(),
         group_records: group_records(&live),

@@ -185,6 +185,12 @@ fn a_bit_of_many_bytes_of_hashkv_with_tagging() {
 }
 
 #[test]
+fn a_bit_of_many_bytes_of_maps() {
+    flip_bytes(&Setup::soft(Preset::HashKv, true), SPARSE);
+    flip_bytes(&Setup::soft(Preset::KtStore, true), SPARSE);
+}
+
+#[test]
 fn a_bit_of_many_bytes_of_ktstore() {
     flip_bytes(&Setup::tiny(Preset::KtStore, true), SPARSE);
 }

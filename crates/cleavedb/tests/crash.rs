@@ -4,7 +4,7 @@
 //! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Durability, FileClass, Level0, Preset, Separation};
+use cleavedb::{Durability, FileClass, Level0, Preset, Relocation, Separation};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
@@ -224,6 +224,39 @@ fn collect_and_split(mut setup: Setup, test: &str) {
     let counts = [0, 1, 2, 3].map(|seed| regroups(&setup, &workload(seed)));
     assert!(counts.iter().any(|[splits, _]| *splits > 0), "the first workloads split no group");
     visit(test, &setup, Plan::default(), STATES / 4);
+}
+
+#[test]
+fn soft_pointers_survive_every_crash() {
+    for setup in [Setup::soft(Preset::HashKv, true), Setup::soft(Preset::KtStore, false)] {
+        visit("soft_pointers_survive_every_crash", &setup, Plan::default(), STATES / 8);
+    }
+}
+
+/// Maps of the parts of a group, and of neighbours that became one.
+#[test]
+fn soft_pointers_into_groups_that_split_survive_every_crash() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        collect_and_split(
+            Setup::soft(preset, true),
+            "soft_pointers_into_groups_that_split_survive_every_crash",
+        );
+    }
+}
+
+/// How survivors are found was decided at the creation.
+#[test]
+fn soft_pointers_stay_what_they_are_under_other_options() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let soft = Setup::soft(preset, true);
+        let mut hard = soft.clone();
+        hard.options.groups.relocation = Relocation::WriteBack;
+        let test = "soft_pointers_stay_what_they_are_under_other_options";
+        for (setup, other) in [(&soft, &hard), (&hard, &soft)] {
+            let plan = Plan { recover_with: vec![other.clone(), setup.clone()], ..Plan::default() };
+            visit(test, setup, plan, STATES / 16);
+        }
+    }
 }
 
 /// Two disks lose different amounts.

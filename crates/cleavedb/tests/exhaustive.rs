@@ -140,6 +140,16 @@ fn grouped_with_tags() {
     every_sequence_grouped(Setup::tagged(true));
 }
 
+#[test]
+fn grouped_with_soft_pointers() {
+    every_sequence_grouped(Setup::soft(Preset::HashKv, true));
+}
+
+#[test]
+fn grouped_by_key_with_soft_pointers() {
+    every_sequence_grouped(Setup::soft(Preset::KtStore, true));
+}
+
 fn every_sequence_grouped(mut setup: Setup) {
     setup.options.separation = Separation::AtLeast(54);
     every_sequence_of(&setup);

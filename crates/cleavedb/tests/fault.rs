@@ -249,6 +249,13 @@ fn every_call_of_hashkv_with_tagging() {
 }
 
 #[test]
+fn every_call_with_soft_pointers() {
+    [Preset::HashKv, Preset::KtStore]
+        .iter()
+        .for_each(|preset| every_call_fails(&Setup::soft(*preset, true), 0));
+}
+
+#[test]
 fn every_call_of_ktstore() {
     SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::KtStore, true), seed));
 }

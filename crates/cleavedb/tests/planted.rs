@@ -102,6 +102,26 @@ fn crash_of_a_cold_log(seed: u64) -> Result<(), String> {
     crash_of(&Setup::tagged(true), plan, seed)
 }
 
+/// Sequences on groups whose pointers are soft.
+fn model_of_soft_pointers(seed: u64) -> Result<(), String> {
+    let presets = [Preset::HashKv, Preset::KtStore];
+    model_of(&presets.map(|preset| Setup::soft(preset, true)), seed)
+}
+
+/// What the store knows to live after values that a collection has moved were replaced.
+fn deaths_behind_soft_pointers(seed: u64) -> Result<(), String> {
+    let preset = [Preset::HashKv, Preset::KtStore][seed as usize % 2];
+    let db = open(Arc::new(Sim::new()), &Setup::soft(preset, true)).map_err(|e| e.to_string())?;
+    let write = |byte: u8| -> Result<(), cleavedb::Error> {
+        (0..20).try_for_each(|i| db.put(&[i], &[byte; 1000]))?;
+        db.flush()?;
+        db.compact()
+    };
+    write(1).and_then(|()| db.collect()).and_then(|()| write(2)).map_err(|e| e.to_string())?;
+    let live = db.metrics().live_bytes;
+    (live == 20 * 1025).then_some(()).ok_or_else(|| format!("{live} bytes live"))
+}
+
 /// A range that is read while the group of its values is collected, and the space given back.
 fn range_during_a_collection(seed: u64) -> Result<(), String> {
     let setup = Setup::tiny(Preset::HashKv, true);
@@ -282,6 +302,10 @@ caught! {
     a_cold_log_that_counts_nothing: ColdNotBorn by model;
     a_cold_log_that_is_not_synced: SegmentNotSynced by crash_of_a_cold_log;
     an_extent_given_back_before_the_edit: PunchBeforeEdit by crash_of_groups;
+    a_stale_pointer_that_is_believed: StalePointerBelieved by model_of_soft_pointers;
+    a_stale_pointer_that_is_absent: StaleIsAbsent by model_of_soft_pointers;
+    a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
+    a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, Level0, Metrics, Modelled, Options, Preset, Separation, Step, VictimPolicy, Volume,
+    Db, Level0, Metrics, Modelled, Options, Preset, Relocation, Separation, Step, VictimPolicy,
+    Volume,
 };
 use cleavedb_bench::counters::{SPACE_BUDGET, step_seconds};
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
@@ -143,6 +144,11 @@ impl CleaveOpener {
                 groups.victim = victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
+            ("relocation", Preset::HashKv | Preset::KtStore) => match value {
+                "write-back" => groups.relocation = Relocation::WriteBack,
+                "soft" => groups.relocation = Relocation::Soft,
+                _ => return Err(malformed(&"there are write-back and soft")),
+            },
             ("tagging", Preset::HashKv) => {
                 groups.tagging = switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
             }
@@ -389,6 +395,7 @@ impl Engine for Cleave {
             ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
+            ("relocation", format!("{:?}", options.groups.relocation)),
             ("tagging", tagging(options).to_owned()),
             ("background", format!("{:?}", options.background)),
             ("settled", "memtables flushed, no job due".to_owned()),
@@ -412,6 +419,7 @@ impl Engine for Cleave {
             ("flushes", metrics.flushes),
             ("compactions", metrics.compactions),
             ("compaction_moves", metrics.compaction_moves),
+            ("pointers_refreshed", metrics.pointers_refreshed),
             ("collections", metrics.collections),
             ("value_bytes", metrics.value_bytes),
             ("live_bytes", metrics.live_bytes),

@@ -11,7 +11,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::cache::BlockCache;
-use cleavedb_index::compaction::job::{CompactionJob, DropSink, Halves, TableFactory};
+use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory, ValueKeeper};
 use cleavedb_index::compaction::leveled::pick_full;
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 use cleavedb_index::edit::{RunPosition, VersionEdit};
@@ -43,8 +43,10 @@ impl TableFactory for Factory {
 
 struct NoSink;
 
-impl DropSink for NoSink {
-    fn dropped(&mut self, _: Entry<'_>) {}
+impl ValueKeeper for NoSink {
+    fn dropped(&mut self, _: Entry<'_>) -> Result<()> {
+        Ok(())
+    }
 
     fn fork(&self) -> Self {
         Self

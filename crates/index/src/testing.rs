@@ -12,7 +12,7 @@ use cleavedb_storage::{File, Reaper, Sim};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use crate::cache::BlockCache;
-use crate::compaction::job::{DropSink, TableFactory};
+use crate::compaction::job::{TableFactory, ValueKeeper};
 use crate::edit::RunPosition;
 use crate::entry::{Entry, EntryIter};
 use crate::table::Table;
@@ -329,9 +329,10 @@ impl TableFactory for World {
 #[derive(Default)]
 pub struct Dropped(pub Vec<Item>);
 
-impl DropSink for Dropped {
-    fn dropped(&mut self, entry: Entry<'_>) {
+impl ValueKeeper for Dropped {
+    fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
         self.0.push(Item::of(entry));
+        Ok(())
     }
 
     fn fork(&self) -> Self {

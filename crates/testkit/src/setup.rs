@@ -4,7 +4,7 @@ use std::fmt;
 
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupOptions, Level0, Options, Preset,
-    Separation, VictimPolicy, Volume,
+    Relocation, Separation, VictimPolicy, Volume,
 };
 
 /// Options, and whether the log window outlives the process.
@@ -85,6 +85,15 @@ impl Setup {
         setup
     }
 
+    /// Tiny sizes, pointers into groups soft, groups collected often.
+    pub fn soft(preset: Preset, window_survives: bool) -> Self {
+        let base = Self::tiny(preset, window_survives);
+        let mut setup = Self { name: format!("{base}, soft pointers"), ..base };
+        setup.options.groups.relocation = Relocation::Soft;
+        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup
+    }
+
     /// The same with level 0 kept so, and so small that parts of it leave in a workload of 40
     /// operations. Only long values leave the index: entries that point outside are so short that
     /// no run would be worth cutting, and no bucket would fill.
@@ -126,10 +135,11 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, and `hashkv` with a cold log.
+    /// Every design once: each preset, `hashkv` with a cold log, and soft pointers.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
-        presets.chain([Self::tagged(true)]).collect()
+        let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
+        presets.chain([Self::tagged(true)]).chain(soft).collect()
     }
 
     /// Every setup that must answer like every other: presets, windows, sizes, compression.
@@ -184,6 +194,9 @@ impl Setup {
             all.push(setup);
         }
         all.extend([true, false].map(Self::tagged));
+        for preset in [Preset::HashKv, Preset::KtStore] {
+            all.extend([true, false].map(|window| Self::soft(preset, window)));
+        }
         let mut setup = Self::tagged(true);
         setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();
         setup.options.separation = Separation::AtLeast(0);

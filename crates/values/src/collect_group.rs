@@ -13,6 +13,9 @@
 //! a collection of the cold log tells the index alone where values went. Because only a key with a
 //! single record is cold, a tag is always the oldest record of its key in its group; so it hides
 //! nothing, no run has to repeat it, and nobody has to ask the index where its value lies.
+//!
+//! With soft pointers (design, section 2) there is no run: each extent of survivors has a map, by
+//! which they are found although their entries in the index still say where they lay before.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +31,7 @@ use crate::found::{Arena, Found};
 use crate::groups::growth::Growth;
 use crate::groups::writer::Written;
 use crate::groups::{
-    Extent, ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place,
+    Extent, ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place, Relocation,
 };
 use crate::survivors::{NewSegment, SurvivorWriter};
 
@@ -233,8 +236,8 @@ pub struct GroupCollector<'w, 'a> {
 
 impl<'w, 'a> GroupCollector<'w, 'a> {
     /// Will collect groups of `table`, which split as `growth` says. Survivors go to
-    /// `extents`, cold values to `cold`, if it is there; keys of the run lie in `arena`.
-    /// `cancelled` is asked now and then.
+    /// `extents`, cold values to `cold`, if it is there, which it is only with a run; keys of the
+    /// run lie in `arena`. `cancelled` is asked now and then.
     pub fn new(
         (table, growth): (&'w GroupTable, Growth),
         liveness: &'w dyn Liveness,
@@ -243,6 +246,8 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         cancelled: &'w dyn Fn() -> bool,
         arena: &'a Arena,
     ) -> Self {
+        let maps = table.relocation() == Relocation::Soft && !planted(Bug::MapForgotten);
+        let extents = extents.with_maps(maps);
         let writers = Writers { extents, cold };
         Self {
             table,
@@ -264,7 +269,9 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         readers.sort_unstable_by_key(ExtentReader::place);
         let mut found = self.find(&mut readers)?;
         let begin = Instant::now();
-        let survivors = join(&mut found, self.liveness, &mut self.run, self.cancelled)?;
+        let (mut no_run, soft) = (Vec::new(), self.table.relocation() == Relocation::Soft);
+        let run = if soft { &mut no_run } else { &mut self.run };
+        let survivors = join(&mut found, self.liveness, run, self.cancelled)?;
         self.asking += begin.elapsed();
         let home = Home { group, table: self.table, growth: self.growth };
         let judge = self.writers.cold.is_some().then(|| Judge::new(self.liveness, home));
@@ -273,7 +280,11 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         };
         let mut stays: Vec<Stay<'_, '_>> = survivors
             .into_iter()
-            .map(|it| Stay { record: it.record, entry: it.entry, cold: is_cold(it) })
+            .map(|it| Stay {
+                record: it.record,
+                entry: it.entry.filter(|_| !soft),
+                cold: is_cold(it),
+            })
             .collect();
         if !self.table.partitioner().keeps_order() {
             stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
@@ -372,6 +383,8 @@ mod tests {
             place,
             records_len: 100,
             filter_len: 0,
+            map_pages: 0,
+            fences_len: 0,
             records: 1,
             stubs: 0,
             tags: 0,

@@ -7,9 +7,10 @@ use bytes::Bytes;
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::record::Record;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_storage::FileKind;
 use cleavedb_storage::segment::Segment;
 
-use crate::groups::{ExtentHandle, Place};
+use crate::groups::{ExtentHandle, MapReader, Place};
 use crate::stretch::{Chunk, announce};
 
 /// Immutable set of segments, ordered by number, and the extents of those that are group files.
@@ -55,6 +56,43 @@ impl SegmentSet {
                 .with("file", place.file)
                 .with("offset", place.offset)
         })
+    }
+
+    /// The extent that a pointer names, if it is still there.
+    fn extent_of(&self, pointer: ValuePointer) -> Option<&Arc<ExtentHandle>> {
+        let place = Place { file: pointer.file, offset: pointer.offset };
+        let (_, extent) = self.extents.range(..=place).next_back()?;
+        extent.holds(place).then_some(extent)
+    }
+
+    /// Whether the record that a pointer names is where it says, if it ever was. A file that is not
+    /// a group's stays as long as somebody can see what points there, an extent does not.
+    #[inline]
+    pub fn is_there(&self, pointer: ValuePointer) -> bool {
+        match self.get(pointer.file) {
+            Some(segment) if segment.name().kind() == FileKind::Group => {
+                self.extent_of(pointer).is_some()
+            }
+            known => known.is_some(),
+        }
+    }
+
+    /// Where one of `extents` has the record of (`tree_key`, `seq`), whose key has this hash, if a
+    /// collection has moved it away from `pointer`.
+    pub fn find_moved(
+        &self,
+        extents: impl Iterator<Item = Place>,
+        (pointer, tree_key, hash, seq): (ValuePointer, &[u8], u64, SeqNo),
+        maps: &mut MapReader,
+    ) -> Result<Option<ValuePointer>> {
+        for place in extents {
+            let offset = maps.find(self.extent(place)?, tree_key, hash, seq)?;
+            if let Some(offset) = offset {
+                let offset = place.offset + u64::from(offset);
+                return Ok(Some(ValuePointer { file: place.file, offset, ..pointer }));
+            }
+        }
+        Ok(None)
     }
 
     /// The segment of this number.

@@ -1,80 +1,22 @@
 //! Compaction: runs the index's jobs and publishes their edits, with what died in them.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{FileNumber, Result, ValuePointer};
-use cleavedb_index::compaction::job::{CompactionJob, DropSink, Halves, TableFactory};
+use cleavedb_base::{FileNumber, Result};
+use cleavedb_index::Version;
+use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_full};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
-use cleavedb_index::{Entry, Version};
 use cleavedb_storage::{Access, File, FileClass, FileKind};
-use cleavedb_values::groups::Place;
-use cleavedb_values::{GroupEdit, GroupTable, Ledger, LedgerEdit, hidden};
+use cleavedb_values::hidden;
 
+use super::deaths::Deaths;
 use crate::engine::Engine;
 use crate::jobs::JobState;
 use crate::manifest::Edit;
 use crate::options::Background;
-
-/// Adds up, by file or extent, the bytes of records whose last pointer goes.
-#[derive(Default)]
-struct Deaths {
-    /// The groups when the job began: extents that come later are not pointed to by its inputs.
-    groups: Arc<GroupTable>,
-    files: BTreeMap<FileNumber, u64>,
-    extents: BTreeMap<Place, u64>,
-    damaged: Option<cleavedb_base::Error>,
-}
-
-impl DropSink for Deaths {
-    fn dropped(&mut self, entry: Entry<'_>) {
-        match ValuePointer::decode(entry.value) {
-            Ok(pointer) => {
-                let died = match self.groups.extent_of(pointer) {
-                    Some(extent) => self.extents.entry(extent.place).or_default(),
-                    None => self.files.entry(pointer.file).or_default(),
-                };
-                *died += u64::from(pointer.len);
-            }
-            Err(e) => self.damaged = Some(e),
-        }
-    }
-
-    fn fork(&self) -> Self {
-        Self { groups: Arc::clone(&self.groups), ..Self::default() }
-    }
-
-    fn absorb(&mut self, part: Self) {
-        for (file, bytes) in part.files {
-            *self.files.entry(file).or_default() += bytes;
-        }
-        for (extent, bytes) in part.extents {
-            *self.extents.entry(extent).or_default() += bytes;
-        }
-        self.damaged = self.damaged.take().or(part.damaged);
-    }
-}
-
-impl Deaths {
-    fn bytes(&self) -> u64 {
-        self.files.values().chain(self.extents.values()).sum()
-    }
-
-    /// Adds the deaths in files and extents that are still there: records of others were moved by a
-    /// collection, and their new entries own them.
-    fn add_to(&self, edit: &mut Edit, ledger: &Ledger) {
-        let whole = |number: &FileNumber| {
-            ledger.get(*number).is_some_and(|facts| facts.kind != FileKind::Group)
-        };
-        let files = self.files.iter().filter(|(number, _)| whole(number));
-        edit.ledger.extend(files.map(|(number, bytes)| LedgerEdit::Died(*number, *bytes)));
-        let extents = self.extents.iter();
-        edit.groups.extend(extents.map(|(place, bytes)| GroupEdit::Died(*place, *bytes)));
-    }
-}
 
 /// Makes the files of a compaction's tables.
 struct NewTables<'a> {
@@ -173,16 +115,14 @@ impl Engine {
             let halves = self.halves(&jobs);
             (job, compaction, manifest.live().groups.clone(), halves)
         };
-        let mut deaths = Deaths { groups, ..Deaths::default() };
+        let mut deaths = Deaths::new(self, groups);
         // What only moves is not looked at.
         let in_memory = !compaction.moves && compaction.is_in_memory();
         if in_memory {
             job = job.of_inputs_in_memory();
         }
         let tables = NewTables::new(self, in_memory);
-        let result = job
-            .run(&tables, &mut deaths, halves, self.jobs.closing_flag())
-            .and_then(|()| deaths.damaged.take().map_or(Ok(()), Err));
+        let result = job.run(&tables, &mut deaths, halves, self.jobs.closing_flag());
         let result = match result {
             Ok(()) => self.install_compaction(job, &deaths),
             Err(e) => {
@@ -200,14 +140,15 @@ impl Engine {
         result.map(|()| true)
     }
 
-    fn install_compaction(&self, job: CompactionJob, deaths: &Deaths) -> Result<()> {
+    fn install_compaction(&self, job: CompactionJob, deaths: &Deaths<'_>) -> Result<()> {
         let moves = job.compaction().moves;
         let (index, stats) = job.finish();
         let mut manifest = self.manifest.lock();
         let before = manifest.live().version.clone();
-        let hidden = Some(hidden::after_compaction(manifest.live().hidden, deaths.bytes()));
-        let mut edit = Edit { index, hidden, ..Edit::default() };
-        deaths.add_to(&mut edit, &manifest.live().ledger);
+        let live = manifest.live();
+        let mut edit = Edit { index, ..Edit::default() };
+        let died = deaths.add_to(&mut edit, live);
+        edit.hidden = Some(hidden::after_compaction(live.hidden, died));
         self.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         self.state.swap(|state| state.with_version(version.clone()));
@@ -218,6 +159,7 @@ impl Engine {
         let counter =
             if moves { &self.counters.compaction_moves } else { &self.counters.compactions };
         counter.add(1);
+        self.counters.pointers_refreshed.add(deaths.refreshed());
         if !moves {
             self.counters.compaction_read.add(stats.input_bytes);
             self.counters.compaction_written.add(stats.output_bytes);

@@ -245,8 +245,8 @@ impl Engine {
         publish(written, &mut edit);
         self.advance_head(manifest.live(), sealed.end, &mut edit);
         self.commit_edit(&mut manifest, &edit)?;
-        let version = manifest.live().version.clone();
-        self.state.flushed(slot, &version, &opened);
+        let LiveFiles { version, groups, .. } = manifest.live();
+        self.state.flushed(slot, version, &opened, groups);
         self.commit.flushed(sealed.last_seq);
         self.commit.log.forget(sealed.end);
         self.drop_dead_files(&mut manifest)?;

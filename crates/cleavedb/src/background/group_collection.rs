@@ -198,11 +198,11 @@ impl Engine {
         for place in gone.iter().filter(|place| !emptied.contains(&place.file)) {
             fixed.as_of.state.segments.extent(*place)?.mark_obsolete();
         }
-        let version = manifest.live().version.clone();
+        let LiveFiles { version, groups, .. } = manifest.live();
         let dropped: Vec<_> = collected.gone().collect();
         self.state.swap(|state| {
             let segments = state.segments.joined(opened).with_extents(&[], &dropped);
-            state.with_version(version.clone()).with_segments(segments)
+            state.with_version(version.clone()).with_groups(segments, groups.clone())
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::record::RecordKind;
 use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
 use cleavedb_storage::FileKind;
@@ -102,6 +103,7 @@ impl Liveness for Joined<'_> {
             if entry.seq <= self.as_of.read_point && entry.seq < last_seq {
                 last_seq = entry.seq;
                 let content = Content::of(entry.kind, entry.value)?;
+                let content = self.as_of.content(content, entry.seq, records);
                 out.push(Visible { seq: entry.seq, content, in_table: true });
             }
             index.next()?;
@@ -128,10 +130,24 @@ impl AsOf {
         let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.read_point)?;
         for found in found {
             let content = Content::of(found.kind, &found.value)?;
+            let content = self.content(content, found.seq, records);
             out.push(Visible { seq: found.seq, content, in_table: true });
         }
         self.retain_seen(out);
         Ok(())
+    }
+
+    /// What an entry says. A soft pointer that a collection has left behind says that its record
+    /// lies where it was found: of each operation there is one record.
+    fn content(&self, content: Content, seq: SeqNo, records: &[Found<'_>]) -> Content {
+        match content {
+            Content::Pointer(pointer) if !self.state.segments.is_there(pointer) => {
+                let of_it = |r: &&Found<'_>| r.seq == seq && r.kind == RecordKind::Separated;
+                let found = records.iter().find(of_it);
+                Content::Pointer(found.map_or(pointer, |record| record.pointer))
+            }
+            content => content,
+        }
     }
 
     fn ask_memtables(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {

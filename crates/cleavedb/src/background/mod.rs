@@ -5,6 +5,7 @@
 //! [`Engine::run_one`]; threads call it in production, `Db::step` and waiting writers call it when
 //! there are no threads, so a test can replay any schedule.
 
+mod deaths;
 mod compaction;
 mod new_files;
 mod grouping;

@@ -96,7 +96,8 @@ fn begin(files: &Files) -> (Arc<World>, Work) {
     let full = Arc::new(MemSlot::new(0, 0));
     full.table.insert(KEY, hash64(KEY, 0), 1, EntryKind::Inline, &[1]);
     let memtables = vec![full.clone()];
-    let first = ReadState { memtables, version: empty, segments: Arc::default() };
+    let first =
+        ReadState { memtables, version: empty, segments: Arc::default(), groups: Arc::default() };
     let (publisher, pictures) = (Publisher::new(1), Pictures::new(first));
     let world = World { publisher, pictures, full, reaper, removed: AtomicU64::new(0) };
     (Arc::new(world), Work { flushed, compacted, compaction })
@@ -116,7 +117,8 @@ impl World {
     }
 
     fn flush(&self, work: &Work) {
-        self.pictures.flushed(&self.full, &work.flushed, &SegmentSet::default());
+        let groups = Arc::default();
+        self.pictures.flushed(&self.full, &work.flushed, &SegmentSet::default(), &groups);
     }
 
     /// As the engine installs it, but for the edit.

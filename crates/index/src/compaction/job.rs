@@ -13,7 +13,7 @@ use std::sync::Arc;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_base::sync::join;
-use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
 use super::{Compaction, CompactionOptions, Level0, older_places};
@@ -36,14 +36,26 @@ pub trait TableFactory: Sync {
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
 }
 
-/// Learns which records of the value store lost their last entry.
-pub trait DropSink: Send + Sync + Sized {
+/// Room for the encoding of a pointer.
+pub type PointerRoom = [u8; ValuePointer::ENCODED_LEN_MAX];
+
+/// Those who keep the records that pointers lead to. They learn which ones lost their last entry,
+/// and may say where others lie by now.
+pub trait ValueKeeper: Send + Sync + Sized {
     /// `entry` is a pointer that is no repeat, and its operation stands in no output. Counts only
     /// once the edit of the job is durable: if the job fails, nothing was dropped.
-    fn dropped(&mut self, entry: Entry<'_>);
-    /// A sink for a part of the job, which has learned nothing yet.
+    fn dropped(&mut self, entry: Entry<'_>) -> Result<()>;
+    /// `entry` is a pointer that goes to an output: what it should say there, if not what it says.
+    fn refreshed<'r>(
+        &mut self,
+        _entry: &Entry<'_>,
+        _room: &'r mut PointerRoom,
+    ) -> Result<Option<&'r [u8]>> {
+        Ok(None)
+    }
+    /// A keeper for a part of the job, which has learned nothing yet.
     fn fork(&self) -> Self;
-    /// Learns what a sink of a part has learned.
+    /// Learns what a keeper of a part has learned.
     fn absorb(&mut self, part: Self);
 }
 
@@ -172,7 +184,7 @@ impl CompactionJob {
     pub fn run(
         &mut self,
         factory: &dyn TableFactory,
-        sink: &mut impl DropSink,
+        keeper: &mut impl ValueKeeper,
         halves: Halves,
         cancel: &AtomicBool,
     ) -> Result<()> {
@@ -183,7 +195,7 @@ impl CompactionJob {
         let middle = if halves == Halves::Never { None } else { self.middle()? };
         let middle = middle.as_deref();
         let stop = Stop::new(cancel);
-        let slice = |lower, upper| self.merge_slice((lower, upper), factory, sink.fork(), &stop);
+        let slice = |lower, upper| self.merge_slice((lower, upper), factory, keeper.fork(), &stop);
         let slices = match (middle, halves) {
             (None, _) => vec![slice(None, None)],
             (_, Halves::AtOnce) => {
@@ -201,7 +213,7 @@ impl CompactionJob {
         }
         for slice in slices {
             let merged = slice.result?;
-            sink.absorb(slice.sink);
+            keeper.absorb(slice.keeper);
             self.stats.input_entries += merged.entries;
             self.stats.duplicates += merged.duplicates;
             self.outputs.extend(merged.outputs);

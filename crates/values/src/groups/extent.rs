@@ -4,6 +4,9 @@
 //! a group that is collected without the index, a record with the filter of their keys. It begins
 //! and ends at blocks, so that its space can be given back alone. A segment of the paper is so many
 //! bytes of extents, not a file.
+//!
+//! Where pointers are soft, an extent of survivors ends with a map ([`super::map`]), from the next
+//! block on.
 
 use std::sync::Arc;
 
@@ -33,6 +36,9 @@ impl Place {
     }
 }
 
+/// Far above any length that can be, and so small that no sum of lengths overflows.
+const LEN_MAX: u64 = 1 << 56;
+
 /// Facts about one extent. All lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
@@ -44,6 +50,10 @@ pub struct Extent {
     pub records_len: u64,
     /// Length of the filter's record; 0 for none.
     pub filter_len: u64,
+    /// Number of pages of its map; 0 for none.
+    pub map_pages: u64,
+    /// Length of the record of the map's fences.
+    pub fences_len: u64,
     /// Number of records.
     pub records: u64,
     /// Number of stubs among them: records that only end the life of others.
@@ -63,7 +73,18 @@ pub struct Extent {
 impl Extent {
     /// Its length up to the next block.
     pub fn len(&self) -> u64 {
+        let map = self.map_pages * BLOCK as u64 + self.fences_len;
+        self.map_from() + map.next_multiple_of(BLOCK as u64)
+    }
+
+    /// How far behind its beginning its map begins.
+    pub fn map_from(&self) -> u64 {
         (self.records_len + self.filter_len).next_multiple_of(BLOCK as u64)
+    }
+
+    /// Whether it has a map, so that its records are found by key.
+    pub fn has_map(&self) -> bool {
+        self.map_pages > 0
     }
 
     /// Whether it has no record, which no extent should be.
@@ -83,6 +104,8 @@ impl Extent {
         for field in [
             self.records_len,
             self.filter_len,
+            self.map_pages,
+            self.fences_len,
             self.records,
             self.stubs,
             self.tags,
@@ -102,6 +125,8 @@ impl Extent {
             place: Place::decode(cursor)?,
             records_len: cursor.varint()?,
             filter_len: cursor.varint()?,
+            map_pages: cursor.varint()?,
+            fences_len: cursor.varint()?,
             records: cursor.varint()?,
             stubs: cursor.varint()?,
             tags: cursor.varint()?,
@@ -110,10 +135,10 @@ impl Extent {
             live: cursor.varint()?,
             last: cursor.bytes()?.into(),
         };
-        let fits = extent
-            .records_len
-            .checked_add(extent.filter_len)
-            .is_some_and(|len| len < u64::MAX / 2 && extent.place.offset < u64::MAX / 2);
+        let lengths = [extent.records_len, extent.filter_len, extent.fences_len];
+        let fits = lengths.into_iter().all(|len| len < LEN_MAX)
+            && extent.map_pages < LEN_MAX / BLOCK as u64
+            && extent.place.offset < LEN_MAX;
         let sound = extent.place.offset.is_multiple_of(BLOCK as u64)
             && extent.live <= extent.separated
             && extent.separated <= extent.records_len

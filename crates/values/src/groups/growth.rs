@@ -191,6 +191,7 @@ mod tests {
 
     use cleavedb_base::FileNumber;
 
+    use super::super::edit::Relocation;
     use super::super::extent::{Extent, Place};
     use super::*;
 
@@ -200,6 +201,8 @@ mod tests {
             place: Place { file: FileNumber(9), offset: 0 },
             records_len: 100,
             filter_len: 0,
+            map_pages: 0,
+            fences_len: 0,
             records: 1,
             stubs: 0,
             tags: 0,
@@ -211,8 +214,10 @@ mod tests {
     }
 
     fn table(partitioner: Partitioner) -> GroupTable {
-        let edits =
-            [GroupEdit::Partition(partitioner), GroupEdit::Begin(GroupId(1), Vec::new(), 0)];
+        let edits = [
+            GroupEdit::Partition(partitioner, Relocation::WriteBack),
+            GroupEdit::Begin(GroupId(1), Vec::new(), 0),
+        ];
         edits.iter().fold(GroupTable::default(), |mut table, edit| {
             table.apply(edit).unwrap();
             table

@@ -7,6 +7,7 @@
 use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::filter::Filter;
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +16,7 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Hole, Reaper};
 
 use super::extent::{Extent, Place};
+use super::map::Fences;
 
 /// A shared extent.
 pub struct ExtentHandle {
@@ -22,9 +24,12 @@ pub struct ExtentHandle {
     place: Place,
     records_len: u64,
     filter_len: u64,
+    /// Offset of its map in the file, the number of its pages, and the length of their fences.
+    map: (u64, u64, u64),
     len: u64,
     /// Read when somebody first asks.
     filter: OnceLock<Filter>,
+    fences: OnceLock<Fences>,
     obsolete: AtomicBool,
     reaper: Arc<Reaper>,
 }
@@ -37,8 +42,10 @@ impl ExtentHandle {
             place: extent.place,
             records_len: extent.records_len,
             filter_len: extent.filter_len,
+            map: (extent.place.offset + extent.map_from(), extent.map_pages, extent.fences_len),
             len: extent.len(),
             filter: OnceLock::new(),
+            fences: OnceLock::new(),
             obsolete: AtomicBool::new(false),
             reaper,
         }
@@ -64,6 +71,12 @@ impl ExtentHandle {
         self.records_len
     }
 
+    /// Whether a record at `place` is one of its records.
+    pub fn holds(&self, place: Place) -> bool {
+        let Place { file, offset } = self.place;
+        place.file == file && (offset..offset + self.records_len).contains(&place.offset)
+    }
+
     /// Whether one of its records may be of a key with this hash; `false` is certain.
     pub fn may_contain(&self, hash: u64) -> Result<bool> {
         if let Some(filter) = self.filter.get() {
@@ -79,15 +92,59 @@ impl ExtentHandle {
             return Ok(None);
         }
         let offset = self.place.offset + self.records_len;
-        let mut bytes = vec![0; self.filter_len as usize];
+        self.read_own(RecordKind::Filter, offset, self.filter_len, Filter::decode).map(Some)
+    }
+
+    /// The fences of its map, if it has one.
+    pub(super) fn fences(&self) -> Result<Option<&Fences>> {
+        if self.map.1 == 0 {
+            return Ok(None);
+        }
+        if let Some(fences) = self.fences.get() {
+            return Ok(Some(fences));
+        }
+        let fences = self.read_fences()?;
+        Ok(Some(self.fences.get_or_init(|| fences)))
+    }
+
+    fn read_fences(&self) -> Result<Fences> {
+        let (offset, pages, len) = self.map;
+        let offset = offset + pages * BLOCK as u64;
+        self.read_own(RecordKind::Fences, offset, len, |bytes| Fences::decode(bytes, pages))
+    }
+
+    /// Reads a page of its map and checks it.
+    pub(super) fn read_map_page(&self, number: usize, page: &mut [u8; BLOCK]) -> Result<()> {
+        self.segment.read_page(self.map.0 + (number * BLOCK) as u64, page)
+    }
+
+    /// Reads and checks its map, if it has one.
+    pub fn verify_map(&self) -> Result<()> {
+        if self.map.1 == 0 {
+            return Ok(());
+        }
+        let mut page = [0; BLOCK];
+        (0..self.map.1 as usize).try_for_each(|number| self.read_map_page(number, &mut page))?;
+        self.read_fences().map(|_| ())
+    }
+
+    /// Reads a record that the store made for itself, of this kind and length.
+    fn read_own<T>(
+        &self,
+        kind: RecordKind,
+        offset: u64,
+        len: u64,
+        decode: impl FnOnce(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let mut bytes = vec![0; len as usize];
         self.segment.read(offset, &mut bytes)?;
         let fail = |e: Error| e.with("file", self.segment.name());
         let record = Record::parse(&bytes, self.segment.identity(), offset).map_err(fail)?;
-        if record.header.kind != RecordKind::Filter {
-            let what = "an extent does not end with its filter";
+        if record.header.kind != kind {
+            let what = "a record of an extent is not the one that should be there";
             return Err(fail(Error::corruption(what).with("offset", offset)));
         }
-        Filter::decode(record.value).map(Some).map_err(fail)
+        decode(record.value).map_err(fail)
     }
 
     /// Marks the extent as dropped by a durable edit: its space goes with its last reader.

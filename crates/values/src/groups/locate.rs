@@ -43,7 +43,7 @@ impl<'a> Locator<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::edit::GroupEdit;
+    use super::super::edit::{GroupEdit, Relocation};
     use super::*;
 
     #[test]
@@ -54,7 +54,7 @@ mod tests {
             let bounds = ["", "\0\0b", "\0\0c", "\u{40}", "\u{60}"];
             let begin = |(at, bound): (u64, &str)| GroupEdit::Begin(GroupId(at), bound.into(), 0);
             let edits = (1..).zip(bounds).map(begin);
-            [GroupEdit::Partition(partitioner)]
+            [GroupEdit::Partition(partitioner, Relocation::WriteBack)]
                 .into_iter()
                 .chain(edits)
                 .try_for_each(|edit| table.apply(&edit))

@@ -5,7 +5,9 @@ pub mod extent;
 pub mod edit;
 pub mod table;
 pub mod locate;
+pub mod map;
 pub mod handle;
+pub mod map_reader;
 pub mod reader;
 pub mod writer;
 pub mod victim;
@@ -14,10 +16,11 @@ pub mod growth;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
-pub use edit::GroupEdit;
+pub use edit::{GroupEdit, Relocation};
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
 pub use locate::Locator;
+pub use map_reader::MapReader;
 pub use reader::ExtentReader;
 pub use table::{Group, GroupTable};
 pub use writer::ExtentWriter;

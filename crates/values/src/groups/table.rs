@@ -11,7 +11,7 @@ use std::ops::Bound;
 use cleavedb_base::partition::Token;
 use cleavedb_base::{Error, FileNumber, GroupId, Partitioner, Result, SeqNo, ValuePointer};
 
-use super::edit::GroupEdit;
+use super::edit::{GroupEdit, Relocation};
 use super::extent::{Extent, Place};
 
 /// What is known about one group.
@@ -23,12 +23,15 @@ pub struct Group {
     pub collected: SeqNo,
     /// Where its extents begin, oldest first.
     pub extents: Vec<Place>,
+    /// Those of them that have maps.
+    mapped: Vec<Place>,
 }
 
 /// All groups and their extents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupTable {
     partitioner: Partitioner,
+    relocation: Relocation,
     /// The groups by their bounds.
     bounds: BTreeMap<Vec<u8>, GroupId>,
     groups: BTreeMap<GroupId, Group>,
@@ -39,6 +42,11 @@ impl GroupTable {
     /// How keys become tokens.
     pub fn partitioner(&self) -> Partitioner {
         self.partitioner
+    }
+
+    /// How the index learns where collections have put survivors.
+    pub fn relocation(&self) -> Relocation {
+        self.relocation
     }
 
     /// The group of a key; none in a store without groups.
@@ -100,6 +108,11 @@ impl GroupTable {
         (extent.place.file == pointer.file && extent.holds(pointer.offset)).then_some(extent)
     }
 
+    /// Whether an extent begins at `place`.
+    pub fn has_extent(&self, place: Place) -> bool {
+        self.extents.contains_key(&place)
+    }
+
     /// The extents in one group file, by place.
     pub fn extents_in(&self, file: FileNumber) -> impl Iterator<Item = &Extent> {
         let places = Place { file, offset: 0 }..=Place { file, offset: u64::MAX };
@@ -121,10 +134,18 @@ impl GroupTable {
         self.extents.values().map(|extent| extent.live).sum()
     }
 
+    /// The extents with maps among those of the group of a key, youngest first.
+    pub fn mapped(&self, tree_key: &[u8]) -> impl Iterator<Item = Place> {
+        let group = self.group_of(tree_key).and_then(|id| self.groups.get(&id));
+        group.into_iter().flat_map(|group| group.mapped.iter().rev().copied())
+    }
+
     /// Applies one change. Fails if it contradicts what is known; the table is then of no use.
     pub fn apply(&mut self, edit: &GroupEdit) -> Result<()> {
         match edit {
-            GroupEdit::Partition(partitioner) => self.partition(*partitioner),
+            GroupEdit::Partition(partitioner, relocation) => {
+                self.partition(*partitioner, *relocation)
+            }
             GroupEdit::Begin(group, bound, collected) => self.begin(*group, bound, *collected),
             GroupEdit::Collected(group, collected) => {
                 let known = self.groups.get_mut(group).ok_or_else(|| unknown(*group))?;
@@ -139,11 +160,11 @@ impl GroupTable {
         }
     }
 
-    fn partition(&mut self, partitioner: Partitioner) -> Result<()> {
+    fn partition(&mut self, partitioner: Partitioner, relocation: Relocation) -> Result<()> {
         if !self.is_empty() {
             return Err(Error::corruption("the partitioner of a store with groups is changed"));
         }
-        self.partitioner = partitioner;
+        (self.partitioner, self.relocation) = (partitioner, relocation);
         Ok(())
     }
 
@@ -164,7 +185,7 @@ impl GroupTable {
         }
         self.bounds.insert(bound.to_vec(), group);
         let bound = bound.to_vec();
-        self.groups.insert(group, Group { bound, collected, extents: Vec::new() });
+        self.groups.insert(group, Group { bound, collected, ..Group::default() });
         Ok(())
     }
 
@@ -187,7 +208,7 @@ impl GroupTable {
                 return Err(Error::corruption(what).with("group", id));
             }
             self.bounds.insert(bound.clone(), id);
-            self.groups.insert(id, Group { bound, collected, extents: Vec::new() });
+            self.groups.insert(id, Group { bound, collected, ..Group::default() });
         }
         self.groups.remove(&group);
         Ok(())
@@ -205,6 +226,8 @@ impl GroupTable {
         self.bounds.insert(merged.bound.clone(), into);
         merged.extents.extend(upper.extents);
         merged.extents.sort_unstable();
+        merged.mapped.extend(upper.mapped);
+        merged.mapped.sort_unstable();
         merged.collected = merged.collected.min(upper.collected);
         for place in &merged.extents {
             if let Some(extent) = self.extents.get_mut(place) {
@@ -238,6 +261,7 @@ impl GroupTable {
             return Err(at("an extent overlaps another", place));
         }
         group.extents.push(place);
+        group.mapped.extend(extent.has_map().then_some(place));
         self.extents.insert(place, extent.clone());
         Ok(())
     }
@@ -255,6 +279,7 @@ impl GroupTable {
         let extent = extent.ok_or_else(|| at("an unknown extent is removed", place))?;
         if let Some(group) = self.groups.get_mut(&extent.group) {
             group.extents.retain(|other| *other != place);
+            group.mapped.retain(|other| *other != place);
         }
         Ok(())
     }
@@ -264,7 +289,7 @@ impl GroupTable {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut edits = vec![GroupEdit::Partition(self.partitioner)];
+        let mut edits = vec![GroupEdit::Partition(self.partitioner, self.relocation)];
         for (id, group) in self.groups() {
             edits.push(GroupEdit::Begin(id, group.bound.clone(), group.collected));
             let extents = group.extents.iter().map(|place| self.extents[place].clone());
@@ -294,6 +319,8 @@ mod tests {
             place: Place { file: FileNumber(file), offset },
             records_len: 4000,
             filter_len: 90,
+            map_pages: 0,
+            fences_len: 0,
             records: 5,
             stubs: 1,
             tags: 2,
@@ -309,7 +336,7 @@ mod tests {
 
     fn sample() -> (GroupTable, Vec<GroupEdit>) {
         let edits = vec![
-            GroupEdit::Partition(Partitioner::Key),
+            GroupEdit::Partition(Partitioner::Key, Relocation::Soft),
             GroupEdit::Begin(LOW, Vec::new(), 0),
             GroupEdit::Begin(HIGH, b"m".to_vec(), 6),
             GroupEdit::Collected(HIGH, 7),
@@ -402,7 +429,7 @@ mod tests {
     fn contradictions_are_refused() {
         let place = Place { file: FileNumber(5), offset: 8192 };
         for wrong in [
-            GroupEdit::Partition(Partitioner::Hash),
+            GroupEdit::Partition(Partitioner::Hash, Relocation::WriteBack),
             GroupEdit::Begin(HIGH, b"x".to_vec(), 0),
             GroupEdit::Begin(GroupId(3), b"m".to_vec(), 0),
             GroupEdit::Begin(GroupId(3), b"kz".to_vec(), 0),

@@ -1,8 +1,9 @@
 //! Writes extents of many groups side by side into few files.
 //!
 //! A flush and a collection append to groups in the same way: group after group, each with one
-//! extent, which ends with the filter of its keys if its group is collected without the index. A
-//! file is ended at an extent's end only, so an extent lies in one file.
+//! extent, which ends with the filter of its keys if its group is collected without the index, and
+//! with a map if pointers are soft. A file is ended at an extent's end only, so an extent lies in
+//! one file.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use cleavedb_storage::Name;
 use cleavedb_storage::segment::SegmentWriter;
 
 use super::extent::{Extent, Place};
+use super::map::MapBuilder;
 use crate::factory::SegmentFactory;
 
 /// Longest key that an extent names as its last, in bytes: the manifest is to stay short.
@@ -48,6 +50,8 @@ pub struct ExtentWriter<'a> {
     filters: bool,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
+    /// The map of the open extent, where extents have maps.
+    map: Option<MapBuilder>,
     /// Tree key of the record before, where groups are ranges of keys.
     last: Vec<u8>,
     written: Written,
@@ -64,6 +68,7 @@ impl<'a> ExtentWriter<'a> {
             filters: true,
             file: None,
             open: None,
+            map: None,
             last: Vec::new(),
             written: Written::default(),
         }
@@ -82,6 +87,21 @@ impl<'a> ExtentWriter<'a> {
         Self { filters, ..self }
     }
 
+    /// The same with a map behind each extent, if `maps`.
+    #[must_use]
+    pub fn with_maps(self, maps: bool) -> Self {
+        Self { map: maps.then(MapBuilder::default), ..self }
+    }
+
+    /// Whether the open extent is as long as a map can tell.
+    fn is_full(&self, len: usize) -> bool {
+        let (Some((extent, _)), Some((_, file)), Some(_)) = (&self.open, &self.file, &self.map)
+        else {
+            return false;
+        };
+        file.len() + len as u64 - extent.place.offset > u64::from(u32::MAX)
+    }
+
     /// Appends a record to `group`, whose records come one behind the other.
     pub fn append(
         &mut self,
@@ -90,7 +110,8 @@ impl<'a> ExtentWriter<'a> {
         key: &[u8],
         value: &[u8],
     ) -> Result<ValuePointer> {
-        if self.open.as_ref().is_some_and(|(extent, _)| extent.group != group) {
+        let other = self.open.as_ref().is_some_and(|(extent, _)| extent.group != group);
+        if other || self.is_full(header.record_len()) {
             self.end_extent()?;
         }
         if self.open.is_none() {
@@ -108,6 +129,10 @@ impl<'a> ExtentWriter<'a> {
         }
         let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
         let key = TreeKey::new(header.keyspace, key);
+        if let (Some(map), RecordKind::Separated) = (&mut self.map, header.kind) {
+            let offset = (pointer.offset - extent.place.offset) as u32;
+            map.add(key.as_bytes(), hash64(key.as_bytes(), 0), header.seq, offset);
+        }
         if !self.filters {
             if planted(Bug::FirstKeyAsLast) && extent.records > 1 {
                 return Ok(pointer);
@@ -137,6 +162,8 @@ impl<'a> ExtentWriter<'a> {
             place,
             records_len: 0,
             filter_len: 0,
+            map_pages: 0,
+            fences_len: 0,
             records: 0,
             stubs: 0,
             tags: 0,
@@ -158,6 +185,9 @@ impl<'a> ExtentWriter<'a> {
             Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
             let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
             extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
+        }
+        if let Some(map) = &mut self.map {
+            write_map(map, file, &mut extent)?;
         }
         if self.last.len() <= LAST_MAX {
             extent.last = self.last.as_slice().into();
@@ -181,4 +211,18 @@ impl<'a> ExtentWriter<'a> {
         self.end_file()?;
         Ok(self.written)
     }
+}
+
+/// Ends `extent` with its map, if it has values.
+fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent) -> Result<()> {
+    let (mut pages, fences) = map.finish();
+    if pages.is_empty() {
+        return Ok(());
+    }
+    file.align()?;
+    pages.iter_mut().try_for_each(|page| file.append_page(page))?;
+    let header = Header::new(RecordKind::Fences, KeyspaceId(0), 0, &[], &fences);
+    extent.map_pages = pages.len() as u64;
+    extent.fences_len = u64::from(file.append(&header, &[], &fences)?.len);
+    Ok(())
 }

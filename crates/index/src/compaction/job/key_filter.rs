@@ -9,10 +9,10 @@
 //! the youngest inherits the ownership of the record; so a repeat is held back until the next entry
 //! shows that no older one follows.
 
-use cleavedb_base::{EntryKind, Result, SeqNo};
+use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
 
-use super::DropSink;
 use super::output::Output;
+use super::{PointerRoom, ValueKeeper};
 use crate::entry::Entry;
 use crate::retention::Retention;
 
@@ -30,7 +30,7 @@ struct Held {
 /// Filters the entries of one key after another.
 pub(super) struct KeyFilter<'a, S> {
     retention: Retention<'a>,
-    sink: &'a mut S,
+    keeper: &'a mut S,
     key: Vec<u8>,
     /// Sequence number of the key's last operation; none before its first.
     last: Option<SeqNo>,
@@ -38,18 +38,20 @@ pub(super) struct KeyFilter<'a, S> {
     tombstones: Vec<(SeqNo, bool)>,
     held: Held,
     duplicates: u64,
+    room: PointerRoom,
 }
 
-impl<'a, S: DropSink> KeyFilter<'a, S> {
-    pub(super) fn new(snapshots: &'a [SeqNo], sink: &'a mut S) -> Self {
+impl<'a, S: ValueKeeper> KeyFilter<'a, S> {
+    pub(super) fn new(snapshots: &'a [SeqNo], keeper: &'a mut S) -> Self {
         Self {
             retention: Retention::new(snapshots),
-            sink,
+            keeper,
             key: Vec::new(),
             last: None,
             tombstones: Vec::new(),
             held: Held::default(),
             duplicates: 0,
+            room: [0; ValuePointer::ENCODED_LEN_MAX],
         }
     }
 
@@ -110,7 +112,7 @@ impl<'a, S: DropSink> KeyFilter<'a, S> {
     fn decide(&mut self, entry: Entry<'_>, keep: bool, output: &mut Output<'_>) -> Result<()> {
         if !keep {
             if entry.kind == EntryKind::Pointer && !entry.repeat {
-                self.sink.dropped(entry);
+                self.keeper.dropped(entry)?;
             }
             return Ok(());
         }
@@ -120,6 +122,11 @@ impl<'a, S: DropSink> KeyFilter<'a, S> {
         }
         if !self.tombstones.is_empty() {
             self.write_tombstones(entry.key, output)?;
+        }
+        if entry.kind == EntryKind::Pointer
+            && let Some(value) = self.keeper.refreshed(&entry, &mut self.room)?
+        {
+            return output.add(Entry { value, ..entry });
         }
         output.add(entry)
     }

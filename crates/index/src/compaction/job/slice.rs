@@ -10,7 +10,7 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 
 use super::key_filter::KeyFilter;
 use super::output::{Output, Places};
-use super::{CompactionJob, DropSink, TableFactory};
+use super::{CompactionJob, TableFactory, ValueKeeper};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
 use crate::table_format::TableMeta;
@@ -18,7 +18,7 @@ use crate::table_set::TableSetIter;
 
 /// What a slice came to. What it created and dropped counts even if it failed half-way.
 pub(super) struct Slice<S> {
-    pub(super) sink: S,
+    pub(super) keeper: S,
     pub(super) created: Vec<FileNumber>,
     pub(super) result: Result<Merged>,
 }
@@ -55,11 +55,11 @@ impl<'a> Stop<'a> {
 
 impl CompactionJob {
     /// Merges the entries of keys from `lower` (inclusive) to `upper` (exclusive).
-    pub(super) fn merge_slice<S: DropSink>(
+    pub(super) fn merge_slice<S: ValueKeeper>(
         &self,
         (lower, upper): (Option<&[u8]>, Option<&[u8]>),
         factory: &dyn TableFactory,
-        mut sink: S,
+        mut keeper: S,
         stop: &Stop<'_>,
     ) -> Slice<S> {
         let mut created = Vec::new();
@@ -72,7 +72,7 @@ impl CompactionJob {
             &self.cuts,
             &mut created,
         );
-        let mut filter = KeyFilter::new(&self.snapshots, &mut sink);
+        let mut filter = KeyFilter::new(&self.snapshots, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();
         let result = entries
@@ -80,7 +80,7 @@ impl CompactionJob {
         if result.is_err() {
             stop.failed.store(true, Ordering::Relaxed);
         }
-        Slice { sink, created, result }
+        Slice { keeper, created, result }
     }
 
     /// Reads the entries of the slice through the filter; returns how many there were.
@@ -89,7 +89,7 @@ impl CompactionJob {
         lower: Option<&[u8]>,
         upper: Option<&[u8]>,
         stop: &Stop<'_>,
-        filter: &mut KeyFilter<'_, impl DropSink>,
+        filter: &mut KeyFilter<'_, impl ValueKeeper>,
         output: &mut Output<'_>,
     ) -> Result<u64> {
         let sources = self.compaction.inputs.iter().map(|input| -> Box<dyn EntryIter> {

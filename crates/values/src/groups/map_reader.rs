@@ -1,0 +1,71 @@
+//! Looking into maps, and remembering the pages that were read.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::{Result, SeqNo};
+
+use super::extent::Place;
+use super::handle::ExtentHandle;
+use super::map::{Mark, look_up};
+
+/// A page that was read.
+struct Page {
+    extent: Arc<ExtentHandle>,
+    number: usize,
+    bytes: Box<[u8; BLOCK]>,
+}
+
+/// Pages that a reader remembers: one for each of as many groups as a store is made for. Keys that
+/// are neighbours lie in as many hash groups.
+const PAGES_MAX: usize = 128;
+
+/// Looks into maps, and remembers the last page of each: keys ascend, and the next one is mostly
+/// there, too.
+#[derive(Default)]
+pub struct MapReader {
+    pages: HashMap<Place, Page>,
+}
+
+impl MapReader {
+    /// Where `extent` has the record of (`tree_key`, `seq`), whose key has this hash: an offset in
+    /// the extent.
+    pub fn find(
+        &mut self,
+        extent: &Arc<ExtentHandle>,
+        tree_key: &[u8],
+        hash: u64,
+        seq: SeqNo,
+    ) -> Result<Option<u32>> {
+        let Some(fences) = extent.fences()? else { return Ok(None) };
+        let mark = Mark::new(hash, seq);
+        for number in fences.pages_of(tree_key) {
+            if let Some(offset) = look_up(self.page(extent, number)?, mark) {
+                return Ok(Some(offset));
+            }
+        }
+        Ok(None)
+    }
+
+    fn page(&mut self, extent: &Arc<ExtentHandle>, number: usize) -> Result<&[u8; BLOCK]> {
+        let place = extent.place();
+        if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&place) {
+            self.pages.clear();
+        }
+        let page = match self.pages.entry(place) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let (extent, bytes) = (extent.clone(), Box::new([0; BLOCK]));
+                unknown.insert(Page { extent, number: usize::MAX, bytes })
+            }
+        };
+        if page.number != number {
+            page.number = usize::MAX;
+            page.extent.read_map_page(number, &mut page.bytes)?;
+            page.number = number;
+        }
+        Ok(&page.bytes)
+    }
+}

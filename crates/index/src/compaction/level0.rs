@@ -5,8 +5,8 @@
 //! each bucket alone: it leaves when it has twice its share of the size, or too many slices, which
 //! merge only where they threaten to become too many. When level 0 is full the largest bucket
 //! leaves, so buckets that fill alike come to leave in turn, each twice as large as they are on
-//! average: level 1 is rewritten half as often as if all left at once. A bucket that is all of level
-//! 0 leaves when level 0 is full.
+//! average: level 1 is rewritten half as often as if all left at once. A bucket that is all of
+//! level 0 leaves when level 0 is full.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]):
 //!

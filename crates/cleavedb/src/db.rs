@@ -311,7 +311,7 @@ impl Db {
         self.engine().settle()
     }
 
-    /// Runs one background job, if one is due: for [`Background::Manual`].
+    /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
         self.engine().run_one(&JobKind::ALL)
     }

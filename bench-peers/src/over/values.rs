@@ -18,7 +18,7 @@ use cleavedb_values::found::{Arena, Content, Found, Visible};
 use cleavedb_values::groups::growth::{Growth, after};
 use cleavedb_values::groups::victim::{Candidate, Segments, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, Locator, Place};
+use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, Locator, Place, Relocation};
 use cleavedb_values::{GroupEdit, GroupTable, SegmentSet};
 
 use super::Sizes;
@@ -73,7 +73,7 @@ impl Values {
                 return Err(Error::corruption("the store was not closed: its values are lost"));
             }
             Err(_) => vec![
-                GroupEdit::Partition(Partitioner::Hash),
+                GroupEdit::Partition(Partitioner::Hash, Relocation::WriteBack),
                 GroupEdit::Begin(values.table.next_id(), Vec::new(), 0),
             ],
         };

@@ -8,6 +8,8 @@ use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
 
+use cleavedb_values::groups::Relocation;
+
 use crate::group_options::GroupOptions;
 use crate::volume::{self, Volume};
 
@@ -326,6 +328,10 @@ impl Options {
             (
                 !self.groups.tagging || self.preset == Preset::HashKv,
                 "tagging is for the preset hashkv; others are collected with the index",
+            ),
+            (
+                self.groups.relocation == Relocation::WriteBack || self.has_groups(),
+                "soft pointers are for the presets hashkv and ktstore, whose values are in groups",
             ),
             (
                 self.groups.levels.is_none() || self.preset == Preset::KtStore,

@@ -7,7 +7,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
-use cleavedb_values::groups::MapReader;
+use cleavedb_values::groups::{MapReader, Relocation};
 use cleavedb_values::{GroupTable, SegmentSet};
 
 /// A MemTable and the part of the log that it covers.
@@ -93,8 +93,8 @@ impl ReadState {
         seq: SeqNo,
         maps: &mut MapReader,
     ) -> Result<ValuePointer> {
-        let believed = planted(Bug::StalePointerBelieved);
-        if self.segments.is_there(pointer) || self.groups.is_empty() || believed {
+        let soft = self.groups.relocation() == Relocation::Soft;
+        if !soft || self.segments.is_there(pointer) || planted(Bug::StalePointerBelieved) {
             return Ok(pointer);
         }
         // What no map knows is damaged or lost: reading it says what is wrong.

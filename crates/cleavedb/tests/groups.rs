@@ -323,7 +323,6 @@ fn keys_that_ascend_get_new_groups_and_nothing_moves() {
     check(&open(), 0);
 }
 
-/// Syncs, the edit and the run are paid once for as many groups as fit a main segment.
 /// After a collection nothing in the index says where values lie; compactions mend it by and by.
 #[test]
 fn values_are_found_behind_soft_pointers_and_compactions_bring_them_up_to_date() {
@@ -369,6 +368,7 @@ fn values_are_found_behind_soft_pointers_and_compactions_bring_them_up_to_date()
     }
 }
 
+/// Syncs, the edit and the run are paid once for as many groups as fit a main segment.
 #[test]
 fn small_groups_are_collected_together() {
     for preset in PRESETS {

@@ -86,10 +86,11 @@ impl SegmentSet {
         maps: &mut MapReader,
     ) -> Result<Option<ValuePointer>> {
         for place in extents {
-            let offset = maps.find(self.extent(place)?, tree_key, hash, seq)?;
-            if let Some(offset) = offset {
-                let offset = place.offset + u64::from(offset);
-                return Ok(Some(ValuePointer { file: place.file, offset, ..pointer }));
+            let extent = self.extent(place)?;
+            let found = maps.find(extent, tree_key, hash, seq)?;
+            let at = |offset| Place { offset: place.offset + u64::from(offset), ..place };
+            if let Some(Place { file, offset }) = found.map(at).filter(|at| extent.holds(*at)) {
+                return Ok(Some(ValuePointer { file, offset, ..pointer }));
             }
         }
         Ok(None)

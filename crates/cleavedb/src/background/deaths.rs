@@ -3,14 +3,14 @@
 //!
 //! A soft pointer that a collection has left behind is looked up in the maps of survivors: one that
 //! is dropped says where its record died, if the collection had not dropped it before, and one that
-//! is kept is brought up to date. Compactions meet keys in the order of the maps, so they read each
-//! page once.
+//! is kept is brought up to date. Compactions meet keys in the order of the maps. A map that is
+//! damaged knows nothing: the pointer stays stale, and who reads the value is told.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, Result, ValuePointer};
+use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::{PointerRoom, ValueKeeper};
 use cleavedb_storage::FileKind;
@@ -93,7 +93,11 @@ impl<'a> Deaths<'a> {
         if state.segments.is_there(pointer) {
             return Ok(None);
         }
-        let moved = state.find_moved(pointer, entry.key, entry.seq, &mut self.maps)?;
+        let found = state.find_moved(pointer, entry.key, entry.seq, &mut self.maps);
+        let moved = match found {
+            Err(error) if error.kind() == ErrorKind::Corruption => None,
+            found => found?,
+        };
         let place = |moved| Some((moved, state.groups.extent_of(moved)?.place));
         Ok(moved.and_then(place))
     }

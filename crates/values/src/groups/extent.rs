@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
-use cleavedb_base::limits::BLOCK;
+use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
+use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Error, FileNumber, GroupId, Result};
 
 /// Where an extent begins: the name by which edits mention it.
@@ -38,6 +39,9 @@ impl Place {
 
 /// Far above any length that can be, and so small that no sum of lengths overflows.
 const LEN_MAX: u64 = 1 << 56;
+
+/// Greatest length of a record that the store makes for itself.
+const OWN_MAX: u64 = (HEADER_LEN + VALUE_LEN_MAX) as u64;
 
 /// Facts about one extent. All lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +140,10 @@ impl Extent {
             last: cursor.bytes()?.into(),
         };
         let lengths = [extent.records_len, extent.filter_len, extent.fences_len];
+        // Filter and fences are read in one piece each.
+        let own = [extent.filter_len, extent.fences_len];
         let fits = lengths.into_iter().all(|len| len < LEN_MAX)
+            && own.into_iter().all(|len| len <= OWN_MAX)
             && extent.map_pages < LEN_MAX / BLOCK as u64
             && extent.place.offset < LEN_MAX;
         let sound = extent.place.offset.is_multiple_of(BLOCK as u64)

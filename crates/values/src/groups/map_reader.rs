@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Result, SeqNo};
@@ -11,9 +10,8 @@ use super::extent::Place;
 use super::handle::ExtentHandle;
 use super::map::{Mark, look_up};
 
-/// A page that was read.
+/// A page that was read. It holds on to no extent: a place is never used again.
 struct Page {
-    extent: Arc<ExtentHandle>,
     number: usize,
     bytes: Box<[u8; BLOCK]>,
 }
@@ -34,7 +32,7 @@ impl MapReader {
     /// the extent.
     pub fn find(
         &mut self,
-        extent: &Arc<ExtentHandle>,
+        extent: &ExtentHandle,
         tree_key: &[u8],
         hash: u64,
         seq: SeqNo,
@@ -49,7 +47,7 @@ impl MapReader {
         Ok(None)
     }
 
-    fn page(&mut self, extent: &Arc<ExtentHandle>, number: usize) -> Result<&[u8; BLOCK]> {
+    fn page(&mut self, extent: &ExtentHandle, number: usize) -> Result<&[u8; BLOCK]> {
         let place = extent.place();
         if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&place) {
             self.pages.clear();
@@ -57,13 +55,12 @@ impl MapReader {
         let page = match self.pages.entry(place) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(unknown) => {
-                let (extent, bytes) = (extent.clone(), Box::new([0; BLOCK]));
-                unknown.insert(Page { extent, number: usize::MAX, bytes })
+                unknown.insert(Page { number: usize::MAX, bytes: Box::new([0; BLOCK]) })
             }
         };
         if page.number != number {
             page.number = usize::MAX;
-            page.extent.read_map_page(number, &mut page.bytes)?;
+            extent.read_map_page(number, &mut page.bytes)?;
             page.number = number;
         }
         Ok(&page.bytes)

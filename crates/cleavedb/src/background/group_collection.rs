@@ -2,7 +2,8 @@
 //!
 //! What lives is decided by the records of the group, or by a merge-join with its part of the index
 //! ([`cleavedb_values::collect_group`]). The rest is as in `collection`: the read point and the
-//! epoch are fixed by the same step, and one edit swaps extents and adds the run of new pointers.
+//! epoch are fixed by the same step, and one edit swaps extents and adds the run of new pointers,
+//! which is empty where pointers are soft.
 //! The read point is one that is durable already. Writers and flushes go on meanwhile: an extent
 //! that a flush adds stays for the next collection.
 //!

@@ -3,7 +3,9 @@
 //! It is in memory, part of the manifest, and changed by edits only, as the ledger is. The live
 //! bytes of an extent are exact after any crash (invariant 11): they change in the edit that
 //! publishes or drops the entries. An extent that is gone takes its deaths with it: a later death
-//! of a record that was moved names an unknown place and counts for nothing.
+//! of a record that was moved names an unknown place and counts for nothing. Where pointers are
+//! soft it names the place to which the record was moved; only what dies while it is being moved
+//! counts as live there until the next collection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

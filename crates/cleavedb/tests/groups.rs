@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, Relocation, VictimPolicy};
+use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, VictimPolicy};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call};
 use cleavedb_storage::{Disk, FileKind, Name, Sim};
 use cleavedb_testkit::Setup;
@@ -321,51 +321,6 @@ fn keys_that_ascend_get_new_groups_and_nothing_moves() {
     check(&db, 0);
     db.close().unwrap();
     check(&open(), 0);
-}
-
-/// After a collection nothing in the index says where values lie; compactions mend it by and by.
-#[test]
-fn values_are_found_behind_soft_pointers_and_compactions_bring_them_up_to_date() {
-    for preset in PRESETS {
-        let mut options = options(preset);
-        options.groups.relocation = Relocation::Soft;
-        let sim = Sim::new();
-        let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
-        write(&db, 0..3);
-        db.compact().unwrap();
-        let (before, snapshot) = (db.metrics(), db.snapshot());
-        db.collect().unwrap();
-        let after = db.metrics();
-        assert!(after.collections > before.collections, "{preset}");
-        let tables = |metrics: &Metrics| metrics.levels.iter().map(|level| level.tables).sum();
-        let (now, then): (usize, usize) = (tables(&after), tables(&before));
-        assert_eq!(now, then, "{preset}: no run");
-        let keys: Vec<_> = (0..KEYS).map(key).collect();
-        let values = || (0..KEYS).map(|i| value(i, 2));
-        let found = |range: cleavedb::Range| range.map(|item| item.unwrap().value.to_vec());
-        let check_all = |db: &Db| {
-            check(db, 2);
-            let together = db.multi_get(&keys).into_iter().map(|found| found.unwrap().unwrap());
-            assert!(together.eq(values()));
-            assert!(found(db.range(None, None)).eq(values()));
-            assert!(found(snapshot.range(None, None)).eq(values()));
-        };
-        check_all(&db);
-        write(&db, 3..4);
-        db.compact().unwrap();
-        drop(snapshot);
-        db.collect().unwrap();
-        (0..KEYS).step_by(2).for_each(|i| db.put(&key(i), &value(i, 3)).unwrap());
-        db.flush().unwrap();
-        db.compact().unwrap();
-        // What died behind pointers that were out of date was found all the same.
-        let record = |i| 24 + (key(i).len() + value(i, 3).len()) as u64;
-        let metrics = db.metrics();
-        assert_eq!(metrics.live_bytes, (0..KEYS).map(record).sum::<u64>(), "{preset}");
-        assert!(metrics.pointers_refreshed > 0, "{preset}");
-        db.close().unwrap();
-        check(&Db::open_in(Arc::new(sim), options, 7).unwrap(), 3);
-    }
 }
 
 /// Syncs, the edit and the run are paid once for as many groups as fit a main segment.

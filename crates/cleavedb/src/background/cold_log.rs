@@ -26,10 +26,11 @@ impl Engine {
         self.counted_bytes(live) > self.space_goal().begin(live.estimated_live())
     }
 
-    /// Bytes of values that the space goal counts.
+    /// Bytes of values that the space goal counts: no collection can win what maps take.
     pub(super) fn counted_bytes(&self, live: &LiveFiles) -> u64 {
         let limited = live.groups.is_empty() || self.options.groups.cold_log_counts;
-        live.value_bytes() - if limited { 0 } else { live.ledger.segments() }
+        let apart = if limited { 0 } else { live.ledger.segments() };
+        live.value_bytes() - apart - live.groups.map_bytes()
     }
 
     /// The value file to collect, if one should be: space is `over` the goal, or somebody asked for

@@ -19,6 +19,7 @@ use cleavedb_storage::FileClass;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::found::Arena;
+use cleavedb_values::groups::Relocation;
 use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
 
@@ -134,9 +135,7 @@ impl Engine {
         if planted(Bug::CollectionWithoutSnapshots) {
             snapshots.clear();
         }
-        // A run of the next epoch, too, may then sink below the run of new pointers.
-        let held = live.epoch + u64::from(planted(Bug::RunsSinkPastACollection)) * (1 << 32);
-        jobs.constraints.hold_above = Some(held);
+        jobs.constraints.hold_above = Some(hold_above(&target, live));
         if let Target::File(victim, _) = target {
             self.jobs.set_victim(victim);
         }
@@ -258,6 +257,16 @@ impl Engine {
         }
         self.settle()
     }
+}
+
+/// The epoch above which runs stay in level 0 while `target` is collected: its run of new pointers
+/// is to enter below them. Where pointers are soft there will be no run.
+fn hold_above(target: &Target, live: &LiveFiles) -> u64 {
+    if matches!(target, Target::Groups(_)) && live.groups.relocation() == Relocation::Soft {
+        return u64::MAX;
+    }
+    // A run of the next epoch, too, may then sink below the run of new pointers.
+    live.epoch + u64::from(planted(Bug::RunsSinkPastACollection)) * (1 << 32)
 }
 
 /// Writes the run of new pointers.

@@ -117,8 +117,13 @@ fn answers(seed: u64) -> Result<(), String> {
 
 /// Few keys, which are overwritten so fast that compactions meet what collections read.
 fn collections(seed: u64) -> Result<(), String> {
-    let preset = [Preset::WiscKey, Preset::HashKv][seed as usize % 2];
-    let mut setup = with_threads(Setup::tiny(preset, true), 3);
+    let setups = [
+        Setup::tiny(Preset::WiscKey, true),
+        Setup::tiny(Preset::HashKv, true),
+        Setup::soft(Preset::HashKv, true),
+        Setup::soft(Preset::KtStore, true),
+    ];
+    let mut setup = with_threads(setups[seed as usize % 4].clone(), 3);
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 32 << 10);
     // Short values stay in the tables, so that level 0 fills while values are collected.
     setup.options.separation = Separation::AtLeast(1000);
@@ -182,7 +187,7 @@ fn answers_are_those_of_an_ordered_map() {
 
 #[test]
 fn collections_lose_nothing_that_jobs_beside_them_write() {
-    explore("collections_lose_nothing_that_jobs_beside_them_write", 60, collections);
+    explore("collections_lose_nothing_that_jobs_beside_them_write", 80, collections);
 }
 
 #[test]

@@ -16,9 +16,9 @@ struct Page {
     bytes: Box<[u8; BLOCK]>,
 }
 
-/// Pages that a reader remembers: one for each of as many groups as a store is made for. Keys that
-/// are neighbours lie in as many hash groups.
-const PAGES_MAX: usize = 128;
+/// Pages that a reader remembers, one for each group: keys that are neighbours lie in as many hash
+/// groups. 4 MiB in all.
+const PAGES_MAX: usize = 1024;
 
 /// Looks into maps, and remembers the last page of each: keys ascend, and the next one is mostly
 /// there, too.
@@ -50,7 +50,9 @@ impl MapReader {
     fn page(&mut self, extent: &ExtentHandle, number: usize) -> Result<&[u8; BLOCK]> {
         let place = extent.place();
         if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&place) {
-            self.pages.clear();
+            // Any of them: with more groups than pages most keys miss in any case.
+            let any = self.pages.keys().next().copied();
+            any.and_then(|any| self.pages.remove(&any));
         }
         let page = match self.pages.entry(place) {
             Entry::Occupied(known) => known.into_mut(),

@@ -131,6 +131,11 @@ impl GroupTable {
         self.extents.values().map(Extent::len).sum()
     }
 
+    /// Bytes of all maps.
+    pub fn map_bytes(&self) -> u64 {
+        self.extents.values().map(|extent| extent.len() - extent.map_from()).sum()
+    }
+
     /// Bytes of records that index entries own.
     pub fn live(&self) -> u64 {
         self.extents.values().map(|extent| extent.live).sum()

@@ -5,8 +5,7 @@
 //! each bucket alone: it leaves when it has twice its share of the size, or too many slices, which
 //! merge only where they threaten to become too many. When level 0 is full the largest bucket
 //! leaves, so buckets that fill alike come to leave in turn, each twice as large as they are on
-//! average: level 1 is rewritten half as often as if all left at once. A bucket that is all of
-//! level 0 leaves when level 0 is full.
+//! average: level 1 is rewritten half as often as if all left at once.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]):
 //!
@@ -80,18 +79,9 @@ impl Picker<'_> {
         bytes.max(slices)
     }
 
-    /// Size at which a bucket leaves, in bytes. One that is all of level 0 leaves with it: if it
-    /// left early it would rewrite as much of level 1, and more often.
-    fn bucket_bytes(&self) -> u64 {
-        match self.version.buckets() {
-            [_] => self.options.l0_bytes,
-            _ => self.options.bucket_bytes(),
-        }
-    }
-
     /// By its bytes, and by its slices.
     fn bucket_fullnesses(&self, bucket: &Bucket) -> (f64, f64) {
-        let bytes = bucket.bytes() as f64 / self.bucket_bytes() as f64;
+        let bytes = bucket.bytes() as f64 / self.options.bucket_bytes() as f64;
         (bytes, bucket.slices.len() as f64 / self.options.l0_runs_max as f64)
     }
 
@@ -107,7 +97,7 @@ impl Picker<'_> {
             Level0::Partitions(_) => {
                 let buckets = self.version.buckets().iter();
                 // One that fills by bytes will leave before merging has paid.
-                let bytes_max = self.bucket_bytes() / 2;
+                let bytes_max = self.options.bucket_bytes() / 2;
                 let crowded = buckets.filter(|bucket| {
                     let (bytes, slices) = self.bucket_fullnesses(bucket);
                     bytes < slices && slices < 1.0

@@ -85,11 +85,10 @@ fn a_table_that_joins_two_buckets_waits_for_the_one_that_is_busy() {
     edit.add_run(position(1, 0), [world.table(&wide)]);
     let after = before.apply(&edit).unwrap();
     assert_eq!(after.buckets().len(), 1);
-    let full = CompactionOptions { l0_bytes: 4 * LARGE as u64, ..options(BUCKETS) };
-    let next = pick(&after, &full, &constraints).unwrap();
+    let next = pick(&after, &options(BUCKETS), &constraints).unwrap();
     assert_eq!(inputs(&next), named(&[(0, "d"), (1, "d0")]), "the older half may go");
     constraints.start(&next);
-    assert!(pick(&after, &full, &constraints).is_none(), "the younger table waits");
+    assert!(pick(&after, &options(BUCKETS), &constraints).is_none(), "the younger table waits");
 }
 
 #[test]
@@ -106,8 +105,7 @@ fn small_slices_merge_inside_their_bucket_only() {
 #[test]
 fn slices_of_a_bucket_that_fills_by_its_bytes_stay_apart() {
     let world = World::new();
-    let runs: [&[_]; 3] =
-        [&[("a", "b", 1000), ("x", "y", 10)], &[("a", "b", 1000)], &[("a", "b", 1000)]];
+    let runs: [&[_]; 3] = [&[("a", "b", 1000)], &[("a", "b", 1000)], &[("a", "b", 1000)]];
     let version = tree(&world, &runs, &[]);
     let crowded = CompactionOptions { l0_runs_max: 4, ..options(BUCKETS) };
     assert!(
@@ -115,20 +113,6 @@ fn slices_of_a_bucket_that_fills_by_its_bytes_stay_apart() {
         "a fourth would be too many"
     );
     assert!(pick(&version, &options(BUCKETS), &Constraints::default()).is_none());
-}
-
-#[test]
-fn a_bucket_that_is_all_of_level_0_leaves_with_it() {
-    let world = World::new();
-    let run: &[_] = &[("a", "b", 2 * LARGE)];
-    let version = tree(&world, &[run], &[("a0", "c")]);
-    let picked = |l0_bytes| {
-        let options = CompactionOptions { l0_bytes, ..options(BUCKETS) };
-        assert!(options.bucket_bytes() < version.level_bytes(0));
-        pick(&version, &options, &Constraints::default()).is_some()
-    };
-    let bytes = version.level_bytes(0);
-    assert!(picked(bytes) && !picked(bytes + 1));
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn level_0_kept_in_another_way_after_each_crash() {
     for base in [Setup::tiny(Preset::Ohdb, true), Setup::tiny(Preset::WiscKey, false)] {
         for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2], [2, 1, 0]] {
             let kept = order.map(|kind| base.clone().with_small_level0(kinds[kind]));
-            kept.iter().for_each(parts_leave);
+            kept.iter().filter(|s| s.options.level0 != Level0::Whole).for_each(parts_leave);
             let [setup, second, third] = kept;
             let recover_with = vec![second, third, setup.clone()];
             // Some points of many workloads: how level 0 stands differs from one to the next.
@@ -116,7 +116,10 @@ fn parts_leave(setup: &Setup) {
         let ops = Generator::new(*seed, Profile::crash()).take(OPS);
         a_part_leaves_level0(setup, &ops).unwrap()
     };
-    assert!((0..4).any(|seed| leaves(&seed)), "{setup}: level 0 is left as a whole, or not at all");
+    assert!(
+        (0..16).any(|seed| leaves(&seed)),
+        "{setup}: level 0 is left as a whole, or not at all"
+    );
 }
 
 #[test]

@@ -94,14 +94,16 @@ fn in_partitions_without_a_lasting_window() {
     every_sequence(Preset::Ohdb, false);
 }
 
-/// The other presets in partitions. A value fills a bucket, and level 1 has data, so each flush is
-/// cut between the keys and each part may leave by itself.
+/// The other presets in partitions. Each key has a bucket of its own over level 1, and a value fills
+/// it, so one may leave while the other stays.
 #[test]
 fn buckets_under_every_preset() {
     for mut setup in Setup::partitioned() {
         setup.options.separation = Separation::AtLeast(LONG + 14);
-        let first = [Op::Flush, Op::Compact];
-        let leaves = [&base(LONG, &first)[..], &[op(4, 0, LONG), Op::Flush, Op::Step(1)]].concat();
+        let buckets = KEYS.map(|key| Write::put(key, value(0, LONG / 2))).to_vec();
+        let buckets = Op::Write(buckets, Durability::Os);
+        let first = [Op::Flush, Op::Compact, buckets, Op::Flush];
+        let leaves = [&base(LONG, &first)[..], &[op(0, 0, LONG), Op::Flush, Op::Step(1)]].concat();
         assert!(a_part_leaves_level0(&setup, &leaves).unwrap(), "{setup}: buckets leave together");
         every_sequence_with(&setup, LONG, &first);
     }

@@ -94,8 +94,8 @@ fn in_partitions_without_a_lasting_window() {
     every_sequence(Preset::Ohdb, false);
 }
 
-/// The other presets in partitions. Each key has a bucket of its own over level 1, and a value fills
-/// it, so one may leave while the other stays.
+/// The other presets in partitions. Each key has a bucket of its own over level 1, and a value
+/// fills it, so one may leave while the other stays.
 #[test]
 fn buckets_under_every_preset() {
     for mut setup in Setup::partitioned() {

@@ -99,6 +99,10 @@ pub enum Bug {
     MapForgotten,
     /// What dies behind a soft pointer that is out of date is not counted.
     StaleDeathForgotten,
+    /// Files grow beyond the space limit.
+    LimitIgnored,
+    /// Writers leave jobs no room below the space limit.
+    NothingKeptForJobs,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
     /// An entry is linked into a MemTable without ordering what it holds before the link.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
@@ -126,9 +127,16 @@ fn check_extent(
     let fail = |what, offset| {
         Err(Error::corruption(what).with("file", segment.name()).with("offset", offset))
     };
-    let mut counted = 0;
+    let (mut counted, mut maps) = (0, MapReader::default());
     while let Some((offset, record)) = reader.next_record()? {
         let tree_key = TreeKey::new(record.header.keyspace, record.key);
+        if extent.has_map() && record.header.kind == RecordKind::Separated {
+            let hash = hash64(tree_key.as_bytes(), 0);
+            let found = maps.find(handle, tree_key.as_bytes(), hash, record.header.seq)?;
+            if found.map(u64::from) != Some(offset - extent.place.offset) {
+                return fail("the map of an extent does not have a record of it", offset);
+            }
+        }
         let denied = |filter: &Filter| !filter.may_contain(hash64(tree_key.as_bytes(), 0));
         let foreign = groups.group_of(tree_key.as_bytes()) != Some(extent.group);
         let above = !extent.last.is_empty() && *extent.last < *tree_key.as_bytes();
@@ -151,7 +159,8 @@ fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckRepor
     let (files, extents, maps) = (BTreeMap::new(), BTreeMap::new(), MapReader::default());
     let mut owned = Owned { state, live, maps, files, extents };
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
-    report.note(owned.count(&mut merged));
+    let counted = owned.count(&mut merged, report);
+    report.note(counted);
     let differs = |known: u64, counted: Option<&u64>| {
         let counted = counted.copied().unwrap_or_default();
         let what = "the known live bytes differ from what the index owns";
@@ -198,7 +207,8 @@ struct Owned<'a> {
 }
 
 impl Owned<'_> {
-    fn count(&mut self, merged: &mut MergeIter) -> Result<()> {
+    /// Counts what entries own. One that cannot be resolved is noted, and owns nothing.
+    fn count(&mut self, merged: &mut MergeIter, report: &mut CheckReport) -> Result<()> {
         use cleavedb_index::EntryIter;
         merged.seek_first()?;
         while merged.valid() {
@@ -206,8 +216,10 @@ impl Owned<'_> {
             if entry.kind == EntryKind::Pointer && !entry.repeat {
                 let pointer = ValuePointer::decode(entry.value)?;
                 let (key, maps) = (entry.key, &mut self.maps);
-                let pointer = self.state.resolve(pointer, key, entry.seq, maps)?;
-                self.add(pointer);
+                match self.state.resolve(pointer, key, entry.seq, maps) {
+                    Ok(pointer) => self.add(pointer),
+                    Err(problem) => report.note(Err(problem)),
+                }
             }
             merged.next()?;
         }

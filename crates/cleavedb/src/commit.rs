@@ -57,6 +57,10 @@ impl<'a> Prepared<'a> {
     fn len(&self) -> u64 {
         self.header.record_len() as u64
     }
+
+    pub(crate) fn is_delete(&self) -> bool {
+        self.header.kind == RecordKind::Delete
+    }
 }
 
 /// What the append lock protects.

@@ -17,6 +17,7 @@ use crate::commit::{Commit, Prepared};
 use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::{Engine, log_access};
 use crate::jobs::{JobKind, Jobs};
+use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{Counters, DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options, Preset, Separation};
@@ -142,10 +143,18 @@ impl Db {
         // Before the lock, whose file would be left in a directory that is not ours.
         check_openable(&*first, &options)?;
         let own = directories::lock(&*first)?;
-        let mut directories = directories::find(&first, path, &options, volume)?;
+        let limit = Limit::of(&options)?;
+        let within = |storage| match &limit {
+            Some(limit) => limit.over(storage),
+            None => Ok(storage),
+        };
+        let failed = |e| Error::io("find out what space files take", e);
+        let first = within(first).map_err(failed)?;
+        let mut volume = |path: &Path, create| within(volume(path, create)?);
+        let mut directories = directories::find(&first, path, &options, &mut volume)?;
         directories.locks.push(own);
         let recovered = recover(&directories, &options, new_id)?;
-        let (engine, report) = build(directories, options, recovered)?;
+        let (engine, report) = build(directories, options, recovered, limit)?;
         let engine = Arc::new(engine);
         // The edit that drops them may have been next when the last process died.
         engine.drop_dead_files(&mut engine.manifest.lock())?;
@@ -396,6 +405,7 @@ fn build(
     directories: Directories,
     options: Options,
     recovered: Recovered,
+    limit: Option<Limit>,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
     let Recovered { mut manifest, database_id, tables, reaper, .. } = recovered;
@@ -446,6 +456,7 @@ fn build(
         reaper,
         jobs,
         throttle: Throttle::default(),
+        limit,
         spare_log: Mutex::new(None),
         poison,
         counters: Counters::default(),

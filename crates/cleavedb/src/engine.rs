@@ -21,6 +21,7 @@ use cleavedb_values::LedgerEdit;
 
 use crate::commit::Commit;
 use crate::jobs::Jobs;
+use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::Counters;
 use crate::options::{Durability, Options};
@@ -42,6 +43,7 @@ pub(crate) struct Engine {
     pub(crate) reaper: Arc<Reaper>,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
+    pub(crate) limit: Option<Limit>,
     pub(crate) spare_log: Mutex<Option<SpareLog>>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Counters,

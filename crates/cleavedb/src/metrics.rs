@@ -275,6 +275,10 @@ pub struct Metrics {
     pub hidden_bytes: u64,
     /// Bytes of tables.
     pub index_bytes: u64,
+    /// Most bytes that files may take ([`crate::Options::space_limit`]).
+    pub space_limit: Option<u64>,
+    /// Bytes that files take, if there is a limit.
+    pub space_used: Option<u64>,
     /// Memory of MemTables.
     pub memtable_memory: u64,
     /// Memory of cached blocks, filters and block indexes.

@@ -184,6 +184,14 @@ pub struct Options {
     pub space_amplification: f64,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
     pub space_floor: u64,
+    /// Most bytes that all files of the database may take, in all its directories; those that are
+    /// reserved count, and those that readers still hold. Never exceeded. Writes are slowed and
+    /// then stopped before it by what jobs may need: all MemTables, two log files, and the largest
+    /// collection or compaction, which is about a gigabyte under default sizes. Then everything
+    /// that is dead is found and collected; if that does not help they fail with
+    /// [`ErrorKind::NoSpace`], while reads and deletes go on. Default: none but the
+    /// disk's.
+    pub space_limit: Option<u64>,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Directories beside the database's own, and what is placed there. Those that the database has
@@ -224,6 +232,7 @@ impl Options {
             level1_bytes: 256 << 20,
             space_amplification: 1.3,
             space_floor: 64 << 20,
+            space_limit: None,
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),

@@ -92,6 +92,7 @@ impl Engine {
                 state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
             });
         }
+        self.log_file_begun();
         self.jobs.log_files.lock().push((number, file));
         self.jobs.kick();
         Ok(())

@@ -63,6 +63,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         live_bytes: live.owned(),
         hidden_bytes: live.hidden,
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
+        space_limit: engine.options.space_limit,
+        space_used: engine.limit.as_ref().map(|limit| limit.budget.used()),
         memtable_memory: state.memtables.iter().map(|s| s.table.memory() as u64).sum(),
         cache_memory: cache.block_bytes + cache.pinned_bytes,
         cache_hits: cache.hits,

@@ -66,6 +66,14 @@ impl Throttle {
         self.nanos_per_mib.store(nanos, Ordering::Relaxed);
     }
 
+    /// Sets the pressure, if it is greater than what was set.
+    pub(crate) fn raise(&self, pressure: Pressure) {
+        let lower = self.state.lock().pressure.is_none_or(|old| old.level < pressure.level);
+        if lower && pressure.level > 0.0 {
+            self.set(pressure);
+        }
+    }
+
     /// Whether nobody needs to slow down.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {

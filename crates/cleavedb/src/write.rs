@@ -9,6 +9,7 @@ use cleavedb_base::sync::thread;
 use crate::commit::Prepared;
 use crate::engine::Engine;
 use crate::jobs::JobKind;
+use crate::metrics::StallCause;
 use crate::options::{Background, Durability};
 
 impl Engine {
@@ -20,7 +21,7 @@ impl Engine {
         bytes: u64,
         durability: Durability,
     ) -> Result<()> {
-        self.slow_down(bytes)?;
+        self.slow_down(ops, bytes)?;
         self.commit.write(ops, durability, self)?;
         self.counters.user_bytes.add(bytes);
         self.counters.writes.add(1);
@@ -29,24 +30,35 @@ impl Engine {
 
     /// Lets a writer feel how far behind the background is.
     #[inline]
-    fn slow_down(&self, bytes: u64) -> Result<()> {
+    fn slow_down(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
         if self.throttle.is_idle() {
             return Ok(());
         }
-        self.slow_down_now(bytes)
+        self.slow_down_now(ops, bytes)
     }
 
     #[cold]
-    fn slow_down_now(&self, bytes: u64) -> Result<()> {
+    fn slow_down_now(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
         if let Some(cause) = self.throttle.stop() {
+            if cause == StallCause::Space && ops.iter().all(Prepared::is_delete) {
+                // It takes little, and without it nothing would ever be given back.
+                return Ok(());
+            }
+            if let Some(limit) = self.limit.as_ref().filter(|_| self.lacks_space()) {
+                return self.find_space(limit);
+            }
             let start = Instant::now();
             if self.options.background == Background::Manual {
                 // Without threads this writer is the background.
                 while self.throttle.stop().is_some() && self.run_one(&JobKind::ALL)? {}
             } else {
-                self.wait_or_work(|| self.throttle.stop().is_none())?;
+                // What one waits for may turn into another cause.
+                self.wait_or_work(|| self.throttle.stop().is_none() || self.lacks_space())?;
             }
             self.counters.stalled(cause, start.elapsed());
+            if let (Some(limit), Some(_)) = (&self.limit, self.throttle.stop()) {
+                return self.find_space(limit);
+            }
         } else if self.options.background != Background::Manual
             && let Some((cause, pause)) = self.throttle.pause(bytes)
         {

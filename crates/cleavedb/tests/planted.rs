@@ -14,6 +14,7 @@ use cleavedb_base::planted::{Bug, plant};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{FileKind, Sim};
+use cleavedb_testkit::full::filled_twice;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, caught,
@@ -75,6 +76,14 @@ fn crash_while_collecting(seed: u64) -> Result<(), String> {
     let recording = Recording::first(&setup, &ops)?;
     let plan = Plan { seed, images_max: 4, depth: 1, profile, ..Plan::default() };
     Explorer::new(plan).explore(&recording)
+}
+
+/// Stores that are filled up to their space limit, as in `space.rs`.
+fn full_store(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let (count, again) = filled_twice(setup)?;
+    if again > count / 3 { Ok(()) } else { Err(format!("{setup}: {again} of {count} records")) }
 }
 
 /// Crashes of a store that leaves its log unsynced at a flush.
@@ -306,6 +315,8 @@ caught! {
     a_stale_pointer_that_is_absent: StaleIsAbsent by model_of_soft_pointers;
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
+    a_limit_that_is_ignored: LimitIgnored by full_store;
+    a_limit_up_to_which_writers_go: NothingKeptForJobs by full_store;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;
 }

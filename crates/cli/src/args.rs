@@ -87,6 +87,13 @@ pub struct Global {
     /// Holds for this command; it is not kept with the database, which can be read either way
     #[arg(long, global = true, value_parser = level0::parse, value_name = "WAY")]
     pub level0: Option<Level0>,
+    /// Most bytes that the database may take on disk, in all its directories
+    ///
+    /// Writes are slowed before it, then what is dead is collected, and if nothing is left to
+    /// collect they fail; deletes and reads go on. Holds for this command; it is not kept with the
+    /// database
+    #[arg(long, global = true, value_parser = units::parse, value_name = "BYTES")]
+    pub space_limit: Option<u64>,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
     pub json: bool,

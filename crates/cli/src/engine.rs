@@ -112,6 +112,7 @@ impl CleaveOpener {
             "level0" => options.level0 = level0::parse(value).map_err(|why| malformed(&why))?,
             "level0-size" => options.level0_bytes = number?,
             "level1-size" => options.level1_bytes = number?,
+            "space-limit" => options.space_limit = Some(number?),
             "memtable" => options.memtable_bytes = number? as usize,
             "memtables" => options.memtables_max = number? as usize,
             "window" => options.window_bytes = number? as usize,

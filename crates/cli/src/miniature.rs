@@ -3,8 +3,10 @@
 
 use cleavedb::{GroupOptions, Options};
 
-/// Least bytes of anything in a miniature, and of what is cut from the reserved space.
+/// Least bytes of anything in a miniature, of a table, whose size papers vary, and of what is cut
+/// from the reserved space.
 const LEAST: u64 = 64 << 10;
+const LEAST_TABLE: u64 = 16 << 10;
 const LEAST_LOG_SEGMENT: u64 = 4 << 10;
 
 /// `options` for a store of one of `parts` of the data that is to have the shape that the whole has
@@ -25,7 +27,7 @@ pub fn miniature(options: Options, parts: u64) -> Options {
         log_file_bytes: part(options.log_file_bytes),
         segment_bytes: part(options.segment_bytes),
         cache_bytes: part_in_memory(options.cache_bytes),
-        table_bytes: part(options.table_bytes),
+        table_bytes: (options.table_bytes / parts.max(1)).max(LEAST_TABLE),
         level0_bytes: part(options.level0_bytes),
         level1_bytes: part(options.level1_bytes),
         space_floor: part(options.space_floor),

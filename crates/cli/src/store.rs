@@ -36,7 +36,8 @@ pub fn options(global: &Global, preset: Preset) -> Options {
     // The command line takes no placement without a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
     let usual = Options::preset(preset);
-    Options { volumes, level0: global.level0.unwrap_or(usual.level0), ..usual }
+    let (level0, space_limit) = (global.level0.unwrap_or(usual.level0), global.space_limit);
+    Options { volumes, level0, space_limit, ..usual }
 }
 
 /// Opens the database in `path` with `options`.

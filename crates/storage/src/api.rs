@@ -91,6 +91,11 @@ pub trait File: Send + Sync {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
+    /// Bytes that it takes on the disk, holes and reserved space regarded; its length where nobody
+    /// knows.
+    fn space(&self) -> io::Result<u64> {
+        self.len()
+    }
     /// Multiple that direct access asks of offsets and lengths; 1 for buffered access.
     fn alignment(&self) -> usize {
         1

@@ -389,6 +389,10 @@ impl File for FaultyFile {
         self.inner.len()
     }
 
+    fn space(&self) -> io::Result<u64> {
+        self.inner.space()
+    }
+
     fn alignment(&self) -> usize {
         self.inner.alignment()
     }

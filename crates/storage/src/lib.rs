@@ -2,9 +2,9 @@
 //!
 //! [`api`] is the trait that everything above goes through; [`Disk`] is the real one, [`Sim`]
 //! records every operation and enumerates the states a crash may leave, [`Faulty`] fails chosen
-//! calls, [`Placed`] spreads classes of files over several directories, and [`Modelled`] takes the
-//! time of another device. On top of the trait stand the log and the segments. Modules are listed
-//! bottom first; a module uses only those above it.
+//! calls, [`Placed`] spreads classes of files over several directories, [`Limited`] bounds what
+//! they take together, and [`Modelled`] takes the time of another device. On top of the trait stand
+//! the log and the segments. Modules are listed bottom first; a module uses only those above it.
 
 pub mod prefetch;
 pub mod name;
@@ -18,6 +18,7 @@ pub mod log;
 pub mod segment;
 pub mod disk;
 pub mod placed;
+pub mod limited;
 pub mod modelled;
 pub mod sim;
 pub mod faulty;
@@ -29,6 +30,7 @@ pub use api::{Access, File, Lock, Mode, Pace, Storage};
 pub use class::FileClass;
 pub use disk::Disk;
 pub use faulty::Faulty;
+pub use limited::Limited;
 pub use modelled::Modelled;
 pub use name::{FileKind, Name};
 pub use placed::{Directory, Placed};

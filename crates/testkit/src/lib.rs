@@ -14,6 +14,7 @@ pub mod generator;
 pub mod setup;
 pub mod disks;
 pub mod read;
+pub mod full;
 pub mod session;
 pub mod check;
 pub mod gated;

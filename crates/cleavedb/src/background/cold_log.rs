@@ -23,11 +23,13 @@ use crate::manifest::{Edit, LiveFiles};
 impl Engine {
     /// Whether space is beyond what begins collections.
     pub(super) fn is_over(&self, live: &LiveFiles) -> bool {
-        self.counted_bytes(live) > self.space_goal().begin(live.estimated_live())
+        let counted = self.counted_bytes(live);
+        let over = counted > self.space_goal().begin(live.estimated_live());
+        over || self.is_short(live, counted)
     }
 
     /// Bytes of values that the space goal counts: no collection can win what maps take.
-    pub(super) fn counted_bytes(&self, live: &LiveFiles) -> u64 {
+    pub(crate) fn counted_bytes(&self, live: &LiveFiles) -> u64 {
         let limited = live.groups.is_empty() || self.options.groups.cold_log_counts;
         let apart = if limited { 0 } else { live.ledger.segments() };
         live.value_bytes() - apart - live.groups.map_bytes()

@@ -16,6 +16,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
+use cleavedb_storage::limited::Plan;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::found::Arena;
@@ -29,6 +30,7 @@ use super::liveness::AsOf;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
+use crate::limit::rewritten_max;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 
@@ -45,6 +47,8 @@ pub(super) struct Fixed {
     retries_split: bool,
     /// The group that is being read.
     pub(super) at: Cell<Option<GroupId>>,
+    /// Space for what it writes, where space is limited.
+    plan: Option<Plan>,
 }
 
 /// What is collected.
@@ -105,6 +109,9 @@ impl Engine {
                 (Target::Groups(groups), None) => state.damaged.groups.extend(groups),
             }
         }
+        if let (Ok(()), Some(limit), Some(plan)) = (&result, &self.limit, &fixed.plan) {
+            limit.collected(plan.bytes());
+        }
         let retries_split = fixed.retries_split;
         // What only it still held is queued before anybody can find that there is no work left.
         drop(fixed);
@@ -131,6 +138,11 @@ impl Engine {
             return Ok(None);
         };
         self.check_open()?;
+        let Some((target, plan)) = self.within_limit(target, live) else {
+            // Nobody waits for a split that there is no room for.
+            jobs.split_waits = None;
+            return Ok(None);
+        };
         let (mut snapshots, read_point) = self.snapshots.fix(|| self.read_point());
         if planted(Bug::CollectionWithoutSnapshots) {
             snapshots.clear();
@@ -148,7 +160,24 @@ impl Engine {
         let as_of = AsOf { state, snapshots, read_point, records_know };
         let (damaged, retries_split) = (jobs.damaged.clone(), jobs.split_waits.is_some());
         let at = Cell::new(None);
-        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split, at }))
+        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split, at, plan }))
+    }
+
+    /// As much of `target` as there is room to rewrite, below the space limit.
+    fn within_limit(&self, target: Target, live: &LiveFiles) -> Option<(Target, Option<Plan>)> {
+        let groups = match target {
+            Target::File(_, ref facts) => {
+                let plan = self.plan(facts.len.unwrap_or_default())?;
+                return Some((target, plan));
+            }
+            Target::Groups(groups) => groups,
+        };
+        let bytes = |id: &GroupId| rewritten_max(&live.groups, *id);
+        let fitting = [&groups[..], &groups[..1]].into_iter().find_map(|ids| {
+            let plan = self.plan(ids.iter().map(bytes).sum())?;
+            Some((ids.to_vec(), plan))
+        });
+        fitting.map(|(ids, plan)| (Target::Groups(ids), plan))
     }
 
     /// What a collection may believe. Where the log is the store, all that is visible: the log is

@@ -43,14 +43,19 @@ impl TableFactory for NewTables<'_> {
 }
 
 impl Engine {
-    pub(super) fn compaction_options(&self) -> CompactionOptions {
-        CompactionOptions {
+    pub(crate) fn compaction_options(&self) -> CompactionOptions {
+        let options = CompactionOptions {
             level0: self.options.level0,
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
             table_bytes: self.options.table_bytes,
             ..CompactionOptions::default()
+        };
+        if !self.sinks() {
+            return options;
         }
+        // No level but the deepest may keep anything.
+        CompactionOptions { l0_bytes: 1, l1_bytes: 1, level_ratio: 1, ..options }
     }
 
     pub(super) fn run_compaction(&self) -> Result<bool> {
@@ -81,7 +86,7 @@ impl Engine {
         &self,
         choose: impl FnOnce(&Version, &Constraints) -> Option<Compaction>,
     ) -> Result<bool> {
-        let (mut job, compaction, groups, halves) = {
+        let (mut job, compaction, groups, halves, _plan) = {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
             let version = manifest.live().version.clone();
@@ -89,6 +94,7 @@ impl Engine {
                 return Ok(false);
             };
             self.check_open()?;
+            let Some(plan) = self.plan(compaction.bytes_written_max()) else { return Ok(false) };
             if !planted(Bug::InputsUnclaimed) {
                 jobs.constraints.start(&compaction);
             }
@@ -113,7 +119,7 @@ impl Engine {
                 _ => job,
             };
             let halves = self.halves(&jobs);
-            (job, compaction, manifest.live().groups.clone(), halves)
+            (job, compaction, manifest.live().groups.clone(), halves, plan)
         };
         let mut deaths = Deaths::new(self, groups);
         // What only moves is not looked at.

@@ -74,14 +74,17 @@ impl Engine {
         self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
     }
 
-    /// The groups that can be collected: all but the `damaged` ones.
+    /// The groups that can be collected: all but the `damaged` ones, and those that there is no
+    /// room for.
     pub(super) fn candidates(
         &self,
         live: &LiveFiles,
         damaged: &BTreeSet<GroupId>,
     ) -> Vec<Candidate> {
         let mut candidates = Candidate::all(&live.groups, self.commit.visible(), live.hidden);
-        candidates.retain(|candidate| !damaged.contains(&candidate.group));
+        candidates.retain(|candidate| {
+            !damaged.contains(&candidate.group) && self.fits(&live.groups, candidate.group)
+        });
         candidates
     }
 

@@ -24,7 +24,8 @@ use cleavedb_storage::{Pace, Storage};
 pub(crate) use threads::Threads;
 
 use crate::engine::Engine;
-use crate::jobs::{JobKind, JobState};
+use crate::jobs::{Damaged, JobKind, JobState};
+use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::throttle::Pressure;
@@ -83,7 +84,11 @@ impl Engine {
     fn pace(&self) -> Pace {
         let full = self.jobs.last_error().is_some_and(|e| e.kind() == ErrorKind::NoSpace);
         let behind = self.reaper.dead_bytes() > DEAD_TABLES_MAX * self.options.table_bytes;
-        if full || behind || self.jobs.closing() { Pace::Swift } else { Pace::Gentle }
+        if full || behind || self.is_near_limit() || self.jobs.closing() {
+            Pace::Swift
+        } else {
+            Pace::Gentle
+        }
     }
 
     /// Removes a file that no reader can reach any more.
@@ -119,6 +124,9 @@ impl Engine {
             taken
         };
         give(taken);
+        if self.limit.is_some() {
+            self.update_pressure();
+        }
         self.jobs.lock().giving_back -= 1;
         // No call for other jobs: what is gone makes no work.
         self.jobs.progress.notify_all();
@@ -186,27 +194,36 @@ impl Engine {
         self.jobs.finish(result, change);
     }
 
-    /// Recomputes how hard writers must be slowed down.
+    /// Recomputes how hard writers must be slowed down, and says so under the manifest's lock: of
+    /// two jobs that end, the later one has the last word. Else writers might wait for good for
+    /// what was done long ago.
     pub(crate) fn update_pressure(&self) {
         let damaged = self.jobs.lock().damaged.clone();
-        let (level0, value_bytes, live, hopeless) = {
-            let manifest = self.manifest.lock();
-            let live = manifest.live();
-            // The log in use cannot be collected, and has a bound of its own: what the MemTables
-            // may cover.
-            let value_bytes = self.counted_bytes(live);
-            let over = value_bytes > self.space_goal().allowed(live.estimated_live());
-            // Where nothing can be won writers are slowed, but not stopped for ever.
-            let hopeless = over && !live.groups.is_empty() && !self.can_shrink(live, &damaged);
-            let level0 = live.version.level_bytes(0);
-            (level0, value_bytes, live.estimated_live(), hopeless)
-        };
+        let manifest = self.manifest.lock();
+        let live = manifest.live();
         let target = self.options.level0_bytes;
+        let level0 = live.version.level_bytes(0);
         let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);
-        let allowed = self.space_goal().allowed(live);
+        let pressure = compaction.max(self.space_pressure(live, &damaged));
+        self.throttle.set(match self.limit_pressure(live) {
+            // Then no compaction may have room, either: nobody should wait for one.
+            Some(limit) if limit.level >= 1.0 => limit,
+            Some(limit) => limit.max(pressure),
+            None => pressure,
+        });
+    }
+
+    /// How far values are beyond the space goal.
+    fn space_pressure(&self, live: &LiveFiles, damaged: &Damaged) -> Pressure {
+        // The log in use cannot be collected, and has a bound of its own: what the MemTables may
+        // cover.
+        let value_bytes = self.counted_bytes(live);
+        let allowed = self.space_goal().allowed(live.estimated_live());
+        let over = value_bytes > allowed;
+        // Where nothing can be won writers are slowed, but not stopped for ever.
+        let hopeless = over && !live.groups.is_empty() && !self.can_shrink(live, damaged);
         let (start, stop) = (allowed - allowed / 32, allowed + allowed / 8);
         let stop = if hopeless { stop.max(2 * value_bytes) } else { stop };
-        let space = Pressure::of(StallCause::Space, value_bytes, start, stop);
-        self.throttle.set(compaction.max(space));
+        Pressure::of(StallCause::Space, value_bytes, start, stop)
     }
 }

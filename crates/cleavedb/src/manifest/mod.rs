@@ -25,7 +25,7 @@ pub(crate) use edit::{Edit, ReplayHead};
 pub(crate) use stamp::Stamp;
 
 /// Length at which a manifest is replaced by a new one, in bytes.
-const LEN_MAX: u64 = 4 << 20;
+pub(crate) const LEN_MAX: u64 = 4 << 20;
 
 /// File numbers that one edit reserves: one sync for so many new files.
 const NUMBERS_RESERVED: u64 = 1000;

@@ -38,7 +38,11 @@ enum Engines {
 const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
 
 pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
-    let single = [("place", !global.place.is_empty()), ("level0", global.level0.is_some())];
+    let single = [
+        ("place", !global.place.is_empty()),
+        ("level0", global.level0.is_some()),
+        ("space-limit", global.space_limit.is_some()),
+    ];
     if let Some((name, _)) = single.into_iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!(
             "--{name} is for one preset at a time: cleave --{name} ... bench -w load"

@@ -31,6 +31,9 @@ struct Stats {
     /// Space amplification above which the store collects, and dead bytes that never matter.
     space_goal: f64,
     space_floor: u64,
+    /// What all files may take, and take, if there is a limit.
+    space_limit: Option<u64>,
+    space_used: Option<u64>,
     /// Sorted runs that a look-up may meet.
     runs: usize,
     filter_bits: usize,
@@ -128,6 +131,8 @@ impl Stats {
             space,
             space_goal: space_amplification,
             space_floor,
+            space_limit: metrics.space_limit,
+            space_used: metrics.space_used,
             filter_bits,
             separates: separation.least().is_some(),
             separated_from: separation.least(),
@@ -273,6 +278,10 @@ impl Stats {
                 f,
                 "                collected by itself above {goal:.2}, if {floor} are dead"
             )?;
+        }
+        if let (Some(limit), Some(used)) = (self.space_limit, self.space_used) {
+            let (used, limit) = (units::bytes(used), units::bytes(limit));
+            writeln!(f, "                {used} in use of the {limit} that it may take")?;
         }
         writeln!(f, "  read  {:>6}  sorted runs that a look-up may meet", self.runs)?;
         let bits = self.filter_bits;

@@ -71,7 +71,7 @@ pub struct CompactionOptions {
     pub l0_merge_runs: usize,
     /// Size of level 1, in bytes. Default 256 MiB.
     pub l1_bytes: u64,
-    /// How many times larger each level is than the one above it. Default 10, at least 2.
+    /// How many times larger each level is than the one above it. Default 10, at least 1.
     pub level_ratio: u64,
     /// Size at which an output table is ended, in bytes. Default 32 MiB.
     pub table_bytes: u64,
@@ -258,6 +258,11 @@ impl Compaction {
             |table: &&Arc<TableHandle>| table.table().is_ok_and(|table| table.is_in_memory());
         let bytes: u64 = self.tables().filter(there).map(|table| table.meta().size).sum();
         bytes > self.bytes() / 2
+    }
+
+    /// Bytes that it may write.
+    pub fn bytes_written_max(&self) -> u64 {
+        if self.moves { 0 } else { self.bytes() }
     }
 
     /// Smallest and largest key of all inputs.

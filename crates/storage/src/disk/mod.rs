@@ -12,7 +12,7 @@ pub(crate) mod window;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io;
 use std::num::NonZeroU64;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -248,6 +248,11 @@ impl File for DiskFile {
 
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        // The unit of the call, whatever that of the file system is.
+        Ok(self.file.metadata()?.blocks() * 512)
     }
 
     fn alignment(&self) -> usize {

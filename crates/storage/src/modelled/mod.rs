@@ -340,6 +340,10 @@ impl File for ModelledFile {
         self.inner.len()
     }
 
+    fn space(&self) -> io::Result<u64> {
+        self.inner.space()
+    }
+
     fn alignment(&self) -> usize {
         self.inner.alignment()
     }

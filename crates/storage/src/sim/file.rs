@@ -101,6 +101,10 @@ impl File for SimFile {
         Ok(self.state.lock().inode(self.file).content.len() as u64)
     }
 
+    fn space(&self) -> io::Result<u64> {
+        Ok(self.state.lock().inode(self.file).space())
+    }
+
     fn alignment(&self) -> usize {
         self.alignment
     }

@@ -30,7 +30,7 @@ pub(super) struct Inode {
 }
 
 impl Inode {
-    fn space(&self) -> u64 {
+    pub(super) fn space(&self) -> u64 {
         let holes = self.holes.len() as u64 * BLOCK as u64;
         self.allocated.max(self.content.len() as u64) - holes
     }

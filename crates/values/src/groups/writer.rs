@@ -52,6 +52,8 @@ pub struct ExtentWriter<'a> {
     open: Option<(Extent, Vec<u64>)>,
     /// The map of the open extent, where extents have maps.
     map: Option<MapBuilder>,
+    /// Bytes of an extent that its map can tell.
+    mapped_max: u64,
     /// Tree key of the record before, where groups are ranges of keys.
     last: Vec<u8>,
     written: Written,
@@ -69,6 +71,7 @@ impl<'a> ExtentWriter<'a> {
             file: None,
             open: None,
             map: None,
+            mapped_max: u64::from(u32::MAX),
             last: Vec::new(),
             written: Written::default(),
         }
@@ -99,7 +102,7 @@ impl<'a> ExtentWriter<'a> {
         else {
             return false;
         };
-        file.len() + len as u64 - extent.place.offset > u64::from(u32::MAX)
+        file.len() + len as u64 - extent.place.offset > self.mapped_max
     }
 
     /// Appends a record to `group`, whose records come one behind the other.
@@ -225,4 +228,40 @@ fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent
     extent.map_pages = pages.len() as u64;
     extent.fences_len = u64::from(file.append(&header, &[], &fences)?.len);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_storage::{Access, File, FileKind, Mode, Sim, Storage};
+
+    use super::*;
+
+    struct OneFile(Sim);
+
+    impl SegmentFactory for OneFile {
+        fn create(&self) -> Result<(Name, Arc<dyn File>)> {
+            let name = Name::numbered(FileKind::Group, FileNumber(1));
+            let file = self.0.open(&name, Mode::CreateNew, Access::Random);
+            Ok((name, file.map_err(|e| Error::io("create", e))?))
+        }
+    }
+
+    #[test]
+    fn an_extent_ends_where_its_map_cannot_tell_places_any_more() {
+        let extents = |maps| {
+            let files = OneFile(Sim::new());
+            let mut writer = ExtentWriter::new(&files, 7, 1 << 30).with_maps(maps);
+            writer.mapped_max = 2500;
+            for seq in 1..=5 {
+                let (key, value) = ([b'k', seq as u8], [1; 1000]);
+                let header = Header::new(RecordKind::Separated, KeyspaceId(0), seq, &key, &value);
+                writer.append(GroupId(1), &header, &key, &value).unwrap();
+            }
+            writer.finish().unwrap().extents
+        };
+        let mapped = extents(true);
+        assert_eq!(mapped.iter().map(|extent| extent.records).collect::<Vec<_>>(), [2, 2, 1]);
+        assert!(mapped.iter().all(|extent| extent.map_pages == 1 && extent.records_len <= 2500));
+        assert_eq!(extents(false).len(), 1);
+    }
 }

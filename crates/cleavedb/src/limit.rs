@@ -1,0 +1,131 @@
+//! The space limit of a database that has one: its budget, the sizes that are planned with, and
+//! what searches for space have seen.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64};
+use cleavedb_base::{Error, ErrorKind, GroupId, Result, SeqNo};
+use cleavedb_storage::Storage;
+use cleavedb_storage::limited::{Budget, Limited};
+use cleavedb_values::GroupTable;
+use cleavedb_values::groups::Extent;
+
+use crate::manifest::LEN_MAX as MANIFEST_MAX;
+use crate::options::Options;
+
+/// Bytes of a record without a value, more or less.
+const SMALL_RECORD: u64 = 64;
+
+/// What a search that found nothing saw.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Situation {
+    pub(crate) visible: SeqNo,
+    pub(crate) snapshots: usize,
+    pub(crate) data: u64,
+}
+
+/// A search that found nothing.
+pub(crate) struct Searched {
+    pub(crate) situation: Situation,
+    pub(crate) end: Instant,
+    pub(crate) took: Duration,
+}
+
+/// The limit of a database that has one.
+pub(crate) struct Limit {
+    pub(crate) budget: Arc<Budget>,
+    /// Bytes of files at which writers are stopped.
+    pub(crate) stop: AtomicU64,
+    /// Whether the last job that was due had no room, and none ran that could have made some.
+    pub(crate) starved: AtomicBool,
+    /// Whether somebody searches for space.
+    pub(crate) searching: AtomicBool,
+    pub(crate) searched: Mutex<Option<Searched>>,
+    pub(crate) collected: Mutex<Collected>,
+}
+
+/// What collections came to since writers last began a log file.
+#[derive(Default)]
+pub(crate) struct Collected {
+    /// Fewest bytes that files took after one.
+    least: Option<u64>,
+    /// Bytes that were rewritten since then, and nothing came of it.
+    pub(crate) in_vain: u64,
+}
+
+impl Limit {
+    /// The limit that `options` set.
+    pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
+        let Some(limit) = options.space_limit else { return Ok(None) };
+        let least = limit_min(options);
+        if limit < least {
+            let message = "space_limit is less than what MemTables, log files, and the segments \
+                           that jobs rewrite need under these options; raise it, or make them \
+                           smaller";
+            return Err(Error::new(ErrorKind::InvalidOptions, message).with("least", least));
+        }
+        Ok(Some(Self {
+            budget: Arc::new(Budget::new(limit, apart(options))),
+            stop: AtomicU64::new(u64::MAX),
+            starved: AtomicBool::new(false),
+            searching: AtomicBool::new(false),
+            searched: Mutex::new(None),
+            collected: Mutex::default(),
+        }))
+    }
+
+    /// A collection has rewritten so many bytes.
+    pub(crate) fn collected(&self, bytes: u64) {
+        let (data, mut collected) = (self.budget.data(), self.collected.lock());
+        if collected.least.is_some_and(|least| least <= data) {
+            collected.in_vain += bytes;
+        } else {
+            *collected = Collected { least: Some(data), in_vain: 0 };
+        }
+    }
+
+    /// `storage`, within the limit.
+    pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> io::Result<Arc<dyn Storage>> {
+        Ok(Arc::new(Limited::new(storage, Arc::clone(&self.budget))?))
+    }
+}
+
+/// Bytes of the limit for what is never refused: two manifests, one of which replaces the other,
+/// the window, and what is as small as `current`.
+pub(crate) fn apart(options: &Options) -> u64 {
+    2 * MANIFEST_MAX + options.window_bytes as u64 + (1 << 20)
+}
+
+/// Bytes that the flush of a MemTable may write where there are so many groups, each of which gets
+/// whole blocks.
+pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
+    let values = if options.has_groups() { options.covered_max() } else { 0 };
+    let bytes = (options.memtable_bytes as u64).max(values);
+    bytes + bytes / 8 + (groups * BLOCK) as u64
+}
+
+/// Bytes that a collection of a group may write: what is not known to be dead, in two groups if it
+/// splits, and its filters, maps and new entries.
+pub(crate) fn rewritten_max(groups: &GroupTable, group: GroupId) -> u64 {
+    let small = |extent: &Extent| (extent.stubs + extent.tags) * SMALL_RECORD;
+    let alive: u64 = groups.extents_of(group).map(|extent| extent.live + small(extent)).sum();
+    alive + alive / 8 + 2 * BLOCK as u64
+}
+
+/// Log that is begun before a writer can be stopped: the file in use, and the next one.
+pub(crate) fn logs(options: &Options) -> u64 {
+    2 * options.log_file_bytes
+}
+
+/// The least limit under which `options` can work: as much for data as is kept for jobs.
+fn limit_min(options: &Options) -> u64 {
+    let collection = options.segment_bytes.max(options.log_file_bytes);
+    let groups = if options.has_groups() { options.groups.main_segment_bytes } else { 0 };
+    let flushes = (options.memtables_max as u64 + 1) * flush_max(options, 0);
+    let jobs = flushes + logs(options) + collection.max(groups) + options.table_bytes;
+    apart(options) + 2 * jobs
+}

@@ -1,0 +1,149 @@
+//! What is counted is what the disk beneath says, and no call exceeds the limit.
+
+use cleavedb_base::FileNumber;
+use cleavedb_base::limits::BLOCK;
+use proptest::prelude::{ProptestConfig, any, proptest};
+
+use super::*;
+use crate::sim::Sim;
+
+const CAPACITY: u64 = 1 << 30;
+
+/// A simulated disk, and a budget over it.
+fn limited(limit: u64, apart: u64) -> (Sim, Arc<Budget>, Limited) {
+    let sim = Sim::new();
+    sim.set_capacity(CAPACITY);
+    let budget = Arc::new(Budget::new(limit, apart));
+    let limited = Limited::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
+    (sim, budget, limited)
+}
+
+fn used(sim: &Sim) -> u64 {
+    CAPACITY - sim.free_space().unwrap()
+}
+
+fn table(number: u64) -> Name {
+    Name::numbered(FileKind::Table, FileNumber(number))
+}
+
+fn create(storage: &Limited, name: Name) -> Arc<dyn File> {
+    storage.open(&name, Mode::CreateNew, Access::Random).unwrap()
+}
+
+fn is_refused<T>(result: io::Result<T>) -> bool {
+    result.is_err_and(|e| e.kind() == io::ErrorKind::QuotaExceeded)
+}
+
+#[test]
+fn what_would_exceed_the_limit_is_refused_and_changes_nothing() {
+    let (sim, budget, storage) = limited(1000, 200);
+    let file = create(&storage, table(1));
+    file.write_at(&[1; 600], 0).unwrap();
+    assert!(is_refused(file.write_at(&[1; 201], 600)));
+    assert!(is_refused(file.allocate(801)));
+    assert!(is_refused(file.truncate(801)));
+    assert_eq!((budget.used(), used(&sim)), (600, 600));
+    file.write_at(&[1; 100], 500).expect("what is rewritten takes nothing");
+    file.write_at(&[1; 200], 600).unwrap();
+    // Without these nothing could ever be removed again.
+    let manifest = create(&storage, Name::numbered(FileKind::Manifest, FileNumber(2)));
+    manifest.write_at(&[1; 150], 0).unwrap();
+    assert_eq!((budget.used(), budget.data(), budget.most()), (950, 800, 800));
+    manifest.write_at(&[1; 100], 150).unwrap();
+    assert_eq!((budget.used(), storage.free_space().unwrap()), (1050, 0), "beyond what was apart");
+}
+
+#[test]
+fn a_log_is_written_where_space_was_reserved() {
+    let (_, budget, storage) = limited(1000, 0);
+    let log = create(&storage, Name::numbered(FileKind::Log, FileNumber(1)));
+    assert!(is_refused(log.allocate(1001)));
+    log.allocate(900).unwrap();
+    assert!(is_refused(create(&storage, table(2)).write_at(&[1; 101], 0)));
+    log.write_at(&[1; 300], 0).unwrap();
+    assert_eq!(budget.used(), 900);
+    log.truncate(200).unwrap();
+    assert_eq!(budget.used(), 200);
+}
+
+#[test]
+fn a_file_takes_space_until_its_last_handle_is_closed() {
+    let (sim, budget, storage) = limited(1000, 0);
+    let file = create(&storage, table(1));
+    file.write_at(&[1; 600], 0).unwrap();
+    let reader = storage.open(&table(1), Mode::Read, Access::Random).unwrap();
+    storage.remove(&table(1), Pace::Swift).unwrap();
+    drop(file);
+    assert_eq!((budget.used(), used(&sim)), (600, 600));
+    drop(reader);
+    assert_eq!((budget.used(), used(&sim)), (0, 0));
+}
+
+#[test]
+fn what_is_there_is_counted_and_a_name_that_is_taken_over_is_not_counted_twice() {
+    let (sim, _, storage) = limited(1 << 20, 0);
+    let new = Name::fixed(FileKind::CurrentNew);
+    for name in [Name::fixed(FileKind::Current), new] {
+        create(&storage, name).write_at(&[1; 100], 0).unwrap();
+    }
+    let file = create(&storage, table(1));
+    file.write_at(&[1; 4 * BLOCK], 0).unwrap();
+    file.punch(0, BLOCK as u64).unwrap();
+    let budget = Arc::new(Budget::new(100, 0));
+    let again = Limited::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
+    assert_eq!(budget.used(), 200 + 3 * BLOCK as u64, "more than the limit");
+    assert!(is_refused(create(&again, table(2)).write_at(&[1], 0)));
+    again.rename(&new, &Name::fixed(FileKind::Current)).unwrap();
+    assert_eq!(budget.used(), used(&sim));
+}
+
+#[test]
+fn plans_leave_room_for_others_and_end() {
+    let (_, budget, storage) = limited(1000, 100);
+    create(&storage, table(1)).write_at(&[1; 300], 0).unwrap();
+    assert!(budget.plan(501, 100).is_none());
+    let plan = budget.plan(500, 100).unwrap();
+    assert!(budget.plan(1, 100).is_none() && budget.plan(100, 0).is_some());
+    assert!(budget.plan(0, 200).is_some());
+    drop(plan);
+    assert!(budget.plan(500, 100).is_some() && budget.planned() == 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever is done to a few files, the budget says what the disk says.
+    #[test]
+    fn the_budget_is_what_the_disk_says(
+        calls in proptest::collection::vec((0..6u8, 1..4u64, any::<u16>(), any::<u16>()), 1..60),
+    ) {
+        let limit = 100_000;
+        let (sim, budget, storage) = limited(limit, 0);
+        sim.set_write_once(false);
+        let mut open: HashMap<u64, Arc<dyn File>> = HashMap::new();
+        for (call, number, a, b) in calls {
+            let (a, b) = (u64::from(a), u64::from(b));
+            let exists = storage.list().unwrap().iter().any(|(name, _)| *name == table(number));
+            if call == 0 {
+                open.remove(&number);
+            } else if call == 1 && exists {
+                storage.remove(&table(number), Pace::Swift).unwrap();
+            } else if !exists && !open.contains_key(&number) {
+                open.insert(number, create(&storage, table(number)));
+            }
+            if let Some(file) = open.get(&number) {
+                let len = file.len().unwrap();
+                let done = match call {
+                    2 => file.write_at(&vec![1; b as usize], len).map(|_| ()),
+                    3 => file.allocate(a),
+                    4 => file.truncate(a.min(len)),
+                    5 => file.punch(a.min(len), b.min(len - a.min(len))),
+                    _ => Ok(()),
+                };
+                assert!(done.is_ok() || is_refused(done));
+            }
+            assert_eq!(budget.used(), used(&sim));
+            assert!(budget.used() <= limit);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Stores that are filled up to their space limit, on disks that say what is in use.
+
+use std::sync::Arc;
+
+use cleavedb::{Db, ErrorKind, Options};
+use cleavedb_storage::{Sim, Storage};
+
+use crate::read::Checked;
+use crate::records::{key, value};
+use crate::setup::Setup;
+
+/// What the disks hold: far more than any limit here.
+const CAPACITY: u64 = 1 << 40;
+
+/// Limit of each store, most of which is set apart for manifests.
+pub const LIMIT: u64 = 15 << 20;
+
+/// `setup` within the limit. Groups are so large that not each of them gets a block of each flush.
+pub fn limited(setup: &Setup) -> Options {
+    let mut options = Options { space_limit: Some(LIMIT), ..setup.options.clone() };
+    options.groups.main_segment_bytes = 256 << 10;
+    options.groups.log_segment_bytes = 32 << 10;
+    options
+}
+
+/// A store within the limit, and its disk.
+pub struct FullStore {
+    sim: Sim,
+    options: Options,
+    /// The store.
+    pub db: Db,
+}
+
+impl FullStore {
+    /// A new store, which is empty.
+    pub fn new(options: Options) -> Checked<Self> {
+        let sim = Sim::new();
+        sim.set_capacity(CAPACITY);
+        sim.stop_recording();
+        Self::open(sim, options)
+    }
+
+    fn open(sim: Sim, options: Options) -> Checked<Self> {
+        let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
+        Ok(Self { sim, options, db: db.map_err(|e| format!("open failed: {e}"))? })
+    }
+
+    /// The same store, closed and opened again.
+    pub fn reopened(self) -> Checked<Self> {
+        self.db.close().map_err(|e| format!("close failed: {e}"))?;
+        Self::open(self.sim, self.options)
+    }
+
+    /// Whether no more than the limit is in use now.
+    pub fn within(&self) -> Checked<()> {
+        let free = self.sim.free_space().map_err(|e| e.to_string())?;
+        let used = CAPACITY - free;
+        if used <= LIMIT { Ok(()) } else { Err(format!("{used} bytes in use")) }
+    }
+
+    /// Writes one of `round` to each of `records` until one is refused; says how many were not.
+    pub fn fill(&self, records: impl Iterator<Item = u32>, round: u32) -> Checked<u32> {
+        let mut written = 0;
+        for i in records {
+            let done = self.db.put(&key(i), &value(i, round));
+            self.within()?;
+            match done {
+                Ok(()) => written += 1,
+                Err(e) if e.kind() == ErrorKind::NoSpace => break,
+                Err(e) => return Err(format!("record {i}: {e}")),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Deletes `records`.
+    pub fn delete(&self, records: impl Iterator<Item = u32>) -> Checked<()> {
+        for i in records {
+            self.db.delete(&key(i)).map_err(|e| format!("a delete: {e}"))?;
+            self.within()?;
+        }
+        Ok(())
+    }
+
+    /// Whether each of `records` is what a round wrote, or is not there.
+    pub fn check(&self, records: impl Iterator<Item = (u32, Option<u32>)>) -> Checked<()> {
+        for (i, round) in records {
+            let got = self.db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+            if got.as_deref() != round.map(|round| value(i, round)).as_deref() {
+                return Err(format!("record {i} is wrong"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Fills a store, reads it, opens it again, deletes half of it and fills it again. How many records
+/// it took at first, and then.
+pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
+    let store = FullStore::new(limited(setup))?;
+    let count = store.fill(0.., 0)?;
+    let error = store.db.put(b"another", &[0; 900]).err().ok_or("one more is taken")?;
+    if error.kind() != ErrorKind::NoSpace || error.fact("limit").is_none() {
+        return Err(format!("not the error of a full store: {error}"));
+    }
+    store.check((0..count).map(|i| (i, Some(0))))?;
+    // It stays full at the next open.
+    let store = store.reopened()?;
+    store.within()?;
+    store.delete((0..count).step_by(2))?;
+    let again = store.fill(count.., 1)?;
+    store.check((0..count).map(|i| (i, (i % 2 == 1).then_some(0))))?;
+    store.check((count..count + again).map(|i| (i, Some(1))))?;
+    let report = store.db.verify().map_err(|e| e.to_string())?;
+    match report.problems.first() {
+        Some(problem) => Err(format!("after all that: {problem:?}")),
+        None => Ok((count, again)),
+    }
+}

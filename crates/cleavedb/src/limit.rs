@@ -40,6 +40,8 @@ pub(crate) struct Limit {
     pub(crate) budget: Arc<Budget>,
     /// Bytes of files at which writers are stopped.
     pub(crate) stop: AtomicU64,
+    /// Whether there are so many.
+    pub(crate) reached: AtomicBool,
     /// Whether the last job that was due had no room, and none ran that could have made some.
     pub(crate) starved: AtomicBool,
     /// Whether somebody searches for space.
@@ -71,6 +73,7 @@ impl Limit {
         Ok(Some(Self {
             budget: Arc::new(Budget::new(limit, apart(options))),
             stop: AtomicU64::new(u64::MAX),
+            reached: AtomicBool::new(false),
             starved: AtomicBool::new(false),
             searching: AtomicBool::new(false),
             searched: Mutex::new(None),

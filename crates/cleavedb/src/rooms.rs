@@ -33,6 +33,9 @@ impl Rooms for Engine {
         if self.commit.log.needs_file(&append.appender, len) {
             self.rotate_log(append)?;
         }
+        if let Some(limit) = self.limit.as_ref().filter(|_| len > self.options.log_file_bytes) {
+            self.admit_long(limit, append, len)?;
+        }
         self.reserve_seqs(append.last_seq() + ops)?;
         Ok(true)
     }

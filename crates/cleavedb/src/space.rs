@@ -12,11 +12,12 @@
 use std::time::Instant;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, GroupId, Result};
 use cleavedb_storage::limited::Plan;
 use cleavedb_values::GroupTable;
 
+use crate::commit::Append;
 use crate::engine::Engine;
 use crate::limit::{Collected, Limit, Searched, Situation, apart, flush_max, logs, rewritten_max};
 use crate::manifest::LiveFiles;
@@ -59,7 +60,13 @@ impl Engine {
         let limit = self.limit.as_ref()?;
         let stop = limit.budget.most().saturating_sub(self.kept_for_jobs(live));
         limit.stop.store(stop, Ordering::Relaxed);
-        Some(Pressure::of(StallCause::Space, limit.budget.data(), self.slow_from(stop), stop))
+        Some(self.pressure_below(limit, stop))
+    }
+
+    fn pressure_below(&self, limit: &Limit, stop: u64) -> Pressure {
+        let data = limit.budget.data();
+        limit.reached.store(data >= stop, Ordering::Relaxed);
+        Pressure::of(StallCause::Space, data, self.slow_from(stop), stop)
     }
 
     fn slow_from(&self, stop: u64) -> u64 {
@@ -92,15 +99,23 @@ impl Engine {
     /// Looks again at how near the limit is: somebody begins a log file.
     pub(crate) fn log_file_begun(&self) {
         let Some(limit) = &self.limit else { return };
-        let stop = limit.stop.load(Ordering::Relaxed);
         *limit.collected.lock() = Collected::default();
-        let (data, start) = (limit.budget.data(), self.slow_from(stop));
-        self.throttle.raise(Pressure::of(StallCause::Space, data, start, stop));
+        let stop = limit.stop.load(Ordering::Relaxed);
+        self.throttle.raise(self.pressure_below(limit, stop));
     }
 
     /// Whether there is room for a collection of `group`.
     pub(crate) fn fits(&self, groups: &GroupTable, group: GroupId) -> bool {
         self.limit.is_none() || self.try_plan(rewritten_max(groups, group)).is_some()
+    }
+
+    /// Makes room for a batch of `len` bytes, which is longer than a log file, or refuses it: none
+    /// is kept for its log and its flush.
+    pub(crate) fn admit_long(&self, limit: &Limit, append: &Append, len: u64) -> Result<()> {
+        if self.try_plan(2 * len).is_none() {
+            return Err(self.exhausted(limit));
+        }
+        self.commit.log.allocate(&append.appender, len)
     }
 
     /// Plans a job that may write so many bytes before it gives any back: `None` if it must not
@@ -121,7 +136,7 @@ impl Engine {
         self.limit.as_ref()?.budget.plan(bytes + bytes / 16, flushes)
     }
 
-    /// Lets a write of `bytes` that would meet the limit wait for space, if any can be found.
+    /// Lets a write that would come too near to the limit wait for space, if any can be found.
     pub(crate) fn find_space(&self, limit: &Limit) -> Result<()> {
         let start = Instant::now();
         let found = self.search(limit);
@@ -177,8 +192,10 @@ impl Engine {
 
     /// Whether there is a limit, and writers are stopped by it, or for a job that has no room.
     pub(crate) fn lacks_space(&self) -> bool {
-        let (Some(limit), Some(cause)) = (&self.limit, self.throttle.stop()) else { return false };
-        cause == StallCause::Space || limit.starved.load(Ordering::Relaxed)
+        self.limit.as_ref().is_some_and(|limit| {
+            let lacks = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+            self.throttle.stop().is_some() && (lacks(&limit.reached) || lacks(&limit.starved))
+        })
     }
 
     /// Does all that is due. What a job has written and not yet given back is no sign of a full

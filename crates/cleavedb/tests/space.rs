@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use cleavedb::{Background, Db, ErrorKind, Options, Preset};
+use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::full::{FullStore, filled_twice, limited};
+use cleavedb_testkit::records::{key, value};
 
 #[test]
 fn a_full_store_says_so_reads_and_deletes_and_then_takes_writes_again() {
@@ -64,6 +65,25 @@ fn threads_stay_within_the_limit() {
             store.fill(10_000..10_050, 1) == Ok(50)
         });
         assert!(again, "{preset}: what was deleted does not come back");
+    }
+}
+
+/// A batch that is longer than a log file, for which no space was reserved beforehand.
+#[test]
+fn a_batch_for_which_there_is_no_room_is_refused_as_a_whole() {
+    for setup in Setup::designs() {
+        let store = FullStore::new(limited(&setup)).unwrap();
+        let batch = |records| {
+            let mut batch = WriteBatch::new();
+            (0..records).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
+            store.db.write(&batch, Durability::Os)
+        };
+        let error = batch(8000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{setup}: {error}");
+        store.check([(0, None)].into_iter()).unwrap();
+        batch(300).unwrap_or_else(|e| panic!("{setup}: {e}"));
+        store.within().unwrap();
+        store.check((0..300).map(|i| (i, Some(0)))).unwrap();
     }
 }
 

@@ -217,6 +217,20 @@ impl Log {
         used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len
     }
 
+    /// Reserves disk space for a range of `len` bytes that is longer than what was reserved of the
+    /// file, if it is: a full disk shows here, where nothing is lost.
+    pub fn allocate(&self, appender: &Appender, len: u64) -> Result<()> {
+        let end = appender.next - appender.file.base + Self::overhead() + len;
+        if end <= self.file_len {
+            return Ok(());
+        }
+        let reserved = appender.file.file.allocate(end);
+        reserved.map_err(|e| {
+            let name = Name::numbered(FileKind::Log, appender.file.number);
+            Error::io("reserve space for a long batch", e).with("file", name).with_remedy()
+        })
+    }
+
     /// Most bytes that a reservation adds to what was asked for.
     fn overhead() -> u64 {
         (Mark::RECORD_LEN + BLOCK) as u64

@@ -10,10 +10,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cleavedb::{Durability, Preset, Separation};
+use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
 use cleavedb_testkit::full::filled_twice;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
@@ -84,6 +86,18 @@ fn full_store(seed: u64) -> Result<(), String> {
     let setup = &designs[seed as usize % designs.len()];
     let (count, again) = filled_twice(setup)?;
     if again > count / 3 { Ok(()) } else { Err(format!("{setup}: {again} of {count} records")) }
+}
+
+/// A file that is to grow beyond a space limit. The engine plans so well that it never asks for it.
+fn beyond_the_limit(_: u64) -> Result<(), String> {
+    let budget = Arc::new(Budget::new(1000, 0));
+    let storage = Limited::new(Arc::new(Sim::new()), budget).map_err(|e| e.to_string())?;
+    let name = Name::numbered(FileKind::Table, FileNumber(1));
+    let file = storage.open(&name, Mode::CreateNew, Access::Random).map_err(|e| e.to_string())?;
+    match file.write_at(&[0; 1001], 0) {
+        Err(e) if e.kind() == std::io::ErrorKind::QuotaExceeded => Ok(()),
+        other => Err(format!("1001 bytes of 1000: {other:?}")),
+    }
 }
 
 /// Crashes of a store that leaves its log unsynced at a flush.
@@ -315,7 +329,7 @@ caught! {
     a_stale_pointer_that_is_absent: StaleIsAbsent by model_of_soft_pointers;
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
-    a_limit_that_is_ignored: LimitIgnored by full_store;
+    a_limit_that_is_ignored: LimitIgnored by beyond_the_limit;
     a_limit_up_to_which_writers_go: NothingKeptForJobs by full_store;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;

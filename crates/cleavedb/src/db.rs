@@ -7,6 +7,7 @@ use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::{Log, SpareLog};
+use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
 use cleavedb_values::{LedgerEdit, SegmentSet};
 
@@ -458,6 +459,7 @@ fn build(
         throttle: Throttle::default(),
         limit,
         spare_log: Mutex::new(None),
+        flush_pages: PagePool::new(cleavedb_values::PASSING_LEN as usize),
         poison,
         counters: Counters::default(),
         options,

@@ -13,6 +13,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
+use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
     Access, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
@@ -45,6 +46,8 @@ pub(crate) struct Engine {
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,
     pub(crate) spare_log: Mutex<Option<SpareLog>>,
+    /// What flushes read the log into, while one follows the other.
+    pub(crate) flush_pages: Arc<PagePool>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Counters,
     /// Released last: the directories are ours until everything else is gone.

@@ -7,8 +7,8 @@ use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{EntryKind, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
-use cleavedb_values::Chunk;
 use cleavedb_values::groups::MapReader;
+use cleavedb_values::{Chunk, Chunks};
 
 use crate::engine::Engine;
 use crate::snapshot::HeldSnapshot;
@@ -320,7 +320,7 @@ impl Range {
         if end.ready.len() > 1 {
             let wanted = end.ready.iter().filter_map(|found| found.value.wanted());
             let wanted: Vec<ValuePointer> = wanted.collect();
-            let chunks = self.state.segments.announce(&wanted);
+            let chunks = self.state.segments.announce(&wanted, Chunks::Kept);
             let pointed = end.ready.iter_mut().filter(|found| found.value.wanted().is_some());
             for ((found, pointer), chunk) in pointed.zip(wanted).zip(chunks) {
                 if let Some(chunk) = chunk {

@@ -7,6 +7,7 @@
 //! the log and the segments. Modules are listed bottom first; a module uses only those above it.
 
 pub mod prefetch;
+pub mod pages;
 pub mod name;
 pub mod class;
 pub mod window;

@@ -8,7 +8,7 @@
 const LINE_LEN: usize = 64;
 
 /// Most lines that are asked for: what follows comes by itself.
-const LINES_MAX: usize = 4;
+const LINES_MAX: usize = 16;
 
 /// Asks for the line at `at`, which need not be valid.
 #[inline]

@@ -21,4 +21,4 @@ pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};
 pub use ledger::{FileFacts, Ledger, LedgerEdit};
 pub use set::SegmentSet;
-pub use stretch::Chunk;
+pub use stretch::{Chunk, Chunks, PASSING_LEN};

@@ -11,7 +11,7 @@ use cleavedb_storage::FileKind;
 use cleavedb_storage::segment::Segment;
 
 use crate::groups::{ExtentHandle, MapReader, Place};
-use crate::stretch::{Chunk, announce};
+use crate::stretch::{Chunk, Chunks, announce};
 
 /// Immutable set of segments, ordered by number, and the extents of those that are group files.
 #[derive(Clone, Default)]
@@ -127,7 +127,7 @@ impl SegmentSet {
 
     /// Says that the records at `wanted` will be read soon, and which of them are to be read
     /// together: the chunk of each, in the order of `wanted`, or none where a record stands alone.
-    pub fn announce(&self, wanted: &[ValuePointer]) -> Vec<Option<Arc<Chunk>>> {
+    pub fn announce(&self, wanted: &[ValuePointer], how: Chunks<'_>) -> Vec<Option<Arc<Chunk>>> {
         let mut chunks = vec![None; wanted.len()];
         let mut order: Vec<u32> = (0..wanted.len() as u32).collect();
         let of = |at: &u32| wanted[*at as usize];
@@ -135,7 +135,7 @@ impl SegmentSet {
         for in_file in order.chunk_by(|a, b| of(a).file == of(b).file) {
             let Some(segment) = self.get(of(&in_file[0]).file) else { continue };
             let sorted: Vec<ValuePointer> = in_file.iter().map(of).collect();
-            for (at, chunk) in in_file.iter().zip(announce(segment, &sorted)) {
+            for (at, chunk) in in_file.iter().zip(announce(segment, &sorted, how)) {
                 chunks[*at as usize] = chunk;
             }
         }

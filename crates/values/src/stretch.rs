@@ -11,14 +11,27 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use cleavedb_base::ValuePointer;
+use cleavedb_storage::pages::{PageBuf, PagePool};
 use cleavedb_storage::segment::Segment;
 
 /// Longest gap that is read along, in bytes: what a hard disk transfers (128 MB/s) in the time of a
 /// seek (8 ms).
 const GAP_MAX: u64 = 1 << 20;
 
-/// Bytes of a chunk: a value that its user keeps holds on to as much.
-const CHUNK_LEN: u64 = 256 << 10;
+/// How much is read at once, and into what.
+#[derive(Clone, Copy)]
+pub enum Chunks<'a> {
+    /// Little: a value that its user keeps holds on to its chunk.
+    Kept,
+    /// Much, into pages of a pool, for who takes all records in any order and keeps none.
+    Passing(&'a Arc<PagePool>),
+}
+
+/// Bytes of a chunk out of which values are kept.
+const KEPT_LEN: u64 = 256 << 10;
+
+/// Bytes of a chunk of which nothing is kept.
+pub const PASSING_LEN: u64 = 16 << 20;
 
 /// Part of a file that holds wanted records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +81,7 @@ pub struct Chunk {
     segment: Arc<Segment>,
     begin: u64,
     len: usize,
+    pool: Option<Arc<PagePool>>,
     /// None if the read failed: then each record is read, and answers, for itself.
     bytes: OnceLock<Option<Bytes>>,
 }
@@ -76,8 +90,12 @@ impl Chunk {
     /// All of it, read if it was not yet.
     fn all(&self) -> Option<&Bytes> {
         let bytes = self.bytes.get_or_init(|| {
-            let mut bytes = vec![0; self.len];
-            self.segment.read(self.begin, &mut bytes).ok().map(|()| Bytes::from(bytes))
+            let mut bytes = match &self.pool {
+                Some(pool) => pool.take(self.len),
+                None => PageBuf::zeroed(self.len),
+            };
+            let read = self.segment.read(self.begin, &mut bytes);
+            read.ok().map(|()| Bytes::from_owner(bytes))
         });
         bytes.as_ref()
     }
@@ -107,28 +125,37 @@ impl Chunk {
 
 /// Tells the device what is wanted of `segment`, by offset, and divides it into chunks: the chunk
 /// of each record. One that stands alone has none: it is read as if nobody had looked ahead.
-pub(crate) fn announce(segment: &Arc<Segment>, wanted: &[ValuePointer]) -> Vec<Option<Arc<Chunk>>> {
-    let mut chunks = Vec::with_capacity(wanted.len());
+pub(crate) fn announce(
+    segment: &Arc<Segment>,
+    wanted: &[ValuePointer],
+    chunks: Chunks<'_>,
+) -> Vec<Option<Arc<Chunk>>> {
+    let (chunk_len, pool) = match chunks {
+        Chunks::Kept => (KEPT_LEN, None),
+        Chunks::Passing(pool) => (PASSING_LEN, Some(pool)),
+    };
+    let mut found = Vec::with_capacity(wanted.len());
     for (stretch, records) in stretches(wanted) {
         // The kernel cuts long advice short.
-        for begin in (stretch.begin..stretch.end).step_by(CHUNK_LEN as usize) {
-            let len = CHUNK_LEN.min(stretch.end - begin);
+        for begin in (stretch.begin..stretch.end).step_by(chunk_len as usize) {
+            let len = chunk_len.min(stretch.end - begin);
             segment.will_need(begin, len as usize);
         }
-        let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / CHUNK_LEN;
+        let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / chunk_len;
         for records in records.chunk_by(|a, b| number(a) == number(b)) {
             let (first, last) = (records[0], records[records.len() - 1]);
             let chunk = Chunk {
                 segment: segment.clone(),
                 begin: first.offset,
                 len: (last.offset - first.offset) as usize + last.len as usize,
+                pool: pool.cloned(),
                 bytes: OnceLock::new(),
             };
             let chunk = (records.len() > 1).then(|| Arc::new(chunk));
-            chunks.extend(std::iter::repeat_n(chunk, records.len()));
+            found.extend(std::iter::repeat_n(chunk, records.len()));
         }
     }
-    chunks
+    found
 }
 
 #[cfg(test)]

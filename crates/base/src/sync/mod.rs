@@ -32,24 +32,36 @@ pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
 
-/// Does `one` and `other` at the same time, or one after the other if there is no thread to be had,
-/// or under a checker, since what they share is not what it is there for. If one panics, so does
-/// this.
-pub fn join<A, B: Send>(one: impl FnOnce() -> A, other: impl Fn() -> B + Sync) -> (A, B) {
+/// Does `work` for all `parts` at the same time, each but the first on a thread of its own if there
+/// is one; what came out, in the order of the parts. One after the other under a checker, since
+/// what they share is not what it is there for. If one panics, so does this.
+pub fn side_by_side<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
     #[cfg(feature = "checked")]
-    return (one(), other());
+    return parts.iter().map(|part| work(*part)).collect();
     #[cfg(not(feature = "checked"))]
-    thread::scope(|scope| match thread::Builder::new().spawn_scoped(scope, &other) {
-        Ok(spawned) => {
-            let one = one();
-            (one, spawned.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        }
-        Err(_) => (one(), other()),
+    thread::scope(|scope| {
+        let Some((first, others)) = parts.split_first() else { return Vec::new() };
+        let work = &work;
+        let spawn = |part: P| thread::Builder::new().spawn_scoped(scope, move || work(part));
+        let spawned: Vec<_> = others.iter().map(|part| (part, spawn(*part))).collect();
+        let mut done = vec![work(*first)];
+        done.extend(spawned.into_iter().map(|(part, thread)| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => work(*part),
+        }));
+        done
     })
 }
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_is_done_side_by_side_comes_out_in_order() {
+        let squares = super::side_by_side(&[3, 1, 2], |n| n * n);
+        assert_eq!(squares, [9, 1, 4]);
+        assert!(super::side_by_side(&[0; 0], |n| n).is_empty());
+    }
+
     #[test]
     #[cfg(not(feature = "checked"))]
     fn users_get_the_real_types_and_nothing_else() {

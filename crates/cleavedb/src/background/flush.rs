@@ -143,6 +143,9 @@ impl Engine {
             (slot, sealed)
         };
         let result = self.flush(&slot, sealed);
+        if self.state.load().waiting() == 0 {
+            self.flush_pages.clear();
+        }
         self.end_job(&result, |state| state.flushing = false);
         result.map(|()| true)
     }

@@ -18,13 +18,14 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
-use cleavedb_base::sync::join;
+use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, Error, ErrorKind, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
+use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, Locator, growth};
-use cleavedb_values::{Chunk, GroupEdit, GroupTable, SegmentFactory, SegmentSet};
+use cleavedb_values::{Chunk, Chunks, GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
 use crate::engine::Engine;
 use crate::options::Background;
@@ -32,6 +33,10 @@ use crate::state::{MemSlot, ReadState};
 
 /// Most files of one flush: each costs a sync.
 const FILES_MAX: u64 = 8;
+
+/// Threads that write a flush, each to files of its own: while some wait for the device, others
+/// copy.
+const PARTS: u64 = 4;
 
 /// How many records ahead memory is asked for.
 const AHEAD: usize = 8;
@@ -78,9 +83,9 @@ impl Item<'_> {
 }
 
 /// Tells the device of all that `items` want of the log, and which of it is read together.
-fn announce(log: &SegmentSet, items: &mut [Item<'_>]) {
+fn announce(log: &SegmentSet, items: &mut [Item<'_>], pages: &Arc<PagePool>) {
     let wanted: Vec<ValuePointer> = items.iter().filter_map(Item::pointer).collect();
-    let mut chunks = log.announce(&wanted).into_iter();
+    let mut chunks = log.announce(&wanted, Chunks::Passing(pages)).into_iter();
     for item in items {
         if let Source::Log(_, chunk) = &mut item.source {
             *chunk = chunks.next().flatten();
@@ -184,25 +189,29 @@ fn by_rank(ranks: &[u32], count: usize) -> Vec<u32> {
     order
 }
 
-/// Where to divide `order`, in which items of a group are neighbours, into two parts of about the
-/// same length, each of whole groups.
-fn middle(order: &[u32], items: &[Item<'_>], ranks: &[u32]) -> usize {
+/// Divides `order`, in which items of a group are neighbours, into at most `count` parts of about
+/// the same length, each of whole groups.
+fn parts<'o>(order: &'o [u32], items: &[Item<'_>], ranks: &[u32], count: u64) -> Vec<&'o [u32]> {
     let len = |at: &u32| items[*at as usize].len();
-    let half = order.iter().map(len).sum::<u64>() / 2;
-    let mut before = 0;
-    let mut middle = 0;
+    let part_len = order.iter().map(len).sum::<u64>().div_ceil(count).max(1);
+    let mut parts = Vec::new();
+    let (mut rest, mut taken, mut so_far) = (order, 0, 0);
     for of_group in order.chunk_by(|a, b| ranks[*a as usize] == ranks[*b as usize]) {
-        if before >= half {
-            break;
+        taken += of_group.len();
+        so_far += of_group.iter().map(len).sum::<u64>();
+        if so_far >= part_len {
+            let (part, others) = rest.split_at(taken);
+            parts.push(part);
+            (rest, taken, so_far) = (others, 0, 0);
         }
-        before += of_group.iter().map(len).sum::<u64>();
-        middle += of_group.len();
     }
-    middle
+    if !rest.is_empty() {
+        parts.push(rest);
+    }
+    parts
 }
 
-/// What two threads write side by side, each to files of its own: one waits for the device while
-/// the other copies.
+/// What several threads write side by side, each to files of its own.
 struct Part<'a> {
     items: &'a [Item<'a>],
     ranks: &'a [u32],
@@ -327,21 +336,25 @@ impl Engine {
                 .with_filters(!table.partitioner().keeps_order())
         };
         // The records lie in the log as they were committed: read in pieces that hold many.
-        announce(log, &mut items);
+        announce(log, &mut items, &self.flush_pages);
         let part = Part { items: &items, ranks: &ranks, groups: &groups, log };
-        let (front, back) = order.split_at(middle(&order, &items, &ranks));
-        let front = || part.write(front, writer());
-        let back = || part.write(back, writer());
+        let parts = parts(&order, &items, &ranks, PARTS);
+        let write = |order| part.write(order, writer());
         // Where tests step through jobs, one thread does all.
-        let (front, back) = match self.options.background {
-            Background::Manual => (front(), back()),
-            Background::Threads(_) => join(front, back),
+        let done: Vec<Result<_>> = match self.options.background {
+            Background::Manual => parts.into_iter().map(write).collect(),
+            Background::Threads(_) => side_by_side(&parts, write),
         };
-        let ((mut written, places), (more, others)) = (front?, back?);
-        written.extents.extend(more.extents);
-        written.files.extend(more.files);
+        let mut written = Written::default();
+        let mut places = Vec::with_capacity(items.len());
+        for part in done {
+            let (files, of_part) = part?;
+            written.extents.extend(files.extents);
+            written.files.extend(files.files);
+            places.extend(of_part);
+        }
         let mut pointers = vec![None; items.len()];
-        places.into_iter().chain(others).for_each(|(at, to)| pointers[at as usize] = Some(to));
+        places.into_iter().for_each(|(at, to)| pointers[at as usize] = Some(to));
         Ok(Grouped::new(written, begins, pointers))
     }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::AtomicBool;
-use cleavedb_base::sync::join;
+use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
@@ -195,14 +195,11 @@ impl CompactionJob {
         let middle = if halves == Halves::Never { None } else { self.middle()? };
         let middle = middle.as_deref();
         let stop = Stop::new(cancel);
-        let slice = |lower, upper| self.merge_slice((lower, upper), factory, keeper.fork(), &stop);
+        let slice = |bounds| self.merge_slice(bounds, factory, keeper.fork(), &stop);
         let slices = match (middle, halves) {
-            (None, _) => vec![slice(None, None)],
-            (_, Halves::AtOnce) => {
-                let (front, back) = join(|| slice(None, middle), || slice(middle, None));
-                vec![front, back]
-            }
-            _ => vec![slice(None, middle), slice(middle, None)],
+            (None, _) => vec![slice((None, None))],
+            (_, Halves::AtOnce) => side_by_side(&[(None, middle), (middle, None)], slice),
+            _ => vec![slice((None, middle)), slice((middle, None))],
         };
         self.created.extend(slices.iter().flat_map(|slice| &slice.created));
         // A half that stopped because the other one failed says that it was cancelled: not why.

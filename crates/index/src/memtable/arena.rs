@@ -6,7 +6,7 @@
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use super::pages::{ALIGN, Pages};
+use cleavedb_storage::pages::{ALIGN, Pages};
 
 /// Bounds of the length of an ordinary chunk, in bytes. A chunk is a sixteenth of the budget or a
 /// little more: large enough that the lock is rare, small enough that the unused rest of the last

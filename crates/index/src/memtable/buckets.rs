@@ -1,18 +1,20 @@
 //! Heads of the hash chains of a MemTable.
 
 use cleavedb_base::sync::atomic::AtomicPtr;
+#[cfg(not(feature = "checked"))]
+use cleavedb_storage::pages::Pages;
 
 use super::Node;
 
 /// A power of two of links, all null at first.
 #[cfg(not(feature = "checked"))]
-pub(super) struct Buckets(super::pages::Pages);
+pub(super) struct Buckets(Pages);
 
 #[cfg(not(feature = "checked"))]
 impl Buckets {
     /// `count` links, a power of two.
     pub(super) fn new(count: usize) -> Self {
-        Self(super::pages::Pages::new(count * size_of::<AtomicPtr<Node>>()))
+        Self(Pages::new(count * size_of::<AtomicPtr<Node>>()))
     }
 
     /// Memory taken from the system, in bytes.

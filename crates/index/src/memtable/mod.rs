@@ -14,7 +14,6 @@
 //! Readers take no lock for look-ups. Nodes are written before a release store links them and are
 //! never changed or freed while the table lives.
 
-mod pages;
 mod buckets;
 mod arena;
 mod sorted;
@@ -57,7 +56,8 @@ pub(in crate::memtable) struct Node {
 
 const NODE_LEN: usize = size_of::<Node>();
 
-const _: () = assert!(align_of::<Node>() <= pages::ALIGN, "the arena aligns nodes");
+const _: () =
+    assert!(align_of::<Node>() <= cleavedb_storage::pages::ALIGN, "the arena aligns nodes");
 
 /// How a node is linked: whoever finds it finds all of it written.
 #[inline(always)]

@@ -20,6 +20,7 @@ use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, V
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 
 use crate::batch::Op;
+use crate::limit::Need;
 use crate::options::{Durability, Separation};
 use crate::poison::Poison;
 use crate::publish::Publisher;
@@ -54,13 +55,18 @@ impl<'a> Prepared<'a> {
     }
 
     #[inline]
-    fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.header.record_len() as u64
     }
 
-    pub(crate) fn is_delete(&self) -> bool {
+    fn is_delete(&self) -> bool {
         self.header.kind == RecordKind::Delete
     }
+}
+
+/// What `ops` need space for.
+pub(crate) fn need(ops: &[Prepared<'_>]) -> Need {
+    if ops.iter().all(Prepared::is_delete) { Need::Deletes } else { Need::Write }
 }
 
 /// What the append lock protects.
@@ -88,14 +94,14 @@ impl Append {
 
 /// What a commit may need from the rest of the engine, asked for under the append lock.
 pub(crate) trait Rooms {
-    /// Prepares the MemTable, the log file and the sequence numbers for `ops` operations of `len`
-    /// bytes; may put new ones in place. `false`: the caller must wait without the lock and try
+    /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in
+    /// all; may put new ones in place. `false`: the caller must wait without the lock and try
     /// again.
-    fn make_room(&self, append: &mut Append, ops: u64, len: u64) -> Result<bool>;
+    fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool>;
     /// The picture that readers see now. Its youngest MemTable takes the commits.
     fn picture(&self) -> Guard<Arc<ReadState>>;
-    /// Waits until there may be room.
-    fn wait_for_room(&self) -> Result<()>;
+    /// Waits until there may be room for `ops`.
+    fn wait_for_room(&self, ops: &[Prepared<'_>]) -> Result<()>;
 }
 
 /// The commit path.
@@ -159,7 +165,7 @@ impl Commit {
         rooms: &dyn Rooms,
     ) -> Result<SeqNo> {
         let len: u64 = ops.iter().map(Prepared::len).sum();
-        let mut append = self.lock_with_room(ops.len() as u64, len, rooms)?;
+        let mut append = self.lock_with_room(ops, len, rooms)?;
         let (first_seq, ticket, reserved);
         if len <= self.log.reserve_max() as u64 {
             self.publisher.admit(append.next_ticket);
@@ -191,7 +197,7 @@ impl Commit {
 
     fn lock_with_room(
         &self,
-        ops: u64,
+        ops: &[Prepared<'_>],
         len: u64,
         rooms: &dyn Rooms,
     ) -> Result<MutexGuard<'_, Append>> {
@@ -202,7 +208,7 @@ impl Commit {
                 return Ok(append);
             }
             drop(append);
-            rooms.wait_for_room()?;
+            rooms.wait_for_room(ops)?;
         }
     }
 

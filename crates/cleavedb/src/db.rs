@@ -143,8 +143,8 @@ impl Db {
         options.validate()?;
         // Before the lock, whose file would be left in a directory that is not ours.
         check_openable(&*first, &options)?;
-        let own = directories::lock(&*first)?;
         let limit = Limit::of(&options)?;
+        let own = directories::lock(&*first)?;
         let within = |storage| match &limit {
             Some(limit) => limit.over(storage),
             None => Ok(storage),

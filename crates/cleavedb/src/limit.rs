@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, ErrorKind, GroupId, Result, SeqNo};
 use cleavedb_storage::Storage;
 use cleavedb_storage::limited::{Budget, Limited};
-use cleavedb_values::GroupTable;
 use cleavedb_values::groups::Extent;
+use cleavedb_values::{FileFacts, GroupTable};
 
 use crate::manifest::LEN_MAX as MANIFEST_MAX;
 use crate::options::Options;
@@ -21,10 +21,10 @@ use crate::options::Options;
 const SMALL_RECORD: u64 = 64;
 
 /// What a search that found nothing saw.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Situation {
     pub(crate) visible: SeqNo,
-    pub(crate) snapshots: usize,
+    pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) data: u64,
 }
 
@@ -35,13 +35,26 @@ pub(crate) struct Searched {
     pub(crate) took: Duration,
 }
 
+/// What space is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// A write.
+    Write,
+    /// Deletes: they take little, and without them nothing would ever be given back.
+    Deletes,
+    /// A batch of so many bytes, which is longer than a log file.
+    Long(u64),
+}
+
 /// The limit of a database that has one.
 pub(crate) struct Limit {
     pub(crate) budget: Arc<Budget>,
     /// Bytes of files at which writers are stopped.
     pub(crate) stop: AtomicU64,
-    /// Whether there are so many.
-    pub(crate) reached: AtomicBool,
+    /// Bytes at which deletes are, too: what is left then is for jobs alone.
+    pub(crate) full: AtomicU64,
+    /// Whether writers are stopped on its account, by the last look.
+    pub(crate) stops: AtomicBool,
     /// Whether the last job that was due had no room, and none ran that could have made some.
     pub(crate) starved: AtomicBool,
     /// Whether somebody searches for space.
@@ -73,7 +86,8 @@ impl Limit {
         Ok(Some(Self {
             budget: Arc::new(Budget::new(limit, apart(options))),
             stop: AtomicU64::new(u64::MAX),
-            reached: AtomicBool::new(false),
+            full: AtomicU64::new(u64::MAX),
+            stops: AtomicBool::new(false),
             starved: AtomicBool::new(false),
             searching: AtomicBool::new(false),
             searched: Mutex::new(None),
@@ -89,6 +103,17 @@ impl Limit {
         } else {
             *collected = Collected { least: Some(data), in_vain: 0 };
         }
+    }
+
+    /// Whether those who write this are to be stopped.
+    pub(crate) fn is_reached(&self, need: Need) -> bool {
+        let at = if need == Need::Deletes { &self.full } else { &self.stop };
+        self.budget.data() >= at.load(Ordering::Relaxed)
+    }
+
+    /// A job that is due has no room. What others are about to give back will do, if there is any.
+    pub(crate) fn starve(&self) {
+        self.starved.store(self.budget.planned() == 0, Ordering::Relaxed);
     }
 
     /// `storage`, within the limit.
@@ -108,27 +133,53 @@ pub(crate) fn apart(options: &Options) -> u64 {
 pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
     let values = if options.has_groups() { options.covered_max() } else { 0 };
     let bytes = (options.memtable_bytes as u64).max(values);
-    bytes + bytes / 8 + (groups * BLOCK) as u64
+    flushed_max(bytes) + (groups * BLOCK) as u64
 }
 
 /// Bytes that a collection of a group may write: what is not known to be dead, in two groups if it
 /// splits, and its filters, maps and new entries.
 pub(crate) fn rewritten_max(groups: &GroupTable, group: GroupId) -> u64 {
     let small = |extent: &Extent| (extent.stubs + extent.tags) * SMALL_RECORD;
-    let alive: u64 = groups.extents_of(group).map(|extent| extent.live + small(extent)).sum();
+    rewritten(groups.extents_of(group).map(|extent| extent.live + small(extent)).sum())
+}
+
+/// Bytes that a collection of a file may write.
+pub(crate) fn file_rewritten_max(facts: &FileFacts) -> u64 {
+    rewritten(facts.live.min(facts.len.unwrap_or_default()))
+}
+
+fn rewritten(alive: u64) -> u64 {
     alive + alive / 8 + 2 * BLOCK as u64
+}
+
+/// Bytes that the flush of so many may write.
+pub(crate) fn flushed_max(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 8)
 }
 
 /// Log that is begun before a writer can be stopped: the file in use, and the next one.
 pub(crate) fn logs(options: &Options) -> u64 {
-    2 * options.log_file_bytes
+    options.log_file_bytes.saturating_mul(2)
+}
+
+/// What is kept for deletes when nothing else is written any more: log files and flushes, until
+/// what they kill is collected.
+pub(crate) fn for_deletes(options: &Options, groups: usize) -> u64 {
+    flush_max(options, groups).saturating_add(options.log_file_bytes).saturating_mul(2)
+}
+
+/// What is planned for a job that may write so many bytes.
+pub(crate) fn planned(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 16)
 }
 
 /// The least limit under which `options` can work: as much for data as is kept for jobs.
 fn limit_min(options: &Options) -> u64 {
     let collection = options.segment_bytes.max(options.log_file_bytes);
     let groups = if options.has_groups() { options.groups.main_segment_bytes } else { 0 };
-    let flushes = (options.memtables_max as u64 + 1) * flush_max(options, 0);
-    let jobs = flushes + logs(options) + collection.max(groups) + options.table_bytes;
-    apart(options) + 2 * jobs
+    let flushes = flush_max(options, 0).saturating_mul(options.memtables_max as u64 + 1);
+    let job = collection.max(groups).saturating_add(options.table_bytes);
+    let parts = [logs(options), planned(job), for_deletes(options, 0)];
+    let jobs = parts.into_iter().fold(flushes, u64::saturating_add);
+    apart(options).saturating_add(jobs.saturating_mul(2))
 }

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
-use crate::commit::{Append, Rooms};
+use crate::commit::{Append, Prepared, Rooms, need};
 use crate::engine::Engine;
+use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::state::{MemSlot, ReadState};
@@ -22,8 +24,13 @@ pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
 const SEQS_LOW: SeqNo = 1 << 22;
 
 impl Rooms for Engine {
-    fn make_room(&self, append: &mut Append, ops: u64, len: u64) -> Result<bool> {
+    fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
         self.check_open()?;
+        let long = len > self.options.log_file_bytes;
+        let refused = |_: &&Limit| long && self.refuses_long(len);
+        if let Some(limit) = self.limit.as_ref().filter(refused) {
+            return Err(self.exhausted(limit));
+        }
         if self.memtable_full(append) {
             if self.state.load().waiting() >= self.options.memtables_max {
                 return Ok(false);
@@ -31,12 +38,17 @@ impl Rooms for Engine {
             self.rotate_memtable(append);
         }
         if self.commit.log.needs_file(&append.appender, len) {
+            // However many writers came so far before the limit was reached.
+            if self.is_stopped_by_limit(ops) {
+                return Ok(false);
+            }
             self.rotate_log(append)?;
         }
-        if let Some(limit) = self.limit.as_ref().filter(|_| len > self.options.log_file_bytes) {
-            self.admit_long(limit, append, len)?;
+        if long && self.limit.is_some() {
+            self.commit.log.allocate(&append.appender, len)?;
+            append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
         }
-        self.reserve_seqs(append.last_seq() + ops)?;
+        self.reserve_seqs(append.last_seq() + ops.len() as u64)?;
         Ok(true)
     }
 
@@ -45,7 +57,11 @@ impl Rooms for Engine {
         self.state.load()
     }
 
-    fn wait_for_room(&self) -> Result<()> {
+    fn wait_for_room(&self, ops: &[Prepared<'_>]) -> Result<()> {
+        if let Some(limit) = self.limit.as_ref().filter(|_| self.is_stopped_by_limit(ops)) {
+            self.update_pressure();
+            return self.find_space(limit, need(ops));
+        }
         let start = Instant::now();
         self.jobs.kick();
         self.wait_or_work(|| self.state.load().waiting() < self.options.memtables_max)?;
@@ -55,6 +71,11 @@ impl Rooms for Engine {
 }
 
 impl Engine {
+    /// Whether the space limit is reached for these.
+    fn is_stopped_by_limit(&self, ops: &[Prepared<'_>]) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.is_reached(need(ops)))
+    }
+
     fn memtable_full(&self, append: &Append) -> bool {
         let covered = append.appender.next() - append.memtable.start;
         !append.memtable.table.is_empty()

@@ -7,22 +7,25 @@
 //! there. A writer that was stopped searches for space: it does all that is due, then lets the
 //! index sink into its deepest level, so that all that is dead is known and can be collected. If it
 //! is stopped still, the write fails with [`ErrorKind::NoSpace`], and so do others until something
-//! has changed. Deletes are not stopped.
+//! has changed. Deletes have some space of their own, and search at its end, too.
 
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{Error, ErrorKind, GroupId, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::limited::Plan;
-use cleavedb_values::GroupTable;
 
-use crate::commit::Append;
 use crate::engine::Engine;
-use crate::limit::{Collected, Limit, Searched, Situation, apart, flush_max, logs, rewritten_max};
+use crate::limit::{
+    Collected, Limit, Need, Searched, Situation, apart, flush_max, flushed_max, for_deletes, logs,
+    planned, rewritten_max,
+};
 use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::options::Background;
+use crate::state::MemSlot;
 use crate::throttle::Pressure;
 
 /// A search that found nothing is made again after so many times what it took, or once one in so
@@ -32,6 +35,7 @@ const DELETED: u64 = 64;
 
 /// How often a search waits for jobs that began when the last ones had ended.
 const SETTLES_MAX: usize = 100;
+const SETTLE_REST: Duration = Duration::from_millis(10);
 
 impl Engine {
     /// Bytes that jobs may need before they give anything back, and that writers leave them.
@@ -52,21 +56,25 @@ impl Engine {
         let compaction = whole.max(neighbours);
         let job = rewritten.unwrap_or_default().max(file).max(compaction);
         let flush = flush_max(options, live.groups.groups().count());
-        (options.memtables_max as u64 + 1) * flush + logs(options) + job
+        let flushes = flush.saturating_mul(options.memtables_max as u64 + 1);
+        let parts = [logs(options), planned(job), self.long_batches()];
+        parts.into_iter().fold(flushes, u64::saturating_add)
     }
 
     /// How near the files are to the limit, if there is one.
     pub(crate) fn limit_pressure(&self, live: &LiveFiles) -> Option<Pressure> {
         let limit = self.limit.as_ref()?;
-        let stop = limit.budget.most().saturating_sub(self.kept_for_jobs(live));
+        let full = limit.budget.most().saturating_sub(self.kept_for_jobs(live));
+        let stop = full.saturating_sub(for_deletes(&self.options, live.groups.groups().count()));
         limit.stop.store(stop, Ordering::Relaxed);
-        Some(self.pressure_below(limit, stop))
+        limit.full.store(full, Ordering::Relaxed);
+        let pressure = self.pressure_below(limit, stop);
+        limit.stops.store(pressure.level >= 1.0, Ordering::Relaxed);
+        Some(pressure)
     }
 
     fn pressure_below(&self, limit: &Limit, stop: u64) -> Pressure {
-        let data = limit.budget.data();
-        limit.reached.store(data >= stop, Ordering::Relaxed);
-        Pressure::of(StallCause::Space, data, self.slow_from(stop), stop)
+        Pressure::of(StallCause::Space, limit.budget.data(), self.slow_from(stop), stop)
     }
 
     fn slow_from(&self, stop: u64) -> u64 {
@@ -100,22 +108,39 @@ impl Engine {
     pub(crate) fn log_file_begun(&self) {
         let Some(limit) = &self.limit else { return };
         *limit.collected.lock() = Collected::default();
-        let stop = limit.stop.load(Ordering::Relaxed);
-        self.throttle.raise(self.pressure_below(limit, stop));
+        let pressure = self.pressure_below(limit, limit.stop.load(Ordering::Relaxed));
+        self.throttle.raise(pressure);
+        // Only who looks under the manifest's lock may take it back.
+        limit.stops.fetch_or(pressure.level >= 1.0, Ordering::Relaxed);
     }
 
-    /// Whether there is room for a collection of `group`.
-    pub(crate) fn fits(&self, groups: &GroupTable, group: GroupId) -> bool {
-        self.limit.is_none() || self.try_plan(rewritten_max(groups, group)).is_some()
+    /// Bytes that a job which begins now may write.
+    pub(crate) fn room(&self) -> u64 {
+        self.limit.as_ref().map_or(u64::MAX, |limit| limit.budget.room(self.flushes()))
     }
 
-    /// Makes room for a batch of `len` bytes, which is longer than a log file, or refuses it: none
-    /// is kept for its log and its flush.
-    pub(crate) fn admit_long(&self, limit: &Limit, append: &Append, len: u64) -> Result<()> {
-        if self.try_plan(2 * len).is_none() {
-            return Err(self.exhausted(limit));
-        }
-        self.commit.log.allocate(&append.appender, len)
+    /// Whether a batch of `len` bytes, which is longer than a log file, is to be refused: no room
+    /// is kept for its log, its flush, and the log file behind it.
+    pub(crate) fn refuses_long(&self, len: u64) -> bool {
+        self.limit.is_some() && self.try_plan(self.long_max(len)).is_none()
+    }
+
+    fn long_max(&self, len: u64) -> u64 {
+        len.saturating_add(flushed_max(len)).saturating_add(self.options.log_file_bytes)
+    }
+
+    /// Bytes that flushes may write on account of batches that are longer than a log file.
+    fn long_batches(&self) -> u64 {
+        let state = self.state.load();
+        let bytes = |slot: &Arc<MemSlot>| flushed_max(slot.long_bytes.load(Ordering::Relaxed));
+        state.memtables.iter().map(bytes).sum()
+    }
+
+    /// Bytes that the flushes of all MemTables may write.
+    fn flushes(&self) -> u64 {
+        let state = self.state.load();
+        let flush = flush_max(&self.options, state.groups.groups().count());
+        flush.saturating_mul(state.memtables.len() as u64).saturating_add(self.long_batches())
     }
 
     /// Plans a job that may write so many bytes before it gives any back: `None` if it must not
@@ -123,45 +148,48 @@ impl Engine {
     pub(crate) fn plan(&self, bytes: u64) -> Option<Option<Plan>> {
         let Some(limit) = &self.limit else { return Some(None) };
         let plan = self.try_plan(bytes);
-        // What others are about to give back will do.
-        let starved = plan.is_none() && limit.budget.planned() == 0;
-        limit.starved.store(starved, Ordering::Relaxed);
+        match plan {
+            Some(_) => limit.starved.store(false, Ordering::Relaxed),
+            None => limit.starve(),
+        }
         plan.map(Some)
     }
 
     fn try_plan(&self, bytes: u64) -> Option<Plan> {
-        let state = self.state.load();
-        let flush = flush_max(&self.options, state.groups.groups().count());
-        let flushes = state.memtables.len() as u64 * flush;
-        self.limit.as_ref()?.budget.plan(bytes + bytes / 16, flushes)
+        self.limit.as_ref()?.budget.plan(planned(bytes), self.flushes())
     }
 
     /// Lets a write that would come too near to the limit wait for space, if any can be found.
-    pub(crate) fn find_space(&self, limit: &Limit) -> Result<()> {
+    pub(crate) fn find_space(&self, limit: &Limit, need: Need) -> Result<()> {
+        if !self.lacks(limit, need) {
+            return Ok(());
+        }
         let start = Instant::now();
-        let found = self.search(limit);
+        let found = self.search(limit, need);
         self.counters.stalled(StallCause::Space, start.elapsed());
         found
     }
 
-    fn search(&self, limit: &Limit) -> Result<()> {
+    fn search(&self, limit: &Limit, need: Need) -> Result<()> {
         // One searches for all.
         let mut searched = limit.searched.lock();
-        if !self.is_stopped()? {
+        if !self.lacks_now(limit, need)? {
             return Ok(());
         }
-        if searched.as_ref().is_some_and(|last| self.rests(limit, last)) {
+        // What no reader holds any more needs no search.
+        self.reap();
+        if searched.as_ref().is_some_and(|last| self.rests(limit, last, need)) {
             return Err(self.exhausted(limit));
         }
         let start = Instant::now();
-        self.settle_within(limit)?;
-        if self.is_stopped()? {
+        self.settle_within(limit, need)?;
+        if self.lacks_now(limit, need)? {
             limit.searching.store(true, Ordering::Relaxed);
-            let sunk = self.flush_all().and_then(|()| self.settle_within(limit));
+            let sunk = self.flush_all().and_then(|()| self.settle_within(limit, need));
             limit.searching.store(false, Ordering::Relaxed);
             sunk.or_else(within)?;
         }
-        if !self.is_stopped()? {
+        if !self.lacks_now(limit, need)? {
             *searched = None;
             return Ok(());
         }
@@ -170,10 +198,11 @@ impl Engine {
         Err(self.exhausted(limit))
     }
 
-    /// Whether it is too early for another search.
-    fn rests(&self, limit: &Limit, last: &Searched) -> bool {
+    /// Whether it is too early for another search. Deletes are what one waits for.
+    fn rests(&self, limit: &Limit, last: &Searched, need: Need) -> bool {
         let situation = self.situation(limit);
-        if self.options.background == Background::Manual || situation == last.situation {
+        let manual = self.options.background == Background::Manual;
+        if manual || need == Need::Deletes || situation == last.situation {
             return situation == last.situation;
         }
         let picture = self.state.load();
@@ -183,40 +212,52 @@ impl Engine {
         since * DELETED < entries && last.end.elapsed() < last.took * SEARCH_REST
     }
 
-    /// Whether writers are stopped for want of space now.
-    fn is_stopped(&self) -> Result<bool> {
+    /// Whether there is none still, after a look.
+    fn lacks_now(&self, limit: &Limit, need: Need) -> Result<bool> {
         self.check_open()?;
         self.update_pressure();
-        Ok(self.lacks_space())
+        Ok(self.lacks(limit, need))
+    }
+
+    fn lacks(&self, limit: &Limit, need: Need) -> bool {
+        match need {
+            Need::Write => self.lacks_space(),
+            Need::Deletes => limit.is_reached(need),
+            Need::Long(len) => self.lacks_space() || self.refuses_long(len),
+        }
     }
 
     /// Whether there is a limit, and writers are stopped by it, or for a job that has no room.
     pub(crate) fn lacks_space(&self) -> bool {
         self.limit.as_ref().is_some_and(|limit| {
-            let lacks = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-            self.throttle.stop().is_some() && (lacks(&limit.reached) || lacks(&limit.starved))
+            let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+            // A stop may be out of date, since a file's last reader tells nobody: a search looks
+            // again.
+            let lacks = || is(&limit.stops) || is(&limit.starved) || limit.is_reached(Need::Write);
+            self.throttle.stop().is_some() && lacks()
         })
     }
 
-    /// Does all that is due. What a job has written and not yet given back is no sign of a full
-    /// store, so none may be under way at the end.
-    fn settle_within(&self, limit: &Limit) -> Result<()> {
+    /// Does what is due, for as long as there is no space. What a job has written and not yet given
+    /// back is no sign of a full store, so none may be under way at the end.
+    fn settle_within(&self, limit: &Limit, need: Need) -> Result<()> {
         for _ in 0..SETTLES_MAX {
-            self.settle().or_else(within)?;
-            if limit.budget.planned() == 0 {
+            self.settle_while(&|| self.lacks(limit, need)).or_else(within)?;
+            if !self.lacks(limit, need) || limit.budget.planned() == 0 {
                 break;
             }
+            self.jobs.progress.wait_for(&mut self.jobs.lock(), SETTLE_REST);
         }
         Ok(())
     }
 
     fn situation(&self, limit: &Limit) -> Situation {
-        let (visible, snapshots) = (self.commit.visible(), self.snapshots.len());
+        let (snapshots, visible) = self.snapshots.fix(|| self.commit.visible());
         Situation { visible, snapshots, data: limit.budget.data() }
     }
 
     #[cold]
-    fn exhausted(&self, limit: &Limit) -> Error {
+    pub(crate) fn exhausted(&self, limit: &Limit) -> Error {
         let manifest = self.manifest.lock();
         let kept = self.kept_for_jobs(manifest.live()) + apart(&self.options);
         let message = "the space limit is reached, and nothing more can be collected; delete \
@@ -229,6 +270,6 @@ impl Engine {
 }
 
 /// That a job had no room is what a search is about, not its failure.
-fn within(error: Error) -> Result<()> {
+pub(crate) fn within(error: Error) -> Result<()> {
     if error.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(error) }
 }

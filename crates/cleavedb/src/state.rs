@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::AtomicU64;
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
@@ -15,6 +16,8 @@ pub(crate) struct MemSlot {
     pub(crate) table: Arc<MemTable>,
     /// First log position whose operations it holds.
     pub(crate) start: u64,
+    /// Bytes of batches in it that were longer than a log file.
+    pub(crate) long_bytes: AtomicU64,
     sealed: OnceLock<Sealed>,
 }
 
@@ -29,7 +32,8 @@ pub(crate) struct Sealed {
 
 impl MemSlot {
     pub(crate) fn new(memory: usize, start: u64) -> Self {
-        Self { table: Arc::new(MemTable::new(memory)), start, sealed: OnceLock::new() }
+        let (table, long_bytes) = (Arc::new(MemTable::new(memory)), AtomicU64::new(0));
+        Self { table, start, long_bytes, sealed: OnceLock::new() }
     }
 
     /// Ends the slot; nothing is reserved for it any more, though commits may still be inserting.

@@ -6,11 +6,12 @@ use std::time::Instant;
 use cleavedb_base::Result;
 use cleavedb_base::sync::thread;
 
-use crate::commit::Prepared;
+use crate::commit::{Prepared, need};
 use crate::engine::Engine;
 use crate::jobs::JobKind;
-use crate::metrics::StallCause;
+use crate::limit::{Limit, Need};
 use crate::options::{Background, Durability};
+use crate::space::within;
 
 impl Engine {
     /// Commits a batch of `bytes` bytes of keys and values.
@@ -22,6 +23,9 @@ impl Engine {
         durability: Durability,
     ) -> Result<()> {
         self.slow_down(ops, bytes)?;
+        if let Some(limit) = &self.limit {
+            self.make_room_for_long(limit, ops)?;
+        }
         self.commit.write(ops, durability, self)?;
         self.counters.user_bytes.add(bytes);
         self.counters.writes.add(1);
@@ -40,24 +44,17 @@ impl Engine {
     #[cold]
     fn slow_down_now(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
         if let Some(cause) = self.throttle.stop() {
-            if cause == StallCause::Space && ops.iter().all(Prepared::is_delete) {
-                // It takes little, and without it nothing would ever be given back.
-                return Ok(());
+            // What deletes need is asked for when they begin a log file.
+            let passes = self.limit.is_some() && need(ops) == Need::Deletes;
+            if !self.lacks_space() {
+                let start = Instant::now();
+                let waited = self.wait_for_background();
+                self.counters.stalled(cause, start.elapsed());
+                waited.or_else(|e| if passes { within(e) } else { Err(e) })?;
             }
-            if let Some(limit) = self.limit.as_ref().filter(|_| self.lacks_space()) {
-                return self.find_space(limit);
-            }
-            let start = Instant::now();
-            if self.options.background == Background::Manual {
-                // Without threads this writer is the background.
-                while self.throttle.stop().is_some() && self.run_one(&JobKind::ALL)? {}
-            } else {
-                // What one waits for may turn into another cause.
-                self.wait_or_work(|| self.throttle.stop().is_none() || self.lacks_space())?;
-            }
-            self.counters.stalled(cause, start.elapsed());
-            if let (Some(limit), Some(_)) = (&self.limit, self.throttle.stop()) {
-                return self.find_space(limit);
+            let stopped = self.throttle.stop().is_some() && !passes;
+            if let Some(limit) = self.limit.as_ref().filter(|_| stopped) {
+                return self.find_space(limit, Need::Write);
             }
         } else if self.options.background != Background::Manual
             && let Some((cause, pause)) = self.throttle.pause(bytes)
@@ -66,6 +63,26 @@ impl Engine {
             self.counters.stalled(cause, pause);
         }
         Ok(())
+    }
+
+    /// Waits, or works, until writers are not stopped any more, or for want of space.
+    fn wait_for_background(&self) -> Result<()> {
+        if self.options.background == Background::Manual {
+            // Without threads this writer is the background.
+            while self.throttle.stop().is_some() && self.run_one(&JobKind::ALL)? {}
+            return Ok(());
+        }
+        // What one waits for may turn into another cause.
+        self.wait_or_work(|| self.throttle.stop().is_none() || self.lacks_space())
+    }
+
+    /// Searches for space for a batch that is longer than a log file, if there is none.
+    fn make_room_for_long(&self, limit: &Limit, ops: &[Prepared<'_>]) -> Result<()> {
+        let len = ops.iter().map(Prepared::len).sum();
+        if len <= self.options.log_file_bytes || !self.refuses_long(len) {
+            return Ok(());
+        }
+        self.find_space(limit, Need::Long(len))
     }
 
     /// Flushes everything that was committed before the call.

@@ -95,11 +95,20 @@ impl Budget {
     /// besides. What it has written counts twice until its plan is dropped: the next job waits
     /// rather than meet the limit. Who needs nothing always gets it.
     pub fn plan(self: &Arc<Self>, bytes: u64, others: u64) -> Option<Plan> {
-        let room = self.most().saturating_sub(self.data()).saturating_sub(others);
+        let room = self.unused(others);
         let fits = |sum: &u64| bytes == 0 || *sum <= room;
         let taken = |planned: u64| planned.checked_add(bytes).filter(fits);
         self.planned.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken).ok()?;
         Some(Plan { budget: Arc::clone(self), bytes })
+    }
+
+    /// Most bytes that a job may plan now, if there may be `others` besides.
+    pub fn room(&self, others: u64) -> u64 {
+        self.unused(others).saturating_sub(self.planned())
+    }
+
+    fn unused(&self, others: u64) -> u64 {
+        self.most().saturating_sub(self.data()).saturating_sub(others)
     }
 
     fn counter(&self, names: bool) -> &AtomicU64 {
@@ -196,12 +205,13 @@ impl Inode {
     }
 
     /// Changes what the file takes, to something that was not asked for.
-    fn change(&self, change: impl FnOnce(&mut Size)) {
+    fn change<T>(&self, change: impl FnOnce(&mut Size) -> T) -> T {
         let mut size = self.size.lock();
         let before = size.space();
-        change(&mut size);
+        let done = change(&mut size);
         let counter = self.budget.counter(self.claim == Claim::Name);
         counter.fetch_add(size.space().wrapping_sub(before), Ordering::Relaxed);
+        done
     }
 }
 
@@ -315,10 +325,11 @@ impl File for LimitedFile {
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.inode.grow(len, true)?;
-        self.inner.truncate(len)?;
-        let space = self.inner.space()?;
         self.inode.change(|size| {
-            if len < size.len {
+            self.inner.truncate(len)?;
+            let space = self.inner.space()?;
+            if len <= size.len {
+                // Also if the file is as long as before.
                 size.reserved = size.reserved.min(len);
             }
             size.len = len;
@@ -326,17 +337,19 @@ impl File for LimitedFile {
                 // Which of them are gone is for the disk to say.
                 size.holes = size.end().saturating_sub(space);
             }
-        });
-        Ok(())
+            Ok(())
+        })
     }
 
-    /// What comes back is what the disk says.
+    /// What comes back is what the disk says, asked while nobody else changes the file.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        let before = self.inner.space()?;
-        self.inner.punch(offset, len)?;
-        let freed = before.saturating_sub(self.inner.space()?);
-        self.inode.change(|size| size.holes = (size.holes + freed).min(size.end()));
-        Ok(())
+        self.inode.change(|size| {
+            let before = self.inner.space()?;
+            self.inner.punch(offset, len)?;
+            let freed = before.saturating_sub(self.inner.space()?);
+            size.holes = (size.holes + freed).min(size.end());
+            Ok(())
+        })
     }
 
     fn len(&self) -> io::Result<u64> {

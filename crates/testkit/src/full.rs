@@ -35,12 +35,13 @@ impl FullStore {
     /// A new store, which is empty.
     pub fn new(options: Options) -> Checked<Self> {
         let sim = Sim::new();
-        sim.set_capacity(CAPACITY);
         sim.stop_recording();
-        Self::open(sim, options)
+        Self::on(sim, options)
     }
 
-    fn open(sim: Sim, options: Options) -> Checked<Self> {
+    /// The store on `sim`.
+    pub fn on(sim: Sim, options: Options) -> Checked<Self> {
+        sim.set_capacity(CAPACITY);
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
         Ok(Self { sim, options, db: db.map_err(|e| format!("open failed: {e}"))? })
     }
@@ -48,7 +49,7 @@ impl FullStore {
     /// The same store, closed and opened again.
     pub fn reopened(self) -> Checked<Self> {
         self.db.close().map_err(|e| format!("close failed: {e}"))?;
-        Self::open(self.sim, self.options)
+        Self::on(self.sim, self.options)
     }
 
     /// Whether no more than the limit is in use now.

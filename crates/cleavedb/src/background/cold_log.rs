@@ -18,6 +18,7 @@ use cleavedb_values::victim::{Gain, most_dead, oldest_first};
 
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
+use crate::limit::{file_rewritten_max, planned};
 use crate::manifest::{Edit, LiveFiles};
 
 impl Engine {
@@ -43,8 +44,16 @@ impl Engine {
         jobs: &JobState,
         over: bool,
     ) -> Option<FileNumber> {
+        let room = self.room();
+        let fits = |number| {
+            live.ledger.get(number).is_some_and(|facts| planned(file_rewritten_max(facts)) <= room)
+        };
         let sound = |number| !jobs.damaged.files.contains(&number);
-        let oldest = oldest_first(&live.ledger, live.head_file(), sound);
+        let find = |good: &dyn Fn(FileNumber) -> bool| {
+            oldest_first(&live.ledger, live.head_file(), |number| sound(number) && good(number))
+        };
+        // One that does not fit is told so when it is planned, and writers with it.
+        let oldest = find(&fits).or_else(|| find(&|_| true));
         let forced = oldest.filter(|oldest| jobs.forced.is_some_and(|upto| *oldest <= upto));
         if forced.is_some() || !over {
             return forced;

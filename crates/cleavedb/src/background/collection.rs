@@ -30,7 +30,7 @@ use super::liveness::AsOf;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
-use crate::limit::rewritten_max;
+use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 
@@ -109,7 +109,9 @@ impl Engine {
                 (Target::Groups(groups), None) => state.damaged.groups.extend(groups),
             }
         }
-        if let (Ok(()), Some(limit), Some(plan)) = (&result, &self.limit, &fixed.plan) {
+        let full = |e: &Error| e.kind() == ErrorKind::NoSpace;
+        let done = result.is_ok() || result.as_ref().is_err_and(full);
+        if let (true, Some(limit), Some(plan)) = (done, &self.limit, &fixed.plan) {
             limit.collected(plan.bytes());
         }
         let retries_split = fixed.retries_split;
@@ -117,7 +119,6 @@ impl Engine {
         drop(fixed);
         self.end_job(&result, |state| {
             state.constraints.hold_above = None;
-            let full = |e: &Error| e.kind() == ErrorKind::NoSpace;
             state.collect_alone |= result.as_ref().is_err_and(full);
             if retries_split || result.is_err() {
                 state.split_waits = None;
@@ -139,8 +140,8 @@ impl Engine {
         };
         self.check_open()?;
         let Some((target, plan)) = self.within_limit(target, live) else {
-            // Nobody waits for a split that there is no room for.
-            jobs.split_waits = None;
+            // Nobody waits for a split that there is no room for, nor for what was asked for.
+            (jobs.split_waits, jobs.forced) = (None, None);
             return Ok(None);
         };
         let (mut snapshots, read_point) = self.snapshots.fix(|| self.read_point());
@@ -167,7 +168,7 @@ impl Engine {
     fn within_limit(&self, target: Target, live: &LiveFiles) -> Option<(Target, Option<Plan>)> {
         let groups = match target {
             Target::File(_, ref facts) => {
-                let plan = self.plan(facts.len.unwrap_or_default())?;
+                let plan = self.plan(file_rewritten_max(facts))?;
                 return Some((target, plan));
             }
             Target::Groups(groups) => groups,

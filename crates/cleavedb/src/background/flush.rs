@@ -128,8 +128,8 @@ impl Engine {
     /// Flushes the oldest full MemTable, if there is one and nobody else does. If a split waits, it
     /// goes first, here, since other threads may have long work before them.
     pub(super) fn run_flush(&self) -> Result<bool> {
-        if self.jobs.lock().split_waits.is_some() {
-            return self.run_collection();
+        if self.jobs.lock().split_waits.is_some() && self.run_collection()? {
+            return Ok(true);
         }
         let (slot, sealed) = {
             let mut state = self.jobs.lock();

@@ -34,6 +34,7 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::groups::publish;
 use crate::jobs::JobState;
+use crate::limit::{planned, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 
@@ -82,9 +83,16 @@ impl Engine {
         damaged: &BTreeSet<GroupId>,
     ) -> Vec<Candidate> {
         let mut candidates = Candidate::all(&live.groups, self.commit.visible(), live.hidden);
-        candidates.retain(|candidate| {
-            !damaged.contains(&candidate.group) && self.fits(&live.groups, candidate.group)
-        });
+        candidates.retain(|candidate| !damaged.contains(&candidate.group));
+        if let Some(limit) = &self.limit {
+            let worth = |candidates: &[Candidate]| candidates.iter().any(Candidate::is_worth_it);
+            let (room, wanted) = (self.room(), worth(&candidates));
+            let len = |candidate: &Candidate| rewritten_max(&live.groups, candidate.group);
+            candidates.retain(|candidate| planned(len(candidate)) <= room);
+            if wanted && !worth(&candidates) {
+                limit.starve();
+            }
+        }
         candidates
     }
 

@@ -38,22 +38,28 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const DEAD_TABLES_MAX: u64 = 32;
 
 impl Engine {
-    /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran.
+    /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. What the space
+    /// limit refuses keeps no other kind from running, which may make room for it.
     pub(crate) fn run_one(&self, kinds: &[JobKind]) -> Result<bool> {
+        let mut refused = Ok(false);
         for kind in kinds {
             let ran = match kind {
-                JobKind::Flush => self.run_flush()?,
-                JobKind::Spare => self.run_spare()?,
-                JobKind::Compact => self.run_compaction()?,
-                JobKind::Collect => self.run_collection()?,
-                JobKind::Remove => self.run_remove(),
-                JobKind::Punch => self.run_punch(),
+                JobKind::Flush => self.run_flush(),
+                JobKind::Spare => self.run_spare(),
+                JobKind::Compact => self.run_compaction(),
+                JobKind::Collect => self.run_collection(),
+                JobKind::Remove => Ok(self.run_remove()),
+                JobKind::Punch => Ok(self.run_punch()),
             };
-            if ran {
-                return Ok(true);
+            match ran {
+                Ok(false) => {}
+                Err(e) if self.limit.is_some() && e.kind() == ErrorKind::NoSpace => {
+                    refused = Err(e);
+                }
+                done => return done,
             }
         }
-        Ok(false)
+        refused
     }
 
     fn run_spare(&self) -> Result<bool> {
@@ -161,12 +167,17 @@ impl Engine {
 
     /// Works, or waits for the threads, until no job is due.
     pub(crate) fn settle(&self) -> Result<()> {
+        self.settle_while(&|| true)
+    }
+
+    /// The same for as long as it is `wanted`: while others write there may always be a job.
+    pub(crate) fn settle_while(&self, wanted: &dyn Fn() -> bool) -> Result<()> {
         if self.options.background == Background::Manual {
-            while self.run_one(&JobKind::ALL)? {}
+            while wanted() && self.run_one(&JobKind::ALL)? {}
             return Ok(());
         }
         // The caller's thread is as good as any other; what others run, it waits for.
-        loop {
+        while wanted() {
             self.check_open()?;
             if self.run_one(&JobKind::ALL)? {
                 continue;
@@ -178,10 +189,11 @@ impl Engine {
                 && state.giving_back == 0
                 && state.constraints.hold_above.is_none();
             if idle {
-                return Ok(());
+                break;
             }
             self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
         }
+        Ok(())
     }
 
     /// Takes a job off the list of what is under way. The pressure changes first: a writer that

@@ -1,5 +1,8 @@
 //! What is counted is what the disk beneath says, and no call exceeds the limit.
 
+use std::thread;
+use std::time::Duration;
+
 use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
 use proptest::prelude::{ProptestConfig, any, proptest};
@@ -62,6 +65,8 @@ fn a_log_is_written_where_space_was_reserved() {
     assert!(is_refused(create(&storage, table(2)).write_at(&[1; 101], 0)));
     log.write_at(&[1; 300], 0).unwrap();
     assert_eq!(budget.used(), 900);
+    log.truncate(300).unwrap();
+    assert_eq!(budget.used(), 300, "what was reserved is given back");
     log.truncate(200).unwrap();
     assert_eq!(budget.used(), 200);
 }
@@ -107,6 +112,63 @@ fn plans_leave_room_for_others_and_end() {
     assert!(budget.plan(0, 200).is_some());
     drop(plan);
     assert!(budget.plan(500, 100).is_some() && budget.planned() == 0);
+}
+
+/// A file that takes its time to say what it takes.
+struct Slow(Arc<dyn File>);
+
+impl File for Slow {
+    fn space(&self) -> io::Result<u64> {
+        thread::sleep(Duration::from_millis(20));
+        let space = self.0.space();
+        thread::sleep(Duration::from_millis(20));
+        space
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.0.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.write_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.0.allocate(len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.punch(offset, len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}
+
+/// What one has given back was counted as given back by the other, too.
+#[test]
+fn holes_that_are_punched_side_by_side_are_counted_once() {
+    let (sim, budget, _) = limited(1 << 20, 0);
+    let inner = sim.open(&table(1), Mode::CreateNew, Access::Random).unwrap();
+    let inode = Inode::new(&budget, FileKind::Table, Size::default());
+    let file = LimitedFile { inner: Arc::new(Slow(inner)), inode };
+    file.write_at(&[1; 4 * BLOCK], 0).unwrap();
+    thread::scope(|scope| {
+        for block in [0, 2] {
+            let file = &file;
+            scope.spawn(move || file.punch(block * BLOCK as u64, BLOCK as u64).unwrap());
+        }
+    });
+    assert_eq!((budget.used(), used(&sim)), (2 * BLOCK as u64, 2 * BLOCK as u64));
 }
 
 proptest! {

@@ -26,6 +26,10 @@ use crate::name::{FileKind, Name};
 /// that the window never waits long for one write.
 const DRAIN_LEN: usize = 1 << 20;
 
+/// A tail that was reserved and not used is given back if it is longer than a file's length divided
+/// by this.
+const TAILS: u64 = 16;
+
 /// A log file that was created, named in the manifest, and not written yet.
 pub struct SpareLog {
     /// Its number.
@@ -389,8 +393,19 @@ impl Log {
         });
         if complete {
             files.pop_front();
+            self.cut_tail(&file);
         }
         Ok(limit > drained || complete)
+    }
+
+    /// Gives back what was reserved for a file beyond its end, if it is much: a long batch may have
+    /// begun a file while most of the one before was unused.
+    fn cut_tail(&self, file: &LogFile) {
+        let used = self.drained.load(Ordering::Acquire) - file.base;
+        if used + self.file_len / TAILS <= self.file_len {
+            // What cannot be given back now goes with the file.
+            let _ = file.file.len().and_then(|len| file.file.truncate(len));
+        }
     }
 
     fn check(&self) -> Result<()> {

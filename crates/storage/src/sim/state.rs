@@ -246,15 +246,19 @@ impl State {
 
     pub(super) fn truncate(&mut self, file: FileId, len: u64) -> io::Result<()> {
         let new_len = usize::try_from(len).map_err(|_| Errno::FBIG)?;
-        let inode = self.inode(file);
-        if new_len == inode.content.len() {
+        let old_len = self.inode(file).content.len();
+        if new_len <= old_len {
+            // As on a real disk, what was reserved behind the new end goes, even if it is the old
+            // one.
+            let inode = self.inode_mut(file);
+            inode.allocated = inode.allocated.min(len);
+        }
+        if new_len == old_len {
             return Ok(());
         }
         self.check_write_once(file, new_len, "a truncation");
         let inode = self.inode_mut(file);
-        // As on a real disk, cutting a file gives back what was reserved behind its new end.
-        if new_len < inode.content.len() {
-            inode.allocated = inode.allocated.min(len);
+        if new_len < old_len {
             inode.holes.retain(|block| (block + 1) * BLOCK as u64 <= len);
         }
         inode.synced_len = inode.synced_len.min(new_len);

@@ -16,6 +16,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use cleavedb_base::{KeyspaceId, SeqNo, TreeKey, ValuePointer};
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
+use cleavedb_values::Chunks;
 
 use cache::{Cached, WriteCache};
 use values::Values;
@@ -255,7 +256,7 @@ impl Engine for Over {
             .filter_map(|(_, what)| what.pointer().map(|(_, pointer)| pointer))
             .collect();
         let segments = state.values.segments();
-        let mut chunks = segments.announce(&wanted).into_iter();
+        let mut chunks = segments.announce(&wanted, Chunks::Kept).into_iter();
         for (key, what) in &found {
             match what {
                 Shown::Value(value) => visit(key, value),

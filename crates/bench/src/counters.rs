@@ -16,6 +16,9 @@ pub const CLASSES: [&str; 5] = ["log", "flush", "compaction", "collection", "man
 /// Counter: bytes of disk that the engine means to stay within at this moment.
 pub const SPACE_BUDGET: &str = "space_budget";
 
+/// Counter: bytes of disk that the engine must not exceed at any moment.
+pub const SPACE_LIMIT: &str = "space_limit";
+
 /// Counter: how many seconds background threads spent on a step of their work.
 pub fn step_seconds(step: &str) -> String {
     format!("seconds_{step}")

@@ -164,6 +164,9 @@ pub struct Checks {
     pub not_found: u64,
     /// Whether such reads are lost records: no delete or partial fill explains them.
     pub not_found_is_loss: bool,
+    /// Moments at which more of the disk was in use than the engine's own limit allows.
+    #[serde(default)]
+    pub over_limit: u64,
     /// The first problem, in words.
     pub first_problem: Option<String>,
 }
@@ -376,10 +379,10 @@ impl PhaseResult {
         counters::stalls(&self.counters_growth)
     }
 
-    /// Wrong values, and records that are lost.
+    /// Wrong values, records that are lost, and moments at which the disk held too much.
     pub fn problems(&self) -> u64 {
         let lost = if self.checks.not_found_is_loss { self.checks.not_found } else { 0 };
-        self.checks.wrong_values + lost
+        self.checks.wrong_values + lost + self.checks.over_limit
     }
 }
 

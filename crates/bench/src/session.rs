@@ -6,17 +6,20 @@ use std::thread;
 use std::time::Instant;
 
 use crate::config::Config;
+use crate::counters::SPACE_LIMIT;
 use crate::engine::{Engine, Opener};
 use crate::error::Result;
 use crate::inserts::Inserts;
+use crate::meter::Reading;
 use crate::null::harness_cost;
 use crate::observer::Observer;
 use crate::oracle::{self, Past, Span, verify};
 use crate::phase::{Outcome, Phase};
-use crate::result::{Checks, Conditions, PhaseResult, Speed, UserBytes, Verification};
+use crate::result::{Checks, Conditions, PhaseResult, Sample, Speed, UserBytes, Verification};
 use crate::scratch::Scratch;
 use crate::system::{MemoryLimit, drop_caches, fetch_files, sync_file_system};
 use crate::turns::Turns;
+use crate::units;
 use crate::values::Values;
 use crate::workload::{Begin, Workload};
 
@@ -199,6 +202,7 @@ impl<'a> Session<'a> {
         let holes = self.history.iter().any(|past| past.workload.leaves_holes());
         let misses = holes || workload.misses();
         let Outcome { tally, reading, latencies, .. } = outcome;
+        let (over_limit, exceeded) = over_limit(&reading, &outcome.samples);
         PhaseResult {
             engine: engine.name().to_owned(),
             settings: engine.describe(),
@@ -235,7 +239,8 @@ impl<'a> Session<'a> {
                 wrong_values: tally.wrong,
                 not_found: tally.not_found,
                 not_found_is_loss: !misses,
-                first_problem: tally.first_problem,
+                over_limit,
+                first_problem: tally.first_problem.or(exceeded),
             },
             user: UserBytes {
                 written: tally.written,
@@ -250,6 +255,22 @@ impl<'a> Session<'a> {
             counters_growth: reading.counters_growth,
         }
     }
+}
+
+/// At how many moments more of the disk was in use than the engine's limit allows, if it has one,
+/// and the first of them in words.
+fn over_limit(reading: &Reading, samples: &[Sample]) -> (u64, Option<String>) {
+    let Some(limit) = reading.counters.get(SPACE_LIMIT) else { return (0, None) };
+    let used = samples.iter().map(|sample| sample.allocated).chain([reading.space.end.allocated]);
+    let over: Vec<u64> = used.filter(|used| *used as f64 > *limit).collect();
+    let words = |used: &u64| {
+        format!(
+            "{} in use, beyond the limit of {}",
+            units::bytes(*used),
+            units::bytes(*limit as u64)
+        )
+    };
+    (over.len() as u64, over.first().map(words))
 }
 
 #[cfg(test)]

@@ -17,7 +17,8 @@ share of the clients' time. others: share of the machine's processors that other
 put: keys and values written by the client. W: bytes written for each of these, at the device (all
 its users) and by this process. fetched: bytes this process read from storage; R: for each byte that
 the client read. S: blocks on disk for each live byte. RSS, with cache: the most memory, without and
-with the page cache. wrong: values that were not right, and records that were lost.";
+with the page cache. wrong: values that were not right, records that were lost, and moments at
+which a store took more of the disk than its own limit.";
 
 /// Speed of every phase.
 pub fn speed(results: &[PhaseResult]) -> String {

@@ -63,7 +63,7 @@ pub(crate) struct Limit {
     pub(crate) collected: Mutex<Collected>,
 }
 
-/// What collections came to since writers last began a log file.
+/// What collections came to since writers last began a log file or a search.
 #[derive(Default)]
 pub(crate) struct Collected {
     /// Fewest bytes that files took after one.

@@ -82,14 +82,18 @@ impl Engine {
     }
 
     /// Whether the files come near the limit, so that garbage that the space goal tolerates must
-    /// go, of which there is some: by estimate, so not if all was rewritten in vain.
+    /// go, of which there is some by estimate.
     pub(crate) fn is_short(&self, live: &LiveFiles, counted: u64) -> bool {
         let Some(limit) = &self.limit else { return false };
         let stop = limit.stop.load(Ordering::Relaxed);
         let alive = live.estimated_live();
-        limit.budget.data() > self.slow_from(stop)
-            && counted > alive + alive / 20
-            && limit.collected.lock().in_vain <= counted
+        limit.budget.data() > self.slow_from(stop) && counted > alive + alive / 20
+    }
+
+    /// Whether as much was rewritten as all the `counted` bytes, and nothing came of it: what is
+    /// alive is an estimate, and what is mostly dead may be too long for the room that there is.
+    pub(crate) fn collects_in_vain(&self, counted: u64) -> bool {
+        self.limit.as_ref().is_some_and(|limit| limit.collected.lock().in_vain > counted)
     }
 
     /// Whether files must go at once.
@@ -182,6 +186,7 @@ impl Engine {
             return Err(self.exhausted(limit));
         }
         let start = Instant::now();
+        *limit.collected.lock() = Collected::default();
         self.settle_within(limit, need)?;
         if self.lacks_now(limit, need)? {
             limit.searching.store(true, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use cleavedb::{
     Db, Level0, Metrics, Modelled, Options, Preset, Relocation, Separation, Step, VictimPolicy,
     Volume,
 };
-use cleavedb_bench::counters::{SPACE_BUDGET, step_seconds};
+use cleavedb_bench::counters::{SPACE_BUDGET, SPACE_LIMIT, step_seconds};
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
@@ -441,11 +441,13 @@ impl Engine for Cleave {
                 (format!("stalled_seconds_{cause}"), seconds),
             ]
         });
+        let limit = metrics.space_limit.map(|limit| (SPACE_LIMIT, limit));
+        let named = named.into_iter().chain(limit);
         let named = named.map(|(name, value)| (name.to_owned(), value as f64));
         let step =
             |(step, time): &(Step, Duration)| (step_seconds(step.name()), time.as_secs_f64());
         let steps = metrics.steps.iter().map(step);
-        named.into_iter().chain(stalls).chain(steps).chain(self.device_counters()).collect()
+        named.chain(stalls).chain(steps).chain(self.device_counters()).collect()
     }
 
     fn outside(&self) -> &[PathBuf] {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Session;
 use crate::config::Config;
+use crate::counters::SPACE_LIMIT;
 use crate::engine::{Engine, Opener, VisitPair};
 use crate::error::Result;
 use crate::observer::Silent;
@@ -26,6 +27,8 @@ enum Fault {
     ScansFromNext,
     /// Scans end one record too early.
     ScansShort,
+    /// Takes 64 KiB of the disk, and says that it must not take more than this.
+    Limit(u64),
 }
 
 struct Memory {
@@ -45,7 +48,10 @@ impl Opener for Stores {
         "memory"
     }
 
-    fn open(&self, _: &Path) -> Result<Box<dyn Engine>> {
+    fn open(&self, directory: &Path) -> Result<Box<dyn Engine>> {
+        if let Fault::Limit(_) = self.fault {
+            std::fs::write(directory.join("file"), [1; 64 << 10]).unwrap();
+        }
         let mut left = self.left.lock().unwrap();
         *left -= 1;
         let forgets = self.fault == Fault::ForgetsEarly && *left > 0;
@@ -96,6 +102,11 @@ impl Engine for Memory {
 
     fn describe(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    fn counters(&self) -> Vec<(String, f64)> {
+        let Fault::Limit(bytes) = self.fault else { return Vec::new() };
+        vec![(SPACE_LIMIT.to_owned(), bytes as f64)]
     }
 }
 
@@ -150,4 +161,14 @@ fn a_short_piece_has_a_sample() {
     let config = Config { in_pieces: true, ..Config::new(500, 50) };
     let (phases, _) = run(Fault::None, config, &["load"], 1);
     assert!(phases[0].pieces.len() > 1 && phases[0].samples.len() >= phases[0].pieces.len());
+}
+
+#[test]
+fn an_engine_that_exceeds_its_own_limit_is_wrong() {
+    for (limit, wrong) in [(1 << 30, false), (1 << 10, true)] {
+        let (phases, _) = run(Fault::Limit(limit), Config::new(500, 50), &["load"], 1);
+        assert_eq!(phases[0].problems() > 0, wrong, "{limit}");
+        let told = phases[0].checks.first_problem.as_ref().is_some_and(|p| p.contains("limit"));
+        assert_eq!(told, wrong, "{limit}");
+    }
 }

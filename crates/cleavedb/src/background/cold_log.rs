@@ -26,7 +26,7 @@ impl Engine {
     pub(super) fn is_over(&self, live: &LiveFiles) -> bool {
         let counted = self.counted_bytes(live);
         let over = counted > self.space_goal().begin(live.estimated_live());
-        over || self.is_short(live, counted)
+        (over || self.is_short(live, counted)) && !self.collects_in_vain(counted)
     }
 
     /// Bytes of values that the space goal counts: no collection can win what maps take.

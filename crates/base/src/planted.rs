@@ -35,6 +35,10 @@ pub enum Bug {
     CollectionWithoutSnapshots,
     /// Recovery does not copy to the log file what only the window holds of it.
     WindowTailForgotten,
+    /// Replay looks into the window no farther than if the log had been drained up to its head.
+    WindowBehindTheFile,
+    /// What a flush has made needless is passed by while readers may still want it.
+    NeedlessUnderReaders,
     /// Replay does not ask whether a log file continues the one before it.
     ReplayPastGap,
     /// Replay takes part of a batch.

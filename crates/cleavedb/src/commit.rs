@@ -106,7 +106,7 @@ pub(crate) trait Rooms {
 
 /// The commit path.
 pub(crate) struct Commit {
-    pub(crate) log: Log,
+    pub(crate) log: Arc<Log>,
     append: Mutex<Append>,
     publisher: Publisher,
     /// Held by the writer that syncs for all that wait behind it.
@@ -125,7 +125,7 @@ impl Commit {
         poison: Arc<Poison>,
     ) -> Self {
         Self {
-            log,
+            log: Arc::new(log),
             append: Mutex::new(Append { appender, next_seq, next_ticket: 0, memtable }),
             publisher: Publisher::new(next_seq - 1),
             syncing: Mutex::new(()),

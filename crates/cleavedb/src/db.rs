@@ -430,6 +430,7 @@ fn build(
         spare,
         recovered.position,
         options.log_file_bytes,
+        options.drain(),
     );
     let memtable = Arc::new(MemSlot::new(options.memtable_bytes, appender.next()));
     let mut memtables = vec![memtable.clone()];

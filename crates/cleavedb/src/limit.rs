@@ -125,7 +125,7 @@ impl Limit {
 /// Bytes of the limit for what is never refused: two manifests, one of which replaces the other,
 /// the window, and what is as small as `current`.
 pub(crate) fn apart(options: &Options) -> u64 {
-    2 * MANIFEST_MAX + options.window_bytes as u64 + (1 << 20)
+    2 * MANIFEST_MAX + options.window() as u64 + (1 << 20)
 }
 
 /// Bytes that the flush of a MemTable may write where there are so many groups, each of which gets

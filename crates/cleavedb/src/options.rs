@@ -7,11 +7,18 @@ use cleavedb_base::{Error, ErrorKind, Partitioner, Result};
 use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
-
+use cleavedb_storage::log::Drain;
 use cleavedb_values::groups::Relocation;
 
 use crate::group_options::GroupOptions;
 use crate::volume::{self, Volume};
+
+/// Length of a window that is drained as soon as there is enough for a write, in bytes.
+const WINDOW: usize = 16 << 20;
+
+/// Bounds of what a window holds of MemTables, and what it has besides, in bytes.
+const WINDOW_MAX: usize = 1 << 30;
+const WINDOW_ROOM: usize = 8 << 20;
 
 /// One of the designs that the engine can be. Stored with the data; a database is opened with the
 /// preset that it was created with.
@@ -139,8 +146,8 @@ pub struct Options {
     /// useful length; 24 MiB where values stay in the index, so that the log is needed for a short
     /// time and most of it never reaches the device (decision 0021).
     pub memtable_bytes: usize,
-    /// Full MemTables that may wait for their flush before writers wait. Default: 3; 2 where
-    /// values stay in the index.
+    /// Full MemTables that may wait for their flush before writers wait. Default: 2; 3 for
+    /// `WiscKey`, whose MemTables are small.
     pub memtables_max: usize,
     /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
     /// after a crash and log that cannot be collected stay small (design, section 2). Where values
@@ -150,10 +157,13 @@ pub struct Options {
     pub log_file_bytes: u64,
     /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB.
     pub segment_bytes: u64,
-    /// Length of the log window, in bytes, a multiple of 4096. Default: 16 MiB: a dozen writes of
-    /// the drain, small enough to be locked in memory; 4 MiB where values stay in the index, since
-    /// the drain does not wait for the device there.
-    pub window_bytes: usize,
+    /// Length of the log window, in bytes, a multiple of 4096. It is locked in memory as far as it
+    /// was used, and lies on the disk. Default: 16 MiB, a dozen writes of the drain; 4 MiB where
+    /// values stay in the index, since the drain does not wait for the device there, and where the
+    /// system lets no more be locked. Where values move into groups at the flush and commits are
+    /// not synced by default: all that MemTables cover of the log, and 8 MiB, 200 MiB in all, so
+    /// that the flush finds them there and the log hardly ever goes to its files (decision 0026).
+    pub window_bytes: Option<usize>,
     /// Memory for table blocks, filters and block indexes, in bytes. Default: 64 MiB: a block that
     /// is not here is often in the page cache, and what is held twice is held at others' expense.
     pub cache_bytes: usize,
@@ -220,7 +230,7 @@ impl Options {
             memtable_log_bytes: 256 << 20,
             log_file_bytes: 64 << 20,
             segment_bytes: 64 << 20,
-            window_bytes: 16 << 20,
+            window_bytes: None,
             cache_bytes: 64 << 20,
             read_ahead_bytes: READ_AHEAD,
             block_bytes: 4096,
@@ -241,7 +251,7 @@ impl Options {
         let inline = Self {
             memtable_bytes: 24 << 20,
             memtables_max: 2,
-            window_bytes: 4 << 20,
+            window_bytes: Some(4 << 20),
             level0_bytes: 512 << 20,
             level1_bytes: 512 << 20,
             ..common.clone()
@@ -250,7 +260,7 @@ impl Options {
             Preset::Lsm => inline,
             Preset::WiscKey => Self { separation: Separation::Saved(0), ..common },
             Preset::HashKv | Preset::KtStore => {
-                Self { separation: Separation::Saved(192), ..common }
+                Self { separation: Separation::Saved(192), memtables_max: 2, ..common }
             }
             Preset::Ohdb => Self { level0: Level0::Partitions(10), ..inline },
         }
@@ -274,6 +284,25 @@ impl Options {
         self.memtable_log_bytes.min(most)
     }
 
+    /// When the log goes from the window to its files. Where a flush makes it needless, and nobody
+    /// asks for it to be durable before, it need not.
+    pub(crate) fn drain(&self) -> Drain {
+        match self.durability {
+            Durability::Buffered | Durability::Os if self.has_groups() => Drain::Lazy,
+            _ => Drain::Eager,
+        }
+    }
+
+    /// Length of the log window of a new database, in bytes.
+    pub fn window(&self) -> usize {
+        let covered = self.covered_max().saturating_mul(self.memtables_max as u64 + 1);
+        let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
+        self.window_bytes.unwrap_or(match self.drain() {
+            Drain::Lazy => of_memtables.next_multiple_of(BLOCK) + WINDOW_ROOM,
+            Drain::Eager => WINDOW,
+        })
+    }
+
     /// Whether the preset is one that separates values.
     pub(crate) fn separates(&self) -> bool {
         !matches!(self.preset, Preset::Lsm | Preset::Ohdb)
@@ -295,7 +324,7 @@ impl Options {
             (self.memtable_bytes >= 64 << 10, "memtable_bytes must be at least 64 KiB"),
             (self.memtables_max >= 1, "memtables_max must be at least 1"),
             (
-                self.window_bytes >= 64 << 10 && self.window_bytes.is_multiple_of(BLOCK),
+                self.window_bytes.is_none_or(|len| len >= 64 << 10 && len.is_multiple_of(BLOCK)),
                 "window_bytes must be at least 64 KiB and a multiple of 4096",
             ),
             (

@@ -58,9 +58,7 @@ pub(crate) fn recover(
         Some(current) => Manifest::load(&**storage, current, &tables)?,
         None => LiveFiles::empty(&tables),
     };
-    let window = storage
-        .open_window(&Name::fixed(FileKind::Window), options.window_bytes)
-        .map_err(|e| Error::io("open the log window", e))?;
+    let window = open_window(&**storage, options)?;
     let mut replay = Replay::new(&**storage, options, database_id, &live, &window);
     replay.run()?;
     let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish();
@@ -83,6 +81,7 @@ pub(crate) fn recover(
     let next = Current { manifest, database_id, preset: options.preset, volumes };
     let manifest = Manifest::begin(storage.clone(), next, live)?;
     report.orphans_removed = remove_orphans(&**storage, &manifest)?;
+    let window = of_wanted_length(&**storage, options, window)?;
     Ok(Recovered {
         manifest,
         database_id,
@@ -94,6 +93,23 @@ pub(crate) fn recover(
         window,
         report,
     })
+}
+
+fn open_window(storage: &dyn Storage, options: &Options) -> Result<Window> {
+    let opened = storage.open_window(&Name::fixed(FileKind::Window), options.window());
+    opened.map_err(|e| Error::io("open the log window", e))
+}
+
+/// The window, or another in its place if the options ask for another length: all that it held is
+/// in files that the new manifest vouches for.
+fn of_wanted_length(storage: &dyn Storage, options: &Options, window: Window) -> Result<Window> {
+    if window.len() == options.window() {
+        return Ok(window);
+    }
+    drop(window);
+    let removed = storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
+    removed.map_err(|e| Error::io("remove the log window", e))?;
+    open_window(storage, options)
 }
 
 /// Fails if the database in `storage` has another preset than `options`, or if there is none and

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
-use crate::state::{MemSlot, ReadState};
+use crate::state::ReadState;
 
 /// Sequence numbers that one edit reserves.
 pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
@@ -90,7 +90,7 @@ impl Engine {
         // where replay begins, whether or not a mark follows.
         let position = append.appender.end();
         append.memtable.seal(position, append.last_seq());
-        let slot = Arc::new(MemSlot::new(self.options.memtable_bytes, position));
+        let slot = Arc::new(append.memtable.next(self.options.memtable_bytes, position));
         append.memtable = slot.clone();
         self.state.swap(|state| state.with_memtable(slot.clone()));
         self.jobs.kick();

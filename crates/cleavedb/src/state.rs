@@ -8,6 +8,7 @@ use cleavedb_base::sync::atomic::AtomicU64;
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
+use cleavedb_storage::log::Log;
 use cleavedb_values::groups::{MapReader, Relocation};
 use cleavedb_values::{GroupTable, SegmentSet};
 
@@ -19,6 +20,8 @@ pub(crate) struct MemSlot {
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
     sealed: OnceLock<Sealed>,
+    /// The log, once what is in it is elsewhere, too.
+    flushed: OnceLock<Arc<Log>>,
 }
 
 /// Where a full MemTable ends.
@@ -32,8 +35,29 @@ pub(crate) struct Sealed {
 
 impl MemSlot {
     pub(crate) fn new(memory: usize, start: u64) -> Self {
-        let (table, long_bytes) = (Arc::new(MemTable::new(memory)), AtomicU64::new(0));
-        Self { table, start, long_bytes, sealed: OnceLock::new() }
+        Self::with_table(MemTable::new(memory), start)
+    }
+
+    /// The slot behind a full one, which begins at `start`. It will probably take as much memory,
+    /// or a little more.
+    pub(crate) fn next(&self, memory: usize, start: u64) -> Self {
+        let taken = self.table.memory();
+        Self::with_table(MemTable::expecting(memory, taken + taken / 4), start)
+    }
+
+    fn with_table(table: MemTable, start: u64) -> Self {
+        Self {
+            table: Arc::new(table),
+            start,
+            long_bytes: AtomicU64::new(0),
+            sealed: OnceLock::new(),
+            flushed: OnceLock::new(),
+        }
+    }
+
+    /// What is in it is durable elsewhere: with its last reader, its part of `log` is needless.
+    pub(crate) fn is_flushed(&self, log: &Arc<Log>) {
+        let _ = self.flushed.set(log.clone());
     }
 
     /// Ends the slot; nothing is reserved for it any more, though commits may still be inserting.
@@ -43,6 +67,14 @@ impl MemSlot {
 
     pub(crate) fn sealed(&self) -> Option<Sealed> {
         self.sealed.get().copied()
+    }
+}
+
+impl Drop for MemSlot {
+    fn drop(&mut self) {
+        if let (Some(log), Some(sealed)) = (self.flushed.get(), self.sealed()) {
+            log.needs_no_more(self.start..sealed.end);
+        }
     }
 }
 
@@ -128,6 +160,12 @@ impl ReadState {
     /// Full MemTables that wait for their flush.
     pub(crate) fn waiting(&self) -> usize {
         self.memtables.iter().filter(|slot| slot.sealed().is_some()).count()
+    }
+
+    /// The MemTable that is flushed after the next, if it is full already.
+    pub(crate) fn second_sealed(&self) -> Option<(&Arc<MemSlot>, Sealed)> {
+        let slot = self.memtables.iter().rev().nth(1)?;
+        Some((slot, slot.sealed()?))
     }
 
     /// The MemTable that is flushed next: the oldest, if it is full (memtables become durable

@@ -172,6 +172,17 @@ fn ktstore_without_a_lasting_window_survives_every_crash() {
     visit("ktstore_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
 }
 
+/// Most of the log is in no file when the store dies: flushes have made it needless before.
+#[test]
+fn logs_in_their_windows_survive_every_crash() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::log_in_window(preset);
+        let profile = Profile { synced: 3, ..Profile::crash() };
+        let plan = Plan { profile: profile.clone(), ..Plan::default() };
+        visit("logs_in_their_windows_survive_every_crash", &setup, plan, STATES / 4);
+    }
+}
+
 /// Collections of groups come by themselves, while newer versions are in memory; groups split.
 #[test]
 fn groups_that_are_collected_again_and_again_survive_every_crash() {

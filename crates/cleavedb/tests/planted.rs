@@ -145,6 +145,32 @@ fn deaths_behind_soft_pointers(seed: u64) -> Result<(), String> {
     (live == 20 * 1025).then_some(()).ok_or_else(|| format!("{live} bytes live"))
 }
 
+/// Crashes of stores whose log is mostly in no file.
+fn crash_of_the_window(seed: u64) -> Result<(), String> {
+    let profile = Profile { synced: 3, ..Profile::crash() };
+    let plan = Plan { images_max: 8, depth: 1, profile, ..Plan::default() };
+    crash_of(
+        &Setup::log_in_window([Preset::HashKv, Preset::KtStore][seed as usize % 2]),
+        plan,
+        seed,
+    )
+}
+
+/// A range that is read after a flush has made its part of the log needless, and others have
+/// written as much as the window holds.
+fn range_of_an_old_log(seed: u64) -> Result<(), String> {
+    let setup = Setup::log_in_window(Preset::KtStore);
+    let db = open(Arc::new(Sim::new()), &setup).map_err(|e| e.to_string())?;
+    let put = |i: u32, byte| db.put(format!("{i:02} of {seed}").as_bytes(), &[byte; 1000]);
+    (0..20).try_for_each(|i| put(i, 1)).map_err(|e| e.to_string())?;
+    let range = db.range(None, None);
+    let again = (0..10).try_for_each(|_| (0..20).try_for_each(|i| put(i, 2)));
+    again.and_then(|()| db.flush()).map_err(|e| e.to_string())?;
+    let found = range.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
+    let whole = found.len() == 20 && found.iter().all(|item| item.value[..] == [1; 1000]);
+    whole.then_some(()).ok_or_else(|| "a range lost what it saw".to_owned())
+}
+
 /// A range that is read while the group of its values is collected, and the space given back.
 fn range_during_a_collection(seed: u64) -> Result<(), String> {
     let setup = Setup::tiny(Preset::HashKv, true);
@@ -297,6 +323,8 @@ caught! {
     a_collection_without_a_sync_of_the_log: CollectionWithoutLogSync by crash_while_collecting;
     a_collection_without_snapshots: CollectionWithoutSnapshots by model;
     a_window_tail_that_is_forgotten: WindowTailForgotten by crash;
+    a_window_looked_for_behind_a_short_file: WindowBehindTheFile by crash_of_the_window;
+    a_log_passed_by_under_its_readers: NeedlessUnderReaders by range_of_an_old_log;
     a_replay_past_a_gap: ReplayPastGap by crash;
     half_a_batch: HalfBatch by crash;
     a_torn_record_that_is_replayed: TornRecordReplayed by crash;

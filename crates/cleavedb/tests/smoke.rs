@@ -11,7 +11,7 @@ fn small(preset: Preset, background: Background) -> Options {
         memtable_log_bytes: 128 << 10,
         log_file_bytes: 64 << 10,
         segment_bytes: 64 << 10,
-        window_bytes: 64 << 10,
+        window_bytes: Some(64 << 10),
         table_bytes: 16 << 10,
         level0_bytes: 32 << 10,
         level1_bytes: 64 << 10,

@@ -115,7 +115,7 @@ impl CleaveOpener {
             "space-limit" => options.space_limit = Some(number?),
             "memtable" => options.memtable_bytes = number? as usize,
             "memtables" => options.memtables_max = number? as usize,
-            "window" => options.window_bytes = number? as usize,
+            "window" => options.window_bytes = Some(number? as usize),
             "table" => options.table_bytes = number?,
             "segment" => {
                 options.segment_bytes = number?;
@@ -385,7 +385,7 @@ impl Engine for Cleave {
                 "memtables",
                 format!("{} and {} full", size(options.memtable_bytes), options.memtables_max),
             ),
-            ("log window", size(options.window_bytes)),
+            ("log window", size(options.window())),
             ("log file", units::bytes(options.log_file_bytes)),
             ("cache", size(options.cache_bytes)),
             ("read-ahead", size(options.read_ahead_bytes)),

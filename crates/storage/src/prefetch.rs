@@ -26,5 +26,11 @@ pub fn prefetch<T>(at: *const T) {
 /// Asks for the first lines of `bytes`.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
-    bytes.chunks(LINE_LEN).take(LINES_MAX).for_each(|line| prefetch(line.as_ptr()));
+    prefetch_at(bytes.as_ptr(), bytes.len());
+}
+
+/// Asks for the first lines of the `len` bytes at `at`, which need not be valid.
+#[inline]
+pub(crate) fn prefetch_at(at: *const u8, len: usize) {
+    (0..len).step_by(LINE_LEN).take(LINES_MAX).for_each(|line| prefetch(at.wrapping_add(line)));
 }

@@ -113,6 +113,14 @@ impl Segment {
         self.file.will_need(offset, len);
     }
 
+    /// Asks for the memory of these bytes, if the log's window holds them.
+    #[inline]
+    pub fn prefetch(&self, offset: u64, len: usize) {
+        if let Some((ring, base)) = &self.young {
+            ring.prefetch(base + offset, len);
+        }
+    }
+
     #[cold]
     fn damaged(&self, offset: u64, what: &str) -> Error {
         Error::corruption(what).with("file", self.name).with("offset", offset)

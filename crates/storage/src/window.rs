@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use cleavedb_base::sync::PlainRange;
 
+use crate::prefetch::prefetch_at;
+
 /// Sees every store into a window; the simulator's ear.
 pub trait WindowObserver: Send + Sync {
     /// `bytes` were stored at byte `position` of the window (no wrap-around inside one call).
@@ -113,6 +115,13 @@ impl Window {
                 out.len() - first,
             );
         }
+    }
+
+    /// Asks for the memory of the bytes at log position `at`.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: u64, len: usize) {
+        let (position, first) = self.pieces(at, len);
+        prefetch_at(self.start.wrapping_add(position), first);
     }
 
     /// The longest run of bytes at log position `at` that does not wrap, at most `len` of them.

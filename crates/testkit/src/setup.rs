@@ -32,7 +32,7 @@ pub fn tiny(preset: Preset) -> Options {
         memtables_max: 2,
         log_file_bytes: 32 << 10,
         segment_bytes: 32 << 10,
-        window_bytes: 64 << 10,
+        window_bytes: Some(64 << 10),
         cache_bytes: 64 << 10,
         block_bytes: 512,
         table_bytes: 4 << 10,
@@ -91,6 +91,15 @@ impl Setup {
         let mut setup = Self { name: format!("{base}, soft pointers"), ..base };
         setup.options.groups.relocation = Relocation::Soft;
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup
+    }
+
+    /// Tiny sizes, log files longer than the window, which holds all that no flush has covered: the
+    /// log is in no file.
+    pub fn log_in_window(preset: Preset) -> Self {
+        let base = Self::tiny(preset, true);
+        let mut setup = Self { name: format!("{base}, log in its window"), ..base };
+        (setup.options.log_file_bytes, setup.options.window_bytes) = (512 << 10, Some(128 << 10));
         setup
     }
 
@@ -157,7 +166,7 @@ impl Setup {
                     }),
                     ("long logs, zstd, eager collection", |o| {
                         (o.log_file_bytes, o.memtable_log_bytes) = (128 << 10, 96 << 10);
-                        (o.window_bytes, o.memtables_max) = (256 << 10, 3);
+                        (o.window_bytes, o.memtables_max) = (Some(256 << 10), 3);
                         (o.compression, o.filter_bits) = (Compression::Zstd, 0);
                         (o.space_amplification, o.space_floor) = (1.05, 256 << 10);
                         o.groups.victim = VictimPolicy::GreedyRandom(2);
@@ -194,6 +203,7 @@ impl Setup {
             all.push(setup);
         }
         all.extend([true, false].map(Self::tagged));
+        all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
         for preset in [Preset::HashKv, Preset::KtStore] {
             all.extend([true, false].map(|window| Self::soft(preset, window)));
         }

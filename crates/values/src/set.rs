@@ -144,9 +144,22 @@ impl SegmentSet {
 
     /// The bytes of the record at `pointer`, not verified.
     pub fn bytes(&self, pointer: ValuePointer) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; pointer.len as usize];
-        self.find(pointer)?.read(pointer.offset, &mut bytes)?;
+        let mut bytes = Vec::new();
+        self.read_into(pointer, &mut bytes)?;
         Ok(bytes)
+    }
+
+    /// Asks for the memory of the record at `pointer`, if the log's window holds it.
+    pub fn prefetch(&self, pointer: ValuePointer) {
+        if let Some(segment) = self.get(pointer.file) {
+            segment.prefetch(pointer.offset, pointer.len as usize);
+        }
+    }
+
+    /// Fills `bytes` with the record at `pointer`, not verified.
+    pub fn read_into(&self, pointer: ValuePointer, bytes: &mut Vec<u8>) -> Result<()> {
+        bytes.resize(pointer.len as usize, 0);
+        self.find(pointer)?.read(pointer.offset, bytes)
     }
 
     /// The record in `bytes`, which were read at `pointer`, verified to be that of (`tree_key`,

@@ -72,12 +72,14 @@ impl Item<'_> {
 
     /// Asks for the memory that its turn will need.
     #[inline]
-    fn prefetch(&self) {
+    fn prefetch(&self, log: &SegmentSet) {
         prefetch_bytes(self.entry.key);
-        if let Source::Log(pointer, Some(chunk)) = &self.source
-            && let Some(bytes) = chunk.known(*pointer)
-        {
-            prefetch_bytes(bytes);
+        match &self.source {
+            Source::Log(pointer, Some(chunk)) => {
+                chunk.known(*pointer).into_iter().for_each(prefetch_bytes);
+            }
+            Source::Log(pointer, None) => log.prefetch(*pointer),
+            Source::Stub(_) => {}
         }
     }
 }
@@ -227,16 +229,24 @@ impl Part<'_> {
         mut writer: ExtentWriter<'_>,
     ) -> Result<(Written, Vec<(u32, ValuePointer)>)> {
         let mut places = Vec::with_capacity(order.len());
+        let mut alone = Vec::new();
         for (turn, at) in order.iter().enumerate() {
             if let Some(later) = order.get(turn + AHEAD) {
-                self.items[*later as usize].prefetch();
+                self.items[*later as usize].prefetch(self.log);
             }
             let item = &self.items[*at as usize];
             let group = self.groups.group(self.ranks[*at as usize]);
             match &item.source {
                 Source::Stub(kind) => write_stub(&item.entry, *kind, group, &mut writer)?,
                 Source::Log(pointer, chunk) => {
-                    let place = self.copy(&item.entry, *pointer, chunk, group, &mut writer)?;
+                    let bytes = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(*pointer)) {
+                        Some(bytes) => bytes,
+                        None => {
+                            self.log.read_into(*pointer, &mut alone)?;
+                            &alone
+                        }
+                    };
+                    let place = self.copy(&item.entry, *pointer, bytes, group, &mut writer)?;
                     places.push((*at, place));
                 }
             }
@@ -249,18 +259,10 @@ impl Part<'_> {
         &self,
         entry: &Entry<'_>,
         pointer: ValuePointer,
-        chunk: &Option<Arc<Chunk>>,
+        bytes: &[u8],
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
     ) -> Result<ValuePointer> {
-        let alone;
-        let bytes = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
-            Some(bytes) => bytes,
-            None => {
-                alone = self.log.bytes(pointer)?;
-                &alone[..]
-            }
-        };
         let Record { header, key, value } =
             self.log.verified(bytes, pointer, entry.key, entry.seq)?;
         // In a group nobody asks which records were committed together.
@@ -310,7 +312,8 @@ impl Engine {
             if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
         })?;
         sorter.end_key()?;
-        self.write_items(&state.segments, &table, sorter.items, files)
+        let in_window = self.commit.log.ring().floor() <= slot.start;
+        self.write_items(&state.segments, &table, sorter.items, files, in_window)
     }
 
     /// Appends `items`, which are in index order, to their groups, one group after the other in the
@@ -321,12 +324,18 @@ impl Engine {
         table: &GroupTable,
         mut items: Vec<Item<'_>>,
         files: &dyn SegmentFactory,
+        in_window: bool,
     ) -> Result<Grouped> {
         let growth = self.options.groups.growth();
         let begins = growth.begins(table, &items, |item| (item.entry.key, item.len()));
         let table = growth::after(table, &begins)?;
         let mut groups = Locator::new(&table);
-        let ranks = items.iter().map(|item| groups.rank(item.entry.key).ok_or_else(no_group));
+        let ranks = items.iter().enumerate().map(|(at, item)| {
+            if let Some(later) = items.get(at + AHEAD) {
+                prefetch_bytes(later.entry.key);
+            }
+            groups.rank(item.entry.key).ok_or_else(no_group)
+        });
         let ranks = ranks.collect::<Result<Vec<u32>>>()?;
         let order = by_rank(&ranks, groups.count());
         let file_len =
@@ -336,7 +345,9 @@ impl Engine {
                 .with_filters(!table.partitioner().keeps_order())
         };
         // The records lie in the log as they were committed: read in pieces that hold many.
-        announce(log, &mut items, &self.flush_pages);
+        if !in_window {
+            announce(log, &mut items, &self.flush_pages);
+        }
         let part = Part { items: &items, ranks: &ranks, groups: &groups, log };
         let parts = parts(&order, &items, &ranks, PARTS);
         let write = |order| part.write(order, writer());

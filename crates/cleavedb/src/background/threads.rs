@@ -108,6 +108,7 @@ fn drain(engine: &Engine) {
             Ok(true) => idle = 0,
             // A failure has poisoned the database; there is nothing to drain any more.
             Ok(false) | Err(_) => {
+                engine.sort_ahead();
                 idle += 1;
                 thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
             }

@@ -96,7 +96,15 @@ impl MemTable {
     /// An empty table laid out for about `budget` bytes of memory; it grows beyond without harm
     /// but with longer chains.
     pub fn new(budget: usize) -> Self {
-        let buckets = (budget / BYTES_PER_BUCKET).next_power_of_two().clamp(64, 1 << 24);
+        Self::expecting(budget, budget)
+    }
+
+    /// The same, if no more than `expected` bytes of memory will be taken before it is full for
+    /// another reason. Where entries point to long values a table for the whole budget is mostly
+    /// empty: each insert then waits for memory that is in no cache, and the system clears it all.
+    pub fn expecting(budget: usize, expected: usize) -> Self {
+        let entries = expected.min(budget) / BYTES_PER_BUCKET;
+        let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
         Self {
             buckets: Buckets::new(buckets),
             arena: Arena::new(budget),
@@ -236,6 +244,11 @@ impl MemTable {
     pub fn iters(self: &Arc<Self>) -> Vec<Box<dyn EntryIter>> {
         let runs = self.sorted.lock().refresh(self.tail.newest.load(Ordering::Acquire));
         runs.into_iter().map(|run| Box::new(RunIter::new(self.clone(), run)) as _).collect()
+    }
+
+    /// Sorts all that was inserted, so that who asks for the order next has it at once.
+    pub fn sort(&self) {
+        self.sorted.lock().refresh_to_one(self.tail.newest.load(Ordering::Acquire));
     }
 
     /// Every entry in index order, for a flush: nobody may insert any more.

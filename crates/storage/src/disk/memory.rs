@@ -7,9 +7,18 @@ use std::io;
 use std::ptr;
 
 use cleavedb_base::limits::BLOCK;
-use rustix::mm::{MapFlags, ProtFlags, mlock, mmap, munmap};
+use rustix::mm::{MapFlags, MlockFlags, ProtFlags, mlock, mlock_with, mmap, munmap};
 
 use crate::window::WindowMemory;
+
+/// When pages of a mapping are locked in memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Locked {
+    /// All at once: they are read in.
+    Now,
+    /// Each when it is first touched.
+    WhenTouched,
+}
 
 /// A file mapped shared and locked in memory. The mapping outlives the descriptor.
 pub(super) struct Mapped {
@@ -25,13 +34,18 @@ unsafe impl Sync for Mapped {}
 
 impl Mapped {
     /// Maps the first `len` bytes of `file` and locks them; fails if the system refuses either.
-    pub(super) fn new(file: &File, len: usize) -> io::Result<Self> {
+    pub(super) fn new(file: &File, len: usize, locked: Locked) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object.
         let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
         let mapped = Self { start, len };
         // SAFETY: the range is the mapping that was just made; locking changes no byte.
-        unsafe { mlock(start, len) }?;
+        unsafe {
+            match locked {
+                Locked::Now => mlock(start, len),
+                Locked::WhenTouched => mlock_with(start, len, MlockFlags::ONFAULT),
+            }
+        }?;
         Ok(mapped)
     }
 }

@@ -3,12 +3,13 @@
 //! A store into mapped memory has no return value: where `write` would report an error, the kernel
 //! sends SIGBUS. Each cause of that signal is excluded or turned into a heap window beforehand:
 //!
-//! * *No block behind the page*: every byte was written and synced before the file is mapped, so
-//!   its blocks are allocated; no later store allocates. Copy-on-write and network file systems
-//!   allocate or transfer on every write-back, so only file systems that rewrite blocks in place
-//!   are mapped at all (`IN_PLACE`).
-//! * *A page that cannot be read back*: `mlock` reads every page in and keeps it. A bad sector is
-//!   found there, as an error of this call, not of a later store.
+//! * *No block behind the page*: every block was reserved and that was synced before the file is
+//!   mapped, or, where the file system cannot reserve, written; no later store allocates.
+//!   Copy-on-write and network file systems allocate or transfer on every write-back, so only file
+//!   systems that rewrite blocks in place are mapped at all (`IN_PLACE`).
+//! * *A page that cannot be read back*: `mlock` reads every page of an old window in and keeps it.
+//!   A bad sector is found there, as an error of this call, not of a later store. A page of a new
+//!   window is nowhere to be read from: it is locked when it is first stored to.
 //! * *A file that became shorter*: the database lock excludes other engines, and ours never cuts a
 //!   mapped window. An unfinished window is never taken for a finished one: while it is made, its
 //!   length is odd.
@@ -24,29 +25,42 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use cleavedb_base::limits::BLOCK;
-use rustix::fs::fstatfs;
+use rustix::fs::{FallocateFlags, fallocate, fstatfs};
 
-use super::memory::{Heap, Mapped};
+use super::memory::{Heap, Locked, Mapped};
 use crate::window::Window;
 
 /// Magic numbers of file systems that rewrite an allocated block in place: ext2 to 4, XFS, tmpfs.
 const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
+/// Length of a new window if one of the length that is asked for cannot be locked, in bytes: users
+/// without rights may mostly lock 8 MiB.
+const LOCKED_MIN: usize = 4 << 20;
+
 /// Turns `file` into a window: of its own length if it is a finished one, else made anew with `len`
-/// bytes. Its content is kept in either kind of memory; on the heap it is a copy.
+/// bytes, or fewer if so many cannot be locked. Its content is kept in either kind of memory; on
+/// the heap it is a copy.
 pub(super) fn open(file: &File, len: usize) -> io::Result<Window> {
     let found = usize::try_from(file.metadata()?.len()).unwrap_or(0);
-    let len = if is_finished(found) {
-        found
-    } else {
-        write_zeros(file, len)?;
-        len
-    };
-    let mapped = if rewrites_in_place(file) { Mapped::new(file, len).ok() } else { None };
-    match mapped {
-        Some(mapped) => Ok(Window::new(Box::new(mapped), true, None)),
-        None => heap_copy(file, len),
+    let in_place = rewrites_in_place(file);
+    if is_finished(found) {
+        let mapped = in_place.then(|| Mapped::new(file, found, Locked::Now).ok()).flatten();
+        return mapped.map_or_else(|| heap_copy(file, found), |mapped| Ok(in_memory(mapped)));
     }
+    if in_place {
+        for len in [len, len.min(LOCKED_MIN)] {
+            reserve(file, len)?;
+            if let Ok(mapped) = Mapped::new(file, len, Locked::WhenTouched) {
+                return Ok(in_memory(mapped));
+            }
+        }
+    }
+    write_zeros(file, len.min(LOCKED_MIN))?;
+    heap_copy(file, len.min(LOCKED_MIN))
+}
+
+fn in_memory(mapped: Mapped) -> Window {
+    Window::new(Box::new(mapped), true, None)
 }
 
 /// A crash while a window was made leaves its file empty or one byte too long.
@@ -57,6 +71,17 @@ fn is_finished(len: usize) -> bool {
 fn rewrites_in_place(file: &File) -> bool {
     // The type of the field differs between architectures, the magic numbers fit 32 bits in all.
     fstatfs(file).is_ok_and(|fs| IN_PLACE.contains(&u64::from(fs.f_type as u32)))
+}
+
+/// Reserves every block of a window of `len` bytes; of what the file held nothing is left.
+fn reserve(file: &File, len: usize) -> io::Result<()> {
+    file.set_len(0)?;
+    if fallocate(file, FallocateFlags::KEEP_SIZE, 0, len as u64).is_err() {
+        return write_zeros(file, len);
+    }
+    file.sync_all()?;
+    file.set_len(len as u64)?;
+    file.sync_all()
 }
 
 /// Writes every byte once, so that the file system has allocated every block.

@@ -5,6 +5,7 @@
 //! put it. See `docs/format.md`, "Log file".
 
 mod frame;
+mod needless;
 mod reader;
 mod ring;
 mod writer;
@@ -17,4 +18,4 @@ mod shuttle_tests;
 pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;
 pub use ring::{Ring, Slot};
-pub use writer::{Appender, Log, LogFile, Reserved, SpareLog};
+pub use writer::{Appender, Drain, Log, LogFile, Reserved, SpareLog};

@@ -1,8 +1,10 @@
 //! Reading a log file back: every record from an offset to the end, and why it ended there.
 //!
 //! The source is the file and, beyond its length, the window: the drain extends the file's length
-//! with what it writes, so what lies beyond was only in the window when the process died. After a
-//! power loss the window may hold anything; checksums, seeded with file and offset, decide.
+//! with what it writes, so what lies beyond was only in the window when the process died. The file
+//! may end before the replay head, if the drain passed by what a flush had made needless: then all
+//! behind the head is in the window. After a power loss the window may hold anything; checksums,
+//! seeded with file and offset, decide.
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
@@ -33,8 +35,8 @@ pub struct LogReader<'a> {
 
 impl<'a> LogReader<'a> {
     /// A reader at `offset` of a file whose first byte has log position `base`. With `window`,
-    /// bytes beyond the file's length are looked for there. `limit` is the valid length, if it is
-    /// known.
+    /// bytes beyond the file's length, and at most its own length behind there or `offset`, are
+    /// looked for in it. `limit` is the valid length, if it is known.
     pub fn new(
         file: &'a dyn File,
         window: Option<&'a Window>,
@@ -45,7 +47,8 @@ impl<'a> LogReader<'a> {
     ) -> Result<Self> {
         let file_len = file.len().map_err(|e| Error::io("get the length of a log file", e))?;
         let in_window = window.map_or(0, |w| w.len() as u64);
-        let extent = limit.unwrap_or(u64::MAX).min(file_len + in_window);
+        let from = if planted(Bug::WindowBehindTheFile) { file_len } else { file_len.max(offset) };
+        let extent = limit.unwrap_or(u64::MAX).min(from + in_window);
         Ok(Self {
             file,
             window,
@@ -75,10 +78,13 @@ impl<'a> LogReader<'a> {
         if offset >= self.buf_at && offset + len as u64 <= have {
             return Ok(true);
         }
-        if offset + len as u64 > self.extent {
+        let in_window = self.window.map_or(0, |w| w.len() as u64);
+        let most = (self.extent.saturating_sub(offset))
+            .min(self.file_len.saturating_sub(offset) + in_window) as usize;
+        if len > most {
             return Ok(false);
         }
-        let want = len.max(CHUNK_LEN).min((self.extent - offset) as usize);
+        let want = len.max(CHUNK_LEN).min(most);
         self.buf.resize(want, 0);
         self.buf_at = offset;
         let in_file = self.file_len.saturating_sub(offset).min(want as u64) as usize;

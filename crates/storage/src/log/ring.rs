@@ -103,6 +103,14 @@ impl Ring {
         in_file
     }
 
+    /// Asks for the memory where the log at `at` lies, if the window holds it.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: u64, len: usize) {
+        if at >= self.floor() {
+            self.window.prefetch(at, len);
+        }
+    }
+
     /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone
     /// raises the floor, so what it reads stays put.
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {

@@ -7,6 +7,8 @@
 //! stream to the file's alignment, drains to there and syncs; the next record is then preceded by a
 //! [`Mark`], so that a later reader can tell a gap that was meant from bytes that were lost.
 
+mod drain;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -15,20 +17,22 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, thread};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_base::{Error, FileNumber, Result};
 
-use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
+use super::frame::{FileHeader, Mark};
+use super::needless::Needless;
 use super::ring::{Ring, Slot};
-use crate::api::{File, write_all_at};
+use crate::api::File;
 use crate::name::{FileKind, Name};
 
-/// Most bytes of one write of the drain: large enough for the device's full speed, small enough
-/// that the window never waits long for one write.
-const DRAIN_LEN: usize = 1 << 20;
-
-/// A tail that was reserved and not used is given back if it is longer than a file's length divided
-/// by this.
-const TAILS: u64 = 16;
+/// When the log goes from the window to its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drain {
+    /// As soon as there is enough for a write.
+    Eager,
+    /// When the window is nearly full, or a sync asks for it: most of the log is needless before.
+    Lazy,
+}
 
 /// A log file that was created, named in the manifest, and not written yet.
 pub struct SpareLog {
@@ -125,6 +129,9 @@ pub struct Log {
     /// End of the last record below `synced`: what lies between is padding, which nobody misses.
     durable: AtomicU64,
     written: AtomicU64,
+    drain: Drain,
+    /// What need not be drained.
+    needless: Mutex<Needless>,
     /// A write or a sync failed: nothing is tried again.
     failed: AtomicBool,
 }
@@ -138,6 +145,7 @@ impl Log {
         spare: SpareLog,
         position: u64,
         file_len: u64,
+        drain: Drain,
     ) -> (Self, Appender) {
         let base = position.next_multiple_of(BLOCK as u64);
         let alignment = spare.file.alignment() as u64;
@@ -157,6 +165,8 @@ impl Log {
             synced: AtomicU64::new(base),
             durable: AtomicU64::new(position),
             written: AtomicU64::new(0),
+            drain,
+            needless: Mutex::new(Needless::up_to(base + FileHeader::RECORD_LEN as u64)),
             failed: AtomicBool::new(false),
         };
         let file = log.adopt(spare, base);
@@ -343,152 +353,6 @@ impl Log {
                 thread::yield_now();
             }
         }
-        Ok(())
-    }
-
-    /// Whether the drain has a full write's worth of work.
-    pub fn wants_drain(&self) -> bool {
-        // Others may drain beyond what was filled a moment ago.
-        let filled = self.ring.filled();
-        filled.saturating_sub(self.drained.load(Ordering::Relaxed)) >= DRAIN_LEN as u64
-    }
-
-    /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it
-    /// was this caller's turn, `enough` said of the new floor that no more is needed.
-    pub fn drain_step(&self, enough: impl Fn(u64) -> bool) -> Result<bool> {
-        let mut files = self.undrained.lock();
-        self.check()?;
-        if enough(self.ring.floor()) {
-            return Ok(false);
-        }
-        files.extend(self.fresh.lock().drain(..));
-        let drained = self.drained.load(Ordering::Acquire);
-        let filled = self.ring.filled();
-        let Some(file) = files.front().cloned() else { return Ok(false) };
-        let limit = self.drain_limit(&file, drained, filled);
-        if limit > drained {
-            let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
-            let piece = self.ring.piece(drained, len);
-            write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
-                self.failed.store(true, Ordering::Release);
-                Error::lasting("append to the log", e)
-                    .with("file", file.name())
-                    .with("offset", drained - file.base)
-            })?;
-            self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
-            // Between the write and the mark: a sync that sees the mark must find the file listed,
-            // and one that took the list before the write must not have taken this entry of it.
-            if !planted(Bug::DrainedBeforeListed) {
-                self.unsynced_push(&file);
-            }
-            let drained = drained + piece.len() as u64;
-            self.drained.store(drained, Ordering::Release);
-            if planted(Bug::DrainedBeforeListed) {
-                self.unsynced_push(&file);
-            }
-            self.ring.raise_floor(drained);
-        }
-        let complete = file.end().is_some_and(|end| {
-            self.drained.load(Ordering::Acquire) >= end.next_multiple_of(BLOCK as u64)
-        });
-        if complete {
-            files.pop_front();
-            self.cut_tail(&file);
-        }
-        Ok(limit > drained || complete)
-    }
-
-    /// Gives back what was reserved for a file beyond its end, if it is much: a long batch may have
-    /// begun a file while most of the one before was unused.
-    fn cut_tail(&self, file: &LogFile) {
-        let used = self.drained.load(Ordering::Acquire) - file.base;
-        if used + self.file_len / TAILS <= self.file_len {
-            // What cannot be given back now goes with the file.
-            let _ = file.file.len().and_then(|len| file.file.truncate(len));
-        }
-    }
-
-    fn check(&self) -> Result<()> {
-        if self.failed.load(Ordering::Acquire) {
-            let message = "an earlier write of the log failed; reopen the database to write again";
-            return Err(Error::new(ErrorKind::Poisoned, message));
-        }
-        Ok(())
-    }
-
-    /// How far `file` may be written: to the end of its last block if it has ended (zeros follow
-    /// the end), else to a block boundary, or to what the disk can do at least if a sync padded to
-    /// there.
-    fn drain_limit(&self, file: &LogFile, drained: u64, filled: u64) -> u64 {
-        let block = BLOCK as u64;
-        match file.end() {
-            Some(end) if end.next_multiple_of(block) <= filled => end.next_multiple_of(block),
-            _ if filled - filled % block > drained => filled - filled % block,
-            _ => filled - filled % self.alignment,
-        }
-    }
-
-    fn unsynced_push(&self, file: &Arc<LogFile>) {
-        let mut unsynced = self.unsynced.lock();
-        if unsynced.back().is_none_or(|last| !Arc::ptr_eq(last, file)) {
-            unsynced.push_back(file.clone());
-        }
-    }
-
-    /// Nobody will read what lies below `position`, durable or not: files that end there need no
-    /// sync any more, and their bytes, if they are still in memory when the file goes, never reach
-    /// the device.
-    pub fn forget(&self, position: u64) {
-        let mut unsynced = self.unsynced.lock();
-        if planted(Bug::ForgetsTheHead) {
-            return unsynced.clear();
-        }
-        unsynced.retain(|file| file.end().is_none_or(|end| end > position));
-    }
-
-    /// Drains every position below `position`, which must be filled or about to be.
-    pub fn drain_to(&self, position: u64) -> Result<()> {
-        while self.drained.load(Ordering::Acquire) < position {
-            if !self.drain_step(|floor| floor >= position)? {
-                thread::yield_now();
-            }
-        }
-        Ok(())
-    }
-
-    /// Pads the stream so that everything reserved so far can be drained; returns the end of the
-    /// padding, which the caller publishes like any other range.
-    pub fn pad(&self, appender: &mut Appender) -> Result<u64> {
-        let start = appender.next;
-        let end = start.next_multiple_of(self.alignment.max(MARK_ALIGNMENT));
-        if end > start {
-            self.make_room(end)?;
-            self.store_zeros(start, end);
-            appender.next = end;
-        }
-        // Without a gap the mark still proves, to a later reader, that this much was durable.
-        appender.gap_from.get_or_insert(start);
-        Ok(end)
-    }
-
-    /// Makes everything below `position` durable, where the last record ends at `records_end`; it
-    /// must be drainable (see [`Log::pad`]). One caller at a time: the files taken here must be
-    /// synced before anybody else counts them so.
-    pub fn sync_to(&self, position: u64, records_end: u64) -> Result<()> {
-        self.drain_to(position)?;
-        let files: Vec<Arc<LogFile>> = self.unsynced.lock().drain(..).collect();
-        for file in files {
-            let mut synced = file.file.sync();
-            if planted(Bug::SyncRetried) && synced.is_err() {
-                synced = file.file.sync();
-            }
-            synced.map_err(|e| {
-                self.failed.store(true, Ordering::Release);
-                Error::sync_failed("the log", e).with("file", file.name())
-            })?;
-        }
-        self.synced.fetch_max(position, Ordering::AcqRel);
-        self.durable.fetch_max(records_end, Ordering::AcqRel);
         Ok(())
     }
 }

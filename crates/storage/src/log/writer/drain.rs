@@ -1,0 +1,220 @@
+//! From the window to the files, and from there to the device; or past both.
+//!
+//! Filled bytes are drained in large aligned writes, by a thread of their own or, when the window
+//! is full, by whoever needs room. Where a flush makes the log needless the drain is lazy: it waits
+//! until the window is nearly full, and passes by what nobody needs any more. There the file has a
+//! hole, below the replay head and out of everybody's reach
+//! (`docs/decisions/0026-a-flush-reads-its-log-in-the-window.md`).
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_base::sync::thread;
+use cleavedb_base::{Error, ErrorKind, Result};
+
+use super::{Appender, Drain, Log, LogFile};
+use crate::api::write_all_at;
+use crate::log::frame::MARK_ALIGNMENT;
+
+/// Most bytes of one write of the drain: large enough for the device's full speed, small enough
+/// that the window never waits long for one write.
+const DRAIN_LEN: usize = 1 << 20;
+
+/// A tail that was reserved and not used is given back if it is longer than a file's length divided
+/// by this.
+const TAILS: u64 = 16;
+
+/// Most bytes of the window that a lazy drain keeps free for writers.
+const LAZY_ROOM: u64 = 4 * DRAIN_LEN as u64;
+
+impl Log {
+    /// Whether who drains has little to do.
+    pub fn is_lazy(&self) -> bool {
+        self.drain == Drain::Lazy
+    }
+
+    /// Whether the drain has a full write's worth of work.
+    pub fn wants_drain(&self) -> bool {
+        // Others may drain beyond what was filled a moment ago.
+        let undrained = self.ring.filled().saturating_sub(self.drained.load(Ordering::Relaxed));
+        let tolerated = match self.drain {
+            Drain::Eager => DRAIN_LEN as u64,
+            Drain::Lazy => self.ring.len() - (self.ring.len() / 8).min(LAZY_ROOM),
+        };
+        undrained >= tolerated
+    }
+
+    /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it
+    /// was this caller's turn, `enough` said of the new floor that no more is needed.
+    pub fn drain_step(&self, enough: impl Fn(u64) -> bool) -> Result<bool> {
+        let mut files = self.undrained.lock();
+        self.check()?;
+        files.extend(self.fresh.lock().drain(..));
+        self.skip_needless(&mut files);
+        if enough(self.ring.floor()) {
+            return Ok(false);
+        }
+        let drained = self.drained.load(Ordering::Acquire);
+        let filled = self.ring.filled();
+        let Some(file) = files.front().cloned() else { return Ok(false) };
+        let limit = self.drain_limit(&file, drained, filled);
+        if limit > drained {
+            let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
+            let piece = self.ring.piece(drained, len);
+            write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
+                self.failed.store(true, Ordering::Release);
+                Error::lasting("append to the log", e)
+                    .with("file", file.name())
+                    .with("offset", drained - file.base)
+            })?;
+            self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
+            // Between the write and the mark: a sync that sees the mark must find the file listed,
+            // and one that took the list before the write must not have taken this entry of it.
+            if !planted(Bug::DrainedBeforeListed) {
+                self.unsynced_push(&file);
+            }
+            let drained = drained + piece.len() as u64;
+            self.drained.store(drained, Ordering::Release);
+            if planted(Bug::DrainedBeforeListed) {
+                self.unsynced_push(&file);
+            }
+            self.ring.raise_floor(drained);
+        }
+        let complete = file.end().is_some_and(|end| {
+            self.drained.load(Ordering::Acquire) >= end.next_multiple_of(BLOCK as u64)
+        });
+        if complete {
+            files.pop_front();
+            self.cut_tail(&file);
+        }
+        Ok(limit > drained || complete)
+    }
+
+    /// Gives back what was reserved for a file beyond its end, if it is much: a long batch may have
+    /// begun a file while most of the one before was unused.
+    fn cut_tail(&self, file: &LogFile) {
+        let used = self.drained.load(Ordering::Acquire) - file.base;
+        if used + self.file_len / TAILS <= self.file_len {
+            // What cannot be given back now goes with the file.
+            let _ = file.file.len().and_then(|len| file.file.truncate(len));
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.failed.load(Ordering::Acquire) {
+            let message = "an earlier write of the log failed; reopen the database to write again";
+            return Err(Error::new(ErrorKind::Poisoned, message));
+        }
+        Ok(())
+    }
+
+    /// How far `file` may be written: to the end of its last block if it has ended (zeros follow
+    /// the end), else to a block boundary, or to what the disk can do at least if a sync padded to
+    /// there.
+    fn drain_limit(&self, file: &LogFile, drained: u64, filled: u64) -> u64 {
+        let block = BLOCK as u64;
+        match file.end() {
+            Some(end) if end.next_multiple_of(block) <= filled => end.next_multiple_of(block),
+            _ if filled - filled % block > drained => filled - filled % block,
+            _ => filled - filled % self.alignment,
+        }
+    }
+
+    fn unsynced_push(&self, file: &Arc<LogFile>) {
+        let mut unsynced = self.unsynced.lock();
+        if unsynced.back().is_none_or(|last| !Arc::ptr_eq(last, file)) {
+            unsynced.push_back(file.clone());
+        }
+    }
+
+    /// Nobody will read what lies below `position`, durable or not: files that end there need no
+    /// sync any more, and their bytes, if they are still in memory when the file goes, never reach
+    /// the device.
+    pub fn forget(&self, position: u64) {
+        let mut unsynced = self.unsynced.lock();
+        if planted(Bug::ForgetsTheHead) {
+            return unsynced.clear();
+        }
+        unsynced.retain(|file| file.end().is_none_or(|end| end > position));
+    }
+
+    /// Nobody will read `part` any more, nor replay it: what was not drained of it need not be,
+    /// once the same is true of all before it.
+    pub fn needs_no_more(&self, part: Range<u64>) {
+        self.needless.lock().add(part);
+        // Who drains now looks at it the next time.
+        if let Some(mut files) = self.undrained.try_lock() {
+            files.extend(self.fresh.lock().drain(..));
+            self.skip_needless(&mut files);
+        }
+    }
+
+    /// Passes by what need not be drained: its files have holes there, which nobody reads.
+    fn skip_needless(&self, files: &mut VecDeque<Arc<LogFile>>) {
+        let block = BLOCK as u64;
+        let (needless, filled) = (self.needless.lock().end(), self.ring.filled());
+        let mut to = needless - needless % block;
+        while let Some(end) = files.front().and_then(|file| file.end()) {
+            let next = end.next_multiple_of(block);
+            if end > needless || next > filled {
+                break;
+            }
+            to = to.max(next);
+            files.pop_front();
+        }
+        if to > self.drained.load(Ordering::Acquire) {
+            self.drained.store(to, Ordering::Release);
+            self.ring.raise_floor(to);
+        }
+    }
+
+    /// Drains every position below `position`, which must be filled or about to be.
+    pub fn drain_to(&self, position: u64) -> Result<()> {
+        while self.drained.load(Ordering::Acquire) < position {
+            if !self.drain_step(|floor| floor >= position)? {
+                thread::yield_now();
+            }
+        }
+        Ok(())
+    }
+
+    /// Pads the stream so that everything reserved so far can be drained; returns the end of the
+    /// padding, which the caller publishes like any other range.
+    pub fn pad(&self, appender: &mut Appender) -> Result<u64> {
+        let start = appender.next;
+        let end = start.next_multiple_of(self.alignment.max(MARK_ALIGNMENT));
+        if end > start {
+            self.make_room(end)?;
+            self.store_zeros(start, end);
+            appender.next = end;
+        }
+        // Without a gap the mark still proves, to a later reader, that this much was durable.
+        appender.gap_from.get_or_insert(start);
+        Ok(end)
+    }
+
+    /// Makes everything below `position` durable, where the last record ends at `records_end`; it
+    /// must be drainable (see [`Log::pad`]). One caller at a time: the files taken here must be
+    /// synced before anybody else counts them so.
+    pub fn sync_to(&self, position: u64, records_end: u64) -> Result<()> {
+        self.drain_to(position)?;
+        let files: Vec<Arc<LogFile>> = self.unsynced.lock().drain(..).collect();
+        for file in files {
+            let mut synced = file.file.sync();
+            if planted(Bug::SyncRetried) && synced.is_err() {
+                synced = file.file.sync();
+            }
+            synced.map_err(|e| {
+                self.failed.store(true, Ordering::Release);
+                Error::sync_failed("the log", e).with("file", file.name())
+            })?;
+        }
+        self.synced.fetch_max(position, Ordering::AcqRel);
+        self.durable.fetch_max(records_end, Ordering::AcqRel);
+        Ok(())
+    }
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_index::MemTable;
 use cleavedb_storage::log::{Log, SpareLog};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
@@ -460,6 +461,7 @@ fn build(
         throttle: Throttle::default(),
         limit,
         spare_log: Mutex::new(None),
+        memtable_pages: MemTable::pool(options.memtable_bytes),
         flush_pages: PagePool::new(cleavedb_values::PASSING_LEN as usize),
         poison,
         counters: Counters::default(),

@@ -48,6 +48,8 @@ pub(crate) struct Engine {
     pub(crate) spare_log: Mutex<Option<SpareLog>>,
     /// What flushes read the log into, while one follows the other.
     pub(crate) flush_pages: Arc<PagePool>,
+    /// What MemTables hand on, while one follows the other.
+    pub(crate) memtable_pages: Arc<PagePool>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Counters,
     /// Released last: the directories are ours until everything else is gone.

@@ -90,7 +90,11 @@ impl Engine {
         // where replay begins, whether or not a mark follows.
         let position = append.appender.end();
         append.memtable.seal(position, append.last_seq());
-        let slot = Arc::new(append.memtable.next(self.options.memtable_bytes, position));
+        let slot = Arc::new(append.memtable.next(
+            self.options.memtable_bytes,
+            position,
+            &self.memtable_pages,
+        ));
         append.memtable = slot.clone();
         self.state.swap(|state| state.with_memtable(slot.clone()));
         self.jobs.kick();

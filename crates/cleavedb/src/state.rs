@@ -9,6 +9,7 @@ use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_storage::log::Log;
+use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::{MapReader, Relocation};
 use cleavedb_values::{GroupTable, SegmentSet};
 
@@ -40,9 +41,10 @@ impl MemSlot {
 
     /// The slot behind a full one, which begins at `start`. It will probably take as much memory,
     /// or a little more.
-    pub(crate) fn next(&self, memory: usize, start: u64) -> Self {
+    pub(crate) fn next(&self, memory: usize, start: u64, pages: &Arc<PagePool>) -> Self {
         let taken = self.table.memory();
-        Self::with_table(MemTable::expecting(memory, taken + taken / 4), start)
+        let table = MemTable::expecting(memory, taken + taken / 4, Some(pages.clone()));
+        Self::with_table(table, start)
     }
 
     fn with_table(table: MemTable, start: u64) -> Self {

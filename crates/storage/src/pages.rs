@@ -20,7 +20,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 const MAPPED_MIN: usize = 1 << 20;
 
 /// Length from which huge pages are asked for, in bytes: theirs.
-const HUGE_MIN: usize = 2 << 20;
+pub const HUGE_MIN: usize = 2 << 20;
 
 /// Alignment of every piece, in bytes.
 pub const ALIGN: usize = 8;
@@ -117,6 +117,13 @@ impl PageBuf {
         Self { pages: Some(Pages::new(len)), len, pool: None }
     }
 
+    /// Where the memory begins; aligned to [`ALIGN`]. Who may touch which bytes and when is the
+    /// owner's affair.
+    #[inline]
+    pub fn start(&self) -> *mut u8 {
+        self.pages().start()
+    }
+
     fn pages(&self) -> &Pages {
         self.pages.as_ref().expect("a buffer has its memory until it is dropped")
     }
@@ -125,7 +132,10 @@ impl PageBuf {
 impl Drop for PageBuf {
     fn drop(&mut self) {
         if let (Some(pool), Some(pages)) = (&self.pool, self.pages.take()) {
-            pool.free.lock().push(pages);
+            let mut free = pool.free.lock();
+            if free.len() < pool.most {
+                free.push(pages);
+            }
         }
     }
 }
@@ -134,13 +144,20 @@ impl Drop for PageBuf {
 /// each time was a tenth of all processor time of a load.
 pub struct PagePool {
     len: usize,
+    /// Most pieces that wait for somebody.
+    most: usize,
     free: Mutex<Vec<Pages>>,
 }
 
 impl PagePool {
     /// An empty pool of pieces of `len` bytes.
     pub fn new(len: usize) -> Arc<Self> {
-        Arc::new(Self { len, free: Mutex::default() })
+        Self::of(len, usize::MAX)
+    }
+
+    /// The same; no more than `most` wait in it.
+    pub fn of(len: usize, most: usize) -> Arc<Self> {
+        Arc::new(Self { len, most, free: Mutex::default() })
     }
 
     /// `len` bytes of any content, in a piece that comes back to the pool when it is dropped; in

@@ -145,6 +145,7 @@ impl Engine {
         let result = self.flush(&slot, sealed);
         if self.state.load().waiting() == 0 {
             self.flush_pages.clear();
+            self.memtable_pages.clear();
         }
         self.end_job(&result, |state| state.flushing = false);
         result.map(|()| true)

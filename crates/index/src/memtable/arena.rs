@@ -3,10 +3,12 @@
 //! Allocation is one atomic addition; a lock is taken only to add a chunk. What is counted is what
 //! was taken from the system, so the memory figure of a MemTable is exact.
 
+use std::sync::Arc;
+
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-use cleavedb_storage::pages::{ALIGN, Pages};
+use cleavedb_storage::pages::{ALIGN, PageBuf, PagePool};
 
 /// Bounds of the length of an ordinary chunk, in bytes. A chunk is a sixteenth of the budget or a
 /// little more: large enough that the lock is rare, small enough that the unused rest of the last
@@ -15,14 +17,21 @@ use cleavedb_storage::pages::{ALIGN, Pages};
 const CHUNK_LEN_MIN: usize = 1 << 12;
 const CHUNK_LEN_MAX: usize = 4 << 20;
 
+/// Length of a chunk where an arena will hold about `budget` bytes.
+pub(super) fn chunk_len(budget: usize) -> usize {
+    (budget / 16).next_power_of_two().clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX)
+}
+
 struct Chunk {
-    memory: Pages,
+    memory: PageBuf,
     used: AtomicUsize,
 }
 
 /// Bump allocator; memory lives until the arena is dropped.
 pub(super) struct Arena {
     chunk_len: usize,
+    /// Where chunks come from, and go.
+    pool: Option<Arc<PagePool>>,
     current: AtomicPtr<Chunk>,
     /// Owns every chunk. Boxed, because `current` points at one of them while the list grows.
     #[expect(clippy::vec_box, reason = "chunks must not move when the list grows")]
@@ -31,10 +40,11 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// An arena that will hold about `budget` bytes.
-    pub(super) fn new(budget: usize) -> Self {
+    /// An arena that will hold about `budget` bytes, its chunks out of `pool`, if there is one.
+    pub(super) fn new(budget: usize, pool: Option<Arc<PagePool>>) -> Self {
         Self {
-            chunk_len: (budget / 16).next_power_of_two().clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX),
+            chunk_len: chunk_len(budget),
+            pool,
             current: AtomicPtr::new(std::ptr::null_mut()),
             chunks: Mutex::new(Vec::new()),
             allocated: AtomicUsize::new(0),
@@ -71,7 +81,11 @@ impl Arena {
         if self.current.load(Ordering::Relaxed) != full {
             return;
         }
-        let memory = Pages::new(self.chunk_len.max(len));
+        let len = self.chunk_len.max(len);
+        let memory = match &self.pool {
+            Some(pool) => pool.take(len),
+            None => PageBuf::zeroed(len),
+        };
         let mut chunk = Box::new(Chunk { memory, used: AtomicUsize::new(0) });
         self.allocated.fetch_add(chunk.memory.len(), Ordering::Relaxed);
         self.current.store(&raw mut *chunk, Ordering::Release);
@@ -85,7 +99,7 @@ mod tests {
 
     #[test]
     fn ranges_are_disjoint_aligned_and_counted() {
-        let arena = Arena::new(0);
+        let arena = Arena::new(0, None);
         let long = CHUNK_LEN_MIN;
         let mut ranges: Vec<(usize, usize)> =
             [1, 7, 8, 9, long, 3 * long, 5].map(|n| (arena.alloc(n) as usize, n)).into();

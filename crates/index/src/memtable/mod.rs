@@ -25,6 +25,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicPtr, Ordering};
 use cleavedb_base::sync::{Mutex, Plain};
 use cleavedb_base::{EntryKind, SeqNo};
+use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch;
 
 use crate::entry::{Entry, EntryIter};
@@ -96,18 +97,24 @@ impl MemTable {
     /// An empty table laid out for about `budget` bytes of memory; it grows beyond without harm
     /// but with longer chains.
     pub fn new(budget: usize) -> Self {
-        Self::expecting(budget, budget)
+        Self::expecting(budget, budget, None)
+    }
+
+    /// Memory that MemTables of this budget hand on: for the system to take it back and to clear
+    /// it for the next one is a twentieth of a load's processor time.
+    pub fn pool(budget: usize) -> Arc<PagePool> {
+        PagePool::new(arena::chunk_len(budget))
     }
 
     /// The same, if no more than `expected` bytes of memory will be taken before it is full for
-    /// another reason. Where entries point to long values a table for the whole budget is mostly
-    /// empty: each insert then waits for memory that is in no cache, and the system clears it all.
-    pub fn expecting(budget: usize, expected: usize) -> Self {
+    /// another reason, out of `pool`. Where entries point to long values a table for the whole
+    /// budget is mostly empty: each insert then waits for memory that is in no cache.
+    pub fn expecting(budget: usize, expected: usize, pool: Option<Arc<PagePool>>) -> Self {
         let entries = expected.min(budget) / BYTES_PER_BUCKET;
         let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
         Self {
             buckets: Buckets::new(buckets),
-            arena: Arena::new(budget),
+            arena: Arena::new(budget, pool),
             tail: Tail { newest: AtomicPtr::new(ptr::null_mut()) },
             sorted: Mutex::new(SortedRuns::default()),
         }

@@ -5,6 +5,7 @@
 //! call (design, section 8). The bytes are addressed modulo the length, so callers speak of log
 //! positions. Nothing here decides what may be overwritten; the log does.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cleavedb_base::sync::PlainRange;
@@ -23,6 +24,9 @@ pub(crate) trait WindowMemory: Send + Sync {
     fn start(&self) -> *mut u8;
     /// Length in bytes.
     fn len(&self) -> usize;
+    /// Has the system put memory behind a range of whole pages now, not at its first use. A hint:
+    /// it changes no byte, and may be given while others store there.
+    fn touch(&self, _range: Range<usize>) {}
 }
 
 /// A fixed piece of memory, addressed modulo its length.
@@ -115,6 +119,12 @@ impl Window {
                 out.len() - first,
             );
         }
+    }
+
+    /// Has the system put memory behind a range of whole pages now: see [`WindowMemory::touch`].
+    pub(crate) fn touch(&self, range: Range<usize>) {
+        assert!(range.end <= self.len, "{range:?} is not in a window of {}", self.len);
+        self.memory.touch(range);
     }
 
     /// Asks for the memory of the bytes at log position `at`.

@@ -107,6 +107,7 @@ fn drain(engine: &Engine) {
         match engine.commit.drain() {
             Ok(true) => idle = 0,
             // A failure has poisoned the database; there is nothing to drain any more.
+            Ok(false) if engine.commit.log.touch_ahead() => {}
             Ok(false) | Err(_) => {
                 engine.sort_ahead();
                 idle += 1;

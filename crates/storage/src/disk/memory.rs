@@ -4,10 +4,13 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::ptr;
 
 use cleavedb_base::limits::BLOCK;
-use rustix::mm::{MapFlags, MlockFlags, ProtFlags, mlock, mlock_with, mmap, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MlockFlags, ProtFlags, madvise, mlock, mlock_with, mmap, munmap,
+};
 
 use crate::window::WindowMemory;
 
@@ -57,6 +60,14 @@ impl WindowMemory for Mapped {
 
     fn len(&self) -> usize {
         self.len
+    }
+
+    fn touch(&self, range: Range<usize>) {
+        // SAFETY: the range lies in the mapping (`Window::touch`); the advice changes no byte, and
+        // is as harmless beside stores as the faults that it comes before.
+        let start = unsafe { self.start.cast::<u8>().add(range.start) };
+        // SAFETY: as above. A system that does not know the advice costs speed only.
+        let _ = unsafe { madvise(start.cast(), range.len(), Advice::LinuxPopulateWrite) };
     }
 }
 

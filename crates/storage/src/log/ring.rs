@@ -111,6 +111,15 @@ impl Ring {
         }
     }
 
+    /// Has the system put memory behind the longest unbroken piece of the window at `at`, at most
+    /// `len` bytes, both whole pages. Returns the length of the piece.
+    pub(super) fn touch(&self, at: u64, len: u64) -> u64 {
+        let begin = at % self.len();
+        let end = self.len().min(begin + len);
+        self.window.touch(begin as usize..end as usize);
+        end - begin
+    }
+
     /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone
     /// raises the floor, so what it reads stays put.
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {

@@ -130,6 +130,10 @@ pub struct Log {
     durable: AtomicU64,
     written: AtomicU64,
     drain: Drain,
+    /// Where the log began with this window.
+    first: u64,
+    /// Bytes of the window from there on that have memory for certain.
+    touched: AtomicU64,
     /// What need not be drained.
     needless: Mutex<Needless>,
     /// A write or a sync failed: nothing is tried again.
@@ -166,6 +170,8 @@ impl Log {
             durable: AtomicU64::new(position),
             written: AtomicU64::new(0),
             drain,
+            first: base,
+            touched: AtomicU64::new(0),
             needless: Mutex::new(Needless::up_to(base + FileHeader::RECORD_LEN as u64)),
             failed: AtomicBool::new(false),
         };

@@ -31,10 +31,28 @@ const TAILS: u64 = 16;
 /// Most bytes of the window that a lazy drain keeps free for writers.
 const LAZY_ROOM: u64 = 4 * DRAIN_LEN as u64;
 
+/// How far ahead of what is filled the window is touched, and how much at once, in bytes.
+const TOUCHED_AHEAD: u64 = 16 << 20;
+const TOUCHED_AT_ONCE: u64 = 1 << 20;
+
 impl Log {
     /// Whether who drains has little to do.
     pub fn is_lazy(&self) -> bool {
         self.drain == Drain::Lazy
+    }
+
+    /// Has memory put behind the window some way ahead of the writers, who would wait for it at
+    /// each page: for who drains, if that is little work. Returns whether there was any to do.
+    pub fn touch_ahead(&self) -> bool {
+        let touched = self.touched.load(Ordering::Relaxed);
+        let ahead = (self.first + touched).saturating_sub(self.ring.filled());
+        let rest = self.ring.len() - touched;
+        if !self.is_lazy() || rest == 0 || ahead >= TOUCHED_AHEAD {
+            return false;
+        }
+        let now = self.ring.touch(self.first + touched, rest.min(TOUCHED_AT_ONCE));
+        self.touched.store(touched + now, Ordering::Relaxed);
+        true
     }
 
     /// Whether the drain has a full write's worth of work.

@@ -27,6 +27,10 @@ use crate::window::Window;
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
+/// Most bytes that are announced to the kernel by one call: of a longer range it reads the beginning
+/// only, as much as the device takes at once, or the read-ahead of the file system if that is more.
+const WILL_NEED_MAX: usize = 1 << 20;
+
 /// A directory of the file system.
 pub struct Disk {
     path: PathBuf,
@@ -260,7 +264,11 @@ impl File for DiskFile {
     }
 
     fn will_need(&self, offset: u64, len: usize) {
-        self.advise(offset, len, Advice::WillNeed);
+        let end = offset + len as u64;
+        for begin in (offset..end).step_by(WILL_NEED_MAX) {
+            let len = (end - begin).min(WILL_NEED_MAX as u64);
+            self.advise(begin, len as usize, Advice::WillNeed);
+        }
     }
 
     fn is_in_memory(&self, offset: u64) -> bool {

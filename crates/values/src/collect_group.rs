@@ -97,6 +97,24 @@ pub struct CollectedGroups<'a> {
 }
 
 impl CollectedGroups<'_> {
+    /// This result and that of `other`, which collected other groups.
+    #[must_use]
+    pub fn joined(mut self, other: Self) -> Self {
+        let before = self.written.extents.len();
+        self.groups.extend(other.groups.into_iter().map(|group| CollectedGroup {
+            extents: before + group.extents.start..before + group.extents.end,
+            ..group
+        }));
+        self.written.extents.extend(other.written.extents);
+        self.written.files.extend(other.written.files);
+        self.cold.extend(other.cold);
+        self.run.extend(other.run);
+        in_index_order(&mut self.run);
+        self.bytes_read += other.bytes_read;
+        self.asking += other.asking;
+        self
+    }
+
     /// Whether a group is to split.
     pub fn splits(&self) -> bool {
         self.groups.iter().any(CollectedGroup::splits)
@@ -342,8 +360,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
 
     /// Ends and syncs what was written.
     pub fn finish(mut self) -> Result<CollectedGroups<'a>> {
-        // Each group's part of the run is in order; keys of hash groups alternate.
-        self.run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
+        in_index_order(&mut self.run);
         Ok(CollectedGroups {
             groups: self.groups,
             written: self.writers.extents.finish()?,
@@ -353,6 +370,11 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             asking: self.asking,
         })
     }
+}
+
+/// Sorts a run of which parts are in order: that of each group. Keys of hash groups alternate.
+fn in_index_order(run: &mut [RunEntry<'_>]) {
+    run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
 }
 
 fn place_of(pointer: ValuePointer) -> Place {

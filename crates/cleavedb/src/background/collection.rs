@@ -8,11 +8,11 @@
 //! enters level 0 at e, above all that was read and below all later flushes, however long it took
 //! to write.
 
-use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
@@ -45,8 +45,8 @@ pub(super) struct Fixed {
     pub(super) damaged: Damaged,
     /// Whether no flush begins before this collection has ended.
     retries_split: bool,
-    /// The group that is being read.
-    pub(super) at: Cell<Option<GroupId>>,
+    /// The group that could not be collected.
+    pub(super) failed: Mutex<Option<GroupId>>,
     /// Space for what it writes, where space is limited.
     plan: Option<Plan>,
 }
@@ -103,7 +103,7 @@ impl Engine {
         self.jobs.set_victim(FileNumber(0));
         if result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption) {
             let mut state = self.jobs.lock();
-            match (&fixed.target, fixed.at.get()) {
+            match (&fixed.target, *fixed.failed.lock()) {
                 (Target::File(victim, _), _) => _ = state.damaged.files.insert(*victim),
                 (Target::Groups(_), Some(group)) => _ = state.damaged.groups.insert(group),
                 (Target::Groups(groups), None) => state.damaged.groups.extend(groups),
@@ -160,8 +160,8 @@ impl Engine {
             matches!(target, Target::Groups(_)) && !groups.partitioner().keeps_order();
         let as_of = AsOf { state, snapshots, read_point, records_know };
         let (damaged, retries_split) = (jobs.damaged.clone(), jobs.split_waits.is_some());
-        let at = Cell::new(None);
-        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split, at, plan }))
+        let failed = Mutex::default();
+        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split, failed, plan }))
     }
 
     /// As much of `target` as there is room to rewrite, below the space limit.

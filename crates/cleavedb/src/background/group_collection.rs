@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::{Mutex, side_by_side};
 use cleavedb_base::{FileNumber, GroupId, Partitioner, Result};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect::Liveness;
@@ -37,6 +38,10 @@ use crate::jobs::JobState;
 use crate::limit::{planned, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
+use crate::options::Background;
+
+/// Parts of a collection: its reads and its writes take about the same time.
+const PARTS: usize = 2;
 
 impl Engine {
     /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
@@ -99,25 +104,11 @@ impl Engine {
     pub(super) fn collect_groups(&self, fixed: &Fixed, groups: &[GroupId]) -> Result<()> {
         let files = NewFiles::new(self, FileClass::Survivors);
         let segments = NewFiles::new(self, FileClass::Segments);
-        let table = &*fixed.groups;
-        let keeps_order = table.partitioner().keeps_order();
-        let extents = ExtentWriter::new(&files, self.database_id, self.options.segment_bytes)
-            .of_survivors()
-            .with_filters(!keeps_order);
-        let tagging = self.options.groups.tagging;
-        let cold = || SurvivorWriter::new(&segments, self.database_id, self.options.segment_bytes);
-        let (mut writer, arena) = (RunWriter::new(self), Arena::new());
-        let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
-        let liveness: &dyn Liveness = match &joined {
-            Some(joined) => joined,
-            None => &fixed.as_of,
-        };
-        let cancelled = || self.jobs.closing();
-        let table = (table, self.options.groups.growth());
-        let cold = tagging.then(cold);
-        let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, &arena);
+        let mut writer = RunWriter::new(self);
+        let mut arenas: [Arena; PARTS] = std::array::from_fn(|_| Arena::new());
         let mut watch = StopWatch::start();
-        let done = collect_each(fixed, groups, collector).and_then(|collected| {
+        let done = self.collect_parts(fixed, groups, (&files, &segments), &mut arenas);
+        let done = done.and_then(|collected| {
             self.collected(watch.lap(), collected.asking);
             write_run(&collected.run, &mut writer)?;
             let cold = self.open_segments(&collected.cold)?;
@@ -129,6 +120,59 @@ impl Engine {
         self.install_groups(fixed, &done.1, &done.0, &writer)?;
         self.counters.spent(Step::CollectIndex, watch.lap());
         Ok(())
+    }
+
+    /// Collects `groups` in parts side by side, each into files of its own: while one waits for the
+    /// device the other finds out what lives (HashKV, section 3.3, retrieves segments in parallel).
+    fn collect_parts<'a>(
+        &self,
+        fixed: &Fixed,
+        groups: &[GroupId],
+        (files, segments): (&NewFiles<'_>, &NewFiles<'_>),
+        arenas: &'a mut [Arena; PARTS],
+    ) -> Result<CollectedGroups<'a>> {
+        let mut groups = groups.to_vec();
+        groups.sort_unstable_by_key(|id| fixed.groups.group(*id).map(|group| &group.bound));
+        let arenas = arenas.each_mut().map(|arena| Mutex::new(Some(arena)));
+        let parts: Vec<_> = groups.chunks(groups.len().div_ceil(PARTS)).zip(&arenas).collect();
+        let collect = |(groups, arena): (&[GroupId], &Mutex<Option<&'a mut Arena>>)| {
+            let arena = arena.lock().take().expect("each part has an arena of its own");
+            self.collect_part(fixed, groups, (files, segments), arena)
+        };
+        // Where tests step through jobs, one thread does all.
+        let done: Vec<Result<CollectedGroups<'a>>> = match self.options.background {
+            Background::Manual => parts.into_iter().map(collect).collect(),
+            Background::Threads(_) => side_by_side(&parts, collect),
+        };
+        let mut done = done.into_iter();
+        let first = done.next().expect("a collection has a group")?;
+        done.try_fold(first, |joined, part| Ok(joined.joined(part?)))
+    }
+
+    /// Collects some groups, one after the other.
+    fn collect_part<'a>(
+        &self,
+        fixed: &Fixed,
+        groups: &[GroupId],
+        (files, segments): (&NewFiles<'_>, &NewFiles<'_>),
+        arena: &'a Arena,
+    ) -> Result<CollectedGroups<'a>> {
+        let table = &*fixed.groups;
+        let keeps_order = table.partitioner().keeps_order();
+        let extents = ExtentWriter::new(files, self.database_id, self.options.segment_bytes)
+            .of_survivors()
+            .with_filters(!keeps_order);
+        let cold = || SurvivorWriter::new(segments, self.database_id, self.options.segment_bytes);
+        let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
+        let liveness: &dyn Liveness = match &joined {
+            Some(joined) => joined,
+            None => &fixed.as_of,
+        };
+        let cancelled = || self.jobs.closing();
+        let table = (table, self.options.groups.growth());
+        let cold = self.options.groups.tagging.then(cold);
+        let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, arena);
+        collect_each(fixed, groups, collector)
     }
 
     /// Keeps flushes from beginning, so that no group goes for which one is about to write; whether
@@ -300,16 +344,13 @@ fn collect_each<'a>(
         let extents = fixed.groups.extents_of(group);
         extents.map(|extent| open.extent(extent.place).cloned()).collect::<Result<Vec<_>>>()
     };
-    let mut groups = groups.to_vec();
-    groups.sort_unstable_by_key(|id| fixed.groups.group(*id).map(|group| &group.bound));
-    let groups = groups.into_iter().map(|group| Ok((group, handles(group)?)));
+    let groups = groups.iter().map(|group| Ok((*group, handles(*group)?)));
     let groups = groups.collect::<Result<Vec<_>>>()?;
     groups.iter().flat_map(|(_, extents)| extents).for_each(|extent| extent.will_need());
     for (group, extents) in groups {
-        fixed.at.set(Some(group));
-        collector.collect(group, &extents)?;
+        let collected = collector.collect(group, &extents);
+        collected.inspect_err(|_| *fixed.failed.lock() = Some(group))?;
     }
-    fixed.at.set(None);
     collector.finish()
 }
 

@@ -27,8 +27,9 @@ use crate::window::Window;
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Most bytes that are announced to the kernel by one call: of a longer range it reads the beginning
-/// only, as much as the device takes at once, or the read-ahead of the file system if that is more.
+/// Most bytes that are announced to the kernel by one call: of a longer range it reads the
+/// beginning only, as much as the device takes at once, or the read-ahead of the file system if
+/// that is more.
 const WILL_NEED_MAX: usize = 1 << 20;
 
 /// A directory of the file system.

@@ -206,8 +206,10 @@ struct DiskFile {
 impl DiskFile {
     /// Of no use where the page cache is bypassed.
     fn advise(&self, offset: u64, len: usize, advice: Advice) {
-        if self.alignment == 1 {
-            let _ = rustix::fs::fadvise(&self.file, offset, NonZeroU64::new(len as u64), advice);
+        // To the kernel a length of 0 is all that follows.
+        let len = NonZeroU64::new(len as u64);
+        if self.alignment == 1 && len.is_some() {
+            let _ = rustix::fs::fadvise(&self.file, offset, len, advice);
         }
     }
 }
@@ -265,7 +267,11 @@ impl File for DiskFile {
     }
 
     fn will_need(&self, offset: u64, len: usize) {
-        let end = offset + len as u64;
+        if len <= WILL_NEED_MAX {
+            return self.advise(offset, len, Advice::WillNeed);
+        }
+        // Advice may name more than the file has: the pieces must not be counted for that.
+        let end = offset.saturating_add(len as u64).min(self.len().unwrap_or(0));
         for begin in (offset..end).step_by(WILL_NEED_MAX) {
             let len = (end - begin).min(WILL_NEED_MAX as u64);
             self.advise(begin, len as usize, Advice::WillNeed);
@@ -352,6 +358,8 @@ mod tests {
         write_all_at(&*file, b"warm", 0).unwrap();
         file.will_need(0, 4);
         file.will_need(u64::MAX, usize::MAX);
+        file.will_need(0, usize::MAX);
+        file.will_need(u64::MAX, 1);
         assert!(!file.is_in_memory(1 << 30), "there is nothing");
         file.wont_need(0, 4);
         file.wont_need(u64::MAX, usize::MAX);

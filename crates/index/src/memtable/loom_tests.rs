@@ -92,7 +92,7 @@ fn a_scan_beside_an_insert() {
 }
 
 fn chunks_side_by_side() {
-    let arena = Arc::new(Arena::new(0));
+    let arena = Arc::new(Arena::new(0, None));
     let threads = [(); 2].map(|()| {
         let arena = arena.clone();
         // Two of them do not fit one chunk.

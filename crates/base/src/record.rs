@@ -42,6 +42,8 @@ pub enum RecordKind {
     Filter = 19,
     /// First keys of the pages of an extent's map, behind them.
     Fences = 20,
+    /// The records of an extent without the values that they separate, behind its filter.
+    Listing = 21,
 }
 
 impl RecordKind {
@@ -56,6 +58,7 @@ impl RecordKind {
             18 => Self::Edit,
             19 => Self::Filter,
             20 => Self::Fences,
+            21 => Self::Listing,
             _ => return None,
         })
     }

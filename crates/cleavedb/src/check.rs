@@ -10,6 +10,7 @@ use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer}
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{FileKind, Storage};
+use cleavedb_values::groups::listing::Listing;
 use cleavedb_values::groups::{Extent, MapReader, Place};
 use cleavedb_values::{FileFacts, GroupTable};
 
@@ -120,6 +121,7 @@ fn check_extent(
     let handle = state.segments.extent(extent.place)?;
     let filter = handle.read_filter()?;
     handle.verify_map()?;
+    let listing = handle.read_listing()?;
     let segment = handle.segment();
     let (begin, end) = (extent.place.offset, extent.place.offset + extent.records_len);
     let identity = segment.identity();
@@ -128,6 +130,7 @@ fn check_extent(
         Err(Error::corruption(what).with("file", segment.name()).with("offset", offset))
     };
     let (mut counted, mut maps) = (0, MapReader::default());
+    let mut listed = Listing::default();
     while let Some((offset, record)) = reader.next_record()? {
         let tree_key = TreeKey::new(record.header.keyspace, record.key);
         if extent.has_map() && record.header.kind == RecordKind::Separated {
@@ -146,8 +149,12 @@ fn check_extent(
             return fail(what, offset);
         }
         counted += 1;
+        listed.add(&record.header, record.key, record.value, (identity, offset));
     }
     *records += counted;
+    if listing.is_some_and(|listing| listing != listed.bytes()) {
+        return fail("the listing of an extent is not that of its records", begin);
+    }
     if counted != extent.records || reader.offset() != end {
         return fail("an extent has a damaged record", reader.offset());
     }

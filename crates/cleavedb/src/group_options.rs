@@ -25,6 +25,10 @@ pub struct GroupOptions {
     /// For `KtStore`: a group for each prefix of so many bytes of the keys, as in its paper, in
     /// place of groups that split as they grow. Default: none. Kept from the creation on.
     pub levels: Option<u8>,
+    /// Mean length of a record, in bytes, from which on an extent has a listing of its records, so
+    /// that a collection does not read dead values. Default: 8 KiB, by measurement
+    /// (`docs/decisions/0028-long-records-are-listed.md`).
+    pub listed_record_bytes: u64,
     /// For `HashKv`: whether values that were not updated since their insert leave their group for
     /// a log of cold values, and leave a tag there (HashKV, section 3.4). Default: false.
     pub tagging: bool,
@@ -43,6 +47,7 @@ impl Default for GroupOptions {
             victim: VictimPolicy::Greedy,
             relocation: Relocation::WriteBack,
             levels: None,
+            listed_record_bytes: 8 << 10,
             tagging: false,
             cold_log_counts: true,
         }

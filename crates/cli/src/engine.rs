@@ -140,6 +140,7 @@ impl CleaveOpener {
         let bytes = || units::parse(value).map_err(|why| malformed(&why));
         match (name, preset) {
             ("segment", Preset::HashKv | Preset::KtStore) => groups.main_segment_bytes = bytes()?,
+            ("listing", Preset::HashKv | Preset::KtStore) => groups.listed_record_bytes = bytes()?,
             ("log-segment", Preset::HashKv) => groups.log_segment_bytes = bytes()?,
             ("victim-policy", Preset::HashKv | Preset::KtStore) => {
                 groups.victim = victim_policy(value)

@@ -182,6 +182,11 @@ impl SegmentWriter {
         Ok(writer)
     }
 
+    /// Seeds the checksums of its records.
+    pub fn identity(&self) -> FileIdentity {
+        self.identity
+    }
+
     /// Bytes appended so far.
     pub fn len(&self) -> u64 {
         self.flushed + self.buf.len() as u64

@@ -43,6 +43,7 @@ pub fn tiny(preset: Preset) -> Options {
             capacity_bytes: 64 << 10,
             main_segment_bytes: 16 << 10,
             log_segment_bytes: 4 << 10,
+            listed_record_bytes: 1000,
             ..GroupOptions::default()
         },
         durability: Durability::Os,

@@ -307,6 +307,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         if !self.table.partitioner().keeps_order() {
             stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
         }
+        announce(&stays, &mut readers)?;
         let bounds = home.bounds(&stays);
         let mut parts: Vec<Vec<Stay<'_, '_>>> = Vec::new();
         parts.resize_with(bounds.len() + 1, Vec::new);
@@ -331,8 +332,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         let mut found = Vec::new();
         for reader in readers {
             check_cancelled(self.cancelled)?;
-            reader.scan(|record, pointer| {
-                self.bytes_read += u64::from(pointer.len);
+            self.bytes_read += reader.scan(|record, pointer| {
                 found.push(Found::new(record, pointer, self.arena)?);
                 Ok(())
             })?;
@@ -351,8 +351,11 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             if i.is_multiple_of(CHECK_EVERY) {
                 check_cancelled(self.cancelled)?;
             }
-            let old = record.pointer;
-            let record = reader_of(readers, old)?.record(old.offset)?;
+            let reader = reader_of(readers, record.pointer)?;
+            if reader.is_listed() {
+                self.bytes_read += u64::from(record.pointer.len);
+            }
+            let record = reader.record(record.pointer)?;
             repoint(&mut self.run, *entry, self.writers.write(part, &record, *cold)?);
         }
         Ok(())
@@ -375,6 +378,22 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
 /// Sorts a run of which parts are in order: that of each group. Keys of hash groups alternate.
 fn in_index_order(run: &mut [RunEntry<'_>]) {
     run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
+}
+
+/// Tells the device which records will be read of extents that were only listed: neighbours
+/// together.
+fn announce(stays: &[Stay<'_, '_>], readers: &mut [ExtentReader]) -> Result<()> {
+    if !readers.iter().any(ExtentReader::is_listed) {
+        return Ok(());
+    }
+    let mut pointers: Vec<ValuePointer> = stays.iter().map(|stay| stay.record.pointer).collect();
+    pointers.sort_unstable_by_key(|pointer| place_of(*pointer));
+    let end_of = |pointer: &ValuePointer| pointer.offset + u64::from(pointer.len);
+    for together in pointers.chunk_by(|a, b| (a.file, end_of(a)) == (b.file, b.offset)) {
+        let (first, last) = (together[0], together[together.len() - 1]);
+        reader_of(readers, first)?.will_need(first.offset..end_of(&last));
+    }
+    Ok(())
 }
 
 fn place_of(pointer: ValuePointer) -> Place {
@@ -405,6 +424,7 @@ mod tests {
             place,
             records_len: 100,
             filter_len: 0,
+            listing_len: 0,
             map_pages: 0,
             fences_len: 0,
             records: 1,

@@ -343,6 +343,7 @@ impl Engine {
         let writer = || {
             ExtentWriter::new(files, self.database_id, file_len)
                 .with_filters(!table.partitioner().keeps_order())
+                .listing_from(self.options.groups.listed_record_bytes)
         };
         // The records lie in the log as they were committed: read in pieces that hold many.
         if !in_window {

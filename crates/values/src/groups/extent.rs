@@ -5,6 +5,8 @@
 //! and ends at blocks, so that its space can be given back alone. A segment of the paper is so many
 //! bytes of extents, not a file.
 //!
+//! Where records are long, their listing ([`super::listing`]) follows.
+//!
 //! Where pointers are soft, an extent of survivors ends with a map ([`super::map`]), from the next
 //! block on.
 
@@ -54,6 +56,8 @@ pub struct Extent {
     pub records_len: u64,
     /// Length of the filter's record; 0 for none.
     pub filter_len: u64,
+    /// Length of the record of its listing; 0 for none.
+    pub listing_len: u64,
     /// Number of pages of its map; 0 for none.
     pub map_pages: u64,
     /// Length of the record of the map's fences.
@@ -83,7 +87,7 @@ impl Extent {
 
     /// How far behind its beginning its map begins.
     pub fn map_from(&self) -> u64 {
-        (self.records_len + self.filter_len).next_multiple_of(BLOCK as u64)
+        (self.records_len + self.filter_len + self.listing_len).next_multiple_of(BLOCK as u64)
     }
 
     /// Whether it has a map, so that its records are found by key.
@@ -108,6 +112,7 @@ impl Extent {
         for field in [
             self.records_len,
             self.filter_len,
+            self.listing_len,
             self.map_pages,
             self.fences_len,
             self.records,
@@ -129,6 +134,7 @@ impl Extent {
             place: Place::decode(cursor)?,
             records_len: cursor.varint()?,
             filter_len: cursor.varint()?,
+            listing_len: cursor.varint()?,
             map_pages: cursor.varint()?,
             fences_len: cursor.varint()?,
             records: cursor.varint()?,
@@ -139,10 +145,9 @@ impl Extent {
             live: cursor.varint()?,
             last: cursor.bytes()?.into(),
         };
-        let lengths = [extent.records_len, extent.filter_len, extent.fences_len];
-        // Filter and fences are read in one piece each.
-        let own = [extent.filter_len, extent.fences_len];
-        let fits = lengths.into_iter().all(|len| len < LEN_MAX)
+        // Filter, listing and fences are read in one piece each.
+        let own = [extent.filter_len, extent.listing_len, extent.fences_len];
+        let fits = extent.records_len < LEN_MAX
             && own.into_iter().all(|len| len <= OWN_MAX)
             && extent.map_pages < LEN_MAX / BLOCK as u64
             && extent.place.offset < LEN_MAX;

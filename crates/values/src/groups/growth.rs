@@ -201,6 +201,7 @@ mod tests {
             place: Place { file: FileNumber(9), offset: 0 },
             records_len: 100,
             filter_len: 0,
+            listing_len: 0,
             map_pages: 0,
             fences_len: 0,
             records: 1,

@@ -24,6 +24,7 @@ pub struct ExtentHandle {
     place: Place,
     records_len: u64,
     filter_len: u64,
+    listing_len: u64,
     /// Offset of its map in the file, the number of its pages, and the length of their fences.
     map: (u64, u64, u64),
     len: u64,
@@ -42,6 +43,7 @@ impl ExtentHandle {
             place: extent.place,
             records_len: extent.records_len,
             filter_len: extent.filter_len,
+            listing_len: extent.listing_len,
             map: (extent.place.offset + extent.map_from(), extent.map_pages, extent.fences_len),
             len: extent.len(),
             filter: OnceLock::new(),
@@ -61,9 +63,31 @@ impl ExtentHandle {
         &self.segment
     }
 
-    /// Says that its records will be read soon.
+    /// Says that a collection will begin with it soon: that its listing will be read, if it has
+    /// one, or else its records.
     pub fn will_need(&self) {
-        self.segment.will_need(self.place.offset, self.records_len as usize);
+        match self.listing_len {
+            0 => self.segment.will_need(self.place.offset, self.records_len as usize),
+            len => self.segment.will_need(self.listing_at(), len as usize),
+        }
+    }
+
+    fn listing_at(&self) -> u64 {
+        self.place.offset + self.records_len + self.filter_len
+    }
+
+    /// Length of the record of its listing, in bytes; 0 for none.
+    pub fn listing_len(&self) -> u64 {
+        self.listing_len
+    }
+
+    /// Reads and checks its listing, if it has one: see [`super::listing::visit`].
+    pub fn read_listing(&self) -> Result<Option<Vec<u8>>> {
+        if self.listing_len == 0 {
+            return Ok(None);
+        }
+        let (offset, len) = (self.listing_at(), self.listing_len);
+        self.read_own(RecordKind::Listing, offset, len, |bytes| Ok(bytes.to_vec())).map(Some)
     }
 
     /// Length of its records, in bytes.

@@ -20,6 +20,7 @@ fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
         place: Place { file: name.number(), offset: 0 },
         records_len: 100,
         filter_len: 10,
+        listing_len: 0,
         map_pages: 0,
         fences_len: 0,
         records: 1,

@@ -6,6 +6,7 @@ pub mod edit;
 pub mod table;
 pub mod locate;
 pub mod map;
+pub mod listing;
 pub mod handle;
 pub mod map_reader;
 pub mod reader;

@@ -1,10 +1,12 @@
-//! Reading an extent in pieces: front to back, and then its survivors in the same order.
+//! Reading an extent: front to back in pieces, or its listing alone, and then its survivors in the
+//! same order.
 //!
 //! A group is as long as several main segments, so a collection never holds it whole: it reads an
 //! extent once to learn what lies in it, and once more what survives. Survivors are read in the
 //! order of their places or, where groups keep the order of keys, of their keys, which is the order
 //! within each extent: the second reading goes front to back in every extent too.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cleavedb_base::record::{HEADER_LEN, Header, Record};
@@ -12,6 +14,7 @@ use cleavedb_base::{Error, Result, ValuePointer};
 
 use super::extent::Place;
 use super::handle::ExtentHandle;
+use super::listing;
 
 /// Bytes that are read at once; a collection holds so many for each extent of its victim.
 const PIECE: u64 = 256 << 10;
@@ -46,29 +49,55 @@ impl ExtentReader {
         place.file == begin.file && (begin.offset..self.end()).contains(&place.offset)
     }
 
-    /// Hands every record to `visit`, front to back, and lets go of what was read.
+    /// Whether only survivors are read of its records, since it has a listing.
+    pub fn is_listed(&self) -> bool {
+        self.handle.listing_len() > 0
+    }
+
+    /// Says that these bytes of the records, which survive, will be read soon, if they were not
+    /// read by a scan.
+    pub fn will_need(&self, range: Range<u64>) {
+        if self.is_listed() {
+            self.handle.segment().will_need(range.start, (range.end - range.start) as usize);
+        }
+    }
+
+    /// Hands every record to `visit`, front to back, and lets go of what was read. Where records
+    /// are listed they come without the values that they separate. Returns the bytes that were
+    /// read.
     pub fn scan(
         &mut self,
         mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
-    ) -> Result<()> {
-        let Place { file, mut offset } = self.place();
-        while offset < self.end() {
-            let record = self.record(offset)?;
+    ) -> Result<u64> {
+        let (place, end) = (self.place(), self.end());
+        if let Some(bytes) = self.handle.read_listing()? {
+            listing::visit(&bytes, self.handle.segment().identity(), (place, end), visit)?;
+            return Ok(self.handle.listing_len());
+        }
+        let Place { file, mut offset } = place;
+        while offset < end {
+            let record = self.record_at(offset, PIECE)?;
             let len = record.header.record_len();
             visit(&record, ValuePointer { file, offset, len: len as u32 })?;
             offset += len as u64;
         }
         self.piece = Vec::new();
-        Ok(())
+        Ok(self.handle.records_len())
     }
 
-    /// The record at `offset` of the file, verified.
-    pub fn record(&mut self, offset: u64) -> Result<Record<'_>> {
-        self.fill(offset, HEADER_LEN as u64)?;
+    /// The record of a survivor, verified.
+    pub fn record(&mut self, survivor: ValuePointer) -> Result<Record<'_>> {
+        let piece = if self.is_listed() { u64::from(survivor.len) } else { PIECE };
+        self.record_at(survivor.offset, piece)
+    }
+
+    /// The record at `offset` of the file, verified; reads `piece` bytes, or more.
+    fn record_at(&mut self, offset: u64, piece: u64) -> Result<Record<'_>> {
+        self.fill(offset, HEADER_LEN as u64, piece)?;
         let identity = self.handle.segment().identity();
         // A header that is not one is reported by the record's own check.
         if let Some(header) = Header::decode(self.from(offset), identity, offset) {
-            self.fill(offset, header.record_len() as u64)?;
+            self.fill(offset, header.record_len() as u64, piece)?;
         }
         Record::parse(self.from(offset), identity, offset)
             .map_err(|e| e.with("file", self.handle.segment().name()))
@@ -78,8 +107,8 @@ impl ExtentReader {
         &self.piece[(offset - self.at) as usize..]
     }
 
-    /// Makes the piece hold `len` bytes at `offset`, and what follows.
-    fn fill(&mut self, offset: u64, len: u64) -> Result<()> {
+    /// Makes the piece hold `len` bytes at `offset`, and what follows up to `piece` bytes.
+    fn fill(&mut self, offset: u64, len: u64, piece: u64) -> Result<()> {
         let held = self.at..self.at + self.piece.len() as u64;
         if held.start <= offset && offset + len <= held.end {
             return Ok(());
@@ -89,7 +118,7 @@ impl ExtentReader {
             let error = Error::corruption(what).with("file", self.handle.segment().name());
             return Err(error.with("offset", offset));
         }
-        self.piece.resize(len.max(PIECE).min(self.end() - offset) as usize, 0);
+        self.piece.resize(len.max(piece).min(self.end() - offset) as usize, 0);
         self.at = offset;
         self.handle.segment().read(offset, &mut self.piece)
     }

@@ -326,6 +326,7 @@ mod tests {
             place: Place { file: FileNumber(file), offset },
             records_len: 4000,
             filter_len: 90,
+            listing_len: 0,
             map_pages: 0,
             fences_len: 0,
             records: 5,

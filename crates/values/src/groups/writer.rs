@@ -1,9 +1,9 @@
 //! Writes extents of many groups side by side into few files.
 //!
 //! A flush and a collection append to groups in the same way: group after group, each with one
-//! extent, which ends with the filter of its keys if its group is collected without the index, and
-//! with a map if pointers are soft. A file is ended at an extent's end only, so an extent lies in
-//! one file.
+//! extent, which ends with the filter of its keys if its group is collected without the index, with
+//! a listing if its records are long, and with a map if pointers are soft. A file is ended at an
+//! extent's end only, so an extent lies in one file.
 
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use cleavedb_storage::Name;
 use cleavedb_storage::segment::SegmentWriter;
 
 use super::extent::{Extent, Place};
+use super::listing::ListingBuilder;
 use super::map::MapBuilder;
 use crate::factory::SegmentFactory;
 
@@ -28,7 +29,7 @@ const FILTER_BITS: u32 = 10;
 /// What was written; everything is synced.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Extents, in the order of their places.
+    /// Extents, of each file in the order of their places.
     pub extents: Vec<Extent>,
     /// Files and their lengths.
     pub files: Vec<(FileNumber, u64)>,
@@ -48,6 +49,7 @@ pub struct ExtentWriter<'a> {
     file_len: u64,
     survivors: bool,
     filters: bool,
+    listing: ListingBuilder,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
     /// The map of the open extent, where extents have maps.
@@ -68,6 +70,7 @@ impl<'a> ExtentWriter<'a> {
             file_len,
             survivors: false,
             filters: true,
+            listing: ListingBuilder::new(u64::MAX),
             file: None,
             open: None,
             map: None,
@@ -88,6 +91,12 @@ impl<'a> ExtentWriter<'a> {
     #[must_use]
     pub fn with_filters(self, filters: bool) -> Self {
         Self { filters, ..self }
+    }
+
+    /// The same with a listing behind extents whose records have `least` bytes on average, or more.
+    #[must_use]
+    pub fn listing_from(self, least: u64) -> Self {
+        Self { listing: ListingBuilder::new(least), ..self }
     }
 
     /// The same with a map behind each extent, if `maps`.
@@ -124,6 +133,7 @@ impl<'a> ExtentWriter<'a> {
             return Err(Error::corruption("an extent has no file"));
         };
         let pointer = file.append(header, key, value)?;
+        self.listing.add(header, key, value, (file.identity(), pointer.offset));
         extent.records += 1;
         match header.kind {
             RecordKind::Separated => extent.separated += u64::from(pointer.len),
@@ -165,6 +175,7 @@ impl<'a> ExtentWriter<'a> {
             place,
             records_len: 0,
             filter_len: 0,
+            listing_len: 0,
             map_pages: 0,
             fences_len: 0,
             records: 0,
@@ -188,6 +199,10 @@ impl<'a> ExtentWriter<'a> {
             Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
             let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
             extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
+        }
+        if let Some(listing) = self.listing.finish(file.len()) {
+            let header = Header::new(RecordKind::Listing, KeyspaceId(0), 0, &[], &listing);
+            extent.listing_len = u64::from(file.append(&header, &[], &listing)?.len);
         }
         if let Some(map) = &mut self.map {
             write_map(map, file, &mut extent)?;

@@ -18,7 +18,6 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
     Access, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
 };
-use cleavedb_values::LedgerEdit;
 
 use crate::commit::Commit;
 use crate::jobs::Jobs;
@@ -105,24 +104,6 @@ impl Engine {
         manifest.commit(edit).map_err(|e| self.poison.set(e))
     }
 
-    /// Creates and names a log file ahead of its use.
-    pub(crate) fn create_spare(&self) -> Result<SpareLog> {
-        let access = log_access(&self.options, self.commit.log.ring().survives());
-        let (number, file) = self.create_file(FileClass::Log, access)?;
-        let reserved = file.allocate(self.options.log_file_bytes);
-        if let Err(e) = reserved {
-            let name = Name::numbered(FileKind::Log, number);
-            let error = Error::io("reserve space for the log", e).with("file", name);
-            let error = self.with_volume(error);
-            self.discard(FileKind::Log, &[number]);
-            return Err(error);
-        }
-        self.sync_dir()?;
-        let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
-        self.commit_edit(&mut self.manifest.lock(), &Edit { ledger, ..Edit::default() })?;
-        Ok(SpareLog { number, file })
-    }
-
     /// The segment to read file `number` through.
     pub(crate) fn open_segment(
         &self,
@@ -141,11 +122,15 @@ impl Engine {
     }
 
     /// Gives back the disk space that was reserved ahead, once nothing will be appended any more.
-    /// The log goes to its file first, if no flush needed it there: a header that is behind the end
-    /// of the log proves at the next open that the manifest is whole.
+    /// The log goes to its file first, if no flush needed it there: a header or a mark that is
+    /// behind the end of the log proves at the next open that the manifest is not whole.
     pub(crate) fn give_back(&self) -> Result<()> {
         self.poison.check()?;
-        self.commit.sync()?;
+        if self.options.has_groups() {
+            self.commit.end_log()?;
+        } else {
+            self.commit.sync()?;
+        }
         if let Some(spare) = &*self.spare_log.lock() {
             let cut = spare.file.truncate(0);
             cut.map_err(|e| Error::io("cut the log", e).with("file", spare.number))?;

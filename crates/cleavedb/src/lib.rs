@@ -35,6 +35,7 @@ mod limit;
 mod commit;
 mod jobs;
 mod engine;
+mod spare;
 mod groups;
 mod space;
 mod background;

@@ -96,6 +96,10 @@ pub trait File: Send + Sync {
     fn space(&self) -> io::Result<u64> {
         self.len()
     }
+    /// Whether it has another name, under which somebody keeps a copy; false where nobody knows.
+    fn is_copied(&self) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Multiple that direct access asks of offsets and lengths; 1 for buffered access.
     fn alignment(&self) -> usize {
         1

@@ -397,6 +397,10 @@ impl File for FaultyFile {
         self.inner.alignment()
     }
 
+    fn is_copied(&self) -> io::Result<bool> {
+        self.inner.is_copied()
+    }
+
     fn will_need(&self, offset: u64, len: usize) {
         self.inner.will_need(offset, len);
     }

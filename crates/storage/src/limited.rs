@@ -364,6 +364,10 @@ impl File for LimitedFile {
         self.inner.alignment()
     }
 
+    fn is_copied(&self) -> io::Result<bool> {
+        self.inner.is_copied()
+    }
+
     fn will_need(&self, offset: u64, len: usize) {
         self.inner.will_need(offset, len);
     }

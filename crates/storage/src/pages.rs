@@ -172,6 +172,16 @@ impl PagePool {
         PageBuf { pages: Some(pages), len, pool: Some(Arc::clone(self)) }
     }
 
+    /// As [`PagePool::take`], with zeros in it.
+    pub fn take_zeroed(self: &Arc<Self>, len: usize) -> PageBuf {
+        let mut piece = self.take(len);
+        // What is the system's has none but zeros, and is best not touched before its use.
+        if piece.pool.is_some() {
+            piece.fill(0);
+        }
+        piece
+    }
+
     /// Gives to the system what nobody uses now.
     pub fn clear(&self) {
         let free = std::mem::take(&mut *self.free.lock());
@@ -221,6 +231,7 @@ mod tests {
         first.fill(7);
         drop(first);
         assert_eq!(*pool.take(2000), [7; 2000]);
+        assert_eq!(*pool.take_zeroed(2000), [0; 2000]);
         assert_eq!((pool.take(4097).len(), pool.take(1).len()), (4097, 1));
         assert_eq!(pool.free.lock().len(), 1, "too long and too short");
         pool.clear();

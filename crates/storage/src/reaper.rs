@@ -52,9 +52,22 @@ impl Reaper {
     /// Takes the name of the file that should go next: of a log, if there is one. What the kernel
     /// has not written of a young log never reaches the device if it goes in time.
     pub fn take_name(&self) -> Option<Name> {
+        self.take_log().or_else(|| self.take_other())
+    }
+
+    /// Takes the name of a log.
+    pub fn take_log(&self) -> Option<Name> {
+        self.take(|kind| kind == FileKind::Log)
+    }
+
+    /// Takes the name of a file that is no log.
+    pub fn take_other(&self) -> Option<Name> {
+        self.take(|kind| kind != FileKind::Log)
+    }
+
+    fn take(&self, wanted: impl Fn(FileKind) -> bool) -> Option<Name> {
         let mut names = self.names.lock();
-        let log = names.iter().position(|(name, _)| name.kind() == FileKind::Log);
-        let at = log.or((!names.is_empty()).then_some(0))?;
+        let at = names.iter().position(|(name, _)| wanted(name.kind()))?;
         Some(names.remove(at).0)
     }
 }
@@ -74,6 +87,7 @@ mod tests {
         assert_eq!(reaper.dead_bytes(), 15);
         assert_eq!([reaper.take_name(), reaper.take_name()], [Some(log), Some(table)]);
         assert_eq!(reaper.dead_bytes(), 5);
-        assert!(reaper.take_name().is_some() && reaper.take_name().is_none());
+        assert_eq!(reaper.take_log(), None);
+        assert!(reaper.take_other().is_some() && reaper.take_name().is_none());
     }
 }

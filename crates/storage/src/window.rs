@@ -1,6 +1,6 @@
 //! The log window: a fixed piece of memory that holds the newest bytes of the log.
 //!
-//! On a real disk it is a small file, written once in full, then mapped shared and locked: a store
+//! On a real disk it is a file, all blocks of which are its own, mapped shared and locked: a store
 //! into it survives the death of the process as a write to the page cache would, without a system
 //! call (design, section 8). The bytes are addressed modulo the length, so callers speak of log
 //! positions. Nothing here decides what may be overwritten; the log does.

@@ -19,7 +19,7 @@ mod threads;
 use std::time::Duration;
 
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::{Pace, Storage};
+use cleavedb_storage::{Name, Pace, Reaper, Storage};
 
 pub(crate) use threads::Threads;
 
@@ -62,45 +62,29 @@ impl Engine {
         refused
     }
 
-    fn run_spare(&self) -> Result<bool> {
-        // A lock that is taken means that a file is being created, here or by a writer that ran
-        // out.
-        let Some(mut ahead) = self.spare_log.try_lock() else { return Ok(false) };
-        if ahead.is_some() {
-            return Ok(false);
-        }
-        self.jobs.lock().sparing = true;
-        let created = self.create_spare().map(|spare| *ahead = Some(spare));
-        drop(ahead);
-        self.jobs.finish(&created, |state| state.sparing = false);
-        created.map(|()| true)
-    }
-
     /// Gives back all that no reader can reach; for an open and a close, when there is nobody to be
     /// spared.
     pub(crate) fn reap(&self) {
-        while self.run_punch() || self.remove_next(Pace::Swift) {}
+        while self.run_punch() || self.remove_next(Reaper::take_name, Pace::Swift) {}
     }
 
+    /// Removes gently, unless the space is wanted or removal has fallen behind; and no log while
+    /// the next log file is due, which may take its place.
     fn run_remove(&self) -> bool {
-        self.remove_next(self.pace())
-    }
-
-    /// Gently, unless the space is wanted or removal has fallen behind.
-    fn pace(&self) -> Pace {
         let full = self.jobs.last_error().is_some_and(|e| e.kind() == ErrorKind::NoSpace);
-        let behind = self.reaper.dead_bytes() > DEAD_TABLES_MAX * self.options.table_bytes;
-        if full || behind || self.is_near_limit() || self.jobs.closing() {
-            Pace::Swift
-        } else {
-            Pace::Gentle
+        let wanted = full || self.is_near_limit() || self.jobs.closing();
+        if !wanted && self.keeps_logs() {
+            return self.remove_next(Reaper::take_other, Pace::Gentle);
         }
+        let behind = self.reaper.dead_bytes() > DEAD_TABLES_MAX * self.options.table_bytes;
+        let pace = if wanted || behind { Pace::Swift } else { Pace::Gentle };
+        self.remove_next(Reaper::take_name, pace)
     }
 
     /// Removes a file that no reader can reach any more.
-    fn remove_next(&self, pace: Pace) -> bool {
+    fn remove_next(&self, take: fn(&Reaper) -> Option<Name>, pace: Pace) -> bool {
         self.give_back_taken(
-            || self.reaper.take_name(),
+            || take(&self.reaper),
             |name| {
                 // A file that cannot be removed now is an orphan, which the next open removes.
                 if self.storage.remove(&name, pace).is_ok() {
@@ -233,7 +217,8 @@ impl Engine {
         let allowed = self.space_goal().allowed(live.estimated_live());
         let over = value_bytes > allowed;
         // Where nothing can be won writers are slowed, but not stopped for ever.
-        let hopeless = over && !live.groups.is_empty() && !self.can_shrink(live, damaged);
+        let shrinks = live.groups.is_empty() || self.can_shrink(live, damaged);
+        let hopeless = over && (!shrinks || self.collects_in_vain(value_bytes));
         let (start, stop) = (allowed - allowed / 32, allowed + allowed / 8);
         let stop = if hopeless { stop.max(2 * value_bytes) } else { stop };
         Pressure::of(StallCause::Space, value_bytes, start, stop)

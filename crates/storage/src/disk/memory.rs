@@ -42,6 +42,9 @@ impl Mapped {
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object.
         let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
         let mapped = Self { start, len };
+        // SAFETY: the range is the mapping that was just made; the advice changes no byte. A system
+        // without huge pages of files costs speed only.
+        let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
         // SAFETY: the range is the mapping that was just made; locking changes no byte.
         unsafe {
             match locked {

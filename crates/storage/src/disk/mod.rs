@@ -262,6 +262,10 @@ impl File for DiskFile {
         Ok(self.file.metadata()?.blocks() * 512)
     }
 
+    fn is_copied(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 1)
+    }
+
     fn alignment(&self) -> usize {
         self.alignment
     }

@@ -26,6 +26,7 @@ use std::os::unix::fs::FileExt;
 
 use cleavedb_base::limits::BLOCK;
 use rustix::fs::{FallocateFlags, fallocate, fstatfs};
+use rustix::io::Errno;
 
 use super::memory::{Heap, Locked, Mapped};
 use crate::window::Window;
@@ -52,7 +53,11 @@ pub(super) fn open(file: &File, len: usize) -> io::Result<Window> {
     }
     if in_place {
         for len in [len, len.min(LOCKED_MIN)] {
-            reserve(file, len)?;
+            match reserve(file, len) {
+                // A log does with a short one, too.
+                Err(e) if e.kind() == io::ErrorKind::StorageFull && len > LOCKED_MIN => continue,
+                reserved => reserved?,
+            }
             if let Ok(mapped) = Mapped::new(file, len, Locked::WhenTouched) {
                 return Ok(in_memory(mapped));
             }
@@ -83,8 +88,21 @@ fn rewrites_in_place(file: &File) -> bool {
 /// write it takes a quarter of a second.
 fn reserve(file: &File, len: usize) -> io::Result<()> {
     file.set_len(0)?;
-    if len <= WRITTEN_MAX || fallocate(file, FallocateFlags::KEEP_SIZE, 0, len as u64).is_err() {
+    let made = make(file, len);
+    if made.is_err() {
+        // What was reserved or written so far is not kept from others.
+        let _ = file.set_len(0);
+    }
+    made
+}
+
+fn make(file: &File, len: usize) -> io::Result<()> {
+    if len <= WRITTEN_MAX {
         return write_zeros(file, len);
+    }
+    match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len as u64) {
+        Err(Errno::OPNOTSUPP) => return write_zeros(file, len),
+        reserved => reserved?,
     }
     file.sync_all()?;
     file.set_len(len as u64)?;
@@ -189,10 +207,24 @@ mod tests {
     fn a_new_window_occupies_all_its_blocks() {
         use std::os::unix::fs::MetadataExt;
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("window");
-        let file = fs::File::options().read(true).write(true).create_new(true).open(path).unwrap();
-        let window = open(&file, 64 * BLOCK).unwrap();
-        assert_eq!(window.len(), 64 * BLOCK);
-        assert!(file.metadata().unwrap().blocks() * 512 >= 64 * BLOCK as u64);
+        for (name, len) in [("written", 64 * BLOCK), ("reserved", WRITTEN_MAX + BLOCK)] {
+            let path = dir.path().join(name);
+            let file = fs::File::options().read(true).write(true).create_new(true).open(path);
+            let file = file.unwrap();
+            let window = open(&file, len).unwrap();
+            let blocks = file.metadata().unwrap().blocks() * 512;
+            assert!(blocks >= window.len() as u64, "{name}: {blocks} bytes");
+            let may_be_locked = window.survives() && window.len() > LOCKED_MIN;
+            assert!(window.len() == len || !may_be_locked, "{name}: {}", window.len());
+        }
+    }
+
+    #[test]
+    fn a_window_that_cannot_be_made_leaves_no_blocks() {
+        use std::os::unix::fs::MetadataExt;
+        with_file(|file| {
+            assert!(reserve(file, usize::MAX / 4 / BLOCK * BLOCK).is_err());
+            assert_eq!((file.metadata().unwrap().len(), file.metadata().unwrap().blocks()), (0, 0));
+        });
     }
 }

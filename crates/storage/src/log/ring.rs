@@ -10,7 +10,7 @@
 //!  only    |  immutable           | owners                |                  still readable
 //! ```
 //!
-//! * positions below `floor` are in their file and may be overwritten here;
+//! * positions below `floor` are in their file, or needless, and may be overwritten here;
 //! * [floor, filled) is immutable: anybody may read it while holding the floor;
 //! * [filled, reserved) belongs to the holders of [`Slot`]s, each range to one of them.
 //!
@@ -74,7 +74,7 @@ impl Ring {
         debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
     }
 
-    /// Gives up positions below `position` to later stores; they are in their file.
+    /// Gives up positions below `position` to later stores; they are in their file, or needless.
     pub(super) fn raise_floor(&self, position: u64) {
         if planted(Bug::FloorUnderReaders) {
             return self.floor_hint.store(position, Ordering::Release);

@@ -32,30 +32,37 @@ struct Store {
     needed: Mutex<u64>,
 }
 
+fn spare(sim: &Sim, number: u64) -> SpareLog {
+    let number = FileNumber(number);
+    let name = Name::numbered(FileKind::Log, number);
+    let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
+    sim.sync_dir().unwrap();
+    SpareLog { number, file }
+}
+
 impl Store {
     fn new(drain: Drain) -> Self {
         let sim = Sim::new();
         sim.set_window_survives(false);
         let window = sim.open_window(&Name::fixed(FileKind::Window), LEN).unwrap();
-        let number = FileNumber(1);
-        let name = Name::numbered(FileKind::Log, number);
-        let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
-        sim.sync_dir().unwrap();
-        let spare = SpareLog { number, file };
-        let (log, appender) = Log::start(window, 1, spare, 0, LEN as u64, drain);
+        let name = Name::numbered(FileKind::Log, FileNumber(1));
+        let (log, appender) = Log::start(window, 1, spare(&sim, 1), 0, LEN as u64, drain);
         Self { log, appender: Mutex::new(appender), sim, name, needed: Mutex::new(0) }
     }
 
     /// A commit that is as safe as a write to the kernel.
     fn commit(&self) {
-        let end = {
-            let mut appender = self.appender.lock();
-            let (reserved, mut slot) = self.log.reserve(&mut appender, RECORD).unwrap();
-            slot.push(&[7; RECORD as usize]);
-            self.log.set_filled(reserved.end);
-            reserved.end
-        };
+        let end = self.append();
         self.log.drain_to(end).unwrap();
+    }
+
+    /// Appends a record; returns its end.
+    fn append(&self) -> u64 {
+        let mut appender = self.appender.lock();
+        let (reserved, mut slot) = self.log.reserve(&mut appender, RECORD).unwrap();
+        slot.push(&[7; RECORD as usize]);
+        self.log.set_filled(reserved.end);
+        reserved.end
     }
 
     /// A flush of all but the last record; nobody reads the others any more.
@@ -66,6 +73,23 @@ impl Store {
             *needed = end;
             self.log.needs_no_more(FileHeader::RECORD_LEN as u64..end);
         }
+    }
+
+    /// Goes on in the next file; returns where that begins.
+    fn rotate(&self) -> u64 {
+        let mut appender = self.appender.lock();
+        let next = self.log.rotate(&mut appender, spare(&self.sim, 2)).unwrap();
+        self.log.set_filled(appender.next());
+        next.base
+    }
+
+    /// Whether the first file can be given to somebody else.
+    fn is_free(&self) -> bool {
+        self.log.is_done_with(FileNumber(1)) && self.first_len() == 0
+    }
+
+    fn first_len(&self) -> usize {
+        self.sim.image().read(&self.name).unwrap().len()
     }
 
     /// A sync, and a loss of power right behind it.
@@ -128,6 +152,28 @@ fn a_look_beside_a_drain() {
     commits.join().unwrap();
 }
 
+/// Nothing is written to a file that was found to be free.
+fn a_free_file_beside_a_drain() {
+    let store = Arc::new(Store::new(Drain::Lazy));
+    store.append();
+    let flushed = store.appender.lock().end();
+    let next = store.rotate();
+    let drain = {
+        let store = store.clone();
+        thread::spawn(move || store.log.drain_to(next).unwrap())
+    };
+    let before = store.is_free();
+    store.log.needs_no_more(FileHeader::RECORD_LEN as u64..flushed);
+    let after = store.is_free();
+    drain.join().unwrap();
+    assert!(!before, "it is needed");
+    assert!(!after || store.first_len() == 0, "somebody else's file was written");
+}
+
+fn check_free() {
+    check_random(a_free_file_beside_a_drain, SCHEDULES);
+}
+
 fn check() {
     check_random(a_sync_beside_a_drain, SCHEDULES);
     check_pct(a_sync_beside_a_drain, SCHEDULES, DEPTH);
@@ -147,6 +193,18 @@ fn what_is_needed_is_synced_beside_flushes() {
 #[test]
 fn the_drain_has_no_work_where_others_have_done_it() {
     check_random(a_look_beside_a_drain, SCHEDULES);
+}
+
+#[test]
+fn a_file_is_free_when_nothing_will_be_written_to_it() {
+    check_free();
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn planted_a_file_that_is_used_again_under_the_drain() {
+    use cleavedb_base::planted::{Bug, must_notice};
+    must_notice(Bug::FreeUnderTheDrain, check_free);
 }
 
 #[cfg(feature = "planted-bugs")]

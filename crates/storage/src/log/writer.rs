@@ -51,8 +51,13 @@ pub struct LogFile {
     /// Log position of its first byte.
     pub base: u64,
     file: Arc<dyn File>,
+    /// Log position at which the log before it ended.
+    previous_end: u64,
     /// Log position at which it ends; `u64::MAX` while it is the last.
     end: AtomicU64,
+    /// Whether the drain has passed by its header, and it is still to be written. Never where
+    /// writes must be aligned: nothing is needless there.
+    header_passed: AtomicBool,
 }
 
 impl LogFile {
@@ -175,9 +180,9 @@ impl Log {
             needless: Mutex::new(Needless::up_to(base + FileHeader::RECORD_LEN as u64)),
             failed: AtomicBool::new(false),
         };
-        let file = log.adopt(spare, base);
+        let file = log.adopt(spare, base, position);
         let mut appender = Appender { next: base, file, gap_from: None };
-        log.write_header(&mut appender, position);
+        log.write_header(&mut appender);
         log.ring.set_filled(appender.next);
         (log, appender)
     }
@@ -192,7 +197,7 @@ impl Log {
         (self.ring.len() / 4) as usize
     }
 
-    /// Every position below is in its file and durable.
+    /// Every position below is in its file and durable, or needless.
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
@@ -210,13 +215,15 @@ impl Log {
         self.written.load(Ordering::Relaxed)
     }
 
-    fn adopt(&self, spare: SpareLog, base: u64) -> Arc<LogFile> {
+    fn adopt(&self, spare: SpareLog, base: u64, previous_end: u64) -> Arc<LogFile> {
         let file = Arc::new(LogFile {
             number: spare.number,
             identity: FileIdentity::new(self.database_id, spare.number),
             base,
             file: spare.file,
+            previous_end,
             end: AtomicU64::new(u64::MAX),
+            header_passed: AtomicBool::new(false),
         });
         self.fresh.lock().push(file.clone());
         file
@@ -265,20 +272,24 @@ impl Log {
         self.store_zeros(appender.next, base);
         appender.next = base;
         appender.file.end.store(end, Ordering::Release);
-        appender.file = self.adopt(spare, base);
-        self.write_header(appender, end);
+        appender.file = self.adopt(spare, base, end);
+        self.write_header(appender);
         Ok(appender.file.clone())
     }
 
-    fn write_header(&self, appender: &mut Appender, previous_end: u64) {
-        let header = FileHeader {
+    fn write_header(&self, appender: &mut Appender) {
+        let header = self.header_of(&appender.file).encode();
+        self.store(appender, &header);
+    }
+
+    fn header_of(&self, file: &LogFile) -> FileHeader {
+        FileHeader {
             database_id: self.database_id,
-            number: appender.file.number,
-            base: appender.file.base,
-            previous_end,
+            number: file.number,
+            base: file.base,
+            previous_end: file.previous_end,
             durable: self.durable(),
-        };
-        self.store(appender, &header.encode());
+        }
     }
 
     /// Stores bytes that the appender itself makes, right behind the last range.

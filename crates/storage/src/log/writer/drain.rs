@@ -14,11 +14,11 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 
 use super::{Appender, Drain, Log, LogFile};
 use crate::api::write_all_at;
-use crate::log::frame::MARK_ALIGNMENT;
+use crate::log::frame::{FileHeader, MARK_ALIGNMENT};
 
 /// Most bytes of one write of the drain: large enough for the device's full speed, small enough
 /// that the window never waits long for one write.
@@ -83,12 +83,11 @@ impl Log {
         if limit > drained {
             let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
             let piece = self.ring.piece(drained, len);
-            write_all_at(&*file.file, piece, drained - file.base).map_err(|e| {
-                self.failed.store(true, Ordering::Release);
-                Error::lasting("append to the log", e)
-                    .with("file", file.name())
-                    .with("offset", drained - file.base)
-            })?;
+            // A file that has anything has its header, by which it is known what it belongs to.
+            if file.header_passed.swap(false, Ordering::Relaxed) {
+                self.write(&file, &self.header_of(&file).encode(), 0)?;
+            }
+            self.write(&file, piece, drained - file.base)?;
             self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
             // Between the write and the mark: a sync that sees the mark must find the file listed,
             // and one that took the list before the write must not have taken this entry of it.
@@ -110,6 +109,13 @@ impl Log {
             self.cut_tail(&file);
         }
         Ok(limit > drained || complete)
+    }
+
+    fn write(&self, file: &LogFile, bytes: &[u8], offset: u64) -> Result<()> {
+        write_all_at(&*file.file, bytes, offset).map_err(|e| {
+            self.failed.store(true, Ordering::Release);
+            Error::lasting("append to the log", e).with("file", file.name()).with("offset", offset)
+        })
     }
 
     /// Gives back what was reserved for a file beyond its end, if it is much: a long batch may have
@@ -171,10 +177,25 @@ impl Log {
         }
     }
 
+    /// Whether nothing of file `number`, which is not the last, will be written or synced any more.
+    pub fn is_done_with(&self, number: FileNumber) -> bool {
+        if planted(Bug::FreeUnderTheDrain) {
+            return self.needless.lock().end() > self.first + FileHeader::RECORD_LEN as u64;
+        }
+        // Who writes a piece of it holds this lock meanwhile.
+        let mut files = self.undrained.lock();
+        files.extend(self.fresh.lock().drain(..));
+        self.skip_needless(&mut files);
+        let listed = |files: &VecDeque<Arc<LogFile>>| files.iter().any(|it| it.number == number);
+        !listed(&files) && !listed(&self.unsynced.lock())
+    }
+
     /// Passes by what need not be drained: its files have holes there, which nobody reads.
     fn skip_needless(&self, files: &mut VecDeque<Arc<LogFile>>) {
         let block = BLOCK as u64;
-        let (needless, filled) = (self.needless.lock().end(), self.ring.filled());
+        // A file may have begun, and its MemTable ended, before its header counts as filled.
+        let filled = self.ring.filled();
+        let needless = self.needless.lock().end().min(filled);
         let mut to = needless - needless % block;
         while let Some(end) = files.front().and_then(|file| file.end()) {
             let next = end.next_multiple_of(block);
@@ -184,7 +205,12 @@ impl Log {
             to = to.max(next);
             files.pop_front();
         }
-        if to > self.drained.load(Ordering::Acquire) {
+        let drained = self.drained.load(Ordering::Acquire);
+        if to > drained {
+            if let Some(file) = files.front().filter(|file| drained <= file.base && file.base < to)
+            {
+                file.header_passed.store(true, Ordering::Relaxed);
+            }
             self.drained.store(to, Ordering::Release);
             self.ring.raise_floor(to);
         }
@@ -215,6 +241,14 @@ impl Log {
         Ok(end)
     }
 
+    /// As [`Log::pad`], at a close, behind all that is durable: with a mark that says so. Who opens
+    /// the log with an older manifest, which lost its last edits, finds that something is missing.
+    pub fn end(&self, appender: &mut Appender) -> Result<u64> {
+        self.make_room(appender.next + Self::overhead())?;
+        self.store_mark(appender);
+        self.pad(appender)
+    }
+
     /// Makes everything below `position` durable, where the last record ends at `records_end`; it
     /// must be drainable (see [`Log::pad`]). One caller at a time: the files taken here must be
     /// synced before anybody else counts them so.
@@ -234,5 +268,64 @@ impl Log {
         self.synced.fetch_max(position, Ordering::AcqRel);
         self.durable.fetch_max(records_end, Ordering::AcqRel);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::SpareLog;
+    use crate::{Access, FileKind, Mode, Name, Sim, Storage};
+
+    const LEN: usize = 1 << 16;
+
+    fn spare(sim: &Sim, number: u64) -> SpareLog {
+        let number = FileNumber(number);
+        let name = Name::numbered(FileKind::Log, number);
+        let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
+        sim.sync_dir().unwrap();
+        SpareLog { number, file }
+    }
+
+    /// A log that is drained late, and what stores to it.
+    fn lazy(sim: &Sim) -> (Log, Appender) {
+        let window = sim.open_window(&Name::fixed(FileKind::Window), LEN).unwrap();
+        Log::start(window, 1, spare(sim, 1), 0, LEN as u64, Drain::Lazy)
+    }
+
+    fn append(log: &Log, appender: &mut Appender) {
+        let (reserved, mut slot) = log.reserve(appender, 100).unwrap();
+        slot.push(&[7; 100]);
+        log.set_filled(reserved.end);
+    }
+
+    /// A batch for which the disk had no room has begun a file, and then its MemTable was flushed.
+    #[test]
+    fn a_file_may_be_begun_and_passed_by_before_it_is_filled() {
+        let sim = Sim::new();
+        let (log, mut appender) = lazy(&sim);
+        append(&log, &mut appender);
+        log.rotate(&mut appender, spare(&sim, 2)).unwrap();
+        log.needs_no_more(FileHeader::RECORD_LEN as u64..appender.end());
+        append(&log, &mut appender);
+        log.drain_to(log.ring().filled() - 100).unwrap();
+    }
+
+    #[test]
+    fn the_end_of_the_log_proves_what_was_durable() {
+        let sim = Sim::new();
+        let (log, mut appender) = lazy(&sim);
+        (0..100).for_each(|_| append(&log, &mut appender));
+        log.needs_no_more(FileHeader::RECORD_LEN as u64..appender.end());
+        for pad in [Log::pad, Log::end] {
+            let end = pad(&log, &mut appender).unwrap();
+            log.set_filled(end);
+            log.sync_to(end, appender.end()).unwrap();
+        }
+        let written = sim.image().read(&Name::numbered(FileKind::Log, FileNumber(1))).unwrap();
+        let zeros = |range: Range<usize>| written[range].iter().all(|byte| *byte == 0);
+        assert!(!zeros(0..FileHeader::RECORD_LEN), "the header");
+        assert!(zeros(FileHeader::RECORD_LEN..BLOCK), "what was passed by");
+        assert!(!zeros(2 * BLOCK..written.len()), "a mark");
     }
 }

@@ -256,16 +256,28 @@ impl Commit {
     /// Makes every log byte below `position` durable. Writers that come while one syncs wait, and
     /// the next sync is for all of them.
     pub(crate) fn sync_to(&self, position: u64) -> Result<()> {
-        let syncing = self.syncing.lock();
+        let _syncing = self.syncing.lock();
         if self.log.synced() >= position {
             return Ok(());
         }
+        self.pad_and_sync(Log::pad)
+    }
+
+    /// Ends the log, at a close: see [`Log::end`].
+    pub(crate) fn end_log(&self) -> Result<()> {
+        self.sync()?;
+        let _syncing = self.syncing.lock();
+        self.pad_and_sync(Log::end)
+    }
+
+    /// Makes the log durable up to where `pad` ends it; for who may sync.
+    fn pad_and_sync(&self, pad: impl FnOnce(&Log, &mut Appender) -> Result<u64>) -> Result<()> {
         self.poison.check()?;
         let (ticket, last_seq, end, records_end);
         {
             let mut append = self.append.lock();
             self.publisher.admit(append.next_ticket);
-            end = self.log.pad(&mut append.appender).map_err(|e| self.poison.set(e))?;
+            end = pad(&self.log, &mut append.appender).map_err(|e| self.poison.set(e))?;
             records_end = append.appender.end();
             (_, ticket) = append.number(0);
             last_seq = append.last_seq();
@@ -274,7 +286,6 @@ impl Commit {
         self.publisher.wait(ticket);
         self.log.sync_to(end, records_end).map_err(|e| self.poison.set(e))?;
         self.durable.fetch_max(last_seq, Ordering::AcqRel);
-        drop(syncing);
         Ok(())
     }
 

@@ -425,13 +425,14 @@ fn build(
     let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
     manifest.commit(&Edit { ledger, ..Edit::default() })?;
     let spare = SpareLog { number, file };
+    let drain = options.drain_of(recovered.window.len());
     let (log, appender) = Log::start(
         recovered.window,
         database_id,
         spare,
         recovered.position,
         options.log_file_bytes,
-        options.drain(),
+        drain,
     );
     let memtable = Arc::new(MemSlot::new(options.memtable_bytes, appender.next()));
     let mut memtables = vec![memtable.clone()];

@@ -118,12 +118,14 @@ impl Jobs {
     }
 
     /// Sleeps until somebody asks for work, for `pause` at most; not at all if somebody has asked
-    /// since there were `calls`, which a thread that was still looking would have missed.
-    pub(crate) fn wait_for_work(&self, calls: u64, pause: Duration) {
+    /// since there were `calls`, which a thread that was still looking would have missed. Returns
+    /// whether nobody has asked.
+    pub(crate) fn wait_for_work(&self, calls: u64, pause: Duration) -> bool {
         let mut state = self.state.lock();
         if !self.closing() && state.calls == calls {
             self.work.wait_for(&mut state, pause);
         }
+        state.calls == calls
     }
 
     /// Tells everybody to stop: running jobs give up, waiting writers fail.

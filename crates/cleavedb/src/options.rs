@@ -158,8 +158,8 @@ pub struct Options {
     /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB.
     pub segment_bytes: u64,
     /// Length of the log window, in bytes, a multiple of 4096. It is locked in memory as far as it
-    /// was used, and lies on the disk. Default: 16 MiB, a dozen writes of the drain; 4 MiB where
-    /// values stay in the index, since the drain does not wait for the device there, and where the
+    /// was used, all of it from the second open on, and lies on the disk. Default: 16 MiB, a dozen
+    /// writes of the drain; 4 MiB where values stay in the index, since the drain does not wait for the device there, and where the
     /// system lets no more be locked. Where values move into groups at the flush and commits are
     /// not synced by default: all that MemTables cover of the log, and 8 MiB, 200 MiB in all, so
     /// that the flush finds them there and the log hardly ever goes to its files (decision 0026).
@@ -291,6 +291,12 @@ impl Options {
             Durability::Buffered | Durability::Os if self.has_groups() => Drain::Lazy,
             _ => Drain::Eager,
         }
+    }
+
+    /// The same with a window of `len` bytes, which may be shorter than what was asked for: where
+    /// it does not hold what one MemTable covers nothing would be passed by.
+    pub(crate) fn drain_of(&self, len: usize) -> Drain {
+        if (len as u64) < self.covered_max() { Drain::Eager } else { self.drain() }
     }
 
     /// Length of the log window of a new database, in bytes.

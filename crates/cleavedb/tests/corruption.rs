@@ -34,7 +34,7 @@ fn store(setup: &Setup, clean: bool) -> (Image, State) {
     let mut session = Session::on(&sim, setup, State::default()).unwrap();
     let mut ops: Vec<Op> = (0..60).map(|i| put(i, 200 + 40 * i as usize)).collect();
     ops.push(Op::Collect);
-    ops.extend((60..90).map(|i| put(i, 900)));
+    ops.extend((60..93).map(|i| put(i, 900)));
     ops.push(Op::Write(vec![Write::delete(b"key001"), Write::delete(b"key007")], Durability::Os));
     ops.push(Op::Flush);
     if !clean {
@@ -209,6 +209,33 @@ fn cuts_at_many_lengths() {
                 examine(&setup, &damaged, &state, &|| format!("{setup}: {name} cut at {at}"));
             }
         }
+    }
+}
+
+/// The log that a lost edit was to pass by is in no file: what is there proves the loss.
+#[test]
+fn edits_that_are_lost_are_noticed_although_the_log_has_holes() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::log_in_window(preset);
+        let sim = Sim::new();
+        let mut session = Session::on(&sim, &setup, State::default()).unwrap();
+        for of_flush in 0..3 {
+            let puts = (0..20).map(|i| put(20 * of_flush + i, 900));
+            puts.chain([Op::Flush]).for_each(|op| session.run(&op).unwrap());
+        }
+        let state = session.model().clone();
+        session.leave(true).unwrap();
+        let image = sim.image();
+        let manifests = image.list().into_iter().filter(|(it, _)| it.kind() == FileKind::Manifest);
+        let [(name, len)] = manifests.collect::<Vec<_>>()[..] else { panic!("one manifest") };
+        let mut refused = 0;
+        for at in 0..len {
+            let mut damaged = image.clone();
+            damaged.truncate(&name, at);
+            let what = || format!("{setup}: the manifest cut at {at}");
+            refused += usize::from(examine(&setup, &damaged, &state, &what) == Found::Refused);
+        }
+        assert!(refused > 0, "{setup}");
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, VictimPolicy};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call};
+use cleavedb_storage::sim::Event;
 use cleavedb_storage::{Disk, FileKind, Name, Sim};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
@@ -427,4 +428,49 @@ fn a_damaged_filter_stops_no_flush() {
         noticed += u32::from(!db.verify().unwrap().problems.is_empty());
     }
     assert!(noticed > 0, "no flip met what is checked");
+}
+
+/// Where values are long a collection reads which records there are, and what survives.
+#[test]
+fn of_long_values_the_dead_are_not_read() {
+    let read = |preset, listed_record_bytes| {
+        let mut options = options(preset);
+        options.groups.listed_record_bytes = listed_record_bytes;
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        for round in 0..12 {
+            (0..60).for_each(|i| db.put(&key(i), &[round + i as u8; 5000]).unwrap());
+            db.put(&key(60), b"small").unwrap();
+        }
+        db.collect().unwrap();
+        (0..60)
+            .for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap()[..], [11 + i as u8; 5000]));
+        assert_eq!(db.get(&key(60)).unwrap().unwrap(), "small");
+        assert_eq!(db.verify().unwrap().problems.len(), 0);
+        db.metrics().collection_read
+    };
+    for preset in PRESETS {
+        let (some, all) = (read(preset, 1000), read(preset, u64::MAX));
+        assert!(some * 3 < all * 2, "{preset}: {some} of {all}");
+    }
+}
+
+/// The log is never written to its file, which is still new when a flush has made it needless.
+#[test]
+fn a_log_file_that_was_not_written_is_the_next_one() {
+    for preset in PRESETS {
+        let mut options = Setup::log_in_window(preset).options;
+        options.log_file_bytes = 32 << 10;
+        let sim = Sim::new();
+        let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+        write(&db, 0..3);
+        let logs = sim.image().list().into_iter().filter(|(name, _)| name.kind() == FileKind::Log);
+        let logs: Vec<_> = logs.map(|(name, _)| name).collect();
+        assert!(logs.len() <= 3, "{preset}: {logs:?}");
+        let is_reuse =
+            |event: &Event| matches!(event, Event::Rename { to, .. } if to.kind() == FileKind::Log);
+        let reused = sim.history().iter().filter(|event| is_reuse(event)).count();
+        assert!(reused > 5, "{preset}: {reused}");
+        db.close().unwrap();
+        check(&Db::open_in(Arc::new(sim), options, 7).unwrap(), 2);
+    }
 }

@@ -45,7 +45,7 @@ pub(super) struct Fixed {
     pub(super) damaged: Damaged,
     /// Whether no flush begins before this collection has ended.
     retries_split: bool,
-    /// The group that could not be collected.
+    /// The first group that was found to be damaged.
     pub(super) failed: Mutex<Option<GroupId>>,
     /// Space for what it writes, where space is limited.
     plan: Option<Plan>,

@@ -143,12 +143,16 @@ impl Engine {
             (slot, sealed)
         };
         let result = self.flush(&slot, sealed);
+        self.end_job(&result, |state| state.flushing = false);
+        result.map(|()| true)
+    }
+
+    /// Gives the memory that flushes and MemTables hand on to the system, when nothing is flushed.
+    pub(super) fn clear_pages(&self) {
         if self.state.load().waiting() == 0 {
             self.flush_pages.clear();
             self.memtable_pages.clear();
         }
-        self.end_job(&result, |state| state.flushing = false);
-        result.map(|()| true)
     }
 
     /// Sorts the MemTable that is flushed next, while the flush of the one before it waits for the

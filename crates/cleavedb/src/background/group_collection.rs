@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::{Mutex, side_by_side};
-use cleavedb_base::{FileNumber, GroupId, Partitioner, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Partitioner, Result};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect_group::{CollectedGroups, GroupCollector};
@@ -161,7 +161,8 @@ impl Engine {
         let keeps_order = table.partitioner().keeps_order();
         let extents = ExtentWriter::new(files, self.database_id, self.options.segment_bytes)
             .of_survivors()
-            .with_filters(!keeps_order);
+            .with_filters(!keeps_order)
+            .listing_from(self.options.groups.listed_record_bytes);
         let cold = || SurvivorWriter::new(segments, self.database_id, self.options.segment_bytes);
         let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
         let liveness: &dyn Liveness = match &joined {
@@ -349,7 +350,11 @@ fn collect_each<'a>(
     groups.iter().flat_map(|(_, extents)| extents).for_each(|extent| extent.will_need());
     for (group, extents) in groups {
         let collected = collector.collect(group, &extents);
-        collected.inspect_err(|_| *fixed.failed.lock() = Some(group))?;
+        let damaged = |error: &Error| error.kind() == ErrorKind::Corruption;
+        if collected.as_ref().is_err_and(damaged) {
+            fixed.failed.lock().get_or_insert(group);
+        }
+        collected?;
     }
     collector.finish()
 }

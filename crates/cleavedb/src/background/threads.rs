@@ -123,8 +123,9 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
         let calls = engine.jobs.calls();
         match engine.run_one(kinds) {
             Ok(true) => {}
-            Ok(false) => engine.jobs.wait_for_work(calls, IDLE_LOOK),
-            Err(_) => engine.jobs.wait_for_work(calls, RETRY_AFTER),
+            Ok(false) if engine.jobs.wait_for_work(calls, IDLE_LOOK) => engine.clear_pages(),
+            Ok(false) => {}
+            Err(_) => _ = engine.jobs.wait_for_work(calls, RETRY_AFTER),
         }
     }
 }

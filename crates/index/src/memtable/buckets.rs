@@ -1,35 +1,49 @@
 //! Heads of the hash chains of a MemTable.
+//!
+//! They lie in memory that MemTables hand on, if a piece fits: an insert looks at a place that
+//! nobody knew before, so of fresh memory the system first maps a page of zeros, and then, at the
+//! write, another one in its place, which all processors must hear of.
+
+use std::sync::Arc;
 
 use cleavedb_base::sync::atomic::AtomicPtr;
 #[cfg(not(feature = "checked"))]
-use cleavedb_storage::pages::Pages;
+use cleavedb_storage::pages::PageBuf;
+use cleavedb_storage::pages::PagePool;
 
 use super::Node;
 
 /// A power of two of links, all null at first.
 #[cfg(not(feature = "checked"))]
-pub(super) struct Buckets(Pages);
+pub(super) struct Buckets {
+    memory: PageBuf,
+    mask: usize,
+}
 
 #[cfg(not(feature = "checked"))]
 impl Buckets {
-    /// `count` links, a power of two.
-    pub(super) fn new(count: usize) -> Self {
-        Self(Pages::new(count * size_of::<AtomicPtr<Node>>()))
+    /// `count` links, a power of two, in memory of `pool`, if there is one.
+    pub(super) fn new(count: usize, pool: Option<&Arc<PagePool>>) -> Self {
+        let len = count * size_of::<AtomicPtr<Node>>();
+        let memory = match pool {
+            Some(pool) => pool.take_zeroed(len),
+            None => PageBuf::zeroed(len),
+        };
+        Self { memory, mask: count - 1 }
     }
 
     /// Memory taken from the system, in bytes.
     pub(super) fn memory(&self) -> usize {
-        self.0.len()
+        self.memory.len()
     }
 
     /// The link of a hash.
     #[inline]
     pub(super) fn of(&self, hash: u64) -> &AtomicPtr<Node> {
-        let count = self.0.len() / size_of::<AtomicPtr<Node>>();
-        let at = hash as usize & (count - 1);
-        // SAFETY: the memory holds `count` links and is aligned for them; zeroed bytes are null
-        // links; every access is atomic.
-        unsafe { &*self.0.start().cast::<AtomicPtr<Node>>().add(at) }
+        let at = hash as usize & self.mask;
+        // SAFETY: the memory holds one link more than `mask` says and is aligned for them; zeroed
+        // bytes are null links; every access is atomic.
+        unsafe { &*self.memory.start().cast::<AtomicPtr<Node>>().add(at) }
     }
 }
 
@@ -39,7 +53,7 @@ pub(super) struct Buckets(Box<[AtomicPtr<Node>]>);
 
 #[cfg(feature = "checked")]
 impl Buckets {
-    pub(super) fn new(count: usize) -> Self {
+    pub(super) fn new(count: usize, _: Option<&Arc<PagePool>>) -> Self {
         Self((0..count).map(|_| AtomicPtr::default()).collect())
     }
 

@@ -113,7 +113,7 @@ impl MemTable {
         let entries = expected.min(budget) / BYTES_PER_BUCKET;
         let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
         Self {
-            buckets: Buckets::new(buckets),
+            buckets: Buckets::new(buckets, pool.as_ref()),
             arena: Arena::new(budget, pool),
             tail: Tail { newest: AtomicPtr::new(ptr::null_mut()) },
             sorted: Mutex::new(SortedRuns::default()),

@@ -211,6 +211,17 @@ pub struct Record<'a> {
 impl<'a> Record<'a> {
     /// Reads and verifies the record at the front of `bytes`, which lies at `offset` of its file.
     pub fn parse(bytes: &'a [u8], identity: FileIdentity, offset: u64) -> Result<Self> {
+        let record = Self::parse_own(bytes, identity, offset)?;
+        if !record.header.covers(record.key, record.value) {
+            let message = "record payload does not match its checksum";
+            return Err(Error::corruption(message).with("offset", offset));
+        }
+        Ok(record)
+    }
+
+    /// As [`Record::parse`], of bytes that this process has stored and kept in its memory since:
+    /// the payload is not compared with its checksum, which stays with it for who reads it later.
+    pub fn parse_own(bytes: &'a [u8], identity: FileIdentity, offset: u64) -> Result<Self> {
         let header = Header::decode(bytes, identity, offset).ok_or_else(|| {
             Error::corruption("record header does not match its checksum").with("offset", offset)
         })?;
@@ -218,10 +229,6 @@ impl<'a> Record<'a> {
             Error::corruption("record is longer than the bytes that hold it").with("offset", offset)
         })?;
         let (key, value) = body.split_at(usize::from(header.key_len));
-        if !header.covers(key, value) {
-            let message = "record payload does not match its checksum";
-            return Err(Error::corruption(message).with("offset", offset));
-        }
         Ok(Self { header, key, value })
     }
 }

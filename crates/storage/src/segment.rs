@@ -136,8 +136,36 @@ impl Segment {
         key: &[u8],
         seq: SeqNo,
     ) -> Result<Record<'a>> {
-        let record = Record::parse(bytes, self.identity, pointer.offset)
-            .map_err(|e| self.damaged(pointer.offset, e.message()))?;
+        let record = Record::parse(bytes, self.identity, pointer.offset);
+        self.matching(record, pointer, keyspace, key, seq)
+    }
+
+    /// Calls `read` with the record at `pointer`, which is that of (`keyspace`, `key`, `seq`), if
+    /// the log's window holds it in one piece. Its payload is not compared with its checksum:
+    /// nobody had it since it was stored there.
+    pub fn in_window<R>(
+        &self,
+        pointer: ValuePointer,
+        (keyspace, key, seq): (KeyspaceId, &[u8], SeqNo),
+        read: impl FnOnce(&Record<'_>) -> Result<R>,
+    ) -> Option<Result<R>> {
+        let (ring, base) = self.young.as_ref()?;
+        ring.with(base + pointer.offset, pointer.len as usize, |bytes| {
+            let record = Record::parse_own(bytes, self.identity, pointer.offset);
+            read(&self.matching(record, pointer, keyspace, key, seq)?)
+        })
+    }
+
+    /// `record`, if it is the one that an entry names.
+    fn matching<'a>(
+        &self,
+        record: Result<Record<'a>>,
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seq: SeqNo,
+    ) -> Result<Record<'a>> {
+        let record = record.map_err(|e| self.damaged(pointer.offset, e.message()))?;
         let header = &record.header;
         let same = record.key == key && header.seq == seq && header.keyspace == keyspace;
         if !same || header.record_len() != pointer.len as usize {

@@ -156,6 +156,19 @@ impl SegmentSet {
         }
     }
 
+    /// Calls `read` with the record of (`tree_key`, `seq`) at `pointer`, if the log's window holds
+    /// it in one piece: see [`Segment::in_window`].
+    pub fn in_window<R>(
+        &self,
+        pointer: ValuePointer,
+        tree_key: &[u8],
+        seq: SeqNo,
+        read: impl FnOnce(&Record<'_>) -> Result<R>,
+    ) -> Option<Result<R>> {
+        let (keyspace, key) = split_tree_key(tree_key)?;
+        self.get(pointer.file)?.in_window(pointer, (keyspace, key, seq), read)
+    }
+
     /// Fills `bytes` with the record at `pointer`, not verified.
     pub fn read_into(&self, pointer: ValuePointer, bytes: &mut Vec<u8>) -> Result<()> {
         bytes.resize(pointer.len as usize, 0);

@@ -229,7 +229,6 @@ impl Part<'_> {
         mut writer: ExtentWriter<'_>,
     ) -> Result<(Written, Vec<(u32, ValuePointer)>)> {
         let mut places = Vec::with_capacity(order.len());
-        let mut alone = Vec::new();
         for (turn, at) in order.iter().enumerate() {
             if let Some(later) = order.get(turn + AHEAD) {
                 self.items[*later as usize].prefetch(self.log);
@@ -239,15 +238,11 @@ impl Part<'_> {
             match &item.source {
                 Source::Stub(kind) => write_stub(&item.entry, *kind, group, &mut writer)?,
                 Source::Log(pointer, chunk) => {
-                    let bytes = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(*pointer)) {
-                        Some(bytes) => bytes,
-                        None => {
-                            self.log.read_into(*pointer, &mut alone)?;
-                            &alone
-                        }
+                    let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(*pointer)) {
+                        Some(bytes) => self.copy(&item.entry, *pointer, bytes, group, &mut writer),
+                        None => self.copy_alone(&item.entry, *pointer, group, &mut writer),
                     };
-                    let place = self.copy(&item.entry, *pointer, bytes, group, &mut writer)?;
-                    places.push((*at, place));
+                    places.push((*at, place?));
                 }
             }
         }
@@ -263,11 +258,35 @@ impl Part<'_> {
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
     ) -> Result<ValuePointer> {
-        let Record { header, key, value } =
-            self.log.verified(bytes, pointer, entry.key, entry.seq)?;
-        // In a group nobody asks which records were committed together.
-        writer.append(group, &Header { more: false, ..header }, key, value)
+        append(&self.log.verified(bytes, pointer, entry.key, entry.seq)?, group, writer)
     }
+
+    /// The same for a record that is not read together with others: straight from the window, if
+    /// it is there.
+    fn copy_alone(
+        &self,
+        entry: &Entry<'_>,
+        pointer: ValuePointer,
+        group: GroupId,
+        writer: &mut ExtentWriter<'_>,
+    ) -> Result<ValuePointer> {
+        let read = |record: &Record<'_>| append(record, group, writer);
+        if let Some(copied) = self.log.in_window(pointer, entry.key, entry.seq, read) {
+            return copied;
+        }
+        self.copy(entry, pointer, &self.log.bytes(pointer)?, group, writer)
+    }
+}
+
+/// Appends a record of the log to its group.
+fn append(
+    record: &Record<'_>,
+    group: GroupId,
+    writer: &mut ExtentWriter<'_>,
+) -> Result<ValuePointer> {
+    let Record { header, key, value } = *record;
+    // In a group nobody asks which records were committed together.
+    writer.append(group, &Header { more: false, ..header }, key, value)
 }
 
 fn write_stub(
@@ -298,7 +317,7 @@ impl Engine {
             return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
         }
         let (state, table) = self.groups_now();
-        let (items, unseparated) = (Vec::new(), Vec::new());
+        let (items, unseparated) = (Vec::with_capacity(slot.table.capacity()), Vec::new());
         let mut sorter =
             Sorter { state: &state, table: &table, items, unseparated, separated: false };
         let mut retention = Retention::new(snapshots);

@@ -103,6 +103,20 @@ impl Ring {
         in_file
     }
 
+    /// Calls `read` with the `len` bytes at `at`, if the window holds all of them in one piece.
+    /// Nothing of the window is used again meanwhile.
+    pub(crate) fn with<R>(&self, at: u64, len: usize, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let floor = self.floor.read();
+        if at < *floor {
+            return None;
+        }
+        let end = at + len as u64;
+        assert!(end <= self.filled(), "read of log bytes {at}..{end} that were never stored");
+        // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is held.
+        let piece = unsafe { self.window.slice(at, len) };
+        (piece.len() == len).then(|| read(piece))
+    }
+
     /// Asks for the memory where the log at `at` lies, if the window holds it.
     #[inline]
     pub(crate) fn prefetch(&self, at: u64, len: usize) {

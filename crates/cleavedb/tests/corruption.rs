@@ -229,7 +229,7 @@ fn edits_that_are_lost_are_noticed_although_the_log_has_holes() {
         let manifests = image.list().into_iter().filter(|(it, _)| it.kind() == FileKind::Manifest);
         let [(name, len)] = manifests.collect::<Vec<_>>()[..] else { panic!("one manifest") };
         let mut refused = 0;
-        for at in 0..len {
+        for at in (0..len).step_by(11) {
             let mut damaged = image.clone();
             damaged.truncate(&name, at);
             let what = || format!("{setup}: the manifest cut at {at}");

@@ -18,6 +18,9 @@ use crate::jobs::JobState;
 use crate::manifest::Edit;
 use crate::options::Background;
 
+/// How many times as many runs of level 0 wait to be merged while MemTables wait to be flushed.
+const PATIENCE: usize = 2;
+
 /// Makes the files of a compaction's tables.
 struct NewTables<'a> {
     engine: &'a Engine,
@@ -44,12 +47,18 @@ impl TableFactory for NewTables<'_> {
 
 impl Engine {
     pub(crate) fn compaction_options(&self) -> CompactionOptions {
+        let common = CompactionOptions::default();
+        // Where MemTables wait to be flushed, the flush needs the processor more than reads need
+        // few runs; runs of pointers are short, and many.
+        let pressed = self.options.has_groups() && self.state.load().waiting() > 0;
+        let patience = if pressed { PATIENCE } else { 1 };
         let options = CompactionOptions {
+            l0_merge_runs: common.l0_merge_runs * patience,
             level0: self.options.level0,
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
             table_bytes: self.options.table_bytes,
-            ..CompactionOptions::default()
+            ..common
         };
         if !self.sinks() {
             return options;

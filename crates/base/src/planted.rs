@@ -39,6 +39,8 @@ pub enum Bug {
     WindowBehindTheFile,
     /// What a flush has made needless is passed by while readers may still want it.
     NeedlessUnderReaders,
+    /// A log that flushes made needless leaves nothing behind that tells how far it went.
+    HoleWithoutProof,
     /// A log file counts as free although its drain has not looked whether it is.
     FreeUnderTheDrain,
     /// Replay does not ask whether a log file continues the one before it.

@@ -404,6 +404,15 @@ mod tests {
         assert_eq!(Preset::from_name("btree"), None);
     }
 
+    /// Where little memory may be locked the window is short, and no MemTable fits in it.
+    #[test]
+    fn a_short_window_is_drained_at_once() {
+        let options = Options { durability: Durability::Os, ..Options::preset(Preset::KtStore) };
+        assert_eq!(options.drain_of(4 << 20), Drain::Eager);
+        assert_eq!(options.drain_of(options.window()), Drain::Lazy);
+        assert_eq!(Options::preset(Preset::WiscKey).drain_of(WINDOW), Drain::Eager);
+    }
+
     #[test]
     fn contradictions_are_refused_with_a_reason() {
         let mut options = Options::preset(Preset::Lsm);

@@ -103,10 +103,13 @@ fn open_window(storage: &dyn Storage, options: &Options) -> Result<Window> {
 /// The window, or another in its place if the options ask for another length: all that it held is
 /// in files that the new manifest vouches for.
 fn of_wanted_length(storage: &dyn Storage, options: &Options, window: Window) -> Result<Window> {
+    let wanted = options.window();
+    if window.len() == wanted {
+        return Ok(window);
+    }
     let free = storage.free_space().map_err(|e| Error::io("ask for the free space", e))?;
     // A disk that is full must not keep anybody from an open.
-    let fits = free > options.window() as u64;
-    if window.len() == options.window() || (window.len() < options.window() && !fits) {
+    if window.len() < wanted && free <= wanted as u64 {
         return Ok(window);
     }
     drop(window);

@@ -74,20 +74,16 @@ impl Engine {
             return Ok(None);
         }
         let Some(old) = self.reaper.take_log() else { return Ok(None) };
-        let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
-        let new = Name::numbered(FileKind::Log, number);
-        let file = self.pristine(&old, access).and_then(|file| match file {
-            Some(file) => self.storage.rename(&old, &new).map(|()| Some((number, file))),
-            None => Ok(None),
-        });
-        match file {
-            Ok(Some(file)) => Ok(Some(file)),
-            // It goes as others do.
-            Ok(None) | Err(_) => {
-                self.reaper.bury(old, self.options.log_file_bytes);
-                Ok(None)
+        if let Ok(Some(file)) = self.pristine(&old, access) {
+            let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
+            let new = Name::numbered(FileKind::Log, number);
+            if self.storage.rename(&old, &new).is_ok() {
+                return Ok(Some((number, file)));
             }
         }
+        // It goes as others do.
+        self.reaper.bury(old, self.options.log_file_bytes);
+        Ok(None)
     }
 
     /// Opens the log file `name` if nothing was ever written to it, nor will be.

@@ -19,7 +19,7 @@ use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
 use cleavedb_testkit::full::filled_twice;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
-    Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, caught,
+    Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
 };
 
 /// Seeds that a check may use before the bug counts as missed.
@@ -306,6 +306,35 @@ fn damage(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// A closed store whose log is in no file but for its end, and a manifest that lost edits.
+fn lost_edits(seed: u64) -> Result<(), String> {
+    let setup =
+        Setup::log_in_window(if seed.is_multiple_of(2) { Preset::HashKv } else { Preset::KtStore });
+    let sim = Sim::new();
+    let mut session = Session::on(&sim, &setup, State::default())?;
+    for i in 0..60u8 {
+        session.run(&Op::Write(vec![Write::put(&[i], vec![i; 900])], Durability::Os))?;
+        if i % 20 == 19 {
+            session.run(&Op::Flush)?;
+        }
+    }
+    let keys = session.model().len();
+    session.leave(true)?;
+    let image = sim.image();
+    for (name, len) in image.list() {
+        for at in (0..len).step_by(31).filter(|_| name.kind() == FileKind::Manifest) {
+            let mut damaged = image.clone();
+            damaged.truncate(&name, at);
+            let Ok(db) = open(Arc::new(Sim::from_image(damaged)), &setup) else { continue };
+            let found = db.range(None, None).collect::<Result<Vec<_>, _>>();
+            if found.is_ok_and(|items| items.len() != keys) {
+                return Err(format!("keys are missing in silence: {name} cut at {at}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 caught! {
     a_run_above_the_next_flush: RunAboveNextFlush by model;
     a_run_without_tombstones: RunWithoutTombstones by model;
@@ -325,6 +354,7 @@ caught! {
     a_window_tail_that_is_forgotten: WindowTailForgotten by crash;
     a_window_looked_for_behind_a_short_file: WindowBehindTheFile by crash_of_the_window;
     a_log_passed_by_under_its_readers: NeedlessUnderReaders by range_of_an_old_log;
+    a_lost_edit_behind_a_hole: HoleWithoutProof by lost_edits;
     a_replay_past_a_gap: ReplayPastGap by crash;
     half_a_batch: HalfBatch by crash;
     a_torn_record_that_is_replayed: TornRecordReplayed by crash;

@@ -140,6 +140,34 @@ fn a_manifest_without_an_edit_is_damage() {
     assert_eq!(damaged.image().list().len(), before, "a refused open removes nothing");
 }
 
+/// An open that asks for a longer window gets it where the disk has room, and filled a disk that
+/// had not.
+#[test]
+fn a_window_grows_only_where_there_is_room() {
+    use cleavedb_storage::{FileKind, Storage};
+    let sim = Sim::new();
+    let window_len = || {
+        let files = sim.list().unwrap();
+        files.iter().find(|(name, _)| name.kind() == FileKind::Window).unwrap().1
+    };
+    let mut options = Setup::tiny(Preset::HashKv, true).options;
+    let short = options.window() as u64;
+    let reopened = |options: &cleavedb::Options| {
+        Db::open_in(Arc::new(sim.clone()), options.clone(), 1).unwrap().close().unwrap();
+        window_len()
+    };
+    assert_eq!(reopened(&options), short);
+    options.window_bytes = Some(4 * short as usize);
+    let used = u64::MAX - 1 - {
+        sim.set_capacity(u64::MAX - 1);
+        sim.free_space().unwrap()
+    };
+    sim.set_capacity(used + 3 * short);
+    assert_eq!(reopened(&options), short, "no room");
+    sim.set_capacity(used + 8 * short);
+    assert_eq!(reopened(&options), 4 * short);
+}
+
 /// Collection stops once nothing is left to win, however tight the goal: what no collection can win
 /// back (headers of files, the log in use) must not count.
 #[test]

@@ -225,6 +225,11 @@ impl SegmentWriter {
         self.len() == FileHeader::RECORD_LEN as u64
     }
 
+    /// Whether `len` more bytes only fill the buffer, without a call of the storage.
+    pub fn has_room(&self, len: usize) -> bool {
+        self.buf.len() + len < WRITE_LEN
+    }
+
     /// Appends a record, its payload checksum as it was, and returns its place.
     pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
         let offset = self.len();

@@ -17,7 +17,6 @@
 //! With soft pointers (design, section 2) there is no run: each extent of survivors has a map, by
 //! which they are found although their entries in the index still say where they lay before.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,104 +26,11 @@ use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
 
 use crate::collect::{CHECK_EVERY, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
+use crate::collected::{CollectedGroup, CollectedGroups, in_index_order};
 use crate::found::{Arena, Found};
 use crate::groups::growth::Growth;
-use crate::groups::writer::Written;
-use crate::groups::{
-    Extent, ExtentHandle, ExtentReader, ExtentWriter, GroupEdit, GroupTable, Place, Relocation,
-};
-use crate::survivors::{NewSegment, SurvivorWriter};
-
-/// What a collection did with one group, not yet installed.
-#[derive(Debug)]
-pub struct CollectedGroup {
-    /// The group.
-    pub group: GroupId,
-    /// Its extents that were collected, and go.
-    pub gone: Vec<Place>,
-    /// Which of the extents that were written have its survivors.
-    extents: Range<usize>,
-    /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
-    /// numbered from `first` on.
-    bounds: Vec<Vec<u8>>,
-    first: GroupId,
-}
-
-impl CollectedGroup {
-    /// Whether the group is to split.
-    pub fn splits(&self) -> bool {
-        !self.bounds.is_empty()
-    }
-
-    /// Into how many parts.
-    pub fn parts(&self) -> u64 {
-        self.bounds.len() as u64 + 1
-    }
-
-    /// Its extents among those that were `written`, and its split into parts with ids from `first`
-    /// on.
-    pub fn divided(&self, written: &Written, first: GroupId) -> (Vec<Extent>, GroupEdit) {
-        let mut extents = written.extents[self.extents.clone()].to_vec();
-        for extent in &mut extents {
-            extent.group = GroupId(extent.group.0 - self.first.0 + first.0);
-        }
-        (extents, GroupEdit::Split { group: self.group, bounds: self.bounds.clone(), first })
-    }
-
-    /// Its extents among those that were `written`, if it stays whole.
-    pub fn undivided(&self, written: &Written) -> Vec<Extent> {
-        let mut extents = written.extents[self.extents.clone()].to_vec();
-        extents.iter_mut().for_each(|extent| extent.group = self.group);
-        extents
-    }
-}
-
-/// The result of a collection of groups, not yet installed.
-#[derive(Debug)]
-pub struct CollectedGroups<'a> {
-    /// The groups.
-    pub groups: Vec<CollectedGroup>,
-    /// Extents of survivors, synced.
-    pub written: Written,
-    /// Segments of the cold log with the values that left, synced.
-    pub cold: Vec<NewSegment>,
-    /// The run of new pointers, in index order.
-    pub run: Vec<RunEntry<'a>>,
-    /// Bytes read.
-    pub bytes_read: u64,
-    /// Time that it took to find out what lives.
-    pub asking: Duration,
-}
-
-impl CollectedGroups<'_> {
-    /// This result and that of `other`, which collected other groups.
-    #[must_use]
-    pub fn joined(mut self, other: Self) -> Self {
-        let before = self.written.extents.len();
-        self.groups.extend(other.groups.into_iter().map(|group| CollectedGroup {
-            extents: before + group.extents.start..before + group.extents.end,
-            ..group
-        }));
-        self.written.extents.extend(other.written.extents);
-        self.written.files.extend(other.written.files);
-        self.cold.extend(other.cold);
-        self.run.extend(other.run);
-        in_index_order(&mut self.run);
-        self.bytes_read += other.bytes_read;
-        self.asking += other.asking;
-        self
-    }
-
-    /// Whether a group is to split.
-    pub fn splits(&self) -> bool {
-        self.groups.iter().any(CollectedGroup::splits)
-    }
-
-    /// The extents that were collected, and go.
-    pub fn gone(&self) -> impl Iterator<Item = Place> {
-        self.groups.iter().flat_map(|group| group.gone.iter().copied())
-    }
-}
+use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Place, Relocation};
+use crate::survivors::SurvivorWriter;
 
 /// Where survivors go: to the group, or, if they are longer than `main_segment` bytes, to the parts
 /// of the group, so that it can split. Extents of the parts are as good for the group as a whole.
@@ -375,11 +281,6 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
     }
 }
 
-/// Sorts a run of which parts are in order: that of each group. Keys of hash groups alternate.
-fn in_index_order(run: &mut [RunEntry<'_>]) {
-    run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
-}
-
 /// Tells the device which records will be read of extents that were only listed: neighbours
 /// together.
 fn announce(stays: &[Stay<'_, '_>], readers: &mut [ExtentReader]) -> Result<()> {
@@ -416,25 +317,11 @@ mod tests {
 
     use super::*;
     use crate::found::Visible;
+    use crate::groups::{Extent, GroupEdit};
 
-    fn extent(group: u64, offset: u64) -> Extent {
+    fn extent(offset: u64) -> Extent {
         let place = Place { file: FileNumber(9), offset };
-        Extent {
-            group: GroupId(group),
-            place,
-            records_len: 100,
-            filter_len: 0,
-            listing_len: 0,
-            map_pages: 0,
-            fences_len: 0,
-            records: 1,
-            stubs: 0,
-            tags: 0,
-            last: Arc::default(),
-            separated: 100,
-            survivors: true,
-            live: 100,
-        }
+        Extent { survivors: true, ..Extent::sample(GroupId(1), place) }
     }
 
     /// Answers that memory holds every key, or none.
@@ -456,7 +343,7 @@ mod tests {
         let mut table = GroupTable::default();
         for edit in [
             GroupEdit::Begin(GroupId(1), Vec::new(), 0),
-            GroupEdit::Add(Extent { tags: 1, records: 2, ..extent(1, 4096) }),
+            GroupEdit::Add(Extent { tags: 1, records: 2, ..extent(4096) }),
         ] {
             table.apply(&edit).unwrap();
         }
@@ -484,26 +371,5 @@ mod tests {
         let record = Found::sample(&[1; 10], RecordKind::Separated, pointer);
         let len = |cold| Stay { record: &record, entry: None, cold }.len();
         assert_eq!((len(false), len(true)), (1000, 34));
-    }
-
-    /// Other groups may have begun since the collection did.
-    #[test]
-    fn parts_get_their_ids_when_they_are_installed() {
-        let extents = vec![extent(9, 0), extent(7, 4096), extent(8, 8192)];
-        let written = Written { extents, files: Vec::new() };
-        let collected = CollectedGroup {
-            group: GroupId(3),
-            gone: Vec::new(),
-            extents: 1..3,
-            bounds: vec![b"m".to_vec()],
-            first: GroupId(7),
-        };
-        let ids = |extents: Vec<Extent>| -> Vec<u64> {
-            extents.iter().map(|extent| extent.group.0).collect()
-        };
-        let (divided, split) = collected.divided(&written, GroupId(12));
-        let bounds = vec![b"m".to_vec()];
-        assert_eq!(split, GroupEdit::Split { group: GroupId(3), bounds, first: GroupId(12) });
-        assert_eq!((ids(divided), ids(collected.undivided(&written))), (vec![12, 13], vec![3, 3]));
     }
 }

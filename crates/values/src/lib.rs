@@ -15,6 +15,7 @@ pub mod stretch;
 pub mod set;
 pub mod found;
 pub mod collect;
+pub mod collected;
 pub mod collect_group;
 
 pub use factory::SegmentFactory;

@@ -262,7 +262,7 @@ impl Part<'_> {
     }
 
     /// The same for a record that is not read together with others: straight from the window, if
-    /// it is there.
+    /// it is there. Whoever waits for the window does not wait for the storage.
     fn copy_alone(
         &self,
         entry: &Entry<'_>,
@@ -270,9 +270,11 @@ impl Part<'_> {
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
     ) -> Result<ValuePointer> {
-        let read = |record: &Record<'_>| append(record, group, writer);
-        if let Some(copied) = self.log.in_window(pointer, entry.key, entry.seq, read) {
-            return copied;
+        if writer.has_room(group, pointer.len as usize) {
+            let read = |record: &Record<'_>| append(record, group, writer);
+            if let Some(copied) = self.log.in_window(pointer, entry.key, entry.seq, read) {
+                return copied;
+            }
         }
         self.copy(entry, pointer, &self.log.bytes(pointer)?, group, writer)
     }
@@ -317,7 +319,7 @@ impl Engine {
             return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
         }
         let (state, table) = self.groups_now();
-        let (items, unseparated) = (Vec::with_capacity(slot.table.capacity()), Vec::new());
+        let (items, unseparated) = (Vec::new(), Vec::new());
         let mut sorter =
             Sorter { state: &state, table: &table, items, unseparated, separated: false };
         let mut retention = Retention::new(snapshots);

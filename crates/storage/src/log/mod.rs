@@ -19,3 +19,14 @@ pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;
 pub use ring::{Ring, Slot};
 pub use writer::{Appender, Drain, Log, LogFile, Reserved, SpareLog};
+
+/// A log file of `sim`, created ahead.
+#[cfg(test)]
+fn spare_of(sim: &crate::Sim, number: u64) -> SpareLog {
+    use crate::{Access, FileKind, Mode, Name, Storage};
+    let number = cleavedb_base::FileNumber(number);
+    let name = Name::numbered(FileKind::Log, number);
+    let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
+    sim.sync_dir().unwrap();
+    SpareLog { number, file }
+}

@@ -7,9 +7,9 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::checker::{check_pct, check_random, thread};
 
-use super::{Appender, Drain, FileHeader, Log, SpareLog};
+use super::{Appender, Drain, FileHeader, Log, spare_of};
 use crate::sim::{PowerLoss, SECTOR};
-use crate::{Access, FileKind, Mode, Name, Sim, Storage};
+use crate::{FileKind, Name, Sim, Storage};
 
 /// Schedules that are drawn: at random, and by priorities that change at two points. Of 3,000 one
 /// set in four did not meet the bug that is planted below, of 20,000 all did.
@@ -32,21 +32,13 @@ struct Store {
     needed: Mutex<u64>,
 }
 
-fn spare(sim: &Sim, number: u64) -> SpareLog {
-    let number = FileNumber(number);
-    let name = Name::numbered(FileKind::Log, number);
-    let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
-    sim.sync_dir().unwrap();
-    SpareLog { number, file }
-}
-
 impl Store {
     fn new(drain: Drain) -> Self {
         let sim = Sim::new();
         sim.set_window_survives(false);
         let window = sim.open_window(&Name::fixed(FileKind::Window), LEN).unwrap();
         let name = Name::numbered(FileKind::Log, FileNumber(1));
-        let (log, appender) = Log::start(window, 1, spare(&sim, 1), 0, LEN as u64, drain);
+        let (log, appender) = Log::start(window, 1, spare_of(&sim, 1), 0, LEN as u64, drain);
         Self { log, appender: Mutex::new(appender), sim, name, needed: Mutex::new(0) }
     }
 
@@ -78,7 +70,7 @@ impl Store {
     /// Goes on in the next file; returns where that begins.
     fn rotate(&self) -> u64 {
         let mut appender = self.appender.lock();
-        let next = self.log.rotate(&mut appender, spare(&self.sim, 2)).unwrap();
+        let next = self.log.rotate(&mut appender, spare_of(&self.sim, 2)).unwrap();
         self.log.set_filled(appender.next());
         next.base
     }

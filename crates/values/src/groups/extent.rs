@@ -79,6 +79,33 @@ pub struct Extent {
 }
 
 impl Extent {
+    /// An extent of `group` at `place`, without records.
+    pub(crate) fn empty(group: GroupId, place: Place) -> Self {
+        Self {
+            group,
+            place,
+            records_len: 0,
+            filter_len: 0,
+            listing_len: 0,
+            map_pages: 0,
+            fences_len: 0,
+            records: 0,
+            stubs: 0,
+            tags: 0,
+            last: Arc::default(),
+            separated: 0,
+            survivors: false,
+            live: 0,
+        }
+    }
+
+    /// An extent with one value.
+    #[cfg(test)]
+    pub(crate) fn sample(group: GroupId, place: Place) -> Self {
+        let empty = Self::empty(group, place);
+        Self { records_len: 100, records: 1, separated: 100, live: 100, ..empty }
+    }
+
     /// Its length up to the next block.
     pub fn len(&self) -> u64 {
         let map = self.map_pages * BLOCK as u64 + self.fences_len;

@@ -196,22 +196,7 @@ mod tests {
     use super::*;
 
     fn sample() -> Extent {
-        Extent {
-            group: GroupId(1),
-            place: Place { file: FileNumber(9), offset: 0 },
-            records_len: 100,
-            filter_len: 0,
-            listing_len: 0,
-            map_pages: 0,
-            fences_len: 0,
-            records: 1,
-            stubs: 0,
-            tags: 0,
-            last: Arc::default(),
-            separated: 100,
-            survivors: false,
-            live: 100,
-        }
+        Extent::sample(GroupId(1), Place { file: FileNumber(9), offset: 0 })
     }
 
     fn table(partitioner: Partitioner) -> GroupTable {

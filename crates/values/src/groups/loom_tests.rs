@@ -15,22 +15,8 @@ fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
     let file = Sim::new().open(&name, Mode::CreateNew, Access::Random).unwrap();
     let identity = FileIdentity::new(1, name.number());
     let segment = std::sync::Arc::new(Segment::new(name, identity, file, None, reaper.clone()));
-    let extent = Extent {
-        group: GroupId(1),
-        place: Place { file: name.number(), offset: 0 },
-        records_len: 100,
-        filter_len: 10,
-        listing_len: 0,
-        map_pages: 0,
-        fences_len: 0,
-        records: 1,
-        stubs: 0,
-        tags: 0,
-        last: std::sync::Arc::default(),
-        separated: 100,
-        survivors: false,
-        live: 100,
-    };
+    let place = Place { file: name.number(), offset: 0 };
+    let extent = Extent { filter_len: 10, ..Extent::sample(GroupId(1), place) };
     ExtentHandle::new(&extent, segment, reaper.clone())
 }
 

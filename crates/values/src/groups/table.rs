@@ -322,20 +322,15 @@ mod tests {
 
     fn extent(group: GroupId, file: u64, offset: u64) -> Extent {
         Extent {
-            group,
-            place: Place { file: FileNumber(file), offset },
             records_len: 4000,
             filter_len: 90,
-            listing_len: 0,
-            map_pages: 0,
-            fences_len: 0,
             records: 5,
             stubs: 1,
             tags: 2,
             last: if group == HIGH { *b"mm" } else { *b"kz" }.into(),
             separated: 3900,
-            survivors: false,
             live: 3900,
+            ..Extent::empty(group, Place { file: FileNumber(file), offset })
         }
     }
 

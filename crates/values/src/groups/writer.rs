@@ -5,8 +5,6 @@
 //! a listing if its records are long, and with a map if pointers are soft. A file is ended at an
 //! extent's end only, so an extent lies in one file.
 
-use std::sync::Arc;
-
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::planted::{Bug, planted};
@@ -114,6 +112,12 @@ impl<'a> ExtentWriter<'a> {
         file.len() + len as u64 - extent.place.offset > self.mapped_max
     }
 
+    /// Whether a record of `len` bytes is appended to `group` without a call of the storage.
+    pub fn has_room(&self, group: GroupId, len: usize) -> bool {
+        let (Some((extent, _)), Some((_, file))) = (&self.open, &self.file) else { return false };
+        extent.group == group && file.has_room(len) && !self.is_full(len)
+    }
+
     /// Appends a record to `group`, whose records come one behind the other.
     pub fn append(
         &mut self,
@@ -170,22 +174,7 @@ impl<'a> ExtentWriter<'a> {
         };
         file.align()?;
         let place = Place { file: name.number(), offset: file.len() };
-        Ok(Extent {
-            group,
-            place,
-            records_len: 0,
-            filter_len: 0,
-            listing_len: 0,
-            map_pages: 0,
-            fences_len: 0,
-            records: 0,
-            stubs: 0,
-            tags: 0,
-            last: Arc::default(),
-            separated: 0,
-            survivors: self.survivors,
-            live: 0,
-        })
+        Ok(Extent { survivors: self.survivors, ..Extent::empty(group, place) })
     }
 
     /// Ends the extent that is open, if one is; returns how many there are.
@@ -247,6 +236,8 @@ fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use cleavedb_storage::{Access, File, FileKind, Mode, Sim, Storage};
 
     use super::*;

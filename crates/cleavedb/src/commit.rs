@@ -180,6 +180,8 @@ impl Commit {
             let memtable = picture.youngest();
             // The bucket's memory comes while the record is copied into the log.
             ops.iter().take(PREFETCHED_MAX).for_each(|op| memtable.table.prefetch(op.hash));
+            // And that of the place of the next record: to store one waited for it.
+            self.log.ring().prefetch(reserved.end, len as usize);
             store(slot, ops, first_seq, &reserved);
             insert(memtable, ops, first_seq, &reserved);
             self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);

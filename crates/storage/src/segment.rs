@@ -15,7 +15,7 @@ use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 
 use crate::aligned::AlignedBuf;
 use crate::api::{File, read_exact_at, write_all_at};
-use crate::log::{FileHeader, Ring};
+use crate::log::{FileHeader, Held, Ring};
 use crate::name::{FileKind, Name};
 use crate::reaper::Reaper;
 
@@ -140,23 +140,24 @@ impl Segment {
         self.matching(record, pointer, keyspace, key, seq)
     }
 
-    /// Calls `read` with the record at `pointer`, which is that of (`keyspace`, `key`, `seq`), if
-    /// the log's window holds it in one piece. Its payload is not compared with its checksum:
-    /// nobody had it since it was stored there.
-    pub fn in_window<R>(
+    /// The record at `pointer`, which is that of (`keyspace`, `key`, `seq`), if the log's window,
+    /// which is `held`, has it in one piece. Its payload is not compared with its checksum: nobody
+    /// had it since it was stored there.
+    #[inline]
+    pub fn in_window<'h>(
         &self,
+        held: &'h Held<'_>,
         pointer: ValuePointer,
         (keyspace, key, seq): (KeyspaceId, &[u8], SeqNo),
-        read: impl FnOnce(&Record<'_>) -> Result<R>,
-    ) -> Option<Result<R>> {
-        let (ring, base) = self.young.as_ref()?;
-        ring.with(base + pointer.offset, pointer.len as usize, |bytes| {
-            let record = Record::parse_own(bytes, self.identity, pointer.offset);
-            read(&self.matching(record, pointer, keyspace, key, seq)?)
-        })
+    ) -> Option<Result<Record<'h>>> {
+        let (_, base) = self.young.as_ref()?;
+        let bytes = held.bytes(base + pointer.offset, pointer.len as usize)?;
+        let record = Record::parse_own(bytes, self.identity, pointer.offset);
+        Some(self.matching(record, pointer, keyspace, key, seq))
     }
 
     /// `record`, if it is the one that an entry names.
+    #[inline]
     fn matching<'a>(
         &self,
         record: Result<Record<'a>>,
@@ -231,6 +232,7 @@ impl SegmentWriter {
     }
 
     /// Appends a record, its payload checksum as it was, and returns its place.
+    #[inline]
     pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
         let offset = self.len();
         self.push(&header.encode(self.identity, offset))?;

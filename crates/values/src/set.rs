@@ -8,6 +8,7 @@ use cleavedb_base::key::split_tree_key;
 use cleavedb_base::record::Record;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::FileKind;
+use cleavedb_storage::log::Held;
 use cleavedb_storage::segment::Segment;
 
 use crate::groups::{ExtentHandle, MapReader, Place};
@@ -40,6 +41,13 @@ impl SegmentSet {
         extents.extend(added.iter().map(|extent| (extent.place(), extent.clone())));
         removed.iter().for_each(|place| _ = extents.remove(place));
         Self { segments: self.segments.clone(), extents: Arc::new(extents) }
+    }
+
+    /// The segments of one kind, without extents: few, for who looks for one again and again.
+    #[must_use]
+    pub fn of_kind(&self, kind: FileKind) -> Self {
+        let of_kind = self.segments.iter().filter(|segment| segment.name().kind() == kind);
+        Self { segments: of_kind.cloned().collect(), extents: Arc::default() }
     }
 
     /// This set and all that is in `other`.
@@ -156,17 +164,18 @@ impl SegmentSet {
         }
     }
 
-    /// Calls `read` with the record of (`tree_key`, `seq`) at `pointer`, if the log's window holds
-    /// it in one piece: see [`Segment::in_window`].
-    pub fn in_window<R>(
+    /// The record of (`tree_key`, `seq`) at `pointer`, if the log's window, which is `held`, has it
+    /// in one piece: see [`Segment::in_window`].
+    #[inline]
+    pub fn in_window<'h>(
         &self,
+        held: &'h Held<'_>,
         pointer: ValuePointer,
         tree_key: &[u8],
         seq: SeqNo,
-        read: impl FnOnce(&Record<'_>) -> Result<R>,
-    ) -> Option<Result<R>> {
+    ) -> Option<Result<Record<'h>>> {
         let (keyspace, key) = split_tree_key(tree_key)?;
-        self.get(pointer.file)?.in_window(pointer, (keyspace, key, seq), read)
+        self.get(pointer.file)?.in_window(held, pointer, (keyspace, key, seq))
     }
 
     /// Fills `bytes` with the record at `pointer`, not verified.

@@ -80,6 +80,8 @@ impl Condvar {
     }
 }
 
+pub use sync::RwLockReadGuard;
+
 /// A lock for many readers or one writer, as `parking_lot::RwLock`.
 pub struct RwLock<T>(sync::RwLock<T>);
 
@@ -90,7 +92,7 @@ impl<T> RwLock<T> {
     }
 
     /// Waits until nobody writes.
-    pub fn read(&self) -> sync::RwLockReadGuard<'_, T> {
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -22,11 +22,11 @@ pub use shuttle as checker;
 #[cfg(not(feature = "checked"))]
 pub use arc_swap as swap;
 #[cfg(feature = "checked")]
-pub use checked::{Condvar, Mutex, MutexGuard, RwLock, swap, thread};
+pub use checked::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, swap, thread};
 #[cfg(feature = "checked")]
 pub use checker::{hint, sync::atomic};
 #[cfg(not(feature = "checked"))]
-pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 #[cfg(not(feature = "checked"))]
 pub use std::{hint, sync::atomic, thread};
 

@@ -21,6 +21,8 @@ use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, Error, ErrorKind, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
+use cleavedb_storage::FileKind;
+use cleavedb_storage::log::{Held, Ring};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_values::groups::writer::Written;
@@ -37,6 +39,10 @@ const FILES_MAX: u64 = 8;
 /// Threads that write a flush, each to files of its own: while some wait for the device, others
 /// copy.
 const PARTS: u64 = 4;
+
+/// Records that are copied while the window is held, some tens of microseconds: to take it for each
+/// would wait each time until the copy of the one before it has left the processor.
+const HELD_MAX: usize = 64;
 
 /// How many records ahead memory is asked for.
 const AHEAD: usize = 8;
@@ -219,6 +225,7 @@ struct Part<'a> {
     ranks: &'a [u32],
     groups: &'a Locator<'a>,
     log: &'a SegmentSet,
+    ring: &'a Ring,
 }
 
 impl Part<'_> {
@@ -229,23 +236,31 @@ impl Part<'_> {
         mut writer: ExtentWriter<'_>,
     ) -> Result<(Written, Vec<(u32, ValuePointer)>)> {
         let mut places = Vec::with_capacity(order.len());
+        let mut held = None;
         for (turn, at) in order.iter().enumerate() {
             if let Some(later) = order.get(turn + AHEAD) {
                 self.items[*later as usize].prefetch(self.log);
             }
-            let item = &self.items[*at as usize];
+            let Item { entry, source } = &self.items[*at as usize];
             let group = self.groups.group(self.ranks[*at as usize]);
-            match &item.source {
-                Source::Stub(kind) => write_stub(&item.entry, *kind, group, &mut writer)?,
-                Source::Log(pointer, chunk) => {
-                    let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(*pointer)) {
-                        Some(bytes) => self.copy(&item.entry, *pointer, bytes, group, &mut writer),
-                        None => self.copy_alone(&item.entry, *pointer, group, &mut writer),
-                    };
-                    places.push((*at, place?));
+            let (pointer, chunk) = match source {
+                Source::Log(pointer, chunk) => (*pointer, chunk),
+                Source::Stub(kind) => {
+                    held = None;
+                    write_stub(entry, *kind, group, &mut writer)?;
+                    continue;
                 }
+            };
+            if turn.is_multiple_of(HELD_MAX) || chunk.is_some() {
+                held = None;
             }
+            let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
+                Some(bytes) => self.copy(entry, pointer, bytes, group, &mut writer),
+                None => self.copy_alone(entry, pointer, group, &mut writer, &mut held),
+            };
+            places.push((*at, place?));
         }
+        drop(held);
         Ok((writer.finish()?, places))
     }
 
@@ -262,25 +277,30 @@ impl Part<'_> {
     }
 
     /// The same for a record that is not read together with others: straight from the window, if
-    /// it is there. Whoever waits for the window does not wait for the storage.
-    fn copy_alone(
-        &self,
+    /// it is there.
+    #[inline]
+    fn copy_alone<'h>(
+        &'h self,
         entry: &Entry<'_>,
         pointer: ValuePointer,
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
+        held: &mut Option<Held<'h>>,
     ) -> Result<ValuePointer> {
         if writer.has_room(group, pointer.len as usize) {
-            let read = |record: &Record<'_>| append(record, group, writer);
-            if let Some(copied) = self.log.in_window(pointer, entry.key, entry.seq, read) {
-                return copied;
+            let held = held.get_or_insert_with(|| self.ring.hold());
+            if let Some(record) = self.log.in_window(held, pointer, entry.key, entry.seq) {
+                return append(&record?, group, writer);
             }
         }
+        // To read and to write may take long.
+        *held = None;
         self.copy(entry, pointer, &self.log.bytes(pointer)?, group, writer)
     }
 }
 
 /// Appends a record of the log to its group.
+#[inline]
 fn append(
     record: &Record<'_>,
     group: GroupId,
@@ -334,7 +354,8 @@ impl Engine {
         })?;
         sorter.end_key()?;
         let in_window = self.commit.log.ring().floor() <= slot.start;
-        self.write_items(&state.segments, &table, sorter.items, files, in_window)
+        let log = state.segments.of_kind(FileKind::Log);
+        self.write_items(&log, &table, sorter.items, files, in_window)
     }
 
     /// Appends `items`, which are in index order, to their groups, one group after the other in the
@@ -370,7 +391,8 @@ impl Engine {
         if !in_window {
             announce(log, &mut items, &self.flush_pages);
         }
-        let part = Part { items: &items, ranks: &ranks, groups: &groups, log };
+        let ring = self.commit.log.ring();
+        let part = Part { items: &items, ranks: &ranks, groups: &groups, log, ring };
         let parts = parts(&order, &items, &ranks, PARTS);
         let write = |order| part.write(order, writer());
         // Where tests step through jobs, one thread does all.

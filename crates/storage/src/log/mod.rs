@@ -17,16 +17,16 @@ mod shuttle_tests;
 
 pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;
-pub use ring::{Ring, Slot};
+pub use ring::{Held, Ring, Slot};
 pub use writer::{Appender, Drain, Log, LogFile, Reserved, SpareLog};
 
-/// A log file of `sim`, created ahead.
+/// A log file of `storage`, created ahead.
 #[cfg(test)]
-fn spare_of(sim: &crate::Sim, number: u64) -> SpareLog {
-    use crate::{Access, FileKind, Mode, Name, Storage};
+fn spare_of(storage: &impl crate::Storage, number: u64) -> SpareLog {
+    use crate::{Access, FileKind, Mode, Name};
     let number = cleavedb_base::FileNumber(number);
     let name = Name::numbered(FileKind::Log, number);
-    let file = sim.open(&name, Mode::CreateNew, Access::Random).unwrap();
-    sim.sync_dir().unwrap();
+    let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
+    storage.sync_dir().unwrap();
     SpareLog { number, file }
 }

@@ -19,8 +19,8 @@
 //! beyond floor + window.
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::RwLock;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+use cleavedb_base::sync::{RwLock, RwLockReadGuard};
 
 use crate::window::Window;
 
@@ -103,23 +103,15 @@ impl Ring {
         in_file
     }
 
-    /// Calls `read` with the `len` bytes at `at`, if the window holds all of them in one piece.
-    /// Nothing of the window is used again meanwhile.
-    pub(crate) fn with<R>(&self, at: u64, len: usize, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let floor = self.floor.read();
-        if at < *floor {
-            return None;
-        }
-        let end = at + len as u64;
-        assert!(end <= self.filled(), "read of log bytes {at}..{end} that were never stored");
-        // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is held.
-        let piece = unsafe { self.window.slice(at, len) };
-        (piece.len() == len).then(|| read(piece))
+    /// Keeps the floor where it is, for who reads much of the window. Whoever raises it waits, and
+    /// so do those who come to read after that: not to be held across a call of the storage.
+    pub fn hold(&self) -> Held<'_> {
+        Held { ring: self, floor: self.floor.read(), filled: self.filled() }
     }
 
     /// Asks for the memory where the log at `at` lies, if the window holds it.
     #[inline]
-    pub(crate) fn prefetch(&self, at: u64, len: usize) {
+    pub fn prefetch(&self, at: u64, len: usize) {
         if at >= self.floor() {
             self.window.prefetch(at, len);
         }
@@ -150,6 +142,28 @@ impl Ring {
     unsafe fn store(&self, at: u64, bytes: &[u8]) {
         // SAFETY: the caller owns the range, and readers stay below `filled`.
         unsafe { self.window.store(at, bytes) }
+    }
+}
+
+/// The window while its floor stays.
+pub struct Held<'a> {
+    ring: &'a Ring,
+    floor: RwLockReadGuard<'a, u64>,
+    filled: u64,
+}
+
+impl Held<'_> {
+    /// The `len` bytes of the log at `at`, if the window holds all of them in one piece.
+    #[inline]
+    pub(crate) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
+        if at < *self.floor {
+            return None;
+        }
+        let end = at + len as u64;
+        assert!(end <= self.filled, "read of log bytes {at}..{end} that were never stored");
+        // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is held.
+        let piece = unsafe { self.ring.window.slice(at, len) };
+        (piece.len() == len).then_some(piece)
     }
 }
 

@@ -136,6 +136,9 @@ impl<'a> ExtentWriter<'a> {
         let (Some((extent, hashes)), Some((_, file))) = (&mut self.open, &mut self.file) else {
             return Err(Error::corruption("an extent has no file"));
         };
+        // Made before the record is copied: to read it back would wait for the copy to be stored.
+        let tree_key = TreeKey::new(header.keyspace, key);
+        let tree_key = tree_key.as_bytes();
         let pointer = file.append(header, key, value)?;
         self.listing.add(header, key, value, (file.identity(), pointer.offset));
         extent.records += 1;
@@ -144,21 +147,17 @@ impl<'a> ExtentWriter<'a> {
             RecordKind::Tag => extent.tags += 1,
             _ => extent.stubs += 1,
         }
-        let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
-        let key = TreeKey::new(header.keyspace, key);
         if let (Some(map), RecordKind::Separated) = (&mut self.map, header.kind) {
             let offset = (pointer.offset - extent.place.offset) as u32;
-            map.add(key.as_bytes(), hash64(key.as_bytes(), 0), header.seq, offset);
+            map.add(tree_key, hash64(tree_key, 0), header.seq, offset);
         }
-        if !self.filters {
-            if planted(Bug::FirstKeyAsLast) && extent.records > 1 {
-                return Ok(pointer);
-            }
-            debug_assert!(extent.records == 1 || *self.last <= *key.as_bytes());
+        if self.filters {
+            let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
+            hashes.extend((!hidden).then(|| hash64(tree_key, 0)));
+        } else if extent.records == 1 || !planted(Bug::FirstKeyAsLast) {
+            debug_assert!(extent.records == 1 || *self.last <= *tree_key);
             self.last.clear();
-            self.last.extend_from_slice(key.as_bytes());
-        } else if !hidden {
-            hashes.push(hash64(key.as_bytes(), 0));
+            self.last.extend_from_slice(tree_key);
         }
         Ok(pointer)
     }

@@ -13,7 +13,8 @@ use cleavedb_base::{
     Error, FileNumber, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer,
 };
 use cleavedb_values::collect::Liveness;
-use cleavedb_values::collect_group::{CollectedGroups, GroupCollector};
+use cleavedb_values::collect_group::GroupCollector;
+use cleavedb_values::collected::CollectedGroups;
 use cleavedb_values::found::{Arena, Content, Found, Visible};
 use cleavedb_values::groups::growth::{Growth, after};
 use cleavedb_values::groups::victim::{Candidate, Segments, VictimPolicy};

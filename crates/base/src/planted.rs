@@ -69,6 +69,10 @@ pub enum Bug {
     VolumeNotSynced,
     /// A volume's file that says how old it is is written behind the edit that makes it so old.
     VolumeStampedLate,
+    /// A job that failed leaves what it had written on the disk.
+    FailedJobLeavesFiles,
+    /// A group splits although a flush has begun that knows it whole.
+    SplitUnderFlush,
     /// A victim's file goes before the edit that drops it.
     UnlinkBeforeEdit,
     /// A write is acknowledged before its sync.

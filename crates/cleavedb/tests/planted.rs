@@ -16,7 +16,7 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
-use cleavedb_testkit::full::filled_twice;
+use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
@@ -86,6 +86,12 @@ fn full_store(seed: u64) -> Result<(), String> {
     let setup = &designs[seed as usize % designs.len()];
     let (count, again) = filled_twice(setup)?;
     if again > count / 3 { Ok(()) } else { Err(format!("{setup}: {again} of {count} records")) }
+}
+
+/// A collection whose disk is full, as in `space.rs`.
+fn full_disk(seed: u64) -> Result<(), String> {
+    let preset = [Preset::WiscKey, Preset::HashKv, Preset::KtStore][seed as usize % 3];
+    collected_on_a_full_disk(&Setup::tiny(preset, true), 16).map(|_| ())
 }
 
 /// A file that is to grow beyond a space limit. The engine plans so well that it never asks for it.
@@ -387,6 +393,7 @@ caught! {
     a_stale_pointer_that_is_absent: StaleIsAbsent by model_of_soft_pointers;
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
+    a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
     a_limit_that_is_ignored: LimitIgnored by beyond_the_limit;
     a_limit_up_to_which_writers_go: NothingKeptForJobs by full_store;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;

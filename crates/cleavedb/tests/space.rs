@@ -9,7 +9,7 @@ use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatc
 use cleavedb_storage::Sim;
 use cleavedb_storage::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
-use cleavedb_testkit::full::{FullStore, filled_twice, limited};
+use cleavedb_testkit::full::{FullStore, collected_on_a_full_disk, filled_twice, limited};
 use cleavedb_testkit::records::{key, value};
 
 #[test]
@@ -19,6 +19,15 @@ fn a_full_store_says_so_reads_and_deletes_and_then_takes_writes_again() {
         println!("{setup}: {count} records, {again} in the place of {}", count.div_ceil(2));
         assert!(count > 1500, "{setup}: {count} records");
         assert!(again > count / 3, "{setup}: {again} of {count}");
+    }
+}
+
+#[test]
+fn a_collection_on_a_full_disk_leaves_nothing_behind() {
+    for setup in Setup::designs().iter().filter(|setup| setup.options.preset != Preset::Lsm) {
+        let failed = collected_on_a_full_disk(setup, 60).unwrap_or_else(|e| panic!("{setup}: {e}"));
+        println!("{setup}: {failed} collections of 61 met a full disk");
+        assert!(failed > 0, "{setup}");
     }
 }
 

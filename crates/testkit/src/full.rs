@@ -1,9 +1,12 @@
 //! Stores that are filled up to their space limit, on disks that say what is in use.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cleavedb::{Db, ErrorKind, Options};
-use cleavedb_storage::{Sim, Storage};
+use cleavedb_base::limits::BLOCK;
+use cleavedb_storage::sim::Image;
+use cleavedb_storage::{FileKind, Sim, Storage};
 
 use crate::read::Checked;
 use crate::records::{key, value};
@@ -117,4 +120,56 @@ pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
         Some(problem) => Err(format!("after all that: {problem:?}")),
         None => Ok((count, again)),
     }
+}
+
+/// Collects a store whose disk is full, with room for 0 to `rooms` blocks more: it says so, leaves
+/// no file behind, loses nothing, and collects once there is room. How many collections failed.
+pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
+    let records = 0..120;
+    let image = half_dead(setup, records.clone())?;
+    let mut failed = 0;
+    for room in 0..=rooms {
+        let sim = Sim::from_image(image.clone());
+        let store = FullStore::on(sim.clone(), setup.options.clone())?;
+        let used = CAPACITY - sim.free_space().map_err(|e| e.to_string())?;
+        sim.set_capacity(used + room * BLOCK as u64);
+        let full = match store.db.collect() {
+            Ok(()) => false,
+            Err(e) if e.kind() == ErrorKind::NoSpace => true,
+            Err(e) => return Err(format!("with room for {room} blocks: {e}")),
+        };
+        sim.set_capacity(CAPACITY);
+        failed += usize::from(full);
+        store.check(records.clone().map(|i| (i, Some(i % 2))))?;
+        // An edit that found no room may be there or not: then only an open goes on.
+        let writes = store.db.put(&key(records.end), b"more").is_ok();
+        let closed = store.db.close();
+        let before = data_files(&sim)?;
+        let store = FullStore::on(sim, setup.options.clone())?;
+        if writes && (closed.is_err() || data_files(&store.sim)? != before) {
+            return Err(format!("with room for {room} blocks something stays of {before:?}"));
+        }
+        store.db.collect().map_err(|e| format!("once there is room: {e}"))?;
+        store.check(records.clone().map(|i| (i, Some(i % 2))))?;
+    }
+    Ok(failed)
+}
+
+/// Tables, segments and groups on a disk: an open removes those that nobody knows.
+fn data_files(sim: &Sim) -> Checked<Vec<String>> {
+    let data = |kind| matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group);
+    let files = sim.list().map_err(|e| e.to_string())?.into_iter().map(|(name, _)| name);
+    Ok(files.filter(|name| data(name.kind())).map(|name| name.to_string()).collect())
+}
+
+/// A closed store of `records`, every other one of which was written twice.
+fn half_dead(setup: &Setup, records: Range<u32>) -> Checked<Image> {
+    let sim = Sim::new();
+    let store = FullStore::on(sim.clone(), setup.options.clone())?;
+    for round in 0..2 {
+        store.fill(records.clone().filter(|i| i % 2 >= round), round)?;
+        store.db.flush().map_err(|e| format!("flush failed: {e}"))?;
+    }
+    store.db.close().map_err(|e| format!("close failed: {e}"))?;
+    Ok(sim.image())
 }

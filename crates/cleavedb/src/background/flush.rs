@@ -347,8 +347,10 @@ impl Engine {
         error: cleavedb_base::Error,
     ) -> cleavedb_base::Error {
         let error = self.with_volume(error);
-        files.iter().for_each(|files| files.discard());
-        self.discard(FileKind::Table, &writer.numbers);
+        if !planted(Bug::FailedJobLeavesFiles) {
+            files.iter().for_each(|files| files.discard());
+            self.discard(FileKind::Table, &writer.numbers);
+        }
         self.failed_write(error)
     }
 

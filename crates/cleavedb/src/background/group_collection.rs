@@ -182,7 +182,7 @@ impl Engine {
     fn hold_flushes(&self, group: GroupId) -> bool {
         let mut jobs = self.jobs.lock();
         jobs.split_waits = Some(group);
-        !jobs.flushing
+        !jobs.flushing || planted(Bug::SplitUnderFlush)
     }
 
     /// Adds to an edit what a collection changes in `groups`; returns what was written, with the

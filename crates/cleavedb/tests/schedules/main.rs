@@ -133,6 +133,17 @@ fn collections(seed: u64) -> Result<(), String> {
     run(&setup, &Generator::new(seed, profile).take(80))
 }
 
+/// Groups that outgrow their length again and again, while flushes write to them.
+fn splits(seed: u64) -> Result<(), String> {
+    let preset = [Preset::KtStore, Preset::HashKv][seed as usize % 2];
+    let mut setup = with_threads(Setup::tiny(preset, true), 2);
+    let groups = &mut setup.options.groups;
+    (groups.main_segment_bytes, groups.capacity_bytes) = (8 << 10, 8 << 10);
+    (setup.options.space_amplification, setup.options.space_floor) = (1.05, 16 << 10);
+    let profile = Profile { value_lens: vec![900, 1500], keys: 40, ..Profile::model() };
+    run(&setup, &Generator::new(seed, profile).take(120))
+}
+
 /// Level 0 in buckets that several threads compact while flushes join them.
 fn bucket_setup(seed: u64) -> Setup {
     let mut setup = Setup::tiny(Preset::Ohdb, !seed.is_multiple_of(3));
@@ -188,6 +199,11 @@ fn answers_are_those_of_an_ordered_map() {
 #[test]
 fn collections_lose_nothing_that_jobs_beside_them_write() {
     explore("collections_lose_nothing_that_jobs_beside_them_write", 80, collections);
+}
+
+#[test]
+fn groups_split_beside_flushes() {
+    explore("groups_split_beside_flushes", 24, splits);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use cleavedb_base::planted::{Bug, plant};
 use cleavedb_testkit::caught;
 
 use crate::clients::{clients, lookers};
-use crate::{Check, answers, bucket_crashes, buckets, collections, schedules};
+use crate::{Check, answers, bucket_crashes, buckets, collections, schedules, splits};
 
 /// Seeds after which a mistake counts as missed.
 const SEEDS: u64 = 120;
@@ -33,5 +33,6 @@ caught! {
     names_that_are_not_synced_beside_compactions: NoDirectorySync by bucket_crashes;
     a_run_that_sinks_past_a_collection: RunsSinkPastACollection by answers;
     a_victim_that_another_job_drops: VictimDroppedByOthers by collections;
+    a_group_that_splits_under_a_flush: SplitUnderFlush by splits;
     a_commit_published_out_of_order: PublishedOutOfOrder by clients;
 }

@@ -131,6 +131,14 @@ pub enum Bug {
     FilledUnordered,
     /// The floor of the window rises under those who read above it.
     FloorUnderReaders,
+    /// A session goes on with a log file that the manifest has sealed, without an edit.
+    ResumedWithoutEdit,
+    /// A close says that the log is durable before it is.
+    ClosedBeforeSync,
+    /// A copy of a database goes on as if it were the original.
+    CopyUnnoticed,
+    /// The window grows while it alone holds the end of the log.
+    GrowsUndrained,
     /// The log counts as drained before a sync could know the file.
     DrainedBeforeListed,
     /// A snapshot asks what is visible before it takes the lock of the list.

@@ -18,6 +18,7 @@ use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
+use cleavedb_storage::{Storage, Watermark};
 
 use crate::batch::Op;
 use crate::limit::Need;
@@ -215,7 +216,10 @@ impl Commit {
     }
 
     fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {
-        self.publisher.complete(ticket, last_seq, filled, |end| self.log.set_filled(end));
+        self.publisher.complete(ticket, last_seq, filled, |end, seq| {
+            self.log.set_filled(end);
+            self.log.note(Watermark::Visible, seq);
+        });
     }
 
     /// Appends a batch that is longer than what may be reserved at once, under the append lock.
@@ -288,6 +292,28 @@ impl Commit {
         self.publisher.wait(ticket);
         self.log.sync_to(end, records_end).map_err(|e| self.poison.set(e))?;
         self.durable.fetch_max(last_seq, Ordering::AcqRel);
+        self.log.note(Watermark::Durable, last_seq);
+        Ok(())
+    }
+
+    /// Makes the window `len` bytes long, if the disk has room. Its bytes get other places, so it
+    /// is drained before, behind a gap as at a sync, and nobody may reserve meanwhile.
+    pub(crate) fn grow_window(
+        &self,
+        append: &mut Append,
+        storage: &dyn Storage,
+        len: usize,
+    ) -> Result<()> {
+        if !self.log.extend_window(storage, &append.appender, len)? {
+            return Ok(());
+        }
+        self.publisher.admit(append.next_ticket);
+        let end = self.log.pad(&mut append.appender).map_err(|e| self.poison.set(e))?;
+        let (_, ticket) = append.number(0);
+        self.complete(ticket, append.last_seq(), end);
+        self.publisher.wait(ticket);
+        self.log.drain_to(end).map_err(|e| self.poison.set(e))?;
+        self.log.grow_window(&append.appender, len);
         Ok(())
     }
 

@@ -5,28 +5,30 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_index::MemTable;
-use cleavedb_storage::log::{Log, SpareLog};
+use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
-use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
-use cleavedb_values::{LedgerEdit, SegmentSet};
+use cleavedb_storage::{Disk, FileKind, Storage};
+use cleavedb_values::SegmentSet;
 
 use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
 use crate::directories::{self, Directories, OpenDirectory};
-use crate::engine::{Engine, log_access};
+use crate::engine::Engine;
 use crate::jobs::{JobKind, Jobs};
 use crate::limit::Limit;
-use crate::manifest::Edit;
+use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Counters, DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options, Preset, Separation};
 use crate::poison::Poison;
 use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_openable, recover, stored_preset};
 use crate::replay::RecoveryReport;
+use crate::session::unless_full;
 use crate::snapshot::{HeldSnapshot, SnapshotList};
 use crate::state::{MemSlot, Pictures, ReadState};
 use crate::throttle::Throttle;
@@ -58,7 +60,9 @@ pub struct Db {
 /// The engine and its threads; dropped with the last handle.
 struct Inner {
     engine: Arc<Engine>,
-    threads: Mutex<Threads>,
+    threads: Mutex<Option<Threads>>,
+    /// Whether the session was begun and its threads run.
+    begun: AtomicBool,
     report: RecoveryReport,
 }
 
@@ -70,16 +74,46 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Flushes, syncs and stops; the second call does nothing.
+    /// The engine, ready to be written to: the first call begins the session.
+    #[inline]
+    fn writable(&self) -> Result<&Engine> {
+        if !self.begun.load(Ordering::Acquire) {
+            self.begin()?;
+        }
+        Ok(&self.engine)
+    }
+
+    #[cold]
+    fn begin(&self) -> Result<()> {
+        let mut threads = self.threads.lock();
+        self.engine.begin_session()?;
+        if threads.is_none() {
+            *threads = Some(Threads::start(&self.engine)?);
+        }
+        self.begun.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends the session and stops; the second call does nothing.
     fn shut_down(&self) -> Result<()> {
-        if self.engine.jobs.closing() {
+        let engine = &self.engine;
+        if engine.jobs.closing() {
             return Ok(());
         }
-        let flushed = self.engine.poison.check().and_then(|()| self.engine.flush_all());
-        self.engine.jobs.close();
-        self.threads.lock().join();
-        self.engine.reap();
-        flushed.and_then(|()| self.engine.give_back())
+        if !self.begun.load(Ordering::Acquire) {
+            engine.jobs.close();
+            return Ok(());
+        }
+        let flushed = engine.poison.check().and_then(|()| match engine.leaves_to_replay() {
+            true => Ok(()),
+            false => unless_full(engine.flush_all()),
+        });
+        engine.jobs.close();
+        if let Some(threads) = &mut *self.threads.lock() {
+            threads.join();
+        }
+        engine.reap();
+        flushed.and_then(|()| engine.end_session())
     }
 }
 
@@ -156,14 +190,11 @@ impl Db {
         let mut directories = directories::find(&first, path, &options, &mut volume)?;
         directories.locks.push(own);
         let recovered = recover(&directories, &options, new_id)?;
-        let (engine, report) = build(directories, options, recovered, limit)?;
-        let engine = Arc::new(engine);
-        // The edit that drops them may have been next when the last process died.
-        engine.drop_dead_files(&mut engine.manifest.lock())?;
-        engine.reap();
+        let (engine, report) = build(directories, options, recovered, limit, new_id)?;
         engine.update_pressure();
-        let threads = Mutex::new(Threads::start(&engine)?);
-        Ok(Self { inner: Arc::new(Inner { engine, threads, report }) })
+        let (engine, begun) = (Arc::new(engine), AtomicBool::new(false));
+        let threads = Mutex::new(None);
+        Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
     }
 
     /// The preset with which the database in `path` was created; `None` if there is no database.
@@ -238,7 +269,7 @@ impl Db {
     #[inline]
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
-        let engine = self.engine();
+        let engine = self.inner.writable()?;
         let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
         engine.write(&[prepared], op_bytes(op), durability)
     }
@@ -249,7 +280,7 @@ impl Db {
         if batch.is_empty() {
             return Ok(());
         }
-        let engine = self.engine();
+        let engine = self.inner.writable()?;
         let separation = engine.options.separation;
         let bytes = batch.ops().map(op_bytes).sum();
         let prepared: Vec<Prepared<'_>> =
@@ -301,7 +332,10 @@ impl Db {
     /// Writes what is in memory to tables, so that an open has nothing to replay.
     pub fn flush(&self) -> Result<()> {
         self.engine().check_open()?;
-        self.engine().flush_all()
+        if self.engine().has_nothing_to_flush() {
+            return Ok(());
+        }
+        self.inner.writable()?.flush_all()
     }
 
     /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long.
@@ -330,7 +364,11 @@ impl Db {
     /// Makes every write that was acknowledged before the call survive power loss.
     pub fn sync(&self) -> Result<()> {
         self.engine().check_open()?;
-        self.engine().commit.sync()
+        match self.inner.begun.load(Ordering::Acquire) {
+            true => self.engine().commit.sync(),
+            // What an open finds is durable.
+            false => Ok(()),
+        }
     }
 
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
@@ -408,41 +446,22 @@ fn build(
     options: Options,
     recovered: Recovered,
     limit: Option<Limit>,
+    salt: u64,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
-    let Recovered { mut manifest, database_id, tables, reaper, .. } = recovered;
-    let separation = options.separation.given(manifest.live().saved_separation());
+    let Recovered { manifest, database_id, tables, reaper, .. } = recovered;
+    let live = manifest.live().clone();
+    let separation = options.separation.given(live.saved_separation());
     let options = Options { separation, ..options };
     let poison = Arc::new(Poison::default());
-    // The first log file, named before it is written.
-    let number = manifest.allocate()?;
-    let name = Name::numbered(FileKind::Log, number);
-    let access = log_access(&options, recovered.window.survives());
-    let failed = |e| Error::io("create the log", e).with("file", name);
-    let file = storage.create(FileClass::Log, number, access).map_err(failed)?;
-    file.allocate(options.log_file_bytes).map_err(failed)?;
-    storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))?;
-    let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
-    manifest.commit(&Edit { ledger, ..Edit::default() })?;
-    let spare = SpareLog { number, file };
-    let drain = options.drain_of(recovered.window.len());
-    let (log, appender) = Log::start(
-        recovered.window,
-        database_id,
-        spare,
-        recovered.position,
-        options.log_file_bytes,
-        drain,
-    );
-    let memtable = Arc::new(MemSlot::new(options.memtable_bytes, appender.next()));
-    let mut memtables = vec![memtable.clone()];
-    memtables.extend(recovered.memtable);
+    let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
+    // What was replayed is the MemTable that the next commits go to.
+    let new = || MemSlot::new(options.memtable_bytes, appender.next());
+    let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
     let jobs = Jobs::default();
-    jobs.set_seq_limit(manifest.live().seq_limit);
-    jobs.log_files.lock().push((number, appender.file().clone()));
-    let young = (number, appender.file().base);
+    jobs.set_seq_limit(live.seq_limit);
+    let memtables = vec![memtable.clone()];
     let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let live = manifest.live().clone();
     let state = ReadState {
         memtables,
         version: live.version.clone(),
@@ -466,27 +485,22 @@ fn build(
         flush_pages: PagePool::new(cleavedb_values::PASSING_LEN as usize),
         poison,
         counters: Counters::default(),
+        salt,
         options,
         _locks: locks,
     };
-    open_segments(&engine, &live, young)?;
+    open_segments(&engine, &live)?;
     Ok((engine, recovered.report))
 }
 
 /// Opens every value file of the ledger for reading.
-fn open_segments(
-    engine: &Engine,
-    live: &crate::manifest::LiveFiles,
-    young: (cleavedb_base::FileNumber, u64),
-) -> Result<()> {
+fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let in_logs = engine.options.separation != Separation::Never;
     let mut segments = Vec::new();
     for (number, facts) in live.ledger.iter() {
-        if facts.kind == FileKind::Log && !in_logs {
-            continue;
+        if facts.kind != FileKind::Log || in_logs {
+            segments.push(engine.open_segment(facts.kind, number, None)?);
         }
-        let base = (number == young.0).then_some(young.1);
-        segments.push(engine.open_segment(facts.kind, number, base)?);
     }
     let segments = SegmentSet::default().with(&segments, &[]);
     let segments = engine.open_groups(live, &segments)?;

@@ -51,6 +51,8 @@ pub(crate) struct Engine {
     pub(crate) memtable_pages: Arc<PagePool>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Counters,
+    /// A number that no other open has drawn.
+    pub(crate) salt: u64,
     /// Released last: the directories are ours until everything else is gone.
     pub(crate) _locks: Vec<Lock>,
 }
@@ -119,23 +121,6 @@ impl Engine {
         let identity = FileIdentity::new(self.database_id, number);
         let young = young_base.map(|base| (self.commit.log.ring().clone(), base));
         Ok(Arc::new(Segment::new(name, identity, file, young, self.reaper.clone())))
-    }
-
-    /// Gives back the disk space that was reserved ahead, once nothing will be appended any more.
-    /// The log goes to its file first, if no flush needed it there: a header or a mark that is
-    /// behind the end of the log proves at the next open that the manifest is not whole.
-    pub(crate) fn give_back(&self) -> Result<()> {
-        self.poison.check()?;
-        if self.options.has_groups() && !planted(Bug::HoleWithoutProof) {
-            self.commit.end_log()?;
-        } else {
-            self.commit.sync()?;
-        }
-        if let Some(spare) = &*self.spare_log.lock() {
-            let cut = spare.file.truncate(0);
-            cut.map_err(|e| Error::io("cut the log", e).with("file", spare.number))?;
-        }
-        self.commit.log.give_back(&self.commit.append().appender)
     }
 
     /// Fails if nothing may be written any more.

@@ -48,6 +48,7 @@ mod check;
 mod replay;
 mod directories;
 mod recovery;
+mod session;
 mod db;
 
 #[cfg(all(test, feature = "loom"))]

@@ -203,6 +203,10 @@ pub struct Options {
     /// [`ErrorKind::NoSpace`], while reads and deletes go on. Default: none but the
     /// disk's.
     pub space_limit: Option<u64>,
+    /// Open a database whose log window is missing, damaged or foreign after its process has died:
+    /// the last writes that were not synced are given up. Default: false; such an open fails with
+    /// [`ErrorKind::Corruption`], so that the file can be put back.
+    pub accept_lost_window: bool,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Directories beside the database's own, and what is placed there. Those that the database has
@@ -244,6 +248,7 @@ impl Options {
             space_amplification: 1.3,
             space_floor: 64 << 20,
             space_limit: None,
+            accept_lost_window: false,
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),

@@ -80,21 +80,22 @@ impl Publisher {
     }
 
     /// Completes `ticket`, whose last sequence number is `last_seq` and whose log bytes end at
-    /// `filled`; `publish` is called with the greatest end that became complete.
+    /// `filled`; `publish` is called with the greatest end that became complete, and the greatest
+    /// sequence number.
     #[inline]
     pub(crate) fn complete(
         &self,
         ticket: u64,
         last_seq: SeqNo,
         filled: u64,
-        publish: impl Fn(u64),
+        publish: impl Fn(u64, SeqNo),
     ) {
         let own = &self.in_flight[(ticket % IN_FLIGHT_MAX) as usize];
         own.last_seq.store(last_seq, Ordering::Relaxed);
         own.filled.store(filled, Ordering::Relaxed);
         own.complete.store(ticket + 1, Ordering::Release);
         if planted(Bug::PublishedOutOfOrder) {
-            publish(filled);
+            publish(filled, last_seq);
             self.visible.store(last_seq, Ordering::Release);
         }
         let mut head = self.head.lock();
@@ -110,7 +111,7 @@ impl Publisher {
         }
         if let Some((seq, filled)) = newest {
             // Bytes first: whoever sees an entry may read its record.
-            publish(filled);
+            publish(filled, seq);
             let publishing =
                 if planted(Bug::VisibleUnordered) { Ordering::Relaxed } else { Ordering::Release };
             self.visible.store(seq, publishing);
@@ -168,7 +169,7 @@ mod tests {
     fn a_ticket_is_visible_only_after_all_before_it() {
         let publisher = Publisher::new(10);
         let filled = AtomicU64::new(0);
-        let publish = |to| filled.store(to, Ordering::Relaxed);
+        let publish = |to, _| filled.store(to, Ordering::Relaxed);
         publisher.complete(1, 12, 200, publish);
         assert_eq!((publisher.visible(), filled.load(Ordering::Relaxed)), (10, 0));
         publisher.complete(0, 11, 100, publish);
@@ -191,7 +192,7 @@ mod tests {
                             *next += 1;
                             *next - 1
                         };
-                        publisher.complete(ticket, ticket + 1, ticket, |_| {});
+                        publisher.complete(ticket, ticket + 1, ticket, |_, _| {});
                         publisher.wait(ticket);
                         if publisher.visible() < ticket + 1 {
                             failed.store(true, Ordering::Relaxed);

@@ -1,10 +1,13 @@
-//! Opening: lock, manifest, replay, and a fresh start.
+//! Opening: manifest, replay, and, after a crash, a fresh start.
 //!
-//! Recovery reads everything before it writes anything, then writes new files only, and takes
-//! effect by one step: the new `current` names a manifest that holds the valid length of every log
-//! file (invariant 8). A crash before that step leaves what was; the same recovery runs again. The
-//! one exception appends, never overwrites: what only the window held of the last log file is
-//! written behind that file's end, where the drain would have put it.
+//! A database that was closed is opened without a write: the manifest knows the end of the log,
+//! whose operations since the last flush are replayed into a MemTable, and the first write goes on
+//! from there ([`crate::session`]). After a crash recovery reads everything before it writes
+//! anything, then writes new files only, and takes effect by one step: the new `current` names a
+//! manifest that holds the valid length of every log file (invariant 8). It leaves a database that
+//! is closed. A crash before that step leaves what was; the same recovery runs again. The one
+//! exception appends, never overwrites: what only the window held of the last log file is written
+//! behind that file's end, where the drain would have put it.
 
 use std::sync::Arc;
 
@@ -12,15 +15,17 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
-use cleavedb_storage::{Access, FileKind, Mode, Name, Pace, Reaper, Storage, Window};
+use cleavedb_storage::{
+    Access, FileKind, FoundWindow, LeftWindow, Mode, Name, Pace, Reaper, Storage, WindowIdentity,
+};
+use cleavedb_values::FileFacts;
 use cleavedb_values::groups::Relocation;
 
 use crate::directories::Directories;
 use crate::groups::initial;
-use crate::manifest::{Current, LiveFiles, Manifest};
+use crate::manifest::{Current, LiveFiles, Manifest, Session};
 use crate::options::{Options, Preset};
 use crate::replay::{RecoveryReport, Replay, Replayed};
-use crate::rooms::SEQS_RESERVED;
 use crate::state::MemSlot;
 
 /// What recovery hands to the engine.
@@ -29,12 +34,11 @@ pub(crate) struct Recovered {
     pub(crate) database_id: u64,
     pub(crate) tables: Arc<TableStore>,
     pub(crate) reaper: Arc<Reaper>,
-    /// What was replayed, sealed.
-    pub(crate) memtable: Option<Arc<MemSlot>>,
-    /// Log position at which the new log begins.
+    /// What was replayed.
+    pub(crate) memtable: Option<MemSlot>,
+    /// Log position at which the log ends.
     pub(crate) position: u64,
     pub(crate) next_seq: SeqNo,
-    pub(crate) window: Window,
     pub(crate) report: RecoveryReport,
 }
 
@@ -54,68 +58,127 @@ pub(crate) fn recover(
     let cache = Arc::new(cache.reading_ahead(options.read_ahead_bytes));
     let reaper = Arc::new(Reaper::default());
     let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));
-    let live = match &current {
-        Some(current) => Manifest::load(&**storage, current, &tables)?,
-        None => LiveFiles::empty(&tables),
+    let loaded = match &current {
+        Some(current) => Some(Manifest::load(&**storage, current, &tables)?),
+        None => None,
     };
-    let window = open_window(&**storage, options)?;
-    let mut replay = Replay::new(&**storage, options, database_id, &live, &window);
-    replay.run()?;
-    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish();
-    if let Some(current) = &current {
-        check_whole(&**storage, current, &live, position)?;
-    }
-    let next_file = highest_number(&**storage)?.max(live.next_file);
-    let mut live = live;
-    if current.is_none() {
-        live.groups = Arc::new(initial(options)?);
-    } else if options.groups.tagging && live.groups.relocation() == Relocation::Soft {
+    let empty = LiveFiles::empty(&tables);
+    let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
+    if current.is_some() && options.groups.tagging && live.groups.relocation() == Relocation::Soft {
         let what = "this database was created with soft pointers, without which there are no tags; \
                     open it without tagging";
         return Err(Error::new(ErrorKind::InvalidOptions, what));
     }
-    live.seq_limit = next_seq + SEQS_RESERVED;
-    edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
-    let volumes = directories.volumes.clone();
-    let manifest = FileNumber(next_file);
-    let next = Current { manifest, database_id, preset: options.preset, volumes };
-    let manifest = Manifest::begin(storage.clone(), next, live)?;
-    report.orphans_removed = remove_orphans(&**storage, &manifest)?;
-    let window = of_wanted_length(&**storage, options, window)?;
-    Ok(Recovered {
-        manifest,
-        database_id,
-        tables,
-        reaper,
-        memtable,
-        position,
-        next_seq,
-        window,
-        report,
-    })
+    let left = match live.session {
+        Some(session) => left_by(&**storage, options, database_id, session)?,
+        None => None,
+    };
+    let mut replay = Replay::new(&**storage, options, database_id, live, left.as_ref());
+    replay.run()?;
+    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish()?;
+    let manifest = match (current, loaded) {
+        (Some(current), Some(loaded))
+            if loaded.live.session.is_none() && directories.volumes == current.volumes =>
+        {
+            check_nothing_follows(&**storage, current.database_id, &loaded.live, position)?;
+            report.healed_edits = loaded.healed;
+            Manifest::resume(storage.clone(), current, loaded)
+        }
+        (current, loaded) => {
+            report.healed_edits = loaded.as_ref().map_or(0, |loaded| loaded.healed);
+            let mut live = loaded.map_or(empty, |loaded| loaded.live);
+            match &current {
+                Some(current) => check_whole(&**storage, current, &live, position)?,
+                None => live.groups = Arc::new(initial(options)?),
+            }
+            edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
+            let next_file = highest_number(&**storage)?.max(live.next_file);
+            (live.session, live.seq_limit, live.next_file) = (None, next_seq, next_file + 1);
+            live.directory_id = storage.directory_id();
+            let volumes = directories.volumes.clone();
+            let manifest = FileNumber(next_file);
+            let next = Current { manifest, database_id, preset: options.preset, volumes };
+            let manifest = Manifest::begin(storage.clone(), next, live)?;
+            report.orphans_removed = remove_orphans(&**storage, &manifest)?;
+            manifest
+        }
+    };
+    Ok(Recovered { manifest, database_id, tables, reaper, memtable, position, next_seq, report })
 }
 
-fn open_window(storage: &dyn Storage, options: &Options) -> Result<Window> {
-    let opened = storage.open_window(&Name::fixed(FileKind::Window), options.window());
-    opened.map_err(|e| Error::io("open the log window", e))
+/// The window that the process of `session` left.
+fn left_by(
+    storage: &dyn Storage,
+    options: &Options,
+    database_id: u64,
+    session: Session,
+) -> Result<Option<LeftWindow>> {
+    let boot_id = storage.boot_id();
+    let same_boot = boot_id != 0 && boot_id == session.boot_id;
+    let Some(number) = session.window else { return Ok(None) };
+    let identity = WindowIdentity { database_id, number };
+    let found = LeftWindow::find(storage, identity, same_boot)
+        .map_err(|e| Error::io("read the log window", e).with("file", "window"))?;
+    let what = match found {
+        FoundWindow::Ours(window) => return Ok(Some(window)),
+        // Its first page never reached the disk before the machine stopped.
+        FoundWindow::Blank if !same_boot => return Ok(None),
+        _ if options.accept_lost_window => return Ok(None),
+        FoundWindow::Missing => "the file `window`, which holds the end of the log, is missing",
+        FoundWindow::Blank => "the file `window`, which holds the end of the log, is damaged",
+        FoundWindow::Foreign(_) => {
+            "the file `window` belongs to another database or to another time"
+        }
+    };
+    let message = format!(
+        "{what}; put it back from where the directory was copied, or open the database once with \
+         accept_lost_window, which gives up the last writes that were not synced"
+    );
+    Err(Error::corruption(message).with("file", "window").with("window", number))
 }
 
-/// The window, or another in its place if the options ask for another length: all that it held is
-/// in files that the new manifest vouches for.
-fn of_wanted_length(storage: &dyn Storage, options: &Options, window: Window) -> Result<Window> {
-    let wanted = options.window();
-    if window.len() == wanted {
-        return Ok(window);
+/// Fails if the manifest of a closed database lost its last edits: files get numbers that an edit
+/// has reserved, so one with a later number proves that edits are gone. What they name must not be
+/// removed as orphans. An empty log file is made before its edit, and proves nothing. So does a
+/// record behind the end of the log, at `position`: an edit comes before it, too.
+fn check_nothing_follows(
+    storage: &dyn Storage,
+    database_id: u64,
+    live: &LiveFiles,
+    position: u64,
+) -> Result<()> {
+    if let Some((number, facts)) = last_log(live, position) {
+        let (name, end) = (Name::numbered(FileKind::Log, number), position - facts.base);
+        let failed = |e| Error::io("open a log file", e).with("file", name);
+        let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
+        let identity = FileIdentity::new(database_id, number);
+        let mut reader = LogReader::new(&*file, None, identity, facts.base, end, None)?;
+        if file.len().map_err(failed)? > end && reader.next_record()?.is_some() {
+            return Err(lost_edits(name));
+        }
     }
-    let free = storage.free_space().map_err(|e| Error::io("ask for the free space", e))?;
-    // A disk that is full must not keep anybody from an open.
-    if window.len() < wanted && free <= wanted as u64 {
-        return Ok(window);
+    for (name, len) in storage.list().map_err(|e| Error::io("list the directory", e))? {
+        let proves = match name.kind() {
+            FileKind::Table | FileKind::Segment | FileKind::Group => true,
+            FileKind::Log => len > 0,
+            _ => false,
+        };
+        if proves && name.number().0 >= live.next_file {
+            return Err(lost_edits(name));
+        }
     }
-    drop(window);
-    let removed = storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
-    removed.map_err(|e| Error::io("remove the log window", e))?;
-    open_window(storage, options)
+    Ok(())
+}
+
+/// The sealed log file that ends at `position`, the end of the log, if there is one.
+pub(crate) fn last_log(live: &LiveFiles, position: u64) -> Option<(FileNumber, &FileFacts)> {
+    let last = live.ledger.iter().rfind(|(_, facts)| facts.kind == FileKind::Log)?;
+    last.1.len.is_some_and(|end| last.1.base + end == position).then_some(last)
+}
+
+fn lost_edits(unnamed: Name) -> Error {
+    let what = "the manifest lost its last edits; restore the database from a backup";
+    Error::corruption(what).with("unnamed", unnamed)
 }
 
 /// Fails if the database in `storage` has another preset than `options`, or if there is none and
@@ -181,8 +244,7 @@ fn check_whole(
         let identity = FileIdentity::new(current.database_id, number);
         let header = LogReader::new(&*file, None, identity, 0, 0, None)?.header()?;
         if header.is_some_and(|header| header.base >= position) {
-            let what = "the manifest lost its last edits; restore the database from a backup";
-            return Err(Error::corruption(what).with("unnamed", name));
+            return Err(lost_edits(name));
         }
     }
     Ok(())
@@ -195,13 +257,14 @@ fn highest_number(storage: &dyn Storage) -> Result<u64> {
 }
 
 /// Removes every file that the manifest does not name.
-fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
+pub(crate) fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
     let live = manifest.live();
     let mut removed = 0;
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
         let number = name.number();
         let named = match name.kind() {
-            FileKind::Current | FileKind::Window | FileKind::Lock => true,
+            FileKind::Current | FileKind::Lock => true,
+            FileKind::Window => live.session.is_some_and(|session| session.window.is_some()),
             // Those of volumes are not listed; here they are left of a mistake.
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),

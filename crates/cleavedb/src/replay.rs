@@ -14,7 +14,7 @@ use cleavedb_base::record::{FileIdentity, RecordKind};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, TreeKey};
 use cleavedb_storage::api::write_all_at;
 use cleavedb_storage::log::{FileHeader, LogReader};
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage, Window};
+use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage, Watermark};
 use cleavedb_values::{FileFacts, LedgerEdit};
 
 use crate::commit::{Place, insert_record};
@@ -32,6 +32,11 @@ pub struct RecoveryReport {
     pub bytes_cut: u64,
     /// Files of unfinished jobs that were removed.
     pub orphans_removed: u64,
+    /// Operations that were acknowledged, survived the death of the process in the log window, and
+    /// were damaged there since: they are lost, the ones before them are whole.
+    pub operations_lost: u64,
+    /// Edits of the manifest of which one of the two copies was damaged.
+    pub healed_edits: u64,
 }
 
 /// Replays the log.
@@ -40,7 +45,8 @@ pub(crate) struct Replay<'a> {
     options: &'a Options,
     database_id: u64,
     live: &'a LiveFiles,
-    window: &'a Window,
+    /// What the process left, if it was in a session.
+    window: Option<&'a LeftWindow>,
     /// What was replayed, in one MemTable: it is flushed by one edit, with the step of the replay
     /// head, so no record is ever flushed twice. It holds no more than the MemTables that the crash
     /// took.
@@ -56,8 +62,8 @@ pub(crate) struct Replay<'a> {
 
 /// What replay found.
 pub(crate) struct Replayed {
-    /// The operations, sealed.
-    pub(crate) memtable: Option<Arc<MemSlot>>,
+    /// The operations.
+    pub(crate) memtable: Option<MemSlot>,
     /// What becomes of the log files.
     pub(crate) edits: Vec<LedgerEdit>,
     /// Where the log ends.
@@ -93,7 +99,7 @@ impl<'a> Replay<'a> {
         options: &'a Options,
         database_id: u64,
         live: &'a LiveFiles,
-        window: &'a Window,
+        window: Option<&'a LeftWindow>,
     ) -> Self {
         Self {
             storage,
@@ -122,6 +128,13 @@ impl<'a> Replay<'a> {
         for (number, facts) in logs {
             let log = self.open(number, facts)?;
             let end = if torn { End::Torn } else { self.replay_file(&log, facts)? };
+            let reached = match end {
+                End::Whole(position) | End::Empty(position) => position,
+                End::Torn => 0,
+            };
+            if facts.durable > 0 && reached < facts.base + facts.durable {
+                return Err(self.fail(lost(self.position.max(reached)), &log));
+            }
             match end {
                 End::Whole(position) => {
                     self.position = position;
@@ -163,16 +176,20 @@ impl<'a> Replay<'a> {
     fn reader<'r>(
         &self,
         log: &'r LogFile,
-        window: Option<&'r Window>,
+        with_window: bool,
         base: u64,
         offset: u64,
-    ) -> Result<LogReader<'r>> {
+    ) -> Result<LogReader<'r>>
+    where
+        'a: 'r,
+    {
+        let window = self.window.filter(|_| with_window);
         LogReader::new(&*log.file, window, log.identity, base, offset, log.sealed)
     }
 
     /// A file behind a tear: dropped, unless it proves that what was torn had been durable.
     fn give_up(&mut self, log: &LogFile) -> Result<()> {
-        let mut reader = self.reader(log, None, 0, 0)?;
+        let mut reader = self.reader(log, false, 0, 0)?;
         let header = reader.header().map_err(|e| self.fail(e, log))?;
         let claimed = header.is_some_and(|header| header.durable > self.reached);
         if claimed || reader.proof_of_loss(self.reached)?.is_some() {
@@ -206,21 +223,20 @@ impl<'a> Replay<'a> {
 
     /// The header of a file, which may be in the window only.
     fn find_header(&self, log: &LogFile) -> Result<Option<FileHeader>> {
-        let found = self.reader(log, None, 0, 0)?.header().map_err(|e| self.fail(e, log))?;
+        let found = self.reader(log, false, 0, 0)?.header().map_err(|e| self.fail(e, log))?;
         if found.is_some() || log.sealed.is_some() {
             return Ok(found);
         }
         // The process died before, or while, the file's first bytes were written: the window holds
         // them all. The file begins at the next block behind what was read so far.
         let base = self.reached.next_multiple_of(BLOCK as u64);
-        let found = self.reader(log, Some(self.window), base, 0)?.header();
+        let found = self.reader(log, true, base, 0)?.header();
         Ok(found.map_err(|e| self.fail(e, log))?.filter(|header| header.base == base))
     }
 
     /// Replays a file from offset `start` on.
     fn replay_from(&mut self, log: &LogFile, base: u64, start: u64) -> Result<End> {
-        let window = log.sealed.is_none().then_some(self.window);
-        let mut reader = self.reader(log, window, base, start)?;
+        let mut reader = self.reader(log, log.sealed.is_none(), base, start)?;
         let before = self.report.operations;
         let end = self.replay_records(&mut reader, log, start)?;
         if log.sealed.is_some_and(|len| len != end) {
@@ -277,7 +293,8 @@ impl<'a> Replay<'a> {
                 insert_record(self.slot(), entry, header.seq, &header, &value, place);
             }
         }
-        Ok(end)
+        // The mark of a close stands behind the last record.
+        Ok(if batch.is_empty() { reader.offset() } else { end })
     }
 
     /// The slot that replayed operations go to.
@@ -313,16 +330,23 @@ impl<'a> Replay<'a> {
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
     }
 
-    /// Ends the replay.
-    pub(crate) fn finish(self) -> Replayed {
-        // The new log begins at the next block: there the replayed MemTable ends.
-        let end = self.position.next_multiple_of(BLOCK as u64);
+    /// Ends the replay. Fails if operations are gone that the window says had been durable.
+    pub(crate) fn finish(mut self) -> Result<Replayed> {
         let last_seq = self.max_seq;
-        if let Some(slot) = &self.slot {
-            slot.seal(end, last_seq);
+        if let (Some(session), Some(window)) = (self.live.session, self.window) {
+            let known = last_seq.max(self.live.flushed).max(session.last_seq);
+            if window.mark(Watermark::Durable).is_some_and(|durable| durable > known) {
+                return Err(lost(self.position));
+            }
+            let visible = window.mark(Watermark::Visible).unwrap_or_default();
+            self.report.operations_lost = visible.saturating_sub(known);
         }
-        Replayed {
-            memtable: self.slot.map(Arc::new),
+        if self.live.session.is_none() {
+            // They were left to the log on purpose, by a close.
+            self.report.operations = 0;
+        }
+        Ok(Replayed {
+            memtable: self.slot,
             edits: self.edits,
             position: self.position,
             next_seq: match planted(Bug::SeqRestarts) {
@@ -330,7 +354,7 @@ impl<'a> Replay<'a> {
                 false => self.live.seq_limit.max(last_seq + 1),
             },
             report: self.report,
-        }
+        })
     }
 }
 

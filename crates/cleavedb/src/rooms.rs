@@ -27,6 +27,9 @@ impl Rooms for Engine {
     fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
         self.check_open()?;
         let long = len > self.options.log_file_bytes;
+        if let Some(longer) = self.commit.log.growth(&append.appender, len) {
+            self.commit.grow_window(append, &*self.storage, longer)?;
+        }
         let refused = |_: &&Limit| long && self.refuses_long(len);
         if let Some(limit) = self.limit.as_ref().filter(refused) {
             return Err(self.exhausted(limit));
@@ -44,8 +47,11 @@ impl Rooms for Engine {
             }
             self.rotate_log(append)?;
         }
+        if self.commit.log.allocate(&mut append.appender, len)? {
+            // The next log file may be due.
+            self.jobs.kick();
+        }
         if long && self.limit.is_some() {
-            self.commit.log.allocate(&append.appender, len)?;
             append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
         }
         self.reserve_seqs(append.last_seq() + ops.len() as u64)?;

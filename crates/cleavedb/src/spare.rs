@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::{Error, FileNumber, Result};
-use cleavedb_storage::log::SpareLog;
+use cleavedb_storage::log::{LogFile, SpareLog};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Mode, Name, Storage};
 use cleavedb_values::LedgerEdit;
 
@@ -29,7 +29,7 @@ impl Engine {
         // A lock that is taken means that a file is being created, here or by a writer that ran
         // out.
         let Some(mut ahead) = self.spare_log.try_lock() else { return Ok(false) };
-        if ahead.is_some() {
+        if ahead.is_some() || !self.wants_spare() {
             return Ok(false);
         }
         self.jobs.lock().sparing = true;
@@ -37,6 +37,15 @@ impl Engine {
         drop(ahead);
         self.jobs.finish(&created, |state| state.sparing = false);
         created.map(|()| true)
+    }
+
+    /// Whether the log file in use is so full that the next one should be there.
+    fn wants_spare(&self) -> bool {
+        let files = self.jobs.log_files.lock();
+        let used = |(_, file): &(FileNumber, Arc<LogFile>)| {
+            self.commit.log.ring().filled().saturating_sub(file.base)
+        };
+        files.last().is_some_and(|last| used(last) > self.options.log_file_bytes / 2)
     }
 
     /// Creates and names a log file ahead of its use.
@@ -57,7 +66,7 @@ impl Engine {
         self.sync_dir()?;
         let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
         self.commit_edit(&mut self.manifest.lock(), &Edit { ledger, ..Edit::default() })?;
-        Ok(SpareLog { number, file })
+        Ok(SpareLog { number, file, allocated: self.options.log_file_bytes })
     }
 
     /// Whether dead log files are kept for the next one. In a volume nothing is renamed. Where

@@ -85,6 +85,11 @@ impl Engine {
         self.find_space(limit, Need::Long(len))
     }
 
+    /// Whether every operation is in a table.
+    pub(crate) fn has_nothing_to_flush(&self) -> bool {
+        self.state.load().memtables.iter().all(|slot| slot.table.is_empty())
+    }
+
     /// Flushes everything that was committed before the call.
     pub(crate) fn flush_all(&self) -> Result<()> {
         let newest = {

@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::name::Name;
-use crate::window::Window;
+use crate::window::Mapping;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,11 +65,16 @@ pub trait Storage: Send + Sync + 'static {
     fn lock(&self) -> io::Result<Lock>;
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;
-    /// Opens the log window, creating it with `len` bytes (a multiple of the page size) if it is
-    /// missing. One that exists keeps its length, since it may hold the end of the log; the caller
-    /// asks for it. A storage that cannot map files returns a heap window, which does not survive
-    /// the process ([`Window::survives`]).
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window>;
+    /// Tells one run of the machine from the next, so that recovery knows whether memory was lost
+    /// since; 0 where nobody knows.
+    fn boot_id(&self) -> u64 {
+        0
+    }
+    /// Tells this directory from a copy of it, and stays the same when it is renamed; 0 where
+    /// nobody knows.
+    fn directory_id(&self) -> u64 {
+        0
+    }
 }
 
 /// One open file. All offsets are absolute; handles have no cursor and may be shared.
@@ -99,6 +104,17 @@ pub trait File: Send + Sync {
     /// Whether it has another name, under which somebody keeps a copy; false where nobody knows.
     fn is_copied(&self) -> io::Result<bool> {
         Ok(false)
+    }
+    /// Maps the first `len` bytes of the file, which may have fewer yet, for a window: stores into
+    /// the memory outlive the process. `None` where that is not so, or where a store might end in a
+    /// signal.
+    fn map(&self, _len: usize) -> io::Result<Option<Mapping>> {
+        Ok(None)
+    }
+    /// Makes the file `len` bytes long, so that a store into its mapping needs no further block.
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        self.allocate(len)?;
+        self.truncate(len)
     }
     /// Multiple that direct access asks of offsets and lengths; 1 for buffered access.
     fn alignment(&self) -> usize {

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
 use crate::sim::Sim;
-use crate::window::Window;
+use crate::window::Mapping;
 
 /// Calls that the trace remembers; older ones are forgotten.
 pub const TRACE_LEN: usize = 4096;
@@ -35,7 +35,7 @@ pub enum Op {
     SyncDir,
     Lock,
     FreeSpace,
-    OpenWindow,
+    Map,
     ReadAt,
     WriteAt,
     Sync,
@@ -141,7 +141,7 @@ pub struct Call {
     pub op: Op,
     /// The file, if it was about one.
     pub name: Option<Name>,
-    /// Offset of a read or write; length of an allocation, truncation or window.
+    /// Offset of a read or write; length of an allocation, truncation or mapping.
     pub at: u64,
     /// Bytes of a read or write.
     pub len: usize,
@@ -315,9 +315,12 @@ impl Storage for Faulty {
         self.inner.free_space()
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        self.shared.enter(Op::OpenWindow, Some(name), len as u64, 0)?;
-        self.inner.open_window(name, len)
+    fn boot_id(&self) -> u64 {
+        self.inner.boot_id()
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.inner.directory_id()
     }
 }
 
@@ -377,6 +380,16 @@ impl File for FaultyFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.enter(Op::Truncate, len, 0)?;
         self.inner.truncate(len)
+    }
+
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        self.enter(Op::Map, len as u64, 0)?;
+        self.inner.map(len)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        self.enter(Op::Allocate, len, 0)?;
+        self.inner.extend_mapped(len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {

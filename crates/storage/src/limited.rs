@@ -22,7 +22,7 @@ use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
-use crate::window::Window;
+use crate::window::Mapping;
 
 /// Bytes of the disk that several storages may take together.
 pub struct Budget {
@@ -234,7 +234,7 @@ impl Limited {
         let mut files = HashMap::new();
         for (name, len) in inner.list()? {
             let space = match name.kind() {
-                FileKind::Window | FileKind::Lock => len,
+                FileKind::Lock => len,
                 _ => inner.open(&name, Mode::Read, Access::Random)?.space()?,
             };
             let size = Size { len, reserved: space, holes: len.saturating_sub(space) };
@@ -288,13 +288,12 @@ impl Storage for Limited {
         Ok(self.inner.free_space()?.min(left))
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        let window = self.inner.open_window(name, len)?;
-        // A window that is no file takes no space.
-        let len = self.inner.list()?.iter().find(|(n, _)| n == name).map_or(0, |(_, len)| *len);
-        let size = Size { len, ..Size::default() };
-        self.files.lock().insert(*name, Inode::new(&self.budget, name.kind(), size));
-        Ok(window)
+    fn boot_id(&self) -> u64 {
+        self.inner.boot_id()
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.inner.directory_id()
     }
 }
 
@@ -321,6 +320,15 @@ impl File for LimitedFile {
     fn allocate(&self, len: u64) -> io::Result<()> {
         self.inode.grow(len, false)?;
         self.inner.allocate(len)
+    }
+
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        self.inner.map(len)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        self.inode.grow(len, true)?;
+        self.inner.extend_mapped(len)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {

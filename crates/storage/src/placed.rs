@@ -18,7 +18,6 @@ use cleavedb_base::{Error, FileNumber, Result};
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::class::FileClass;
 use crate::name::{FileKind, Name};
-use crate::window::Window;
 
 /// One of the directories of a database.
 #[derive(Clone)]
@@ -276,8 +275,12 @@ impl Storage for Placed {
         })
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        self.first.storage.open_window(name, len)
+    fn boot_id(&self) -> u64 {
+        self.first.storage.boot_id()
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.first.storage.directory_id()
     }
 }
 

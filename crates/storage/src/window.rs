@@ -1,39 +1,100 @@
-//! The log window: a fixed piece of memory that holds the newest bytes of the log.
+//! The log window: a piece of memory that holds the newest bytes of the log.
 //!
-//! On a real disk it is a file, all blocks of which are its own, mapped shared and locked: a store
-//! into it survives the death of the process as a write to the page cache would, without a system
-//! call (design, section 8). The bytes are addressed modulo the length, so callers speak of log
-//! positions. Nothing here decides what may be overwritten; the log does.
+//! On a real disk it is a file, all blocks of which are its own, mapped shared: a store into it
+//! survives the death of the process as a write to the page cache would, without a system call. Its
+//! first page says whose window it is and how far the log had come ([`Watermark`]); behind it lies
+//! the ring, whose bytes are addressed modulo its length, so callers speak of log positions. It is
+//! made short and grows with its use. Nothing here decides what may be overwritten; the log does.
+//! See `docs/format.md`, "Window".
 
+use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use cleavedb_base::FileNumber;
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::PlainRange;
 
+use crate::api::{Access, Mode, Pace, Storage, write_all_at};
+use crate::disk::memory::Heap;
+use crate::left_window::{encode_identity, mark_check};
+use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
+
+/// Bytes of the file in front of the ring.
+pub(crate) const HEADER_LEN: usize = BLOCK;
 
 /// Sees every store into a window; the simulator's ear.
 pub trait WindowObserver: Send + Sync {
-    /// `bytes` were stored at byte `position` of the window (no wrap-around inside one call).
-    fn stored(&self, position: usize, bytes: &[u8]);
+    /// `bytes` were stored at byte `offset` of the file (no wrap-around inside one call).
+    fn stored(&self, offset: usize, bytes: &[u8]);
 }
 
 /// Memory of a window: who owns it and how it is freed.
-pub(crate) trait WindowMemory: Send + Sync {
+pub trait WindowMemory: Send + Sync {
     /// Start of the memory, aligned to the page size.
     fn start(&self) -> *mut u8;
-    /// Length in bytes.
+    /// Length in bytes, of which the file need not have all yet.
     fn len(&self) -> usize;
-    /// Has the system put memory behind a range of whole pages now, not at its first use. A hint:
-    /// it changes no byte, and may be given while others store there.
-    fn touch(&self, _range: Range<usize>) {}
+    /// Whether it has no byte: never.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Has the system put memory behind a range of whole pages now, not at its first use. It
+    /// changes no byte, and may be given while others store there. An error says that a store
+    /// there would end in a signal.
+    fn touch(&self, _range: Range<usize>) -> io::Result<()> {
+        Ok(())
+    }
 }
 
-/// A fixed piece of memory, addressed modulo its length.
+/// A file mapped for a window.
+pub struct Mapping {
+    /// The memory.
+    pub memory: Box<dyn WindowMemory>,
+    /// Who is told of each store.
+    pub observer: Option<Arc<dyn WindowObserver>>,
+}
+
+/// Whose window it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowIdentity {
+    /// Id of the database.
+    pub database_id: u64,
+    /// Its own number, which no other window of the database has.
+    pub number: FileNumber,
+}
+
+/// How far the log has come, as the first page of a window tells it; each only grows. They stand in
+/// sectors of their own, so that a loss of power leaves an old one or a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watermark {
+    /// The greatest sequence number that is visible. Believed only if no power was lost since.
+    Visible,
+    /// Log position up to which the window was drained. Believed only if no power was lost since.
+    Drained,
+    /// The greatest sequence number that is durable in the log or elsewhere. It has a check of its
+    /// own, and is believed whatever came since.
+    Durable,
+}
+
+impl Watermark {
+    /// Where it stands in the file.
+    pub(crate) fn offset(self) -> usize {
+        match self {
+            Self::Visible => 1024,
+            Self::Drained => 1536,
+            Self::Durable => 2048,
+        }
+    }
+}
+
+/// A piece of memory, addressed modulo its length.
 pub struct Window {
     memory: Box<dyn WindowMemory>,
-    start: *mut u8,
-    len: usize,
+    ring: *mut u8,
+    len: AtomicUsize,
     survives: bool,
     observer: Option<Arc<dyn WindowObserver>>,
     bytes: PlainRange,
@@ -46,21 +107,74 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Wraps `memory`; `survives` says whether its bytes outlive the process.
+    /// Makes the window of `identity` in `storage` anew, with a ring of `len` bytes that may grow
+    /// to `capacity`, both multiples of a block. Where a file cannot be mapped without the risk of
+    /// a signal it is memory of the process, which does not survive it ([`Window::survives`]), and
+    /// there is no file. The name is durable after the next [`Storage::sync_dir`].
+    pub fn create(
+        storage: &dyn Storage,
+        identity: WindowIdentity,
+        len: usize,
+        capacity: usize,
+    ) -> io::Result<Self> {
+        let name = Name::fixed(FileKind::Window);
+        match storage.remove(&name, Pace::Swift) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let file = storage.open(&name, Mode::CreateNew, Access::Random)?;
+        let made = file.map(HEADER_LEN + capacity).and_then(|mapping| {
+            let Some(Mapping { memory, observer }) = mapping else { return Ok(None) };
+            file.extend_mapped((HEADER_LEN + len) as u64)?;
+            write_all_at(&*file, &encode_identity(identity), 0)?;
+            let window = Self::new(memory, len, true, observer);
+            window.memory.touch(0..HEADER_LEN + len)?;
+            Ok(Some(window))
+        });
+        match made {
+            Ok(Some(window)) => Ok(window),
+            Ok(None) => {
+                storage.remove(&name, Pace::Swift)?;
+                Ok(Self::on_the_heap(len, capacity))
+            }
+            Err(e) => {
+                // What was reserved so far is not kept from others.
+                let _ = storage.remove(&name, Pace::Swift);
+                Err(e)
+            }
+        }
+    }
+
+    /// A window in the memory of the process.
+    pub(crate) fn on_the_heap(len: usize, capacity: usize) -> Self {
+        Self::new(Box::new(Heap::zeros(HEADER_LEN + capacity)), len, false, None)
+    }
+
+    /// Wraps `memory`, whose first bytes are the header; `survives` says whether its bytes outlive
+    /// the process.
     pub(crate) fn new(
         memory: Box<dyn WindowMemory>,
+        len: usize,
         survives: bool,
         observer: Option<Arc<dyn WindowObserver>>,
     ) -> Self {
-        let (start, len) = (memory.start(), memory.len());
-        Self { memory, start, len, survives, observer, bytes: PlainRange::new(len) }
+        let capacity = memory.len() - HEADER_LEN;
+        assert!(0 < len && len <= capacity && len.is_multiple_of(BLOCK), "a ring of {len} bytes");
+        let ring = memory.start().wrapping_add(HEADER_LEN);
+        let bytes = PlainRange::new(capacity);
+        Self { memory, ring, len: AtomicUsize::new(len), survives, observer, bytes }
     }
 
-    /// Length in bytes.
+    /// Length of the ring, in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
+    #[inline]
     pub fn len(&self) -> usize {
-        debug_assert_eq!(self.len, self.memory.len());
-        self.len
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// The length to which it may grow, in bytes.
+    pub fn capacity(&self) -> usize {
+        self.memory.len() - HEADER_LEN
     }
 
     /// Whether the bytes outlive the process.
@@ -68,11 +182,56 @@ impl Window {
         self.survives
     }
 
-    /// Splits `len` bytes at log position `at` into at most two pieces of the window.
+    /// Gives the file of the window blocks for a ring of `len` bytes, which is not used before
+    /// [`Window::set_len`].
+    pub fn extend(&self, storage: &dyn Storage, len: usize) -> io::Result<()> {
+        assert!(self.len() <= len && len <= self.capacity(), "a ring of {len} bytes");
+        if self.survives {
+            let name = Name::fixed(FileKind::Window);
+            let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
+            file.extend_mapped((HEADER_LEN + len) as u64)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the ring `len` bytes long, for which it was extended before. Every position has
+    /// another place from here on.
+    ///
+    /// # Safety
+    /// Nobody else uses the window, and none of its bytes is needed any more.
+    pub(crate) unsafe fn set_len(&self, len: usize) {
+        self.len.store(len, Ordering::Relaxed);
+    }
+
+    /// Notes how far the log has come, for the recovery after the death of the process.
+    #[inline]
+    pub(crate) fn note(&self, mark: Watermark, value: u64) {
+        if !self.survives {
+            return;
+        }
+        self.note_at(mark.offset(), value);
+        if mark == Watermark::Durable {
+            self.note_at(mark.offset() + 8, mark_check(value));
+        }
+    }
+
+    #[inline]
+    fn note_at(&self, offset: usize, value: u64) {
+        let at = self.memory.start().wrapping_add(offset).cast::<u64>();
+        // SAFETY: the header lies in the memory, at a multiple of 8, and is touched here only, as
+        // an atomic.
+        unsafe { AtomicU64::from_ptr(at) }.store(value.to_le(), Ordering::Release);
+        if let Some(observer) = &self.observer {
+            observer.stored(offset, &value.to_le_bytes());
+        }
+    }
+
+    /// Splits `len` bytes at log position `at` into at most two pieces of the ring.
     fn pieces(&self, at: u64, len: usize) -> (usize, usize) {
-        assert!(len <= self.len, "{len} bytes do not fit a window of {}", self.len);
-        let position = (at % self.len as u64) as usize;
-        (position, len.min(self.len - position))
+        let ring = self.len();
+        assert!(len <= ring, "{len} bytes do not fit a window of {ring}");
+        let position = (at % ring as u64) as usize;
+        (position, len.min(ring - position))
     }
 
     /// Stores `bytes` at log position `at`.
@@ -86,17 +245,17 @@ impl Window {
         self.bytes.written(0, bytes.len() - first);
         // SAFETY: `pieces` keeps both copies inside the memory; the caller excludes other access.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(position), first);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.ring.add(position), first);
             std::ptr::copy_nonoverlapping(
                 bytes.as_ptr().add(first),
-                self.start,
+                self.ring,
                 bytes.len() - first,
             );
         }
         if let Some(observer) = &self.observer {
-            observer.stored(position, &bytes[..first]);
+            observer.stored(HEADER_LEN + position, &bytes[..first]);
             if first < bytes.len() {
-                observer.stored(0, &bytes[first..]);
+                observer.stored(HEADER_LEN, &bytes[first..]);
             }
         }
     }
@@ -112,26 +271,28 @@ impl Window {
         self.bytes.read(0, out.len() - first);
         // SAFETY: as in `store`.
         unsafe {
-            std::ptr::copy_nonoverlapping(self.start.add(position), out.as_mut_ptr(), first);
+            std::ptr::copy_nonoverlapping(self.ring.add(position), out.as_mut_ptr(), first);
             std::ptr::copy_nonoverlapping(
-                self.start,
+                self.ring,
                 out.as_mut_ptr().add(first),
                 out.len() - first,
             );
         }
     }
 
-    /// Has the system put memory behind a range of whole pages now: see [`WindowMemory::touch`].
-    pub(crate) fn touch(&self, range: Range<usize>) {
-        assert!(range.end <= self.len, "{range:?} is not in a window of {}", self.len);
-        self.memory.touch(range);
+    /// Has the system put memory behind a range of whole pages of the ring now: see
+    /// [`WindowMemory::touch`].
+    pub(crate) fn touch(&self, range: Range<usize>) -> io::Result<()> {
+        let ring = self.len();
+        assert!(range.end <= ring, "{range:?} is not in a window of {ring}");
+        self.memory.touch(HEADER_LEN + range.start..HEADER_LEN + range.end)
     }
 
     /// Asks for the memory of the bytes at log position `at`.
     #[inline]
     pub(crate) fn prefetch(&self, at: u64, len: usize) {
         let (position, first) = self.pieces(at, len);
-        prefetch_at(self.start.wrapping_add(position), first);
+        prefetch_at(self.ring.wrapping_add(position), first);
     }
 
     /// The longest run of bytes at log position `at` that does not wrap, at most `len` of them.
@@ -142,6 +303,24 @@ impl Window {
         let (position, first) = self.pieces(at, len);
         self.bytes.read(position, first);
         // SAFETY: `pieces` keeps the slice inside the memory; the caller excludes stores.
-        unsafe { std::slice::from_raw_parts(self.start.add(position), first) }
+        unsafe { std::slice::from_raw_parts(self.ring.add(position), first) }
+    }
+}
+
+/// Access to a window that nobody else uses, for the tests of this crate.
+#[cfg(test)]
+pub(crate) mod probe {
+    use super::Window;
+
+    pub(crate) fn store(window: &mut Window, at: u64, bytes: &[u8]) {
+        // SAFETY: the exclusive reference excludes all other access.
+        unsafe { window.store(at, bytes) };
+    }
+
+    pub(crate) fn load(window: &mut Window, at: u64, len: usize) -> Vec<u8> {
+        let mut out = vec![0; len];
+        // SAFETY: as above.
+        unsafe { window.load(at, &mut out) };
+        out
     }
 }

@@ -108,7 +108,8 @@ impl Disks {
 
 /// Hash of all images together.
 pub fn hash_of(images: &[Image]) -> u64 {
-    images.iter().fold(0, |hash, image| hash64(&image.hash().to_le_bytes(), hash))
+    let with_boots = |image: &Image| image.hash() ^ image.boots();
+    images.iter().fold(0, |hash, image| hash64(&with_boots(image).to_le_bytes(), hash))
 }
 
 /// A moment of a recorded past, on every disk.

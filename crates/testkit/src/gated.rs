@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Pace, Storage, Window};
+use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Pace, Storage};
 
 /// How often a test looks whether something has come about.
 const LOOK: Duration = Duration::from_millis(2);
@@ -132,8 +132,12 @@ impl Storage for Gated {
         self.inner.free_space()
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        self.inner.open_window(name, len)
+    fn boot_id(&self) -> u64 {
+        self.inner.boot_id()
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.inner.directory_id()
     }
 }
 

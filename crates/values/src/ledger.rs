@@ -21,6 +21,8 @@ pub struct FileFacts {
     pub base: u64,
     /// Bytes up to the end of its last record, once nothing will be appended any more.
     pub len: Option<u64>,
+    /// Bytes that were durable when a log file was begun again: no replay may end before.
+    pub durable: u64,
     /// Bytes of records that index entries in tables own.
     pub live: u64,
 }
@@ -38,6 +40,8 @@ pub enum LedgerEdit {
     Died(FileNumber, u64),
     /// The file goes.
     Remove(FileNumber),
+    /// A log file that was sealed goes on: what it held is durable, what follows is to be replayed.
+    Resume(FileNumber),
 }
 
 impl LedgerEdit {
@@ -69,6 +73,10 @@ impl LedgerEdit {
                 out.push(5);
                 put_varint(out, number.0);
             }
+            Self::Resume(number) => {
+                out.push(6);
+                put_varint(out, number.0);
+            }
         }
     }
 
@@ -87,6 +95,7 @@ impl LedgerEdit {
             3 => Self::Born(number, cursor.varint()?),
             4 => Self::Died(number, cursor.varint()?),
             5 => Self::Remove(number),
+            6 => Self::Resume(number),
             tag => return Err(unknown("tag", tag)),
         })
     }
@@ -122,14 +131,22 @@ impl Ledger {
     pub fn apply(&mut self, edit: &LedgerEdit) -> Result<()> {
         match *edit {
             LedgerEdit::Add(number, kind) => {
-                let facts = FileFacts { kind, base: 0, len: None, live: 0 };
+                let facts = FileFacts { kind, base: 0, len: None, durable: 0, live: 0 };
                 if self.files.insert(number, facts).is_some() {
                     return Err(Error::corruption("a file is added twice").with("file", number));
                 }
             }
             LedgerEdit::Seal(number, base, len) => {
                 let facts = self.known(number)?;
-                (facts.base, facts.len) = (base, Some(len));
+                (facts.base, facts.len, facts.durable) = (base, Some(len), 0);
+            }
+            LedgerEdit::Resume(number) => {
+                let facts = self.known(number)?;
+                let (FileKind::Log, Some(len)) = (facts.kind, facts.len.take()) else {
+                    let what = "a file that is no sealed log is begun again";
+                    return Err(Error::corruption(what).with("file", number));
+                };
+                facts.durable = len;
             }
             LedgerEdit::Born(number, bytes) => self.known(number)?.live += bytes,
             LedgerEdit::Died(number, bytes) => {
@@ -168,6 +185,9 @@ impl Ledger {
             edits.push(LedgerEdit::Add(number, facts.kind));
             if let Some(len) = facts.len {
                 edits.push(LedgerEdit::Seal(number, facts.base, len));
+            } else if facts.durable > 0 {
+                edits.push(LedgerEdit::Seal(number, facts.base, facts.durable));
+                edits.push(LedgerEdit::Resume(number));
             }
             if facts.live > 0 {
                 edits.push(LedgerEdit::Born(number, facts.live));
@@ -183,19 +203,23 @@ impl Ledger {
 
     /// Bytes of all sealed segments, without their headers.
     pub fn segments(&self) -> u64 {
-        self.sealed_of(|kind| kind == FileKind::Segment)
+        self.sealed_of(|kind, _| kind == FileKind::Segment)
     }
 
     /// Bytes of all sealed logs and segments, without the headers that every file has: a collection
     /// cannot win them back, and a goal that counted them might never be reached. Of group files
-    /// the table of groups knows which parts are still there.
-    pub fn sealed(&self) -> u64 {
-        self.sealed_of(|kind| kind != FileKind::Group)
+    /// the table of groups knows which parts are still there. Of logs those below `upto` count, the
+    /// first that replay would still need: nobody may collect the others.
+    pub fn sealed(&self, upto: FileNumber) -> u64 {
+        self.sealed_of(|kind, number| match kind {
+            FileKind::Log => number < upto,
+            kind => kind == FileKind::Segment,
+        })
     }
 
-    fn sealed_of(&self, of: impl Fn(FileKind) -> bool) -> u64 {
-        let files = self.files.values().filter(|facts| of(facts.kind));
-        let lengths = files.filter_map(|facts| facts.len);
+    fn sealed_of(&self, of: impl Fn(FileKind, FileNumber) -> bool) -> u64 {
+        let files = self.files.iter().filter(|(number, facts)| of(facts.kind, **number));
+        let lengths = files.filter_map(|(_, facts)| facts.len);
         lengths.map(|len| len.saturating_sub(FileHeader::RECORD_LEN as u64)).sum()
     }
 }
@@ -210,6 +234,7 @@ mod tests {
             LedgerEdit::Seal(FileNumber(3), 4096, 900),
             LedgerEdit::Born(FileNumber(3), 800),
             LedgerEdit::Add(FileNumber(9), FileKind::Segment),
+            LedgerEdit::Resume(FileNumber(3)),
         ]
     }
 
@@ -239,6 +264,8 @@ mod tests {
         assert!(ledger.apply(&LedgerEdit::Add(FileNumber(3), FileKind::Log)).is_err());
         assert!(ledger.apply(&LedgerEdit::Died(FileNumber(3), 801)).is_err());
         assert!(ledger.apply(&LedgerEdit::Remove(FileNumber(4))).is_err());
+        assert!(ledger.apply(&LedgerEdit::Resume(FileNumber(3))).is_err(), "it goes on already");
+        assert!(ledger.apply(&LedgerEdit::Resume(FileNumber(9))).is_err(), "it is no log");
         ledger.apply(&LedgerEdit::Died(FileNumber(77), 5)).unwrap();
     }
 }

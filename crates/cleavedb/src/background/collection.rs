@@ -70,14 +70,10 @@ impl Engine {
 
     /// Bytes of value files, the log in use included.
     pub(crate) fn value_bytes(&self, live: &LiveFiles) -> u64 {
-        let open_log = self.commit.log.ring().filled() - self.log_in_use_from(live);
-        live.value_bytes() + open_log
-    }
-
-    /// Log position from which on the ledger does not know the log yet.
-    fn log_in_use_from(&self, live: &LiveFiles) -> u64 {
+        let all = live.ledger.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
+        // Of these files the ledger does not know the length yet.
         let first = self.jobs.log_files.lock().first().map(|(_, file)| file.base);
-        first.or(live.head.map(|head| head.base)).unwrap_or_default()
+        all + first.map_or(0, |base| self.commit.log.ring().filled() - base)
     }
 
     /// What to collect, if something should be: space is beyond the goal, or somebody asked for all

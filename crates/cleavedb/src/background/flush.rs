@@ -259,7 +259,12 @@ impl Engine {
                 (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
             });
         let hidden = hidden::after_flush(live.hidden, born.overwritten, owned, entries);
-        let mut edit = Edit { epoch: Some(epoch), hidden: Some(hidden), ..Edit::default() };
+        let mut edit = Edit {
+            epoch: Some(epoch),
+            hidden: Some(hidden),
+            flushed: Some(sealed.last_seq),
+            ..Edit::default()
+        };
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
         edit.ledger =
             born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
@@ -323,7 +328,7 @@ impl Engine {
     }
 
     /// Takes dropped value files out of the picture; their files go with the last reader.
-    pub(super) fn retire_segments(&self, files: &[(FileNumber, FileKind)]) {
+    pub(crate) fn retire_segments(&self, files: &[(FileNumber, FileKind)]) {
         let numbers: Vec<FileNumber> = files.iter().map(|(number, _)| *number).collect();
         let state = self.state.load_full();
         for (number, kind) in files {

@@ -17,6 +17,19 @@ pub(crate) struct ReplayHead {
     pub(crate) position: u64,
 }
 
+/// A time in which the database is written to, from the first write after an open to the close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Session {
+    /// Number of the window that holds the end of the log, if it outlives the process.
+    pub(crate) window: Option<FileNumber>,
+    /// The run of the machine in which the session began, see [`Storage::boot_id`].
+    ///
+    /// [`Storage::boot_id`]: cleavedb_storage::Storage::boot_id
+    pub(crate) boot_id: u64,
+    /// Sequence numbers up to this one were in use before.
+    pub(crate) last_seq: SeqNo,
+}
+
 /// A set of changes that becomes durable as one record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edit {
@@ -34,6 +47,15 @@ pub(crate) struct Edit {
     pub(crate) hidden: Option<u64>,
     /// Least length that is separated, and one more; 0 if the preset is to decide.
     pub(crate) separation: Option<u64>,
+    /// A session begins, or, with `None`, ends: the log is durable up to its end, which the ledger
+    /// knows, and there is no window.
+    pub(crate) session: Option<Option<Session>>,
+    /// Every operation up to this sequence number is in a table.
+    pub(crate) flushed: Option<SeqNo>,
+    /// The directory in which the database is, see [`Storage::directory_id`].
+    ///
+    /// [`Storage::directory_id`]: cleavedb_storage::Storage::directory_id
+    pub(crate) directory_id: Option<u64>,
 }
 
 const INDEX: u8 = 1;
@@ -45,6 +67,10 @@ const EPOCH: u8 = 6;
 const HIDDEN: u8 = 7;
 const GROUPS: u8 = 8;
 const SEPARATION: u8 = 9;
+const BEGUN: u8 = 10;
+const CLOSED: u8 = 11;
+const FLUSHED: u8 = 12;
+const DIRECTORY: u8 = 13;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
@@ -74,11 +100,24 @@ impl Edit {
             (EPOCH, self.epoch),
             (HIDDEN, self.hidden),
             (SEPARATION, self.separation),
+            (FLUSHED, self.flushed),
+            (DIRECTORY, self.directory_id),
         ] {
             if let Some(field) = field {
                 out.push(tag);
                 put_varint(&mut out, field);
             }
+        }
+        match self.session {
+            Some(Some(Session { window, boot_id, last_seq })) => {
+                out.push(BEGUN);
+                // No file has the number 0.
+                for field in [window.map_or(0, |number| number.0), boot_id, last_seq] {
+                    put_varint(&mut out, field);
+                }
+            }
+            Some(None) => out.push(CLOSED),
+            None => {}
         }
         out
     }
@@ -104,6 +143,14 @@ impl Edit {
                 EPOCH => edit.epoch = Some(cursor.varint()?),
                 HIDDEN => edit.hidden = Some(cursor.varint()?),
                 SEPARATION => edit.separation = Some(cursor.varint()?),
+                FLUSHED => edit.flushed = Some(cursor.varint()?),
+                DIRECTORY => edit.directory_id = Some(cursor.varint()?),
+                BEGUN => {
+                    let window = Some(FileNumber(cursor.varint()?)).filter(|it| it.0 != 0);
+                    let (boot_id, last_seq) = (cursor.varint()?, cursor.varint()?);
+                    edit.session = Some(Some(Session { window, boot_id, last_seq }));
+                }
+                CLOSED => edit.session = Some(None),
                 tag => {
                     let what = format!("a manifest edit has unknown field {tag}");
                     return Err(Error::corruption(what));

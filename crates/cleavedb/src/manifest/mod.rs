@@ -2,8 +2,9 @@
 //!
 //! Every edit is written twice, in one write, and synced before anybody acts on it. The second copy
 //! is what tells rot from a torn write: a crash leaves the first copy, or nothing, behind the last
-//! synced edit; a copy that is damaged while something valid follows was damaged later. Each open,
-//! and a manifest that has grown long, begin a new file with the whole state in one edit.
+//! synced edit; a copy that is damaged while something valid follows was damaged later. An open
+//! after a crash, or of a copy, and a manifest that has grown long begin a new file with the whole
+//! state in one edit.
 
 mod text;
 mod current;
@@ -21,10 +22,13 @@ use cleavedb_storage::{Access, File, FileKind, Mode, Name, Pace, Placed, Storage
 use cleavedb_values::{GroupTable, Ledger};
 
 pub(crate) use current::Current;
-pub(crate) use edit::{Edit, ReplayHead};
+pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use stamp::Stamp;
 
-/// Length at which a manifest is replaced by a new one, in bytes.
+/// A manifest is replaced by a new one when it is so many times as long as the state that it began
+/// with, but not below a length and, unless the state alone is long, not above another, in bytes.
+const GROWTH: u64 = 4;
+const LEN_MIN: u64 = 64 << 10;
 pub(crate) const LEN_MAX: u64 = 4 << 20;
 
 /// File numbers that one edit reserves: one sync for so many new files.
@@ -44,6 +48,12 @@ pub(crate) struct LiveFiles {
     pub(crate) hidden: u64,
     /// What [`Edit::separation`] says.
     separation: u64,
+    /// The session under way; none after a close.
+    pub(crate) session: Option<Session>,
+    /// Every operation up to this sequence number is in a table.
+    pub(crate) flushed: SeqNo,
+    /// The directory in which the database was when it was last written; 0 if nobody knows.
+    pub(crate) directory_id: u64,
 }
 
 impl LiveFiles {
@@ -59,6 +69,9 @@ impl LiveFiles {
             epoch: 0,
             hidden: 0,
             separation: 0,
+            session: None,
+            flushed: 0,
+            directory_id: 0,
         }
     }
 
@@ -80,6 +93,9 @@ impl LiveFiles {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
         self.separation = edit.separation.unwrap_or(self.separation);
+        self.session = edit.session.unwrap_or(self.session);
+        self.flushed = edit.flushed.unwrap_or(self.flushed);
+        self.directory_id = edit.directory_id.unwrap_or(self.directory_id);
         Ok(())
     }
 
@@ -94,6 +110,9 @@ impl LiveFiles {
             epoch: Some(self.epoch),
             hidden: Some(self.hidden),
             separation: Some(self.separation),
+            session: Some(self.session),
+            flushed: Some(self.flushed),
+            directory_id: Some(self.directory_id),
         }
     }
 
@@ -112,9 +131,9 @@ impl LiveFiles {
         self.ledger.live() + self.groups.live()
     }
 
-    /// Bytes that values take, but for logs in use.
+    /// Bytes that values take, but for logs that replay would need, which nobody may collect.
     pub(crate) fn value_bytes(&self) -> u64 {
-        self.ledger.sealed() + self.groups.bytes()
+        self.ledger.sealed(self.head_file()) + self.groups.bytes()
     }
 
     /// First log file that replay would need.
@@ -143,14 +162,28 @@ fn hidden_max(version: &Version) -> u64 {
 pub(crate) struct Manifest {
     storage: Arc<Placed>,
     current: Current,
-    file: Arc<dyn File>,
+    /// Opened for the first edit.
+    file: Option<Arc<dyn File>>,
     identity: FileIdentity,
     offset: u64,
+    /// Length at which the file is replaced by a new one.
+    len_max: u64,
     /// The live files.
     live: LiveFiles,
     /// Next number to hand out; numbers up to `live.next_file` are reserved on disk.
     next_file: u64,
     written: u64,
+}
+
+/// What a manifest says, and whether edits may follow it.
+pub(crate) struct Loaded {
+    pub(crate) live: LiveFiles,
+    /// Length of the edits.
+    len: u64,
+    /// Whether nothing follows them, and both copies of each are whole.
+    is_whole: bool,
+    /// Edits of which one copy was damaged.
+    pub(crate) healed: u64,
 }
 
 impl Manifest {
@@ -159,7 +192,7 @@ impl Manifest {
         storage: &dyn Storage,
         current: &Current,
         tables: &Arc<TableStore>,
-    ) -> Result<LiveFiles> {
+    ) -> Result<Loaded> {
         let name = Name::numbered(FileKind::Manifest, current.manifest);
         let failed = |e| Error::io("read the manifest", e).with("file", name);
         let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
@@ -167,15 +200,35 @@ impl Manifest {
         read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
         let identity = FileIdentity::new(current.database_id, current.manifest);
         let mut live = LiveFiles::empty(tables);
-        let edits = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
-        if edits.is_empty() {
+        let read = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
+        if read.edits.is_empty() {
             let what = "the manifest holds no edit; restore it from a backup";
             return Err(Error::corruption(what).with("file", name));
         }
-        for edit in &edits {
+        for edit in &read.edits {
             live.apply(edit).map_err(|e| e.with("file", name))?;
         }
-        Ok(live)
+        let copied = file.is_copied().map_err(failed)?;
+        let is_whole = read.len == bytes.len() && read.healed == 0 && !copied;
+        Ok(Loaded { live, len: read.len as u64, is_whole, healed: read.healed })
+    }
+
+    /// Goes on with the manifest that `current` names, in whose directory nothing else was changed.
+    /// Nothing is written before the first edit.
+    pub(crate) fn resume(storage: Arc<Placed>, current: Current, loaded: Loaded) -> Self {
+        let Loaded { live, len, is_whole, .. } = loaded;
+        Self {
+            storage,
+            identity: FileIdentity::new(current.database_id, current.manifest),
+            current,
+            file: None,
+            offset: len,
+            // What cannot be continued is replaced before the first edit.
+            len_max: if is_whole { len_max(len) } else { 0 },
+            next_file: live.next_file,
+            live,
+            written: 0,
+        }
     }
 
     /// Whether manifest `number` of a database, with an edit or more, lies in `storage`.
@@ -202,7 +255,7 @@ impl Manifest {
     pub(crate) fn begin(storage: Arc<Placed>, current: Current, live: LiveFiles) -> Result<Self> {
         let number = current.manifest;
         let mut live = live;
-        live.next_file = number.0 + NUMBERS_RESERVED;
+        live.next_file = live.next_file.max(number.0 + 1);
         let name = Name::numbered(FileKind::Manifest, number);
         let file = storage
             .open(&name, Mode::CreateNew, Access::Random)
@@ -211,13 +264,15 @@ impl Manifest {
             storage,
             identity: FileIdentity::new(current.database_id, number),
             current,
-            file,
+            file: Some(file),
             offset: 0,
+            len_max: 0,
             next_file: number.0 + 1,
             live,
             written: 0,
         };
         manifest.append(&manifest.live.export())?;
+        manifest.len_max = len_max(manifest.offset);
         let synced = manifest.storage.sync_dir();
         synced.map_err(|e| Error::sync_failed("the directory", e))?;
         if !planted(Bug::VolumeStampedLate) {
@@ -259,12 +314,13 @@ impl Manifest {
     /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold
     /// it: the caller poisons the database.
     pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
+        // Before the copy is made: the new file reserves numbers.
+        if self.offset > self.len_max {
+            self.replace()?;
+        }
         // Applied to a copy first: an edit that contradicts the state must not reach the disk.
         let mut live = self.live.clone();
         live.apply(edit)?;
-        if self.offset > LEN_MAX {
-            self.replace()?;
-        }
         self.append(edit)?;
         self.live = live;
         Ok(())
@@ -280,9 +336,14 @@ impl Manifest {
             put_record(&mut bytes, &header, &[], &payload, self.identity, offset);
         }
         let name = self.name();
-        write_all_at(&*self.file, &bytes, self.offset)
-            .map_err(|e| Error::io("write the manifest", e).with("file", name))?;
-        self.file.sync().map_err(|e| Error::sync_failed("the manifest", e).with("file", name))?;
+        let failed = |e| Error::io("write the manifest", e).with("file", name);
+        let file = match &self.file {
+            Some(file) => file.clone(),
+            None => self.storage.open(&name, Mode::ReadWrite, Access::Random).map_err(failed)?,
+        };
+        write_all_at(&*file, &bytes, self.offset).map_err(failed)?;
+        file.sync().map_err(|e| Error::sync_failed("the manifest", e).with("file", name))?;
+        self.file = Some(file);
         self.offset += bytes.len() as u64;
         self.written += bytes.len() as u64;
         Ok(())
@@ -300,6 +361,31 @@ impl Manifest {
             .map_err(|e| Error::io("remove the old manifest", e).with("file", old))
     }
 
+    /// The next file number that was never used, before an edit reserves it: for files that prove
+    /// nothing if the edit does not come about.
+    pub(crate) fn take_number(&mut self) -> FileNumber {
+        self.next_file += 1;
+        FileNumber(self.next_file - 1)
+    }
+
+    /// Where an edit puts the end of the numbers that are spoken for, so that others follow without
+    /// an edit.
+    pub(crate) fn numbers_reserved(&self) -> u64 {
+        self.next_file + NUMBERS_RESERVED
+    }
+
+    /// The first number that was not handed out.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_file
+    }
+
+    /// Has the numbers go on at `number` or above, and a new file hold the edits: what a copy
+    /// writes is never taken for what its original does.
+    pub(crate) fn become_a_copy(&mut self, number: u64) {
+        self.next_file = self.next_file.max(number);
+        self.len_max = 0;
+    }
+
     /// A file number that was never used.
     pub(crate) fn allocate(&mut self) -> Result<FileNumber> {
         if self.next_file == self.live.next_file {
@@ -311,34 +397,56 @@ impl Manifest {
     }
 }
 
+/// Length at which a manifest that began with a state of `len` bytes is replaced.
+fn len_max(len: u64) -> u64 {
+    (GROWTH * len).clamp(LEN_MIN, LEN_MAX.max(2 * len))
+}
+
+/// Edits that were read.
+struct Read {
+    edits: Vec<Edit>,
+    /// Bytes that they take.
+    len: usize,
+    /// Edits of which one copy is damaged.
+    healed: u64,
+}
+
 /// The edits of a manifest. Each stands there twice; one whole copy is enough.
-fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Vec<Edit>> {
-    let mut edits = Vec::new();
-    let mut offset = 0;
-    while let Some(edit) = read_copies(bytes, identity, &mut offset)? {
-        edits.push(edit);
+fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Read> {
+    let mut read = Read { edits: Vec::new(), len: 0, healed: 0 };
+    while let Some((edit, whole)) = read_copies(bytes, identity, &mut read.len)? {
+        read.edits.push(edit);
+        read.healed += u64::from(!whole);
     }
     // Every edit is synced before the next is written: a whole record behind the end means that the
     // end is damage and not a torn write. (A header alone may be the second copy's, torn as well.)
-    let rest = offset + 1..bytes.len().saturating_sub(HEADER_LEN);
+    let rest = read.len + 1..bytes.len().saturating_sub(HEADER_LEN);
     for later in rest {
         if Record::parse(&bytes[later..], identity, later as u64).is_ok() {
             let what = "an edit of the manifest is damaged; restore the database from a backup";
-            return Err(Error::corruption(what).with("offset", offset));
+            return Err(Error::corruption(what).with("offset", read.len));
         }
     }
-    Ok(edits)
+    Ok(read)
 }
 
-/// Reads the two copies of one edit at `offset`, which moves behind them.
-fn read_copies(bytes: &[u8], identity: FileIdentity, offset: &mut usize) -> Result<Option<Edit>> {
+/// Reads the two copies of one edit at `offset`, which moves behind them, and says whether both are
+/// whole.
+fn read_copies(
+    bytes: &[u8],
+    identity: FileIdentity,
+    offset: &mut usize,
+) -> Result<Option<(Edit, bool)>> {
     let parse = |at: usize| {
         let record = Record::parse(bytes.get(at..)?, identity, at as u64).ok()?;
         (record.header.kind == RecordKind::Edit).then_some(record)
     };
     if let Some(first) = parse(*offset) {
-        *offset += 2 * first.header.record_len();
-        return Edit::decode(first.value).map(Some);
+        let len = first.header.record_len();
+        let second = parse(*offset + len);
+        *offset += 2 * len;
+        let whole = second.is_some_and(|second| second.value == first.value);
+        return Ok(Some((Edit::decode(first.value)?, whole)));
     }
     // The second copy lies one record's length on; both have the same length.
     for at in *offset + HEADER_LEN..bytes.len().saturating_sub(HEADER_LEN) + 1 {
@@ -346,7 +454,7 @@ fn read_copies(bytes: &[u8], identity: FileIdentity, offset: &mut usize) -> Resu
             && at - *offset == second.header.record_len()
         {
             *offset = at + second.header.record_len();
-            return Edit::decode(second.value).map(Some);
+            return Ok(Some((Edit::decode(second.value)?, false)));
         }
     }
     Ok(None)

@@ -8,22 +8,12 @@ use std::ops::Range;
 use std::ptr;
 
 use cleavedb_base::limits::BLOCK;
-use rustix::mm::{
-    Advice, MapFlags, MlockFlags, ProtFlags, madvise, mlock, mlock_with, mmap, munmap,
-};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 use crate::window::WindowMemory;
 
-/// When pages of a mapping are locked in memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Locked {
-    /// All at once: they are read in.
-    Now,
-    /// Each when it is first touched.
-    WhenTouched,
-}
-
-/// A file mapped shared and locked in memory. The mapping outlives the descriptor.
+/// A file mapped shared. The mapping outlives the descriptor.
 pub(super) struct Mapped {
     start: *mut c_void,
     len: usize,
@@ -36,8 +26,8 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps the first `len` bytes of `file` and locks them; fails if the system refuses either.
-    pub(super) fn new(file: &File, len: usize, locked: Locked) -> io::Result<Self> {
+    /// Maps the first `len` bytes of `file`, which may have fewer yet.
+    pub(super) fn new(file: &File, len: usize) -> io::Result<Self> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object.
         let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
@@ -45,13 +35,6 @@ impl Mapped {
         // SAFETY: the range is the mapping that was just made; the advice changes no byte. A system
         // without huge pages of files costs speed only.
         let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
-        // SAFETY: the range is the mapping that was just made; locking changes no byte.
-        unsafe {
-            match locked {
-                Locked::Now => mlock(start, len),
-                Locked::WhenTouched => mlock_with(start, len, MlockFlags::ONFAULT),
-            }
-        }?;
         Ok(mapped)
     }
 }
@@ -65,12 +48,16 @@ impl WindowMemory for Mapped {
         self.len
     }
 
-    fn touch(&self, range: Range<usize>) {
+    fn touch(&self, range: Range<usize>) -> io::Result<()> {
         // SAFETY: the range lies in the mapping (`Window::touch`); the advice changes no byte, and
         // is as harmless beside stores as the faults that it comes before.
         let start = unsafe { self.start.cast::<u8>().add(range.start) };
-        // SAFETY: as above. A system that does not know the advice costs speed only.
-        let _ = unsafe { madvise(start.cast(), range.len(), Advice::LinuxPopulateWrite) };
+        // SAFETY: as above.
+        match unsafe { madvise(start.cast(), range.len(), Advice::LinuxPopulateWrite) } {
+            Err(e @ (Errno::FAULT | Errno::HWPOISON)) => Err(e.into()),
+            // What is refused for another reason costs speed only.
+            _ => Ok(()),
+        }
     }
 }
 
@@ -85,27 +72,28 @@ impl Drop for Mapped {
 
 /// One page of heap memory, aligned like a page of a mapping.
 #[repr(C, align(4096))]
-struct Page([u8; BLOCK]);
+struct Page(UnsafeCell<[u8; BLOCK]>);
 
 /// Heap memory: the window where files cannot be mapped, and the simulator's.
-pub(crate) struct Heap(Box<[UnsafeCell<Page>]>);
+pub(crate) struct Heap(Box<[Page]>);
 
 // SAFETY: `UnsafeCell` only makes the pages writable through a shared reference; who may touch
 // which bytes and when is the contract of `Window`.
 unsafe impl Sync for Heap {}
 
 impl Heap {
-    /// A copy of `content`, which is whole pages.
-    pub(crate) fn new(content: &[u8]) -> Self {
-        let (pages, rest) = content.as_chunks::<BLOCK>();
-        debug_assert!(rest.is_empty(), "a window of {} bytes is not whole pages", content.len());
-        Self(pages.iter().map(|page| UnsafeCell::new(Page(*page))).collect())
+    /// `len` bytes, whole pages of zeros. The system puts memory behind them when they are used.
+    pub(crate) fn zeros(len: usize) -> Self {
+        debug_assert!(len.is_multiple_of(BLOCK), "a window of {len} bytes is not whole pages");
+        let pages = Box::<[Page]>::new_zeroed_slice(len / BLOCK);
+        // SAFETY: a page is bytes, for which zeros are valid.
+        Self(unsafe { pages.assume_init() })
     }
 }
 
 impl WindowMemory for Heap {
     fn start(&self) -> *mut u8 {
-        UnsafeCell::raw_get(self.0.as_ptr()).cast()
+        UnsafeCell::raw_get(self.0.as_ptr().cast::<UnsafeCell<[u8; BLOCK]>>()).cast()
     }
 
     fn len(&self) -> usize {

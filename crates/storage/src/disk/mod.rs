@@ -16,13 +16,14 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
-use crate::window::Window;
+use crate::window::Mapping;
 
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
@@ -152,9 +153,12 @@ impl Storage for Disk {
         Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        let file = Self::options().write(true).create(true).open(self.path_of(name))?;
-        window::open(&file, len)
+    fn boot_id(&self) -> u64 {
+        fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| hash64(&id, 0).max(1))
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.dir.metadata().map_or(0, |it| hash64(&it.ino().to_le_bytes(), it.dev()).max(1))
     }
 }
 
@@ -264,6 +268,14 @@ impl File for DiskFile {
 
     fn is_copied(&self) -> io::Result<bool> {
         Ok(self.file.metadata()?.nlink() > 1)
+    }
+
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        window::map(&self.file, len)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        window::extend(&self.file, len)
     }
 
     fn alignment(&self) -> usize {

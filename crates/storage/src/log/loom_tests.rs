@@ -9,7 +9,6 @@ use cleavedb_base::sync::checker::model;
 use cleavedb_base::sync::checker::thread::{self, yield_now};
 
 use super::ring::{Ring, Slot};
-use crate::disk::memory::Heap;
 use crate::window::Window;
 
 /// Length of a range of one owner: what loom tells apart.
@@ -17,8 +16,9 @@ const LEN: usize = 64;
 
 /// A ring over a window of one block.
 fn ring() -> Arc<Ring> {
-    let memory = Heap::new(&[0; BLOCK]);
-    Arc::new(Ring::new(Window::new(Box::new(memory), false, None), 0))
+    let ring = Ring::idle(0);
+    ring.begin(Window::on_the_heap(BLOCK, BLOCK), 0);
+    Arc::new(ring)
 }
 
 /// Stores `byte` throughout the range at `at`.

@@ -18,7 +18,7 @@ mod shuttle_tests;
 pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
 pub use reader::LogReader;
 pub use ring::{Held, Ring, Slot};
-pub use writer::{Appender, Drain, Log, LogFile, Reserved, SpareLog};
+pub use writer::{ALLOCATED_MIN, Appender, Drain, First, Log, LogFile, Reserved, SpareLog};
 
 /// A log file of `storage`, created ahead.
 #[cfg(test)]
@@ -28,5 +28,15 @@ fn spare_of(storage: &impl crate::Storage, number: u64) -> SpareLog {
     let name = Name::numbered(FileKind::Log, number);
     let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
     storage.sync_dir().unwrap();
-    SpareLog { number, file }
+    SpareLog { number, file, allocated: u64::MAX }
+}
+
+/// A log of `sim` that was begun, with a window and files of `len` bytes.
+#[cfg(test)]
+fn log_of(sim: &crate::Sim, len: usize, drain: Drain) -> (Log, Appender) {
+    let identity = crate::WindowIdentity { database_id: 1, number: cleavedb_base::FileNumber(1) };
+    let window = crate::Window::create(sim, identity, len, len).unwrap();
+    let (log, mut appender) = Log::idle(1, 0, len as u64);
+    log.begin(&mut appender, window, drain, First::New(spare_of(sim, 1)));
+    (log, appender)
 }

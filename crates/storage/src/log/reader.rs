@@ -13,7 +13,8 @@ use cleavedb_base::{Error, Result};
 
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
 use crate::api::{File, read_exact_at};
-use crate::window::Window;
+use crate::left_window::LeftWindow;
+use crate::window::Watermark;
 
 /// Bytes read at once while replaying.
 const CHUNK_LEN: usize = 1 << 20;
@@ -21,7 +22,7 @@ const CHUNK_LEN: usize = 1 << 20;
 /// One log file as recovery finds it.
 pub struct LogReader<'a> {
     file: &'a dyn File,
-    window: Option<&'a Window>,
+    window: Option<&'a LeftWindow>,
     identity: FileIdentity,
     base: u64,
     /// Bytes that lie in the file; the rest up to `extent` would lie in the window.
@@ -35,18 +36,21 @@ pub struct LogReader<'a> {
 
 impl<'a> LogReader<'a> {
     /// A reader at `offset` of a file whose first byte has log position `base`. With `window`,
-    /// bytes beyond the file's length, and at most its own length behind there or `offset`, are
-    /// looked for in it. `limit` is the valid length, if it is known.
+    /// bytes beyond the file's length, or beyond where it was drained to if that is known, and at
+    /// most its own length behind there or `offset`, are looked for in it. `limit` is the valid
+    /// length, if it is known.
     pub fn new(
         file: &'a dyn File,
-        window: Option<&'a Window>,
+        window: Option<&'a LeftWindow>,
         identity: FileIdentity,
         base: u64,
         offset: u64,
         limit: Option<u64>,
     ) -> Result<Self> {
         let file_len = file.len().map_err(|e| Error::io("get the length of a log file", e))?;
-        let in_window = window.map_or(0, |w| w.len() as u64);
+        let drained = window.and_then(|window| window.mark(Watermark::Drained));
+        let file_len = drained.map_or(file_len, |to| file_len.min(to.saturating_sub(base)));
+        let in_window = window.map_or(0, LeftWindow::len);
         let from = if planted(Bug::WindowBehindTheFile) { file_len } else { file_len.max(offset) };
         let extent = limit.unwrap_or(u64::MAX).min(from + in_window);
         Ok(Self {
@@ -78,7 +82,7 @@ impl<'a> LogReader<'a> {
         if offset >= self.buf_at && offset + len as u64 <= have {
             return Ok(true);
         }
-        let in_window = self.window.map_or(0, |w| w.len() as u64);
+        let in_window = self.window.map_or(0, LeftWindow::len);
         let most = (self.extent.saturating_sub(offset))
             .min(self.file_len.saturating_sub(offset) + in_window) as usize;
         if len > most {
@@ -92,8 +96,11 @@ impl<'a> LogReader<'a> {
         read_exact_at(self.file, from_file, offset)
             .map_err(|e| Error::io("read the log", e).with("offset", offset))?;
         if let (Some(window), false) = (self.window, from_window.is_empty()) {
-            // SAFETY: recovery is alone; nobody stores into the window before it has finished.
-            unsafe { window.load(self.base + offset + in_file as u64, from_window) };
+            // A record that is longer than the ring is in no window.
+            let len = from_window.len().min(in_window as usize);
+            window
+                .load(self.base + offset + in_file as u64, &mut from_window[..len])
+                .map_err(|e| Error::io("read the log window", e))?;
         }
         Ok(true)
     }

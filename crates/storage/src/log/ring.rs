@@ -18,6 +18,9 @@
 //! below `filled` and above a floor that cannot rise while they hold it, and nothing is reserved
 //! beyond floor + window.
 
+use std::io;
+use std::sync::OnceLock;
+
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{RwLock, RwLockReadGuard};
@@ -26,7 +29,8 @@ use crate::window::Window;
 
 /// The window and its watermarks.
 pub struct Ring {
-    window: Window,
+    /// None before the first write.
+    window: OnceLock<Window>,
     /// Readers hold it shared while they copy; raising it waits for them.
     floor: RwLock<u64>,
     /// Copy of `floor` that may lag behind: lets readers of old positions pass without the lock.
@@ -35,25 +39,49 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring whose log begins at `position`.
-    pub(super) fn new(window: Window, position: u64) -> Self {
+    /// A ring without a window, for a log that ends at `position`.
+    pub(super) fn idle(position: u64) -> Self {
         Self {
-            window,
+            window: OnceLock::new(),
             floor: RwLock::new(position),
             floor_hint: AtomicU64::new(position),
             filled: AtomicU64::new(position),
         }
     }
 
-    /// Length of the window, in bytes.
-    #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
+    /// Gives the ring its window; the log goes on at `position`.
+    pub(super) fn begin(&self, window: Window, position: u64) {
+        assert!(self.window.set(window).is_ok(), "a ring gets its window once");
+        self.set_filled(position);
+        self.raise_floor(position);
+    }
+
+    #[inline]
+    pub(super) fn window(&self) -> &Window {
+        self.window.get().expect("a log is begun before it is written")
+    }
+
+    /// Makes the window `len` bytes long, for which it was extended. Nobody may reserve meanwhile.
+    pub(super) fn set_len(&self, len: usize) {
+        let floor = self.floor.write();
+        let drained = *floor == self.filled() || planted(Bug::GrowsUndrained);
+        assert!(drained, "what is only in the window has a place in it");
+        // SAFETY: readers stay above the floor, which is held, and below `filled`: there are none.
+        // The caller excludes slots.
+        unsafe { self.window().set_len(len) };
+    }
+
+    /// Length of the window, in bytes; 0 before the first write.
+    #[expect(clippy::len_without_is_empty, reason = "a log that was begun has a window")]
+    #[inline]
     pub fn len(&self) -> u64 {
-        self.window.len() as u64
+        self.window.get().map_or(0, |window| window.len() as u64)
     }
 
     /// Whether bytes in the window outlive the process.
+    #[inline]
     pub fn survives(&self) -> bool {
-        self.window.survives()
+        self.window.get().is_some_and(Window::survives)
     }
 
     /// Lowest position that the window may hold alone.
@@ -98,7 +126,7 @@ impl Ring {
             assert!(end <= self.filled(), "read of log bytes {at}..{end} that were never stored");
             // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is
             // held; see the module documentation.
-            unsafe { self.window.load(at + in_file as u64, &mut out[in_file..]) };
+            unsafe { self.window().load(at + in_file as u64, &mut out[in_file..]) };
         }
         in_file
     }
@@ -113,17 +141,17 @@ impl Ring {
     #[inline]
     pub fn prefetch(&self, at: u64, len: usize) {
         if at >= self.floor() {
-            self.window.prefetch(at, len);
+            self.window().prefetch(at, len);
         }
     }
 
     /// Has the system put memory behind the longest unbroken piece of the window at `at`, at most
     /// `len` bytes, both whole pages. Returns the length of the piece.
-    pub(super) fn touch(&self, at: u64, len: u64) -> u64 {
+    pub(super) fn touch(&self, at: u64, len: u64) -> io::Result<u64> {
         let begin = at % self.len();
         let end = self.len().min(begin + len);
-        self.window.touch(begin as usize..end as usize);
-        end - begin
+        self.window().touch(begin as usize..end as usize)?;
+        Ok(end - begin)
     }
 
     /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone
@@ -131,7 +159,7 @@ impl Ring {
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {
         assert!(self.floor() <= at && at + len as u64 <= self.filled());
         // SAFETY: the range lies in [floor, filled), and only the caller raises the floor.
-        unsafe { self.window.slice(at, len) }
+        unsafe { self.window().slice(at, len) }
     }
 
     /// Stores `bytes` at `at`.
@@ -141,7 +169,7 @@ impl Ring {
     #[inline]
     unsafe fn store(&self, at: u64, bytes: &[u8]) {
         // SAFETY: the caller owns the range, and readers stay below `filled`.
-        unsafe { self.window.store(at, bytes) }
+        unsafe { self.window().store(at, bytes) }
     }
 }
 
@@ -162,7 +190,7 @@ impl Held<'_> {
         let end = at + len as u64;
         assert!(end <= self.filled, "read of log bytes {at}..{end} that were never stored");
         // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is held.
-        let piece = unsafe { self.ring.window.slice(at, len) };
+        let piece = unsafe { self.ring.window().slice(at, len) };
         (piece.len() == len).then_some(piece)
     }
 }

@@ -7,7 +7,7 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::checker::{check_pct, check_random, thread};
 
-use super::{Appender, Drain, FileHeader, Log, spare_of};
+use super::{Appender, Drain, FileHeader, Log, log_of, spare_of};
 use crate::sim::{PowerLoss, SECTOR};
 use crate::{FileKind, Name, Sim, Storage};
 
@@ -36,9 +36,8 @@ impl Store {
     fn new(drain: Drain) -> Self {
         let sim = Sim::new();
         sim.set_window_survives(false);
-        let window = sim.open_window(&Name::fixed(FileKind::Window), LEN).unwrap();
         let name = Name::numbered(FileKind::Log, FileNumber(1));
-        let (log, appender) = Log::start(window, 1, spare_of(&sim, 1), 0, LEN as u64, drain);
+        let (log, appender) = log_of(&sim, LEN, drain);
         Self { log, appender: Mutex::new(appender), sim, name, needed: Mutex::new(0) }
     }
 

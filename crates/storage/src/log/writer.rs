@@ -10,6 +10,7 @@
 mod drain;
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
@@ -19,11 +20,21 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{Error, FileNumber, Result};
 
-use super::frame::{FileHeader, Mark};
+use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
 use super::needless::Needless;
 use super::ring::{Ring, Slot};
-use crate::api::File;
+use crate::api::{File, Storage};
 use crate::name::{FileKind, Name};
+use crate::window::{Watermark, Window};
+
+use First::{New, Resumed};
+
+/// How many times its length a window that was filled once gets.
+const GROWTH: usize = 16;
+
+/// Disk space that is reserved for a log file at first, and most that is at a time, in bytes.
+pub const ALLOCATED_MIN: u64 = 64 << 10;
+const ALLOCATED_STEP: u64 = 16 << 20;
 
 /// When the log goes from the window to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +51,24 @@ pub struct SpareLog {
     pub number: FileNumber,
     /// Handle that the drain writes through.
     pub file: Arc<dyn File>,
+    /// Length up to which disk space is reserved for it, in bytes.
+    pub allocated: u64,
+}
+
+/// The file in which a log begins.
+pub enum First {
+    /// A new one.
+    New(SpareLog),
+    /// One that was closed with its last record ending at this offset, whose first byte has this
+    /// log position. Nothing but zeros follows there.
+    Resumed {
+        /// The file.
+        spare: SpareLog,
+        /// Log position of its first byte.
+        base: u64,
+        /// Offset behind its last record.
+        end: u64,
+    },
 }
 
 /// A log file that has its place in the stream.
@@ -78,7 +107,10 @@ impl LogFile {
 pub struct Appender {
     /// Next free position.
     next: u64,
-    file: Arc<LogFile>,
+    /// None before the first write.
+    file: Option<Arc<LogFile>>,
+    /// Length up to which disk space is reserved for the file, in bytes.
+    allocated: u64,
     /// Position of the last record's end, if a sync padded the stream behind it.
     gap_from: Option<u64>,
 }
@@ -99,7 +131,13 @@ impl Appender {
 
     /// The file that the next small record goes to, unless it is full.
     pub fn file(&self) -> &Arc<LogFile> {
-        &self.file
+        self.file.as_ref().expect("a log is begun before it is written")
+    }
+
+    /// Whether the log was begun: before the first write it has neither window nor file.
+    #[inline]
+    pub fn is_begun(&self) -> bool {
+        self.file.is_some()
     }
 }
 
@@ -120,7 +158,7 @@ pub struct Reserved {
 pub struct Log {
     ring: Arc<Ring>,
     database_id: u64,
-    alignment: u64,
+    alignment: AtomicU64,
     file_len: u64,
     /// Files not drained in full, oldest first. Held while a piece is written: one drain at a time.
     undrained: Mutex<VecDeque<Arc<LogFile>>>,
@@ -134,9 +172,9 @@ pub struct Log {
     /// End of the last record below `synced`: what lies between is padding, which nobody misses.
     durable: AtomicU64,
     written: AtomicU64,
-    drain: Drain,
-    /// Where the log began with this window.
-    first: u64,
+    is_lazy: AtomicBool,
+    /// Where the log began with a window of this length.
+    first: AtomicU64,
     /// Bytes of the window from there on that have memory for certain.
     touched: AtomicU64,
     /// What need not be drained.
@@ -146,45 +184,107 @@ pub struct Log {
 }
 
 impl Log {
-    /// A log whose first file is `spare`, at the first block boundary at or above `position`.
-    /// `file_len` is the length at which the next file is begun, in bytes.
-    pub fn start(
-        window: crate::Window,
-        database_id: u64,
-        spare: SpareLog,
-        position: u64,
-        file_len: u64,
-        drain: Drain,
-    ) -> (Self, Appender) {
-        let base = position.next_multiple_of(BLOCK as u64);
-        let alignment = spare.file.alignment() as u64;
-        assert!(
-            (BLOCK as u64).is_multiple_of(alignment),
-            "blocks are multiples of the disk's alignment"
-        );
+    /// A log that ends at `position` and is not written before [`Log::begin`]. `file_len` is the
+    /// length at which the next file is begun, in bytes.
+    pub fn idle(database_id: u64, position: u64, file_len: u64) -> (Self, Appender) {
         let log = Self {
-            ring: Arc::new(Ring::new(window, base)),
+            ring: Arc::new(Ring::idle(position)),
             database_id,
-            alignment,
+            alignment: AtomicU64::new(1),
             file_len,
             undrained: Mutex::default(),
             unsynced: Mutex::default(),
             fresh: Mutex::default(),
-            drained: AtomicU64::new(base),
-            synced: AtomicU64::new(base),
+            drained: AtomicU64::new(position),
+            synced: AtomicU64::new(position),
             durable: AtomicU64::new(position),
             written: AtomicU64::new(0),
-            drain,
-            first: base,
+            is_lazy: AtomicBool::new(false),
+            first: AtomicU64::new(position),
             touched: AtomicU64::new(0),
-            needless: Mutex::new(Needless::up_to(base + FileHeader::RECORD_LEN as u64)),
+            needless: Mutex::new(Needless::up_to(position)),
             failed: AtomicBool::new(false),
         };
-        let file = log.adopt(spare, base, position);
-        let mut appender = Appender { next: base, file, gap_from: None };
-        log.write_header(&mut appender);
-        log.ring.set_filled(appender.next);
-        (log, appender)
+        (log, Appender { next: position, file: None, allocated: 0, gap_from: None })
+    }
+
+    /// Begins the log, in a window that holds nothing, and in a new file at the next block boundary
+    /// or where the last one was closed.
+    pub fn begin(&self, appender: &mut Appender, window: Window, drain: Drain, first: First) {
+        let (New(spare) | Resumed { spare, .. }) = &first;
+        let alignment = spare.file.alignment() as u64;
+        assert!((BLOCK as u64).is_multiple_of(alignment), "a block is many of the disk's units");
+        self.alignment.store(alignment, Ordering::Relaxed);
+        self.is_lazy.store(drain == Drain::Lazy, Ordering::Relaxed);
+        appender.allocated = spare.allocated;
+        let next = match &first {
+            New(_) => appender.next.next_multiple_of(BLOCK as u64),
+            Resumed { base, end, .. } => base + end.next_multiple_of(self.gap_unit()),
+        };
+        self.ring.begin(window, next);
+        self.note(Watermark::Drained, next);
+        for mark in [&self.drained, &self.synced, &self.first] {
+            mark.store(next, Ordering::Relaxed);
+        }
+        match first {
+            New(spare) => {
+                let previous_end = std::mem::replace(&mut appender.next, next);
+                appender.file = Some(self.adopt(spare, next, previous_end));
+                self.write_header(appender);
+                self.ring.set_filled(appender.next);
+            }
+            Resumed { spare, base, end } => {
+                appender.next = next;
+                appender.gap_from = Some(base + end);
+                appender.file = Some(self.adopt(spare, base, base));
+            }
+        }
+        *self.needless.lock() = Needless::up_to(appender.next);
+    }
+
+    /// Unit of the places behind a gap.
+    fn gap_unit(&self) -> u64 {
+        self.alignment.load(Ordering::Relaxed).max(MARK_ALIGNMENT)
+    }
+
+    /// The length that the window should grow to before `len` more bytes are reserved, if it should
+    /// grow: it is made short, and grows when it was filled once.
+    pub fn growth(&self, appender: &Appender, len: u64) -> Option<usize> {
+        let (now, most) = (self.ring.window().len(), self.ring.window().capacity());
+        let used = appender.next - self.first.load(Ordering::Relaxed);
+        let full = now < most && used + Self::overhead() + len > now as u64;
+        full.then(|| now.saturating_mul(GROWTH).min(most))
+    }
+
+    /// Gives the window blocks for a length of `len` bytes. If there is no room it goes on as it
+    /// is, until as much again was written.
+    pub fn extend_window(
+        &self,
+        storage: &dyn Storage,
+        appender: &Appender,
+        len: usize,
+    ) -> Result<bool> {
+        match self.ring.window().extend(storage, len) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => {
+                self.first.store(appender.next, Ordering::Relaxed);
+                Ok(false)
+            }
+            Err(e) => Err(Error::io("make the log window longer", e)),
+        }
+    }
+
+    /// Makes the window `len` bytes long, once it was extended, padded, and drained.
+    pub fn grow_window(&self, appender: &Appender, len: usize) {
+        self.ring.set_len(len);
+        self.touched.store(0, Ordering::Relaxed);
+        self.first.store(appender.next, Ordering::Relaxed);
+    }
+
+    /// Notes in the window how far the log has come.
+    #[inline]
+    pub fn note(&self, mark: Watermark, value: u64) {
+        self.ring.window().note(mark, value);
     }
 
     /// The window and its watermarks, for readers of young records.
@@ -232,30 +332,45 @@ impl Log {
     /// Gives back the disk space that was reserved for the file in use beyond what it holds, at
     /// close.
     pub fn give_back(&self, appender: &Appender) -> Result<()> {
-        let file = &appender.file;
+        let file = appender.file();
         let cut = file.file.len().and_then(|len| file.file.truncate(len));
         cut.map_err(|e| Error::io("cut the log", e).with("file", file.name()))
     }
 
     /// Whether a range of `len` bytes needs a new file first.
     pub fn needs_file(&self, appender: &Appender, len: u64) -> bool {
-        let used = appender.next - appender.file.base;
+        let used = Self::used(appender);
         // A file that holds nothing but its header takes any range, however long.
         used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len
     }
 
-    /// Reserves disk space for a range of `len` bytes that is longer than what was reserved of the
-    /// file, if it is: a full disk shows here, where nothing is lost.
-    pub fn allocate(&self, appender: &Appender, len: u64) -> Result<()> {
-        let end = appender.next - appender.file.base + Self::overhead() + len;
-        if end <= self.file_len {
-            return Ok(());
+    /// Bytes of the file in use that are taken.
+    fn used(appender: &Appender) -> u64 {
+        appender.next - appender.file().base
+    }
+
+    /// Reserves disk space for a range of `len` bytes: a full disk shows here, where nothing is
+    /// lost. Space is reserved in growing steps, so that a small log takes little. Returns whether
+    /// there was any to be reserved.
+    pub fn allocate(&self, appender: &mut Appender, len: u64) -> Result<bool> {
+        let end = Self::used(appender) + Self::overhead() + len;
+        if end <= appender.allocated {
+            return Ok(false);
         }
-        let reserved = appender.file.file.allocate(end);
-        reserved.map_err(|e| {
-            let name = Name::numbered(FileKind::Log, appender.file.number);
-            Error::io("reserve space for a long batch", e).with("file", name).with_remedy()
-        })
+        let step = appender.allocated.clamp(ALLOCATED_MIN, ALLOCATED_STEP);
+        let ahead = (appender.allocated + step).min(self.file_len).max(end);
+        let file = appender.file();
+        let reserved = [ahead, end].into_iter().find_map(|len| match file.file.allocate(len) {
+            // The next record may fit although the step does not.
+            Err(e) if e.kind() == io::ErrorKind::StorageFull && len > end => None,
+            other => Some(other.map(|()| len)),
+        });
+        let reserved = reserved.unwrap_or(Err(io::ErrorKind::StorageFull.into()));
+        let name = file.name();
+        appender.allocated = reserved.map_err(|e| {
+            Error::io("reserve space for the log", e).with("file", name).with_remedy()
+        })?;
+        Ok(true)
     }
 
     /// Most bytes that a reservation adds to what was asked for.
@@ -271,14 +386,15 @@ impl Log {
         self.make_room(base + FileHeader::RECORD_LEN as u64)?;
         self.store_zeros(appender.next, base);
         appender.next = base;
-        appender.file.end.store(end, Ordering::Release);
-        appender.file = self.adopt(spare, base, end);
+        appender.file().end.store(end, Ordering::Release);
+        appender.allocated = spare.allocated;
+        appender.file = Some(self.adopt(spare, base, end));
         self.write_header(appender);
-        Ok(appender.file.clone())
+        Ok(appender.file().clone())
     }
 
     fn write_header(&self, appender: &mut Appender) {
-        let header = self.header_of(&appender.file).encode();
+        let header = self.header_of(appender.file()).encode();
         self.store(appender, &header);
     }
 
@@ -312,15 +428,12 @@ impl Log {
         assert!(len <= self.reserve_max() as u64, "longer ranges are streamed");
         self.make_room(appender.next + Self::overhead() + len)?;
         self.store_mark(appender);
-        let file = &appender.file;
         let start = appender.next;
-        appender.next += len;
-        let reserved = Reserved {
-            end: appender.next,
-            file: file.number,
-            identity: file.identity,
-            offset: start - file.base,
-        };
+        let end = start + len;
+        appender.next = end;
+        let file = appender.file();
+        let reserved =
+            Reserved { end, file: file.number, identity: file.identity, offset: start - file.base };
         // SAFETY: the appender hands out each range once, above `filled`, with room made for it.
         let slot = unsafe { Slot::new(&self.ring, start, reserved.end) };
         Ok((reserved, slot))
@@ -330,7 +443,7 @@ impl Log {
     fn store_mark(&self, appender: &mut Appender) {
         let Some(previous_end) = appender.gap_from.take() else { return };
         let mark = Mark { previous_end, durable: self.durable() };
-        let bytes = mark.encode(appender.file.identity, appender.next - appender.file.base);
+        let bytes = mark.encode(appender.file().identity, Self::used(appender));
         self.store(appender, &bytes);
     }
 
@@ -344,7 +457,7 @@ impl Log {
     pub fn begin_stream(&self, appender: &mut Appender, len: u64) -> Result<Reserved> {
         self.make_room(appender.next + Self::overhead())?;
         self.store_mark(appender);
-        let file = &appender.file;
+        let file = appender.file();
         Ok(Reserved {
             end: appender.next + len,
             file: file.number,

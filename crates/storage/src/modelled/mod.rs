@@ -19,9 +19,8 @@
 //! * *Syncs* cost one write for each dirty piece and a flush of the device. A sync of the directory
 //!   costs one write of a page for each name that changed or length that was set, in a place of its
 //!   own, and a flush: a journal.
-//! * *The window*: opening it costs one write or read of its length, as it is filled or locked in
-//!   memory. Stores are stores into memory and cost nothing: nobody waits for them, and the same
-//!   bytes are charged when the log is drained.
+//! * *The window*: to make it is a change for the journal. Stores are stores into memory and cost
+//!   nothing: nobody waits for them, and the same bytes are charged when the log is drained.
 //!
 //! Left out: write-back that the kernel starts by itself, also of the window; pages that are read
 //! because a write covers part of them; seeks inside a file that is not contiguous; the order of
@@ -42,7 +41,7 @@ use cleavedb_base::sync::Mutex;
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::Name;
-use crate::window::Window;
+use crate::window::Mapping;
 use device::{Device, Direction, Extent};
 use page_cache::PageCache;
 
@@ -218,20 +217,12 @@ impl Storage for Modelled {
         self.inner.free_space()
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        let existed = self.inner.list()?.iter().any(|(other, _)| other == name);
-        let window = self.inner.open_window(name, len)?;
-        let file = self.inode(name).number;
-        self.shared.charge(|state, now| {
-            let whole = Extent { file, offset: 0, len: window.len() as u64 };
-            if existed {
-                return state.device.request(now, Direction::Read, whole);
-            }
-            state.changes += 1;
-            let written = state.write(now, &[whole]);
-            state.device.flush(written)
-        });
-        Ok(window)
+    fn boot_id(&self) -> u64 {
+        self.inner.boot_id()
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.inner.directory_id()
     }
 }
 
@@ -327,6 +318,16 @@ impl File for ModelledFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.inner.truncate(len)?;
         self.changed(Extent { file: self.inode.number, offset: len, len: u64::MAX - len });
+        Ok(())
+    }
+
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        self.inner.map(len)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        self.inner.extend_mapped(len)?;
+        self.changed(self.extent(0, 0));
         Ok(())
     }
 

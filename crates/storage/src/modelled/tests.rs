@@ -179,15 +179,6 @@ fn what_was_removed_is_never_written() {
 }
 
 #[test]
-fn the_window_is_charged_when_it_is_opened() {
-    let bench = Bench::new(Profile::HDD, 0);
-    let name = Name::fixed(FileKind::Window);
-    let open = || drop(bench.storage.open_window(&name, 4 * BLOCK).unwrap());
-    assert_eq!(bench.time(open), SEEK + 4 * HDD_PAGE + HDD_FLUSH, "every byte is written once");
-    assert_eq!(bench.time(open), SEEK + 4 * HDD_PAGE, "and locked in memory");
-}
-
-#[test]
 fn two_devices_on_one_clock_work_side_by_side() {
     let slow = Bench::new(Profile::HDD, 0);
     let fast = Bench::on(slow.clock.clone(), Profile::SATA, 0);

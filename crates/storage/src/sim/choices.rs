@@ -142,7 +142,8 @@ impl<'a> Choices<'a> {
 
     /// The image that the options `chosen`, one a slot, amount to.
     pub(super) fn image(&self, chosen: &[usize], seed: u64) -> Image {
-        let mut image = Image::default();
+        // What was only in memory is gone.
+        let mut image = Image { boots: self.replay.boots + 1, ..Image::default() };
         for (name, id) in self.names(chosen) {
             let file = &self.replay.files[&id];
             let content = match self.by_file.get(&id) {

@@ -42,13 +42,6 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// `len` zeros.
-    pub(super) fn zeros(len: usize) -> Self {
-        let mut content = Self::default();
-        content.set_len(len);
-        content
-    }
-
     pub(super) fn len(&self) -> usize {
         self.len
     }

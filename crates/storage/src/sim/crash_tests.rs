@@ -8,8 +8,9 @@ use cleavedb_base::limits::BLOCK;
 
 use super::{DirectoryOrder, Image, PowerLoss, Replay, Rng, SECTOR, Sim};
 use crate::api::{Access, File, Mode, Pace, Storage, write_all_at};
-use crate::disk::window::probe::store;
 use crate::name::{FileKind, Name};
+use crate::window::probe::store;
+use crate::window::{Window, WindowIdentity};
 
 fn log(number: u64) -> Name {
     Name::numbered(FileKind::Log, FileNumber(number))
@@ -159,12 +160,23 @@ fn the_strict_directory_reorders_and_the_ordered_one_does_not() {
     assert_eq!(strict.len(), 4);
 }
 
+/// A window of one block, whose file and name are durable.
+fn window(sim: &Sim) -> Window {
+    let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
+    let window = Window::create(sim, identity, BLOCK, BLOCK).unwrap();
+    if window.survives() {
+        let name = Name::fixed(FileKind::Window);
+        sim.open(&name, Mode::ReadWrite, Access::Random).unwrap().sync().unwrap();
+    }
+    sim.sync_dir().unwrap();
+    window
+}
+
 #[test]
 fn sectors_of_a_window_hold_any_version_and_its_length_stays() {
     let sim = Sim::new();
     let name = Name::fixed(FileKind::Window);
-    let mut window = sim.open_window(&name, BLOCK).unwrap();
-    sim.sync_dir().unwrap();
+    let mut window = window(&sim);
     store(&mut window, 0, b"a");
     store(&mut window, SECTOR as u64, b"b");
     store(&mut window, BLOCK as u64, b"c");
@@ -172,23 +184,36 @@ fn sectors_of_a_window_hold_any_version_and_its_length_stays() {
     let heads: HashSet<(u8, u8)> = found
         .iter()
         .flatten()
-        .inspect(|w| assert_eq!(w.len(), BLOCK))
-        .map(|w| (w[0], w[SECTOR]))
+        .inspect(|w| assert_eq!(w.len(), 2 * BLOCK))
+        .map(|w| (w[BLOCK], w[BLOCK + SECTOR]))
         .collect();
     let legal = [b'\0', b'a', b'c'].into_iter().flat_map(|a| [(a, b'\0'), (a, b'b')]);
     assert_eq!(heads, legal.collect());
     let kept = at_end(&sim, SECTOR).process_kill().read(&name).unwrap();
-    assert_eq!((kept[0], kept[SECTOR]), (b'c', b'b'));
+    assert_eq!((kept[BLOCK], kept[BLOCK + SECTOR]), (b'c', b'b'));
 }
 
 #[test]
-fn a_window_on_the_heap_dies_with_the_process() {
+fn stores_without_a_gap_are_one_operation_that_a_kill_may_cut() {
+    let sim = Sim::new();
+    let mut window = window(&sim);
+    let before = sim.history_len();
+    store(&mut window, 0, b"abc");
+    store(&mut window, 3, b"def");
+    assert_eq!(sim.history_len(), before + 1);
+    let mut replay = sim.replay(SECTOR);
+    replay.advance(before);
+    let cut = replay.process_kill_within(4).unwrap().read(&Name::fixed(FileKind::Window)).unwrap();
+    assert_eq!(&cut[BLOCK..BLOCK + 6], b"abcd\0\0");
+}
+
+#[test]
+fn a_window_on_the_heap_is_no_file() {
     let sim = Sim::new();
     sim.set_window_survives(false);
-    let name = Name::fixed(FileKind::Window);
-    let mut window = sim.open_window(&name, BLOCK).unwrap();
+    let mut window = window(&sim);
     store(&mut window, 0, b"lost");
-    assert_eq!(at_end(&sim, SECTOR).process_kill().read(&name).unwrap(), [0; BLOCK]);
+    assert_eq!(at_end(&sim, SECTOR).process_kill().list(), []);
 }
 
 #[test]

@@ -78,13 +78,6 @@ pub enum Event {
     },
     /// All names became durable.
     SyncDir,
-    /// A window was made anew: zeros, durable.
-    NewWindow {
-        /// The file of the window.
-        file: FileId,
-        /// Its length.
-        len: u64,
-    },
 }
 
 impl fmt::Display for Event {
@@ -103,7 +96,6 @@ impl fmt::Display for Event {
             Self::Rename { file, from, to } => write!(f, "rename {from} to {to}, {file}"),
             Self::Remove { file, name } => write!(f, "remove {name}, {file}"),
             Self::SyncDir => write!(f, "sync directory"),
-            Self::NewWindow { file, len } => write!(f, "new window {file}, {len} bytes"),
         }
     }
 }

@@ -6,9 +6,12 @@ use std::sync::Arc;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
+use super::Ear;
 use super::event::FileId;
 use super::state::State;
 use crate::api::File;
+use crate::disk::memory::Heap;
+use crate::window::Mapping;
 
 pub(super) struct SimFile {
     state: Arc<Mutex<State>>,
@@ -87,6 +90,18 @@ impl File for SimFile {
     fn truncate(&self, len: u64) -> io::Result<()> {
         self.check_writable(Errno::INVAL)?;
         self.alive()?.truncate(self.file, len)
+    }
+
+    /// Memory of its own, and an ear that tells the file of each store.
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        let mut state = self.alive()?;
+        if !state.window_survives {
+            return Ok(None);
+        }
+        state.open(self.file);
+        let ear = Ear { state: self.state.clone(), process: self.process, file: self.file };
+        let memory = Box::new(Heap::zeros(len));
+        Ok(Some(Mapping { memory, observer: Some(Arc::new(ear)) }))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -11,6 +11,8 @@ use crate::name::Name;
 #[derive(Clone, Debug, Default)]
 pub struct Image {
     pub(super) files: BTreeMap<Name, Content>,
+    /// How often the machine has lost power: what was only in memory is gone since the last time.
+    pub(super) boots: u64,
 }
 
 impl Image {
@@ -23,6 +25,18 @@ impl Image {
             bytes.extend_from_slice(&content.hash().to_le_bytes());
         }
         hash64(&bytes, 0)
+    }
+
+    /// How often the machine had lost power.
+    pub fn boots(&self) -> u64 {
+        self.boots
+    }
+
+    /// The same disk after the machine has lost power.
+    #[must_use]
+    pub fn rebooted(mut self) -> Self {
+        self.boots += 1;
+        self
     }
 
     /// Every file and its length, in the order of names.

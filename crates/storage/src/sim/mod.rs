@@ -27,7 +27,6 @@ mod toy_tests;
 use std::io;
 use std::sync::Arc;
 
-use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -40,9 +39,8 @@ pub use rng::Rng;
 pub use states::{PowerLoss, States};
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
-use crate::disk::memory::Heap;
 use crate::name::{FileKind, Name};
-use crate::window::{Window, WindowObserver};
+use crate::window::WindowObserver;
 use file::SimFile;
 use state::State;
 
@@ -121,6 +119,11 @@ impl Sim {
     /// Chooses whether windows survive the process, as where files can be mapped, or not.
     pub fn set_window_survives(&self, survives: bool) {
         self.state.lock().window_survives = survives;
+    }
+
+    /// Makes it the directory that has this id: a copy has another one.
+    pub fn set_directory_id(&self, id: u64) {
+        self.state.lock().directory_id = id;
     }
 
     /// What direct access asks of offsets, lengths and buffers; 512 unless set.
@@ -240,21 +243,12 @@ impl Storage for Sim {
         Ok(self.alive()?.free_space())
     }
 
-    fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
-        let mut state = self.alive()?;
-        let file = Self::find_or_create(&mut state, name)?;
-        let found = state.inode(file).content.len();
-        if found == 0 || !found.is_multiple_of(BLOCK) {
-            if state.free_space() < len as u64 {
-                return Err(Errno::NOSPC.into());
-            }
-            state.new_window(file, len);
-        }
-        let memory = Heap::new(&state.inode(file).content.to_vec());
-        let survives = state.window_survives;
-        state.open(file);
-        let ear = Ear { state: self.state.clone(), process: self.process, file, survives };
-        Ok(Window::new(Box::new(memory), survives, Some(Arc::new(ear))))
+    fn boot_id(&self) -> u64 {
+        1 + self.state.lock().initial.boots
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.state.lock().directory_id
     }
 }
 
@@ -278,17 +272,16 @@ struct Ear {
     state: Arc<Mutex<State>>,
     process: u64,
     file: FileId,
-    survives: bool,
 }
 
 impl WindowObserver for Ear {
-    fn stored(&self, position: usize, bytes: &[u8]) {
-        if !self.survives || bytes.is_empty() {
+    fn stored(&self, offset: usize, bytes: &[u8]) {
+        if bytes.is_empty() {
             return;
         }
         let mut state = self.state.lock();
         if state.process == self.process {
-            state.put(self.file, position, bytes);
+            state.store(self.file, offset, bytes);
         }
     }
 }

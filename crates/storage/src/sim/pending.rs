@@ -129,8 +129,4 @@ impl Pending {
     pub(super) fn lose_sync(&mut self, time: usize) {
         self.lost = Some(time);
     }
-
-    pub(super) fn new_window(&mut self, len: usize) {
-        *self = Self::new(Content::zeros(len), true);
-    }
 }

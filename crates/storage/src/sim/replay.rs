@@ -63,6 +63,8 @@ pub struct Replay {
     pub(super) durable_names: BTreeMap<Name, FileId>,
     /// Changes of names since they were durable, with their times.
     pub(super) name_changes: Vec<(usize, NameChange)>,
+    /// How often the machine had lost power before.
+    pub(super) boots: u64,
 }
 
 impl Replay {
@@ -77,6 +79,7 @@ impl Replay {
             names: BTreeMap::new(),
             durable_names: BTreeMap::new(),
             name_changes: Vec::new(),
+            boots: initial.boots,
         };
         for (number, (name, content)) in initial.files.iter().enumerate() {
             // The simulator numbers the files of an image in the same order.
@@ -147,7 +150,6 @@ impl Replay {
             }
             Event::Sync { file } => self.on(*file, |f| f.sync(unit)),
             Event::LoseSync { file } => self.on(*file, |f| f.lose_sync(time)),
-            Event::NewWindow { file, len } => self.on(*file, |f| f.new_window(*len as usize)),
         }
     }
 
@@ -170,7 +172,8 @@ impl Replay {
     /// What the disk holds if only the process dies at this point.
     pub fn process_kill(&self) -> Image {
         let content = |file: &FileId| self.files[file].current.clone();
-        Image { files: self.names.iter().map(|(n, f)| (*n, content(f))).collect() }
+        let files = self.names.iter().map(|(n, f)| (*n, content(f))).collect();
+        Image { files, boots: self.boots }
     }
 
     /// What the disk holds if the process dies in the middle of the next operation, after `len`

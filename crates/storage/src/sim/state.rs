@@ -50,6 +50,8 @@ pub(super) struct State {
     pub(super) write_once: bool,
     pub(super) window_survives: bool,
     pub(super) direct_alignment: usize,
+    /// Tells this directory from a copy.
+    pub(super) directory_id: u64,
     /// What the disk held before the first event.
     pub(super) initial: Image,
     /// `None` once recording was switched off.
@@ -74,6 +76,7 @@ impl State {
             write_once: true,
             window_survives: true,
             direct_alignment: 512,
+            directory_id: 1,
             initial: image,
             history: Some(Vec::new()),
             times: Vec::new(),
@@ -231,7 +234,7 @@ impl State {
         Ok(len)
     }
 
-    /// Writes and records, without asking for room: the part that windows share.
+    /// Writes and records, without asking for room: the part that stores into windows share.
     pub(super) fn put(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
         let inode = self.inode_mut(file);
         inode.content.write(offset, bytes);
@@ -298,16 +301,24 @@ impl State {
         self.record(Event::LoseSync { file });
     }
 
-    pub(super) fn new_window(&mut self, file: FileId, len: usize) {
-        let inode = self.inode_mut(file);
-        inode.content = Content::zeros(len);
-        inode.synced_len = len;
-        self.record(Event::NewWindow { file, len: len as u64 });
+    /// Stores into a window. What follows the store before without a gap is one operation with it:
+    /// how much of it a crash leaves is chosen all the same.
+    pub(super) fn store(&mut self, file: FileId, offset: usize, bytes: &[u8]) {
+        if let Some(Event::Write { file: last, offset: begin, bytes: before }) =
+            self.history.as_mut().and_then(|history| history.last_mut())
+            && *last == file
+            && *begin as usize + before.len() == offset
+        {
+            *before = [before, bytes].concat().into();
+            self.inode_mut(file).content.write(offset, bytes);
+            return;
+        }
+        self.put(file, offset, bytes);
     }
 
     /// What the disk would hold if everything were written back now.
     pub(super) fn image(&self) -> Image {
         let files = self.names.iter().map(|(n, f)| (*n, self.inode(*f).content.clone())).collect();
-        Image { files }
+        Image { files, boots: self.initial.boots }
     }
 }

@@ -16,9 +16,10 @@ use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 
-use super::{Appender, Drain, Log, LogFile};
+use super::{Appender, Log, LogFile};
 use crate::api::write_all_at;
-use crate::log::frame::{FileHeader, MARK_ALIGNMENT};
+use crate::log::frame::FileHeader;
+use crate::window::Watermark;
 
 /// Most bytes of one write of the drain: large enough for the device's full speed, small enough
 /// that the window never waits long for one write.
@@ -38,20 +39,24 @@ const TOUCHED_AT_ONCE: u64 = 1 << 20;
 impl Log {
     /// Whether who drains has little to do.
     pub fn is_lazy(&self) -> bool {
-        self.drain == Drain::Lazy
+        self.is_lazy.load(Ordering::Relaxed)
     }
 
     /// Has memory put behind the window some way ahead of the writers, who would wait for it at
     /// each page: for who drains, if that is little work. Returns whether there was any to do.
     pub fn touch_ahead(&self) -> bool {
         let touched = self.touched.load(Ordering::Relaxed);
-        let ahead = (self.first + touched).saturating_sub(self.ring.filled());
-        let rest = self.ring.len() - touched;
+        let first = self.first.load(Ordering::Relaxed);
+        let ahead = (first + touched).saturating_sub(self.ring.filled());
+        // The window may be made longer meanwhile.
+        let rest = self.ring.len().saturating_sub(touched);
         if !self.is_lazy() || rest == 0 || ahead >= TOUCHED_AHEAD {
             return false;
         }
-        let now = self.ring.touch(self.first + touched, rest.min(TOUCHED_AT_ONCE));
-        self.touched.store(touched + now, Ordering::Relaxed);
+        match self.ring.touch(first + touched, rest.min(TOUCHED_AT_ONCE)) {
+            Ok(now) => self.touched.store(touched + now, Ordering::Relaxed),
+            Err(_) => self.failed.store(true, Ordering::Release),
+        }
         true
     }
 
@@ -59,11 +64,12 @@ impl Log {
     pub fn wants_drain(&self) -> bool {
         // Others may drain beyond what was filled a moment ago.
         let undrained = self.ring.filled().saturating_sub(self.drained.load(Ordering::Relaxed));
-        let tolerated = match self.drain {
-            Drain::Eager => DRAIN_LEN as u64,
-            Drain::Lazy => self.ring.len() - (self.ring.len() / 8).min(LAZY_ROOM),
+        let len = self.ring.len();
+        let tolerated = match self.is_lazy() {
+            false => (DRAIN_LEN as u64).min(len / 2),
+            true => len - (len / 8).min(LAZY_ROOM),
         };
-        undrained >= tolerated
+        undrained > 0 && undrained >= tolerated
     }
 
     /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it
@@ -97,6 +103,7 @@ impl Log {
             }
             let drained = drained + piece.len() as u64;
             self.drained.store(drained, Ordering::Release);
+            self.note(Watermark::Drained, drained);
             if planted(Bug::DrainedBeforeListed) {
                 self.unsynced_push(&file);
             }
@@ -145,7 +152,7 @@ impl Log {
         match file.end() {
             Some(end) if end.next_multiple_of(block) <= filled => end.next_multiple_of(block),
             _ if filled - filled % block > drained => filled - filled % block,
-            _ => filled - filled % self.alignment,
+            _ => filled - filled % self.alignment.load(Ordering::Relaxed),
         }
     }
 
@@ -181,7 +188,8 @@ impl Log {
     /// Whether nothing of file `number`, which is not the last, will be written or synced any more.
     pub fn is_done_with(&self, number: FileNumber) -> bool {
         if planted(Bug::FreeUnderTheDrain) {
-            return self.needless.lock().end() > self.first + FileHeader::RECORD_LEN as u64;
+            let first = self.first.load(Ordering::Relaxed);
+            return self.needless.lock().end() > first + FileHeader::RECORD_LEN as u64;
         }
         // Who writes a piece of it holds this lock meanwhile.
         let mut files = self.undrained.lock();
@@ -231,7 +239,7 @@ impl Log {
     /// padding, which the caller publishes like any other range.
     pub fn pad(&self, appender: &mut Appender) -> Result<u64> {
         let start = appender.next;
-        let end = start.next_multiple_of(self.alignment.max(MARK_ALIGNMENT));
+        let end = start.next_multiple_of(self.gap_unit());
         if end > start {
             self.make_room(end)?;
             self.store_zeros(start, end);
@@ -275,15 +283,14 @@ impl Log {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::spare_of;
-    use crate::{FileKind, Name, Sim, Storage};
+    use crate::log::{Drain, log_of, spare_of};
+    use crate::{FileKind, Name, Sim};
 
     const LEN: usize = 1 << 16;
 
     /// A log that is drained late, and what stores to it.
     fn lazy(sim: &Sim) -> (Log, Appender) {
-        let window = sim.open_window(&Name::fixed(FileKind::Window), LEN).unwrap();
-        Log::start(window, 1, spare_of(sim, 1), 0, LEN as u64, Drain::Lazy)
+        log_of(sim, LEN, Drain::Lazy)
     }
 
     fn append(log: &Log, appender: &mut Appender) {

@@ -1,0 +1,265 @@
+//! A session: the time in which a database is written to, from the first write after an open to
+//! the close.
+//!
+//! An open writes nothing, so that looking costs nothing. The first write begins the session: it
+//! makes the window, goes on with the last log file or makes a new one, and says both by one edit,
+//! before any record is written. The close leaves a log that is durable up to an end that the
+//! manifest knows, and no window. What is in the log since the last flush is flushed if it is much;
+//! else the next open replays it, so that many short sessions share one log file and one flush. A
+//! session that does not get to its close is recovered at the next open ([`crate::recovery`]).
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_storage::log::{ALLOCATED_MIN, First, SpareLog};
+use cleavedb_storage::{
+    Access, FileClass, FileKind, Mode, Name, Pace, Storage, Window, WindowIdentity,
+};
+use cleavedb_values::LedgerEdit;
+
+use crate::commit::Append;
+use crate::engine::{Engine, log_access};
+use crate::manifest::{Edit, Manifest, Session};
+use crate::recovery::{last_log, remove_orphans};
+use crate::rooms::SEQS_RESERVED;
+
+/// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
+/// if MemTables are small.
+const REPLAYED_MAX: u64 = 1 << 20;
+
+/// Length of a new window, in bytes.
+const WINDOW_MIN: usize = 64 << 10;
+
+/// File numbers that a copy of a database leaves to its original: below half of them, at random.
+const NUMBERS_OF_ORIGINAL: u64 = 1 << 40;
+
+/// The log of a session that begins.
+struct Begun {
+    first: First,
+    number: FileNumber,
+    edit: LedgerEdit,
+}
+
+impl Engine {
+    /// Begins the session, unless it was begun. After a failure nothing has changed.
+    pub(crate) fn begin_session(&self) -> Result<()> {
+        let mut append = self.commit.append();
+        if append.appender.is_begun() {
+            return Ok(());
+        }
+        self.check_open()?;
+        let mut manifest = self.manifest.lock();
+        let is_copy = self.notice_copy(&mut manifest);
+        let number = manifest.take_number();
+        let identity = WindowIdentity { database_id: self.database_id, number };
+        let capacity = self.options.window();
+        let len = WINDOW_MIN.min(capacity);
+        let window = Window::create(&*self.storage, identity, len, capacity).map_err(|e| {
+            Error::io("make the log window", e).with("file", "window").with_remedy()
+        })?;
+        let began = self.begin_log(&mut append, &mut manifest, (window, number), is_copy);
+        if began.is_err() && self.poison.check().is_ok() {
+            let _ = self.storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
+        }
+        began?;
+        let failed = |e| self.poison.set(e);
+        remove_orphans(&*self.storage, &manifest).map_err(failed)?;
+        // The edit that drops them may have been next when the last process died.
+        self.drop_dead_files(&mut manifest)
+    }
+
+    /// Whether the database lies in another directory than at its last session; then its files get
+    /// numbers that the original will not use, so that no file of one passes for the other's.
+    fn notice_copy(&self, manifest: &mut Manifest) -> bool {
+        let (here, there) = (self.storage.directory_id(), manifest.live().directory_id);
+        let is_copy = here != 0 && there != 0 && here != there && !planted(Bug::CopyUnnoticed);
+        if is_copy {
+            let apart = NUMBERS_OF_ORIGINAL / 2 + self.salt % (NUMBERS_OF_ORIGINAL / 2);
+            manifest.become_a_copy(manifest.next_number() + apart);
+        }
+        is_copy
+    }
+
+    /// Makes the edit that says where the log goes on, and begins it there.
+    fn begin_log(
+        &self,
+        append: &mut Append,
+        manifest: &mut Manifest,
+        (window, window_number): (Window, FileNumber),
+        is_copy: bool,
+    ) -> Result<()> {
+        let access = log_access(&self.options, window.survives());
+        let resumed = match is_copy {
+            true => None,
+            false => self.resumed_log(append, manifest, access)?,
+        };
+        let Begun { first, number, edit } = match resumed {
+            Some(begun) => begun,
+            None => self.new_log(manifest, access)?,
+        };
+        let (base, is_new) = match &first {
+            First::New(_) => (append.appender.next().next_multiple_of(BLOCK as u64), true),
+            First::Resumed { base, .. } => (*base, false),
+        };
+        let begun = self.say_begun(append, manifest, (&window, window_number), edit);
+        if begun.is_err() && is_new && self.poison.check().is_ok() {
+            self.discard(FileKind::Log, &[number]);
+        }
+        begun?;
+        let drain = self.options.drain_of(window.capacity());
+        self.commit.log.begin(&mut append.appender, window, drain, first);
+        let file = append.appender.file().clone();
+        debug_assert_eq!(file.base, base);
+        self.jobs.log_files.lock().push((number, file));
+        if self.options.separation != crate::Separation::Never {
+            let segment = self
+                .open_segment(FileKind::Log, number, Some(base))
+                .map_err(|e| self.poison.set(e))?;
+            self.state.swap(|state| {
+                state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
+            });
+        }
+        Ok(())
+    }
+
+    fn say_begun(
+        &self,
+        append: &Append,
+        manifest: &mut Manifest,
+        (window, number): (&Window, FileNumber),
+        edit: LedgerEdit,
+    ) -> Result<()> {
+        self.sync_dir()?;
+        let last_seq = append.last_seq();
+        let seq_limit = last_seq + SEQS_RESERVED;
+        let session = Session {
+            window: window.survives().then_some(number),
+            boot_id: self.storage.boot_id(),
+            last_seq,
+        };
+        let ledger = match edit {
+            LedgerEdit::Resume(_) if planted(Bug::ResumedWithoutEdit) => Vec::new(),
+            edit => vec![edit],
+        };
+        let edit = Edit {
+            ledger,
+            next_file: Some(manifest.numbers_reserved()),
+            seq_limit: Some(seq_limit),
+            session: Some(Some(session)),
+            directory_id: Some(self.storage.directory_id()),
+            ..Edit::default()
+        };
+        self.commit_edit(manifest, &edit)?;
+        self.jobs.set_seq_limit(seq_limit);
+        Ok(())
+    }
+
+    /// The last log file, if the log can go on in it: it ends where the log does, it has room, and
+    /// nobody else has it under another name.
+    fn resumed_log(
+        &self,
+        append: &Append,
+        manifest: &Manifest,
+        access: Access,
+    ) -> Result<Option<Begun>> {
+        let position = append.appender.next();
+        let Some((number, facts)) = last_log(manifest.live(), position) else { return Ok(None) };
+        let (base, end) = (facts.base, position - facts.base);
+        if end + ALLOCATED_MIN / 2 > self.options.log_file_bytes {
+            return Ok(None);
+        }
+        let name = Name::numbered(FileKind::Log, number);
+        let failed = |e| Error::io("open the last log file", e).with("file", name);
+        let file = self.storage.open(&name, Mode::ReadWrite, access).map_err(failed)?;
+        let allocated = file.len().map_err(failed)?;
+        let padded = end.next_multiple_of(file.alignment().max(512) as u64);
+        if allocated > padded || file.is_copied().map_err(failed)? {
+            return Ok(None);
+        }
+        let first = First::Resumed { spare: SpareLog { number, file, allocated }, base, end };
+        Ok(Some(Begun { first, number, edit: LedgerEdit::Resume(number) }))
+    }
+
+    fn new_log(&self, manifest: &mut Manifest, access: Access) -> Result<Begun> {
+        let number = manifest.take_number();
+        let name = Name::numbered(FileKind::Log, number);
+        let failed = |e| Error::io("create the log", e).with("file", name).with_remedy();
+        let file = self.storage.create(FileClass::Log, number, access).map_err(failed)?;
+        let allocated = ALLOCATED_MIN.min(self.options.log_file_bytes);
+        if let Err(e) = file.allocate(allocated) {
+            self.discard(FileKind::Log, &[number]);
+            return Err(self.with_volume(failed(e)));
+        }
+        let first = First::New(SpareLog { number, file, allocated });
+        Ok(Begun { first, number, edit: LedgerEdit::Add(number, FileKind::Log) })
+    }
+
+    /// Whether so little was written since the last flush that a close may leave it to the log.
+    pub(crate) fn leaves_to_replay(&self) -> bool {
+        let append = self.commit.append();
+        let since = append.appender.end().saturating_sub(append.memtable.start);
+        self.state.load().waiting() == 0
+            && since <= REPLAYED_MAX.min(self.options.covered_max() / 4)
+    }
+
+    /// Ends the session, once no job runs: the log is durable, the manifest says where it ends, and
+    /// what was reserved is given back.
+    pub(crate) fn end_session(&self) -> Result<()> {
+        self.poison.check()?;
+        let number = self.commit.append().appender.file().number;
+        let live = self.manifest.lock().live().ledger.get(number).map_or(0, |facts| facts.live);
+        let goes = live == 0 && self.has_nothing_to_flush();
+        if !goes {
+            self.make_log_whole()?;
+        }
+        let append = self.commit.append();
+        if !goes {
+            self.commit.log.give_back(&append.appender)?;
+        }
+        let end = append.appender.end();
+        let mut ledger = Vec::new();
+        for (number, file) in self.jobs.log_files.lock().drain(..) {
+            ledger.push(match goes {
+                true => LedgerEdit::Remove(number),
+                false => LedgerEdit::Seal(number, file.base, file.end().unwrap_or(end) - file.base),
+            });
+        }
+        let spare = self.spare_log.lock().take().map(|spare| spare.number);
+        ledger.extend(spare.map(LedgerEdit::Remove));
+        let mut manifest = self.manifest.lock();
+        let edit = Edit {
+            ledger,
+            next_file: Some(manifest.next_number()),
+            seq_limit: Some(append.last_seq() + 1),
+            session: Some(None),
+            ..Edit::default()
+        };
+        self.commit_edit(&mut manifest, &edit)?;
+        drop((manifest, append));
+        // From here on what cannot be removed is an orphan, which the next session removes.
+        let _ = self.storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
+        self.discard(FileKind::Log, spare.as_slice());
+        if goes {
+            self.retire_segments(&[(number, FileKind::Log)]);
+            self.reap();
+        }
+        Ok(())
+    }
+
+    /// Makes the log durable to its end. Where a flush did not need it in its file it gets a mark
+    /// at its end: that proves at the next open that the manifest is whole.
+    fn make_log_whole(&self) -> Result<()> {
+        if planted(Bug::ClosedBeforeSync) {
+            return Ok(());
+        }
+        if self.options.has_groups() && !planted(Bug::HoleWithoutProof) {
+            return self.commit.end_log();
+        }
+        self.commit.sync()
+    }
+}
+
+/// That a disk is full keeps nobody from a close: the log keeps what was not flushed.
+pub(crate) fn unless_full(flushed: Result<()>) -> Result<()> {
+    flushed.or_else(|e| if e.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(e) })
+}

@@ -1,0 +1,150 @@
+//! The window that a process left behind, as recovery reads it.
+//!
+//! It is read as an ordinary file: after the death of the process the kernel has every byte that
+//! was stored, and after a loss of power it may hold any mix of old and new sectors. Its header is
+//! read by itself; records in the ring are checked by who reads the log.
+
+use std::io;
+use std::sync::Arc;
+
+use cleavedb_base::FileNumber;
+use cleavedb_base::checksum::check32;
+use cleavedb_base::limits::BLOCK;
+
+use crate::api::{Access, File, Mode, Storage, read_exact_at};
+use crate::name::{FileKind, Name};
+use crate::window::{HEADER_LEN, Watermark, WindowIdentity};
+
+/// First bytes of a window.
+const MAGIC: [u8; 8] = *b"CleaveWn";
+const VERSION: u32 = 1;
+const IDENTITY_LEN: usize = 8 + 4 + 8 + 8 + 4;
+
+/// The first bytes of the file.
+pub(crate) fn encode_identity(identity: WindowIdentity) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(IDENTITY_LEN);
+    bytes.extend_from_slice(&MAGIC);
+    bytes.extend_from_slice(&VERSION.to_le_bytes());
+    bytes.extend_from_slice(&identity.database_id.to_le_bytes());
+    bytes.extend_from_slice(&identity.number.0.to_le_bytes());
+    let check = check32(&bytes, 0);
+    bytes.extend_from_slice(&check.to_le_bytes());
+    bytes
+}
+
+/// What stands behind a watermark that is believed after a loss of power.
+pub(crate) fn mark_check(value: u64) -> u64 {
+    u64::from(check32(&value.to_le_bytes(), u64::from_le_bytes(MAGIC)))
+}
+
+/// Whose window the header says it is; `None` if it is none.
+fn decode_identity(bytes: &[u8]) -> Option<WindowIdentity> {
+    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let identity = WindowIdentity { database_id: word(12)?, number: FileNumber(word(20)?) };
+    (bytes.get(..IDENTITY_LEN)? == encode_identity(identity)).then_some(identity)
+}
+
+/// What lies under the name of the window.
+pub enum FoundWindow {
+    /// Nothing.
+    Missing,
+    /// A file without a valid header: damaged, or its header never reached the disk.
+    Blank,
+    /// The window of another database, or another one of this.
+    Foreign(WindowIdentity),
+    /// The one that was looked for.
+    Ours(LeftWindow),
+}
+
+/// A window that a process left behind.
+pub struct LeftWindow {
+    file: Arc<dyn File>,
+    /// Length of the ring.
+    len: u64,
+    marks: [Option<u64>; 3],
+}
+
+impl LeftWindow {
+    /// Looks for the window of `identity`; `same_boot` says whether the machine has run since it
+    /// was made, so that all that was stored is there.
+    pub fn find(
+        storage: &dyn Storage,
+        identity: WindowIdentity,
+        same_boot: bool,
+    ) -> io::Result<FoundWindow> {
+        let name = Name::fixed(FileKind::Window);
+        let file = match storage.open(&name, Mode::Read, Access::Random) {
+            Ok(file) => file,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(FoundWindow::Missing),
+            Err(e) => return Err(e),
+        };
+        let len = file.len()?.saturating_sub(HEADER_LEN as u64);
+        // A length that no window has is one that did not reach the disk.
+        let len = len - len % BLOCK as u64;
+        if len == 0 {
+            return Ok(FoundWindow::Blank);
+        }
+        let mut header = vec![0; HEADER_LEN];
+        read_exact_at(&*file, &mut header, 0)?;
+        match decode_identity(&header) {
+            None => Ok(FoundWindow::Blank),
+            Some(found) if found != identity => Ok(FoundWindow::Foreign(found)),
+            Some(_) => {
+                let word = |at: usize| {
+                    let bytes = header[at..at + 8].try_into().expect("eight bytes of the header");
+                    u64::from_le_bytes(bytes)
+                };
+                let mark = |mark: Watermark| {
+                    let value = word(mark.offset());
+                    let believed = match mark {
+                        Watermark::Durable => word(mark.offset() + 8) == mark_check(value),
+                        Watermark::Visible | Watermark::Drained => same_boot,
+                    };
+                    believed.then_some(value)
+                };
+                let marks = [Watermark::Visible, Watermark::Drained, Watermark::Durable].map(mark);
+                Ok(FoundWindow::Ours(Self { file, len, marks }))
+            }
+        }
+    }
+
+    /// Length of the ring, in bytes.
+    #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// How far the log had come, if that can be believed.
+    pub fn mark(&self, mark: Watermark) -> Option<u64> {
+        self.marks[mark as usize]
+    }
+
+    /// Copies the bytes at log position `at` to `out`, which is at most as long as the ring.
+    pub fn load(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let position = at % self.len;
+        let first = (self.len - position).min(out.len() as u64) as usize;
+        let (front, back) = out.split_at_mut(first);
+        read_exact_at(&*self.file, front, HEADER_LEN as u64 + position)?;
+        read_exact_at(&*self.file, back, HEADER_LEN as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_is_known_by_every_bit() {
+        let identity = WindowIdentity { database_id: 0x0123_4567_89ab_cdef, number: FileNumber(7) };
+        let bytes = encode_identity(identity);
+        assert_eq!(decode_identity(&bytes), Some(identity));
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1 << bit;
+                assert_eq!(decode_identity(&damaged), None, "byte {at} bit {bit}");
+            }
+            assert_eq!(decode_identity(&bytes[..at]), None, "cut at {at}");
+        }
+    }
+}

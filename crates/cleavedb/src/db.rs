@@ -340,25 +340,25 @@ impl Db {
 
     /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long.
     pub fn compact(&self) -> Result<()> {
-        self.flush()?;
+        self.inner.writable()?.flush_all()?;
         self.engine().compact_all()
     }
 
     /// Collects every value file that can be collected, whatever the space goal (offline collection
     /// of WiscKey, section 3.3.2). Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
-        self.flush()?;
+        self.inner.writable()?.flush_all()?;
         self.engine().collect_all()
     }
 
     /// Waits until no background work is due.
     pub fn settle(&self) -> Result<()> {
-        self.engine().settle()
+        self.inner.writable()?.settle()
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
-        self.engine().run_one(&JobKind::ALL)
+        self.inner.writable()?.run_one(&JobKind::ALL)
     }
 
     /// Makes every write that was acknowledged before the call survive power loss.

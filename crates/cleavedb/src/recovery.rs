@@ -98,11 +98,10 @@ pub(crate) fn recover(
             let volumes = directories.volumes.clone();
             let manifest = FileNumber(next_file);
             let next = Current { manifest, database_id, preset: options.preset, volumes };
-            let manifest = Manifest::begin(storage.clone(), next, live)?;
-            report.orphans_removed = remove_orphans(&**storage, &manifest)?;
-            manifest
+            Manifest::begin(storage.clone(), next, live)?
         }
     };
+    report.orphans_removed = remove_orphans(&**storage, &manifest)?;
     Ok(Recovered { manifest, database_id, tables, reaper, memtable, position, next_seq, report })
 }
 
@@ -256,8 +255,9 @@ fn highest_number(storage: &dyn Storage) -> Result<u64> {
     Ok(files.iter().map(|(name, _)| name.number().0 + 1).max().unwrap_or(1))
 }
 
-/// Removes every file that the manifest does not name.
-pub(crate) fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
+/// Removes every file that the manifest does not name: after a close there is none, unless the
+/// close, or the beginning of a session, was cut short.
+fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
     let live = manifest.live();
     let mut removed = 0;
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {

@@ -12,7 +12,7 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, RecordKind};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, TreeKey};
-use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::log::{FileHeader, LogReader};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage, Watermark};
 use cleavedb_values::{FileFacts, LedgerEdit};
@@ -255,7 +255,7 @@ impl<'a> Replay<'a> {
         }
         // Whoever reads this file again from its start needs its header.
         let needed = if from_the_start { 0 } else { start };
-        self.keep_window_tail(&mut reader, log.number, needed, end)?;
+        self.keep_window_tail(&mut reader, log, needed, end)?;
         self.edits.push(LedgerEdit::Seal(log.number, base, end));
         Ok(End::Whole(base + end))
     }
@@ -308,23 +308,30 @@ impl<'a> Replay<'a> {
     fn keep_window_tail(
         &self,
         reader: &mut LogReader<'_>,
-        number: FileNumber,
+        log: &LogFile,
         needed: u64,
         end: u64,
     ) -> Result<()> {
         let from = reader.file_len().max(needed);
-        let name = Name::numbered(FileKind::Log, number);
+        let name = Name::numbered(FileKind::Log, log.number);
         let writer = self
             .storage
             .open(&name, Mode::ReadWrite, Access::Random)
             .map_err(|e| Error::io("open a log file", e).with("file", name))?;
         if end > from && !planted(Bug::WindowTailForgotten) {
-            let tail = reader.read(from, (end - from) as usize)?;
-            write_all_at(&*writer, &tail, from)
+            let mut tail = &*reader.read(from, (end - from) as usize)?;
+            // The drain may have written some of it, and died before it said so.
+            let there = log.len.saturating_sub(from).min(tail.len() as u64) as usize;
+            let mut written = vec![0; there];
+            read_exact_at(&*writer, &mut written, from)
+                .map_err(|e| Error::io("read a log file", e).with("file", name))?;
+            let same = written.iter().zip(tail).take_while(|(a, b)| a == b).count();
+            tail = &tail[same..];
+            write_all_at(&*writer, tail, from + same as u64)
                 .map_err(|e| Error::io("complete a log file", e).with("file", name))?;
         }
         // The space reserved ahead goes back: nothing is appended to this file any more.
-        let len = end.max(reader.file_len());
+        let len = end.max(log.len);
         writer.truncate(len).map_err(|e| Error::io("cut a log file", e).with("file", name))?;
         // What was read may be in the page cache only: the new manifest vouches for it.
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))

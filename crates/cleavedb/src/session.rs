@@ -20,7 +20,7 @@ use cleavedb_values::LedgerEdit;
 use crate::commit::Append;
 use crate::engine::{Engine, log_access};
 use crate::manifest::{Edit, Manifest, Session};
-use crate::recovery::{last_log, remove_orphans};
+use crate::recovery::last_log;
 use crate::rooms::SEQS_RESERVED;
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
@@ -62,8 +62,6 @@ impl Engine {
             let _ = self.storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
         }
         began?;
-        let failed = |e| self.poison.set(e);
-        remove_orphans(&*self.storage, &manifest).map_err(failed)?;
         // The edit that drops them may have been next when the last process died.
         self.drop_dead_files(&mut manifest)
     }
@@ -236,7 +234,7 @@ impl Engine {
         };
         self.commit_edit(&mut manifest, &edit)?;
         drop((manifest, append));
-        // From here on what cannot be removed is an orphan, which the next session removes.
+        // From here on what cannot be removed is an orphan, which the next open removes.
         let _ = self.storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
         self.discard(FileKind::Log, spare.as_slice());
         if goes {

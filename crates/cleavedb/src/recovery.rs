@@ -16,7 +16,8 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{
-    Access, FileKind, FoundWindow, LeftWindow, Mode, Name, Pace, Reaper, Storage, WindowIdentity,
+    Access, FileKind, FoundWindow, LeftWindow, Mode, Name, Pace, Placed, Reaper, Storage,
+    WindowIdentity,
 };
 use cleavedb_values::FileFacts;
 use cleavedb_values::groups::Relocation;
@@ -93,7 +94,8 @@ pub(crate) fn recover(
             }
             edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
             let next_file = highest_number(&**storage)?.max(live.next_file);
-            (live.session, live.seq_limit, live.next_file) = (None, next_seq, next_file + 1);
+            (live.session, live.closed) = (None, false);
+            (live.seq_limit, live.next_file) = (next_seq, next_file + 1);
             live.directory_id = storage.directory_id();
             let volumes = directories.volumes.clone();
             let manifest = FileNumber(next_file);
@@ -101,7 +103,7 @@ pub(crate) fn recover(
             Manifest::begin(storage.clone(), next, live)?
         }
     };
-    report.orphans_removed = remove_orphans(&**storage, &manifest)?;
+    report.orphans_removed = remove_orphans(storage, &manifest)?;
     Ok(Recovered { manifest, database_id, tables, reaper, memtable, position, next_seq, report })
 }
 
@@ -139,14 +141,15 @@ fn left_by(
 /// Fails if the manifest of a closed database lost its last edits: files get numbers that an edit
 /// has reserved, so one with a later number proves that edits are gone. What they name must not be
 /// removed as orphans. An empty log file is made before its edit, and proves nothing. So does a
-/// record behind the end of the log, at `position`: an edit comes before it, too.
+/// record behind the end of a log that was closed, at `position`: an edit comes before it, too.
 fn check_nothing_follows(
     storage: &dyn Storage,
     database_id: u64,
     live: &LiveFiles,
     position: u64,
 ) -> Result<()> {
-    if let Some((number, facts)) = last_log(live, position) {
+    let last = last_log(live, position).filter(|_| live.closed);
+    if let Some((number, facts)) = last {
         let (name, end) = (Name::numbered(FileKind::Log, number), position - facts.base);
         let failed = |e| Error::io("open a log file", e).with("file", name);
         let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
@@ -257,7 +260,7 @@ fn highest_number(storage: &dyn Storage) -> Result<u64> {
 
 /// Removes every file that the manifest does not name: after a close there is none, unless the
 /// close, or the beginning of a session, was cut short.
-fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
+fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
     let live = manifest.live();
     let mut removed = 0;
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
@@ -278,6 +281,18 @@ fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
                 .remove(&name, Pace::Swift)
                 .map_err(|e| Error::io("remove an orphan", e).with("file", name))?;
             removed += 1;
+        }
+    }
+    // Each volume has one name of its own that a crash may leave.
+    let new = Name::fixed(FileKind::VolumeNew);
+    for volume in storage.volumes() {
+        match volume.storage.remove(&new, Pace::Swift) {
+            Ok(()) => removed += 1,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => {
+                let error = Error::io("remove an orphan", e).with("file", new);
+                return Err(error.with("volume", &volume.path));
+            }
         }
     }
     if removed > 0 {

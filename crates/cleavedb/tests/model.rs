@@ -78,7 +78,8 @@ fn values_of_every_size() {
         let lens = vec![0, 63, 64, 65, 999, 1000, 1001, 16_000, 16_500, 33_000, 70_000, 140_000];
         let profile = Profile { value_lens: lens, keys: 12, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(80);
-        for setup in &Setup::all() { eprintln!("{setup}");
+        for setup in &Setup::all() {
+            eprintln!("{setup}");
             let session = Session::on(Disks::forgetful(setup), setup, State::default());
             check("values_of_every_size", seed, setup, run(session, &ops));
         }

@@ -17,7 +17,7 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::PlainRange;
 
 use crate::api::{Access, Mode, Pace, Storage, write_all_at};
-use crate::disk::memory::Heap;
+use crate::disk::memory::Mapped;
 use crate::left_window::{encode_identity, mark_check};
 use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
@@ -135,7 +135,7 @@ impl Window {
             Ok(Some(window)) => Ok(window),
             Ok(None) => {
                 storage.remove(&name, Pace::Swift)?;
-                Ok(Self::on_the_heap(len, capacity))
+                Self::in_the_process(len, capacity)
             }
             Err(e) => {
                 // What was reserved so far is not kept from others.
@@ -146,8 +146,8 @@ impl Window {
     }
 
     /// A window in the memory of the process.
-    pub(crate) fn on_the_heap(len: usize, capacity: usize) -> Self {
-        Self::new(Box::new(Heap::zeros(HEADER_LEN + capacity)), len, false, None)
+    pub(crate) fn in_the_process(len: usize, capacity: usize) -> io::Result<Self> {
+        Ok(Self::new(Box::new(Mapped::zeros(HEADER_LEN + capacity)?), len, false, None))
     }
 
     /// Wraps `memory`, whose first bytes are the header; `survives` says whether its bytes outlive

@@ -50,6 +50,8 @@ pub(crate) struct LiveFiles {
     separation: u64,
     /// The session under way; none after a close.
     pub(crate) session: Option<Session>,
+    /// Whether the last one ended with a close: then nothing follows the end of the log.
+    pub(crate) closed: bool,
     /// Every operation up to this sequence number is in a table.
     pub(crate) flushed: SeqNo,
     /// The directory in which the database was when it was last written; 0 if nobody knows.
@@ -70,6 +72,7 @@ impl LiveFiles {
             hidden: 0,
             separation: 0,
             session: None,
+            closed: false,
             flushed: 0,
             directory_id: 0,
         }
@@ -93,7 +96,9 @@ impl LiveFiles {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
         self.separation = edit.separation.unwrap_or(self.separation);
-        self.session = edit.session.unwrap_or(self.session);
+        if let Some(session) = edit.session {
+            (self.session, self.closed) = (session, session.is_none());
+        }
         self.flushed = edit.flushed.unwrap_or(self.flushed);
         self.directory_id = edit.directory_id.unwrap_or(self.directory_id);
         Ok(())
@@ -110,7 +115,7 @@ impl LiveFiles {
             epoch: Some(self.epoch),
             hidden: Some(self.hidden),
             separation: Some(self.separation),
-            session: Some(self.session),
+            session: (self.session.is_some() || self.closed).then_some(self.session),
             flushed: Some(self.flushed),
             directory_id: Some(self.directory_id),
         }

@@ -1,20 +1,21 @@
-//! Memory of a window: a mapped file, or plain heap.
+//! Memory of a window: a mapped file, or memory of the process.
 
-use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::ptr;
 
-use cleavedb_base::limits::BLOCK;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use crate::window::WindowMemory;
 
-/// A file mapped shared. The mapping outlives the descriptor.
-pub(super) struct Mapped {
+const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// A mapping: of a file, shared, which outlives the descriptor; or of zeros, behind which the
+/// system puts memory when they are used.
+pub(crate) struct Mapped {
     start: *mut c_void,
     len: usize,
 }
@@ -28,14 +29,21 @@ unsafe impl Sync for Mapped {}
 impl Mapped {
     /// Maps the first `len` bytes of `file`, which may have fewer yet.
     pub(super) fn new(file: &File, len: usize) -> io::Result<Self> {
-        let protection = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object.
-        let start = unsafe { mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, file, 0) }?;
+        let start = unsafe { mmap(ptr::null_mut(), len, PROTECTION, MapFlags::SHARED, file, 0) }?;
         let mapped = Self { start, len };
         // SAFETY: the range is the mapping that was just made; the advice changes no byte. A system
         // without huge pages of files costs speed only.
         let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
         Ok(mapped)
+    }
+
+    /// `len` zeros in memory of the process: the window where files cannot be mapped, and the
+    /// simulator's.
+    pub(crate) fn zeros(len: usize) -> io::Result<Self> {
+        // SAFETY: as in `new`.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), len, PROTECTION, MapFlags::PRIVATE) }?;
+        Ok(Self { start, len })
     }
 }
 
@@ -67,36 +75,5 @@ impl Drop for Mapped {
         // holds a reference into it. Unmapping also unlocks.
         let unmapped = unsafe { munmap(self.start, self.len) };
         debug_assert!(unmapped.is_ok(), "munmap of an own mapping failed: {unmapped:?}");
-    }
-}
-
-/// One page of heap memory, aligned like a page of a mapping.
-#[repr(C, align(4096))]
-struct Page(UnsafeCell<[u8; BLOCK]>);
-
-/// Heap memory: the window where files cannot be mapped, and the simulator's.
-pub(crate) struct Heap(Box<[Page]>);
-
-// SAFETY: `UnsafeCell` only makes the pages writable through a shared reference; who may touch
-// which bytes and when is the contract of `Window`.
-unsafe impl Sync for Heap {}
-
-impl Heap {
-    /// `len` bytes, whole pages of zeros. The system puts memory behind them when they are used.
-    pub(crate) fn zeros(len: usize) -> Self {
-        debug_assert!(len.is_multiple_of(BLOCK), "a window of {len} bytes is not whole pages");
-        let pages = Box::<[Page]>::new_zeroed_slice(len / BLOCK);
-        // SAFETY: a page is bytes, for which zeros are valid.
-        Self(unsafe { pages.assume_init() })
-    }
-}
-
-impl WindowMemory for Heap {
-    fn start(&self) -> *mut u8 {
-        UnsafeCell::raw_get(self.0.as_ptr().cast::<UnsafeCell<[u8; BLOCK]>>()).cast()
-    }
-
-    fn len(&self) -> usize {
-        self.0.len() * BLOCK
     }
 }

@@ -17,7 +17,7 @@ const LEN: usize = 64;
 /// A ring over a window of one block.
 fn ring() -> Arc<Ring> {
     let ring = Ring::idle(0);
-    ring.begin(Window::on_the_heap(BLOCK, BLOCK), 0);
+    ring.begin(Window::in_the_process(BLOCK, BLOCK).unwrap(), 0);
     Arc::new(ring)
 }
 

@@ -10,7 +10,7 @@ use super::Ear;
 use super::event::FileId;
 use super::state::State;
 use crate::api::File;
-use crate::disk::memory::Heap;
+use crate::disk::memory::Mapped;
 use crate::window::Mapping;
 
 pub(super) struct SimFile {
@@ -100,7 +100,7 @@ impl File for SimFile {
         }
         state.open(self.file);
         let ear = Ear { state: self.state.clone(), process: self.process, file: self.file };
-        let memory = Box::new(Heap::zeros(len));
+        let memory = Box::new(Mapped::zeros(len)?);
         Ok(Some(Mapping { memory, observer: Some(Arc::new(ear)) }))
     }
 

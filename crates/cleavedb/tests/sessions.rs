@@ -1,0 +1,296 @@
+//! The life of a store: what an open, a first write, a close and a copy do to the directory.
+//!
+//! What takes time is counted (syncs, files, bytes), never timed.
+
+use std::sync::Arc;
+
+use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset};
+use cleavedb_storage::sim::{Event, Image};
+use cleavedb_storage::{FileKind, Name, Sim, Storage};
+use cleavedb_testkit::Setup;
+
+/// Most bytes of a store that holds little, open or closed.
+const SMALL: u64 = 256 << 10;
+
+fn open(sim: &Sim, options: &Options) -> Db {
+    Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap()
+}
+
+fn is_sync(event: &Event) -> bool {
+    matches!(event, Event::Sync { .. } | Event::SyncDir)
+}
+
+/// Syncs that `work` made.
+fn syncs(sim: &Sim, work: impl FnOnce()) -> usize {
+    let before = sim.history_len();
+    work();
+    sim.history()[before..].iter().filter(|event| is_sync(event)).count()
+}
+
+/// Bytes that all files take on the disk.
+fn space(sim: &Sim) -> u64 {
+    sim.set_capacity(1 << 50);
+    (1 << 50) - sim.free_space().unwrap()
+}
+
+/// The options that users get, with the two durabilities that matter.
+fn defaults() -> impl Iterator<Item = Options> {
+    let both = [Durability::Sync, Durability::Os];
+    let of = move |preset| both.map(|durability| Options { durability, ..Options::preset(preset) });
+    Preset::ALL.into_iter().flat_map(of)
+}
+
+#[test]
+fn reads_and_snapshots_begin_no_session() {
+    for options in defaults() {
+        let sim = Sim::new();
+        let db = open(&sim, &options);
+        db.put(b"key", b"value").unwrap();
+        db.close().unwrap();
+        let before = sim.history_len();
+        let db = open(&sim, &options);
+        assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+        assert_eq!(db.range(None, None).count(), 1);
+        db.snapshot().get(b"key").unwrap();
+        assert_eq!(sim.history_len(), before, "{:?}", &sim.history()[before..]);
+    }
+}
+
+#[test]
+fn an_open_and_a_close_without_a_write_change_nothing() {
+    for options in defaults() {
+        let sim = Sim::new();
+        let db = open(&sim, &options);
+        db.put(b"key", b"value").unwrap();
+        db.close().unwrap();
+        let before = sim.history_len();
+        for _ in 0..3 {
+            let db = open(&sim, &options);
+            assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+            assert!(db.verify().unwrap().problems.is_empty());
+            db.sync().unwrap();
+            db.close().unwrap();
+        }
+        assert_eq!(sim.history_len(), before, "{:?}", &sim.history()[before..]);
+    }
+}
+
+#[test]
+fn a_small_store_takes_few_syncs_and_few_bytes() {
+    for options in defaults() {
+        let sim = Sim::new();
+        let mut db = None;
+        let made = syncs(&sim, || db = Some(open(&sim, &options)));
+        assert!(made <= 6, "{made} syncs to create");
+        let db = db.unwrap();
+        db.put(b"key", b"value").unwrap();
+        assert!(space(&sim) <= SMALL, "{} bytes, open", space(&sim));
+        let closed = syncs(&sim, || db.close().unwrap());
+        assert!(closed <= 3, "{closed} syncs to close");
+        assert!(space(&sim) <= SMALL, "{} bytes, closed", space(&sim));
+    }
+}
+
+#[test]
+fn many_short_sessions_leave_few_files() {
+    for preset in Preset::ALL {
+        let options = Options { background: Background::Manual, ..Options::preset(preset) };
+        let sim = Sim::new();
+        for i in 0..900u32 {
+            let db = open(&sim, &options);
+            db.put(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+            db.close().unwrap();
+        }
+        let files = sim.list().unwrap();
+        assert!(files.len() <= 20, "{} files: {files:?}", files.len());
+        let db = open(&sim, &options);
+        assert_eq!(db.range(None, None).count(), 900);
+        let number = |(name, _): &(Name, u64)| name.number().0;
+        let highest = files.iter().map(number).max().unwrap();
+        assert!(highest < 3_000, "numbers are not wasted: {highest}");
+    }
+}
+
+#[test]
+fn a_killed_session_is_resumed_without_a_file_for_each() {
+    for preset in Preset::ALL {
+        let mut sim = Sim::new();
+        let (durability, background) = (Durability::Os, Background::Manual);
+        let options = Options { durability, background, ..Options::preset(preset) };
+        for i in 0..100u32 {
+            let db = open(&sim, &options);
+            assert_eq!(db.range_keys(None, None).count(), i as usize);
+            db.put(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+            sim = sim.kill();
+            drop(db);
+        }
+        let files = sim.list().unwrap();
+        assert!(files.len() <= 20, "{preset}: {} files: {files:?}", files.len());
+    }
+}
+
+/// The last log file was sealed by the open and counted as garbage that nobody may collect: writers
+/// waited for ever.
+#[test]
+fn a_store_that_was_closed_behind_a_long_value_is_written_again() {
+    for mut setup in Setup::designs() {
+        setup.options.space_floor = 8 << 10;
+        let sim = Sim::new();
+        let db = open(&sim, &setup.options);
+        db.put(b"long", &[7; 120_000]).unwrap();
+        db.close().unwrap();
+        for _ in 0..3 {
+            let db = open(&sim, &setup.options);
+            for i in 0..40u32 {
+                db.put(&i.to_be_bytes(), &[1; 700]).unwrap();
+            }
+            db.close().unwrap();
+        }
+        let db = open(&sim, &setup.options);
+        assert_eq!(db.get(b"long").unwrap().unwrap(), vec![7; 120_000]);
+    }
+}
+
+#[test]
+fn what_was_deleted_leaves_little_behind() {
+    for setup in Setup::designs() {
+        let options = Options { durability: Durability::Os, ..setup.options.clone() };
+        let sim = Sim::new();
+        let db = open(&sim, &options);
+        for i in 0..2_000u32 {
+            db.put(&i.to_be_bytes(), &[1; 700]).unwrap();
+        }
+        for i in 0..2_000u32 {
+            db.delete(&i.to_be_bytes()).unwrap();
+        }
+        db.compact().unwrap();
+        db.collect().unwrap();
+        db.close().unwrap();
+        let files = sim.list().unwrap();
+        assert!(space(&sim) <= SMALL, "{setup}: {} bytes in {files:?}", space(&sim));
+    }
+}
+
+/// A store whose process was killed after 50 writes, of which the window alone has some.
+fn killed(setup: &Setup) -> Image {
+    let sim = Sim::new();
+    let db = open(&sim, &setup.options);
+    for i in 0..50u32 {
+        db.put_with(&i.to_be_bytes(), &[i as u8; 300], Durability::Os).unwrap();
+    }
+    let killed = sim.kill();
+    drop(db);
+    killed.image()
+}
+
+const WINDOW: FileKind = FileKind::Window;
+
+#[test]
+fn a_window_that_is_missing_or_foreign_is_an_error_with_a_way_on() {
+    for setup in Setup::designs() {
+        let image = killed(&setup);
+        let mut other = Sim::new();
+        let db = Db::open_in(Arc::new(other.clone()), setup.options.clone(), 8).unwrap();
+        db.put(b"other", b"database").unwrap();
+        other = other.kill();
+        drop(db);
+        let foreign = other.image().read(&Name::fixed(WINDOW)).unwrap();
+        let damage: [&dyn Fn(&mut Image); 3] = [
+            &|image| _ = image.remove(&Name::fixed(WINDOW)),
+            &|image| image.write(Name::fixed(WINDOW), &foreign),
+            &|image| image.flip_bit(&Name::fixed(WINDOW), 3),
+        ];
+        for damage in damage {
+            let mut image = image.clone();
+            damage(&mut image);
+            let sim = Sim::from_image(image.clone());
+            let opened = Db::open_in(Arc::new(sim.clone()), setup.options.clone(), 7);
+            let error = opened.err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{setup}: {error}");
+            assert!(error.to_string().contains("accept_lost_window"), "{error}");
+            assert_eq!(sim.image().hash(), image.hash(), "a refused open changes nothing");
+            let options = Options { accept_lost_window: true, ..setup.options.clone() };
+            let db = open(&sim, &options);
+            db.put(b"more", b"is written").unwrap();
+        }
+    }
+}
+
+/// Bytes of the window that are damaged after the death of the process took writes with them, and
+/// nobody was told.
+#[test]
+fn operations_that_are_lost_with_the_window_are_counted() {
+    for setup in Setup::designs() {
+        let image = killed(&setup);
+        let whole = open(&Sim::from_image(image.clone()), &setup.options);
+        assert_eq!(whole.recovery_report().operations_lost, 0);
+        assert_eq!(whole.range_keys(None, None).count(), 50, "{setup}");
+        let len = image.read(&Name::fixed(WINDOW)).unwrap().len();
+        let (mut lost, mut noticed) = (0, 0);
+        for at in (4096..len).step_by(997) {
+            let mut image = image.clone();
+            image.flip_bit(&Name::fixed(WINDOW), at as u64 * 8);
+            let sim = Sim::from_image(image);
+            let db = match Db::open_in(Arc::new(sim), setup.options.clone(), 7) {
+                Ok(db) => db,
+                Err(e) => {
+                    assert_eq!(e.kind(), ErrorKind::Corruption, "{setup}: {e}");
+                    noticed += 1;
+                    continue;
+                }
+            };
+            let there = db.range_keys(None, None).count() as u64;
+            assert_eq!(db.recovery_report().operations_lost, 50 - there, "{setup} at {at}");
+            lost += u64::from(there < 50);
+        }
+        assert!(lost + noticed > 0, "{setup}: no flip met a record");
+    }
+}
+
+/// A byte behind the end of the log file hid all that the window held from there on.
+#[test]
+fn a_byte_that_is_appended_to_the_log_takes_nothing_with_it() {
+    for setup in Setup::designs() {
+        let mut image = killed(&setup);
+        let is_log = |(name, _): &&(Name, u64)| name.kind() == FileKind::Log;
+        let (log, len) = *image.list().iter().rfind(is_log).unwrap();
+        let mut bytes = image.read(&log).unwrap();
+        bytes.resize(len as usize + 1, 0xff);
+        image.write(log, &bytes);
+        let sim = Sim::from_image(image);
+        sim.set_write_once(false);
+        let db = open(&sim, &setup.options);
+        assert_eq!(db.range_keys(None, None).count(), 50, "{setup}");
+    }
+}
+
+/// A copy and its original go on, and no file of one passes for a file of the other.
+#[test]
+fn a_copy_has_an_identity_of_its_own_from_its_first_write_on() {
+    for setup in Setup::designs() {
+        let original = Sim::new();
+        let db = open(&original, &setup.options);
+        db.put(b"shared", &[1; 300]).unwrap();
+        db.close().unwrap();
+        let copy = Sim::from_image(original.image());
+        copy.set_directory_id(2);
+        let before = original.list().unwrap();
+        for (sim, value) in [(&original, [2u8; 300]), (&copy, [3; 300])] {
+            let db = open(sim, &setup.options);
+            db.put(b"own", &value).unwrap();
+            db.flush().unwrap();
+            db.close().unwrap();
+            let db = open(sim, &setup.options);
+            assert_eq!(db.get(b"own").unwrap().unwrap(), &value[..], "{setup}");
+            assert_eq!(db.get(b"shared").unwrap().unwrap(), &[1; 300][..], "{setup}");
+        }
+        let new = |sim: &Sim| -> Vec<Name> {
+            let files = sim.list().unwrap().into_iter().map(|(name, _)| name);
+            files.filter(|name| before.iter().all(|(old, _)| old != name)).collect()
+        };
+        let numbered = |name: &&Name| name.number().0 > 0;
+        let shared: Vec<Name> =
+            new(&original).into_iter().filter(|n| new(&copy).contains(n)).collect();
+        assert_eq!(shared.iter().filter(numbered).count(), 0, "{setup}: {shared:?}");
+    }
+}

@@ -54,7 +54,9 @@ impl Engine {
         let identity = WindowIdentity { database_id: self.database_id, number };
         let capacity = self.options.window();
         let len = WINDOW_MIN.min(capacity);
-        let window = Window::create(&*self.storage, identity, len, capacity).map_err(|e| {
+        let position = append.appender.next();
+        let made = Window::create(&*self.storage, identity, position, (len, capacity));
+        let window = made.map_err(|e| {
             Error::io("make the log window", e).with("file", "window").with_remedy()
         })?;
         let began = self.begin_log(&mut append, &mut manifest, (window, number), is_copy);

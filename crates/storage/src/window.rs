@@ -107,15 +107,15 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Makes the window of `identity` in `storage` anew, with a ring of `len` bytes that may grow
-    /// to `capacity`, both multiples of a block. Where a file cannot be mapped without the risk of
+    /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
+    /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block. Where a file cannot be mapped without the risk of
     /// a signal it is memory of the process, which does not survive it ([`Window::survives`]), and
     /// there is no file. The name is durable after the next [`Storage::sync_dir`].
     pub fn create(
         storage: &dyn Storage,
         identity: WindowIdentity,
-        len: usize,
-        capacity: usize,
+        position: u64,
+        (len, capacity): (usize, usize),
     ) -> io::Result<Self> {
         let name = Name::fixed(FileKind::Window);
         match storage.remove(&name, Pace::Swift) {
@@ -126,6 +126,9 @@ impl Window {
         let made = file.map(HEADER_LEN + capacity).and_then(|mapping| {
             let Some(Mapping { memory, observer }) = mapping else { return Ok(None) };
             file.extend_mapped((HEADER_LEN + len) as u64)?;
+            // In this order: a header that is whole has a watermark.
+            let drained = Watermark::Drained.offset() as u64;
+            write_all_at(&*file, &position.to_le_bytes(), drained)?;
             write_all_at(&*file, &encode_identity(identity), 0)?;
             let window = Self::new(memory, len, true, observer);
             window.memory.touch(0..HEADER_LEN + len)?;

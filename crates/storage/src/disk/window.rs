@@ -109,7 +109,7 @@ mod tests {
     fn with_window(test: impl FnOnce(&std::path::Path, &Arc<dyn Storage>, Window)) {
         let dir = tempfile::tempdir().unwrap();
         let disk: Arc<dyn Storage> = Arc::new(Disk::open(dir.path(), false).unwrap());
-        let window = Window::create(&*disk, OURS, BLOCK, 4 * BLOCK).unwrap();
+        let window = Window::create(&*disk, OURS, 9, (BLOCK, 4 * BLOCK)).unwrap();
         if !window.survives() {
             eprintln!("skipped: this machine cannot map a file");
             return;
@@ -134,6 +134,7 @@ mod tests {
             left.load(BLOCK as u64 - 2, &mut out).unwrap();
             assert_eq!((&out, left.len()), (b"abcd", BLOCK as u64));
             assert_eq!(left.mark(Watermark::Visible), Some(77));
+            assert_eq!(left.mark(Watermark::Drained), Some(9), "where the log was");
             assert_eq!(left.mark(Watermark::Durable), None, "it was never noted");
         });
     }

@@ -35,7 +35,7 @@ fn spare_of(storage: &impl crate::Storage, number: u64) -> SpareLog {
 #[cfg(test)]
 fn log_of(sim: &crate::Sim, len: usize, drain: Drain) -> (Log, Appender) {
     let identity = crate::WindowIdentity { database_id: 1, number: cleavedb_base::FileNumber(1) };
-    let window = crate::Window::create(sim, identity, len, len).unwrap();
+    let window = crate::Window::create(sim, identity, 0, (len, len)).unwrap();
     let (log, mut appender) = Log::idle(1, 0, len as u64);
     log.begin(&mut appender, window, drain, First::New(spare_of(sim, 1)));
     (log, appender)

@@ -163,7 +163,7 @@ fn the_strict_directory_reorders_and_the_ordered_one_does_not() {
 /// A window of one block, whose file and name are durable.
 fn window(sim: &Sim) -> Window {
     let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
-    let window = Window::create(sim, identity, BLOCK, BLOCK).unwrap();
+    let window = Window::create(sim, identity, 0, (BLOCK, BLOCK)).unwrap();
     if window.survives() {
         let name = Name::fixed(FileKind::Window);
         sim.open(&name, Mode::ReadWrite, Access::Random).unwrap().sync().unwrap();

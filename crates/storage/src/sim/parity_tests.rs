@@ -106,7 +106,7 @@ fn disk_and_simulator_keep_windows_alike() {
     let name = Name::fixed(FileKind::Window);
     let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
     for storage in [&disk as &dyn Storage, &sim] {
-        let mut window = Window::create(storage, identity, BLOCK, 2 * BLOCK).unwrap();
+        let mut window = Window::create(storage, identity, 0, (BLOCK, 2 * BLOCK)).unwrap();
         probe::store(&mut window, BLOCK as u64 - 1, b"ab");
         if !window.survives() {
             eprintln!("skipped: this machine cannot map a file");

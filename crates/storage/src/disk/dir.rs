@@ -1,0 +1,108 @@
+//! A directory, held by its descriptor.
+//!
+//! Every name is looked up in the directory that was opened, wherever it has been moved to since
+//! and whatever lies at its old path now. Names never follow symbolic links.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::name::Name;
+
+const DIR_MODE: u32 = 0o700;
+const FILE_MODE: u32 = 0o600;
+
+/// A directory that is open.
+pub(super) struct Dir(fs::File);
+
+impl Dir {
+    /// Opens the directory `path`; if it is missing and `create` is set, makes it durably.
+    pub(super) fn open(path: &Path, create: bool) -> io::Result<Self> {
+        if create {
+            create_dir(path)?;
+        }
+        let flags = OFlags::DIRECTORY.bits() as i32;
+        Ok(Self(OpenOptions::new().read(true).custom_flags(flags).open(path)?))
+    }
+
+    /// Opens file `name`, as `flags` say.
+    pub(super) fn open_file(&self, name: &Name, flags: OFlags) -> io::Result<fs::File> {
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let (name, mode) = (name.to_string(), Mode::from_raw_mode(FILE_MODE));
+        let open = || rustix::fs::openat(&self.0, name.as_str(), flags, mode);
+        Ok(retry_on_intr(open)?.into())
+    }
+
+    /// Replaces `to` by `from`.
+    pub(super) fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, from.to_string(), &self.0, to.to_string())?)
+    }
+
+    /// Takes the name `name` away.
+    pub(super) fn unlink(&self, name: &Name) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name.to_string(), AtFlags::empty())?)
+    }
+
+    fn stat(&self, name: impl rustix::path::Arg) -> rustix::io::Result<Stat> {
+        rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Calls `visit` with each entry: its name and length, if it is a file of ours, or its
+    /// spelling.
+    pub(super) fn visit(
+        &self,
+        mut visit: impl FnMut(Result<(Name, u64), String>),
+    ) -> io::Result<()> {
+        for entry in rustix::fs::Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let spelled = entry.file_name();
+            if matches!(spelled.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let stat = match self.stat(spelled) {
+                Ok(stat) => stat,
+                // Removed since the directory was read.
+                Err(Errno::NOENT) => continue,
+                Err(e) => return Err(e.into()),
+            };
+            let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            let spelled = spelled.to_string_lossy().into_owned();
+            match Name::parse(&spelled) {
+                Some(name) if is_file => visit(Ok((name, stat.st_size as u64))),
+                _ => visit(Err(spelled)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes creations, renames and removals durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    /// Bytes that may still be written to its file system.
+    pub(super) fn free_space(&self) -> io::Result<u64> {
+        let fs = rustix::fs::fstatvfs(self.0.as_fd())?;
+        Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
+    }
+}
+
+/// Makes `path` and its missing parents, each durable in the one above.
+fn create_dir(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    // A relative path of one part lies in the current directory, which has no spelling in it.
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    create_dir(parent)?;
+    match DirBuilder::new().mode(DIR_MODE).create(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+        other => other?,
+    }
+    fs::File::open(parent)?.sync_all()
+}

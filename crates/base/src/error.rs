@@ -42,7 +42,12 @@ pub enum ErrorKind {
     Closed,
     /// The disk is mounted for reading only.
     ReadOnly,
+    /// The process, or the system, may open no more files: `ulimit -n`. Nothing was changed.
+    TooManyFiles,
 }
+
+/// Numbers of the system's errors EMFILE and ENFILE: no descriptor is left.
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 
 impl ErrorKind {
     /// Short name, as printed in front of a message.
@@ -61,6 +66,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Closed => "closed",
             Self::ReadOnly => "read only",
+            Self::TooManyFiles => "too many files",
         }
     }
 }
@@ -97,8 +103,17 @@ impl Error {
             cause.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         );
-        let kind = if full { ErrorKind::NoSpace } else { ErrorKind::Io };
-        let mut error = Self::new(kind, format!("failed to {doing}"));
+        let no_descriptor = cause.raw_os_error().is_some_and(|e| NO_DESCRIPTOR.contains(&e));
+        let (kind, remedy) = match (full, no_descriptor) {
+            (true, _) => (ErrorKind::NoSpace, ""),
+            (_, true) => (
+                ErrorKind::TooManyFiles,
+                "; raise the limit of the process (`ulimit -n`), or have readers share fewer \
+                 descriptors (`open_files::set_max`)",
+            ),
+            _ => (ErrorKind::Io, ""),
+        };
+        let mut error = Self::new(kind, format!("failed to {doing}{remedy}"));
         error.0.source = Some(Arc::new(cause));
         error
     }
@@ -218,6 +233,15 @@ mod tests {
     fn a_full_disk_has_its_own_kind() {
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(Error::io("append", full).kind(), ErrorKind::NoSpace);
+    }
+
+    #[test]
+    fn a_process_without_descriptors_is_told_the_remedy() {
+        for number in NO_DESCRIPTOR {
+            let error = Error::io("open a table", io::Error::from_raw_os_error(number));
+            assert_eq!(error.kind(), ErrorKind::TooManyFiles);
+            assert!(error.message().contains("ulimit -n"), "{error}");
+        }
     }
 
     #[test]

@@ -62,8 +62,8 @@ pub use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VAL
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
-pub use cleavedb_storage::FileClass;
 pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
+pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::Relocation;
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};

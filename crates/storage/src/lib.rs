@@ -29,7 +29,7 @@ mod loom_tests;
 
 pub use api::{Access, File, Lock, Mode, Pace, Storage};
 pub use class::FileClass;
-pub use disk::Disk;
+pub use disk::{Disk, open_files};
 pub use faulty::Faulty;
 pub use limited::Limited;
 pub use modelled::Modelled;

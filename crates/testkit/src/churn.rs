@@ -5,32 +5,39 @@ use std::collections::BTreeMap;
 use cleavedb::Db;
 use cleavedb_storage::sim::Rng;
 
-/// Keys that are drawn.
+/// Keys that are drawn, if nothing else is said.
 const KEYS: u64 = 400;
 
 /// A store's expected content, and the generator that goes on changing both.
 #[derive(Clone)]
 pub struct Churn {
     rng: Rng,
+    keys: u64,
     model: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
 impl Churn {
     /// Nothing written yet; each seed draws other writes.
     pub fn new(seed: u64) -> Self {
-        Self { rng: Rng::new(seed), model: BTreeMap::new() }
+        Self { rng: Rng::new(seed), keys: KEYS, model: BTreeMap::new() }
+    }
+
+    /// The same over so many keys.
+    #[must_use]
+    pub fn over(self, keys: u64) -> Self {
+        Self { keys, ..self }
     }
 
     /// The same content, and other writes from now on: a copy of the store.
     #[must_use]
     pub fn copied(&self, seed: u64) -> Self {
-        Self { rng: Rng::new(seed), model: self.model.clone() }
+        Self { rng: Rng::new(seed), ..self.clone() }
     }
 
     /// Writes and deletes `count` times; panics if the store refuses.
     pub fn write(&mut self, db: &Db, count: usize) {
         for _ in 0..count {
-            let key = format!("key{:04}", self.rng.below(KEYS)).into_bytes();
+            let key = format!("key{:06}", self.rng.below(self.keys)).into_bytes();
             if self.rng.chance(10) {
                 db.delete(&key).unwrap();
                 self.model.remove(&key);

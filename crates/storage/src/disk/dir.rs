@@ -3,15 +3,15 @@
 //! Every name is looked up in the directory that was opened, wherever it has been moved to since
 //! and whatever lies at its old path now. Names never follow symbolic links.
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::Errno;
 
+use super::open_files::with_room;
 use crate::name::Name;
 
 const DIR_MODE: u32 = 0o700;
@@ -26,8 +26,9 @@ impl Dir {
         if create {
             create_dir(path)?;
         }
-        let flags = OFlags::DIRECTORY.bits() as i32;
-        Ok(Self(OpenOptions::new().read(true).custom_flags(flags).open(path)?))
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(path, flags, Mode::empty());
+        Ok(Self(with_room(open)?.into()))
     }
 
     /// Opens file `name`, as `flags` say.
@@ -35,7 +36,7 @@ impl Dir {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, mode) = (name.to_string(), Mode::from_raw_mode(FILE_MODE));
         let open = || rustix::fs::openat(&self.0, name.as_str(), flags, mode);
-        Ok(retry_on_intr(open)?.into())
+        Ok(with_room(open)?.into())
     }
 
     /// Replaces `to` by `from`.
@@ -48,7 +49,12 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.0, name.to_string(), AtFlags::empty())?)
     }
 
-    fn stat(&self, name: impl rustix::path::Arg) -> rustix::io::Result<Stat> {
+    /// What the system knows of file `name`.
+    pub(super) fn stat(&self, name: &Name) -> io::Result<Stat> {
+        Ok(self.stat_spelled(name.to_string())?)
+    }
+
+    fn stat_spelled(&self, name: impl rustix::path::Arg) -> rustix::io::Result<Stat> {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
@@ -58,13 +64,13 @@ impl Dir {
         &self,
         mut visit: impl FnMut(Result<(Name, u64), String>),
     ) -> io::Result<()> {
-        for entry in rustix::fs::Dir::read_from(&self.0)? {
+        for entry in with_room(|| rustix::fs::Dir::read_from(&self.0))? {
             let entry = entry?;
             let spelled = entry.file_name();
             if matches!(spelled.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let stat = match self.stat(spelled) {
+            let stat = match self.stat_spelled(spelled) {
                 Ok(stat) => stat,
                 // Removed since the directory was read.
                 Err(Errno::NOENT) => continue,
@@ -87,7 +93,7 @@ impl Dir {
 
     /// Bytes that may still be written to its file system.
     pub(super) fn free_space(&self) -> io::Result<u64> {
-        let fs = rustix::fs::fstatvfs(self.0.as_fd())?;
+        let fs = rustix::fs::fstatvfs(&self.0)?;
         Ok(fs.f_bavail.saturating_mul(fs.f_frsize))
     }
 }

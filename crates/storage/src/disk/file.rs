@@ -1,26 +1,18 @@
-//! An open file: positioned calls of the system, and advice to it.
+//! A file that is written: it stays open until its handle is dropped.
 
 use std::fs;
 use std::io;
-use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use cleavedb_base::limits::BLOCK;
-use rustix::fs::{Advice, AtFlags, FallocateFlags, OFlags, StatxFlags};
-use rustix::io::{Errno, ReadWriteFlags};
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::io::Errno;
 
+use super::advice;
 use crate::api::{Access, File};
 
-/// Most bytes that are announced to the kernel by one call: of a longer range it reads the
-/// beginning only, as much as the device takes at once, or the read-ahead of the file system if
-/// that is more.
-const WILL_NEED_MAX: usize = 1 << 20;
-
-/// Tells the kernel how the file will be read. Advice that is refused costs speed only.
-fn advise(file: &fs::File, advice: Advice) -> usize {
-    let _ = rustix::fs::fadvise(file, 0, None, advice);
-    1
-}
+/// Bytes of one of the blocks that the system counts, whatever those of the file system are.
+pub(super) const COUNTED_BLOCK: u64 = 512;
 
 /// Switches the open file to direct access and returns the alignment that it asks for: 1 if the
 /// file system knows no direct access, in which case the file stays buffered.
@@ -54,21 +46,14 @@ pub(super) struct DiskFile {
 impl DiskFile {
     /// A handle of `file`, whose bytes are to travel by `access`.
     pub(super) fn new(file: fs::File, access: Access) -> io::Result<Self> {
-        let alignment = match access {
-            Access::Random => advise(&file, Advice::Random),
-            Access::Sequential => advise(&file, Advice::Sequential),
-            Access::Direct => go_direct(&file)?,
-        };
+        let alignment = if access == Access::Direct { go_direct(&file)? } else { 1 };
+        advice::begin(&file, access);
         Ok(Self { file, alignment })
     }
 
-    /// Of no use where the page cache is bypassed.
-    fn advise(&self, offset: u64, len: usize, advice: Advice) {
-        // To the kernel a length of 0 is all that follows.
-        let len = NonZeroU64::new(len as u64);
-        if self.alignment == 1 && len.is_some() {
-            let _ = rustix::fs::fadvise(&self.file, offset, len, advice);
-        }
+    /// Advice is of no use where the page cache is bypassed.
+    fn is_cached(&self) -> bool {
+        self.alignment == 1
     }
 }
 
@@ -116,8 +101,7 @@ impl File for DiskFile {
     }
 
     fn space(&self) -> io::Result<u64> {
-        // The unit of the call, whatever that of the file system is.
-        Ok(self.file.metadata()?.blocks() * 512)
+        Ok(self.file.metadata()?.blocks() * COUNTED_BLOCK)
     }
 
     fn is_copied(&self) -> io::Result<bool> {
@@ -129,25 +113,18 @@ impl File for DiskFile {
     }
 
     fn will_need(&self, offset: u64, len: usize) {
-        if len <= WILL_NEED_MAX {
-            return self.advise(offset, len, Advice::WillNeed);
-        }
-        // Advice may name more than the file has: the pieces must not be counted for that.
-        let end = offset.saturating_add(len as u64).min(self.len().unwrap_or(0));
-        for begin in (offset..end).step_by(WILL_NEED_MAX) {
-            let len = (end - begin).min(WILL_NEED_MAX as u64);
-            self.advise(begin, len as usize, Advice::WillNeed);
+        if self.is_cached() {
+            advice::will_need(&self.file, offset, len);
         }
     }
 
     fn is_in_memory(&self, offset: u64) -> bool {
-        let mut byte = [0];
-        let mut bufs = [io::IoSliceMut::new(&mut byte)];
-        let read = rustix::io::preadv2(&self.file, &mut bufs, offset, ReadWriteFlags::NOWAIT);
-        self.alignment == 1 && read == Ok(1)
+        self.is_cached() && advice::is_in_memory(&self.file, offset)
     }
 
     fn wont_need(&self, offset: u64, len: usize) {
-        self.advise(offset, len, Advice::DontNeed);
+        if self.is_cached() {
+            advice::wont_need(&self.file, offset, len);
+        }
     }
 }

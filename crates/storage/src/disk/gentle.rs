@@ -16,14 +16,12 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 use super::dir::Dir;
+use super::file::COUNTED_BLOCK;
 use crate::api::Pace;
 use crate::name::Name;
 
 /// Bytes that are cut off at a time; what is less than twice as long goes at once.
 const PIECE: u64 = 4 << 20;
-
-/// Bytes of one of the blocks that the system counts.
-const COUNTED_BLOCK: u64 = 512;
 
 /// Removes file `name` of `dir`, a long one from its end on.
 pub(super) fn remove(dir: &Dir, name: &Name, pace: Pace) -> io::Result<()> {

@@ -3,12 +3,16 @@
 //! Nothing here retries, pads or caches: a call of the trait is a call of the system, and its error
 //! is passed on as it is; only long files are removed piece by piece ([`gentle`]). The directory is
 //! held open, and every name goes by its descriptor ([`dir`]): neither a rename of the directory
-//! nor a process that changes its own leads to other files. It is private to its owner (0700, files
+//! nor a process that changes its own leads to other files. Files that are read share a bounded
+//! number of descriptors ([`open_files`]). The directory is private to its owner (0700, files
 //! 0600). How a file becomes a [`Window`], and the error contract of stores into it, stands in
 //! `window`.
 
+pub mod open_files;
 mod dir;
+mod advice;
 mod file;
+mod read_file;
 mod gentle;
 pub(crate) mod memory;
 pub(crate) mod window;
@@ -22,25 +26,29 @@ use rustix::fs::OFlags;
 
 use self::dir::Dir;
 use self::file::DiskFile;
+use self::read_file::ReadFile;
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::name::{FileKind, Name};
 use crate::window::Window;
 
 /// A directory of the file system.
 pub struct Disk {
-    dir: Dir,
+    dir: Arc<Dir>,
 }
 
 impl Disk {
     /// Opens the directory `path`; if it is missing and `create` is set, makes it durably.
     pub fn open(path: impl AsRef<Path>, create: bool) -> io::Result<Self> {
-        Ok(Self { dir: Dir::open(path.as_ref(), create)? })
+        Ok(Self { dir: Arc::new(Dir::open(path.as_ref(), create)?) })
     }
 }
 
 impl Storage for Disk {
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let flags = match mode {
+            Mode::Read if access != Access::Direct => {
+                return Ok(Arc::new(ReadFile::new(self.dir.clone(), *name, access)?));
+            }
             Mode::Read => OFlags::RDONLY,
             Mode::ReadWrite => OFlags::RDWR,
             Mode::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Closed,
     /// The disk is mounted for reading only.
     ReadOnly,
+    /// The handle was made by another process, of which this one is a fork. Nothing was changed.
+    Forked,
     /// The process, or the system, may open no more files: `ulimit -n`. Nothing was changed.
     TooManyFiles,
 }
@@ -66,6 +68,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Closed => "closed",
             Self::ReadOnly => "read only",
+            Self::Forked => "forked",
             Self::TooManyFiles => "too many files",
         }
     }

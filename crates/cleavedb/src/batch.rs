@@ -15,6 +15,11 @@ pub(crate) struct Op<'a> {
 }
 
 impl Op<'_> {
+    /// Bytes of key and value.
+    pub(crate) fn len(&self) -> u64 {
+        (self.key.len() + self.value.map_or(0, <[u8]>::len)) as u64
+    }
+
     /// Checks key and value against the stated limits.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {

@@ -20,6 +20,7 @@ use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, V
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 
 use crate::batch::Op;
+use crate::gate;
 use crate::limit::Need;
 use crate::options::{Durability, Separation};
 use crate::poison::Poison;
@@ -75,9 +76,15 @@ pub(crate) struct Append {
     next_seq: SeqNo,
     next_ticket: u64,
     pub(crate) memtable: Arc<MemSlot>,
+    closed: bool,
 }
 
 impl Append {
+    /// Refuses every commit that has not come here yet.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
     /// The greatest sequence number in use.
     pub(crate) fn last_seq(&self) -> SeqNo {
         self.next_seq - 1
@@ -126,7 +133,13 @@ impl Commit {
     ) -> Self {
         Self {
             log: Arc::new(log),
-            append: Mutex::new(Append { appender, next_seq, next_ticket: 0, memtable }),
+            append: Mutex::new(Append {
+                appender,
+                next_seq,
+                next_ticket: 0,
+                memtable,
+                closed: false,
+            }),
             publisher: Publisher::new(next_seq - 1),
             syncing: Mutex::new(()),
             // Recovery synced what it replayed.
@@ -206,6 +219,9 @@ impl Commit {
         loop {
             let mut append = self.append.lock();
             self.poison.check()?;
+            if append.closed {
+                return Err(gate::closed());
+            }
             if rooms.make_room(&mut append, ops, len)? {
                 return Ok(append);
             }

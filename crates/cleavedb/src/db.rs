@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::MemTable;
 use cleavedb_storage::log::{Log, SpareLog};
 use cleavedb_storage::pages::PagePool;
+use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, FileClass, FileKind, Name, Storage};
 use cleavedb_values::{LedgerEdit, SegmentSet};
 
@@ -18,6 +19,7 @@ use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
 use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::{Engine, log_access};
+use crate::gate::Gate;
 use crate::jobs::{JobKind, Jobs};
 use crate::limit::Limit;
 use crate::manifest::Edit;
@@ -27,15 +29,18 @@ use crate::poison::Poison;
 use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_openable, recover, stored_preset};
 use crate::replay::RecoveryReport;
-use crate::snapshot::{HeldSnapshot, SnapshotList};
+use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, Pictures, ReadState};
 use crate::throttle::Throttle;
+use crate::view::Snapshot;
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
 /// The database closes when its last handle is dropped, or by [`Db::close`], which says whether
-/// everything reached the disk. A snapshot is a handle too; a range can be read to its end even
-/// after a close, and until it is dropped nobody else can open the directory.
+/// everything reached the disk. A snapshot is a handle too; snapshots and ranges can be read even
+/// after a close, and until they are dropped nobody else can open the directory, unless
+/// [`Db::close_now`] ends them. A fork of the process cannot use the handles
+/// ([`ErrorKind::Forked`]), and drops them without harm.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -57,8 +62,8 @@ pub struct Db {
 
 /// The engine and its threads; dropped with the last handle.
 struct Inner {
-    engine: Arc<Engine>,
-    threads: Mutex<Threads>,
+    engine: Own<Arc<Engine>>,
+    threads: Own<Mutex<Threads>>,
     report: RecoveryReport,
 }
 
@@ -70,16 +75,23 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Flushes, syncs and stops; the second call does nothing.
+    /// Flushes, syncs and stops; the second call does nothing. In a fork all calls do nothing.
     fn shut_down(&self) -> Result<()> {
-        if self.engine.jobs.closing() {
+        self.engine.gate.check_own()?;
+        // Whoever closes it at the same time waits.
+        let mut threads = self.threads.lock();
+        if !self.engine.gate.close() {
             return Ok(());
         }
+        // A writer that comes to the log now finds it closed; the end of the log waits for others.
+        self.engine.commit.append().close();
         let flushed = self.engine.poison.check().and_then(|()| self.engine.flush_all());
         self.engine.jobs.close();
-        self.threads.lock().join();
+        threads.join();
         self.engine.reap();
-        flushed.and_then(|()| self.engine.give_back())
+        let closed = flushed.and_then(|()| self.engine.give_back());
+        self.engine.note_held();
+        closed
     }
 }
 
@@ -163,6 +175,7 @@ impl Db {
         engine.reap();
         engine.update_pressure();
         let threads = Mutex::new(Threads::start(&engine)?);
+        let (engine, threads) = (Own::new(engine), Own::new(threads));
         Ok(Self { inner: Arc::new(Inner { engine, threads, report }) })
     }
 
@@ -179,6 +192,13 @@ impl Db {
         &self.inner.engine
     }
 
+    /// The engine, for a call that a closed database refuses.
+    fn open_engine(&self) -> Result<&Engine> {
+        let engine = self.engine();
+        engine.gate.check_open()?;
+        Ok(engine)
+    }
+
     /// The options it was opened with; [`Options::separation`] says what they came to.
     pub fn options(&self) -> &Options {
         &self.engine().options
@@ -189,7 +209,7 @@ impl Db {
     /// again. This handle goes on as it was opened, and values stay where they are until they are
     /// written again. Fails with [`ErrorKind::InvalidOptions`] if the preset separates nothing.
     pub fn save_separation(&self, least: Option<usize>) -> Result<()> {
-        let engine = self.engine();
+        let engine = self.open_engine()?;
         engine.check_open()?;
         if !engine.options.separates() {
             let message = "this preset keeps values in the index; there is no length to save";
@@ -206,7 +226,7 @@ impl Db {
 
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.engine().get(key, None)
+        self.open_engine()?.get(key, None)
     }
 
     /// The values of `keys`, in their order, as of one moment. What has to come from storage is
@@ -240,18 +260,18 @@ impl Db {
         op.check()?;
         let engine = self.engine();
         let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
-        engine.write(&[prepared], op_bytes(op), durability)
+        engine.write(&[prepared], op.len(), durability)
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
     /// everything committed before it, survives power loss once this returns.
     pub fn write(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
+        let engine = self.open_engine()?;
         if batch.is_empty() {
             return Ok(());
         }
-        let engine = self.engine();
         let separation = engine.options.separation;
-        let bytes = batch.ops().map(op_bytes).sum();
+        let bytes = batch.ops().map(|op| op.len()).sum();
         let prepared: Vec<Prepared<'_>> =
             batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separation)).collect();
         engine.write(&prepared, bytes, durability)
@@ -273,35 +293,35 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), None, false)
+        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), false)
     }
 
     /// As [`Db::range`], without reading values.
     pub fn range_keys(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), None, true)
+        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), true)
     }
 
     /// All keys that begin with `prefix`, and their values.
     pub fn prefix(&self, prefix: &[u8]) -> Range {
-        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix), None, false)
+        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix), false)
     }
 
-    fn open_range(&self, bounds: Bounds, seq: Option<SeqNo>, keys_only: bool) -> Range {
-        Range::new(self.inner.engine.clone(), bounds, seq, keys_only)
+    fn open_range(&self, bounds: Bounds, keys_only: bool) -> Range {
+        let refused = self.engine().gate.check_open().err();
+        Range::new(self.inner.engine.clone(), bounds, None, keys_only, refused)
     }
 
     /// The database as it is now, to be read at leisure. While it is held, what it sees takes
     /// space.
     pub fn snapshot(&self) -> Snapshot {
-        let engine = self.engine();
-        let held = engine.snapshots.take(|| engine.commit.visible());
-        Snapshot { held: Arc::new(held), db: self.clone() }
+        Snapshot::new(self.inner.engine.clone(), self.inner.clone())
     }
 
     /// Writes what is in memory to tables, so that an open has nothing to replay.
     pub fn flush(&self) -> Result<()> {
-        self.engine().check_open()?;
-        self.engine().flush_all()
+        let engine = self.open_engine()?;
+        engine.check_open()?;
+        engine.flush_all()
     }
 
     /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long.
@@ -319,80 +339,64 @@ impl Db {
 
     /// Waits until no background work is due.
     pub fn settle(&self) -> Result<()> {
-        self.engine().settle()
+        self.open_engine()?.settle()
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
-        self.engine().run_one(&JobKind::ALL)
+        self.open_engine()?.run_one(&JobKind::ALL)
     }
 
     /// Makes every write that was acknowledged before the call survive power loss.
     pub fn sync(&self) -> Result<()> {
-        self.engine().check_open()?;
-        self.engine().commit.sync()
+        let engine = self.open_engine()?;
+        engine.check_open()?;
+        engine.commit.sync()
     }
 
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
     /// that the ledger is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
-        crate::check::check(self.engine())
+        crate::check::check(self.open_engine()?)
     }
 
-    /// What the database holds and did since it was opened.
+    /// What the database holds and did since it was opened, also after it was closed. In a fork of
+    /// the process that has opened it, all of them are 0.
     pub fn metrics(&self) -> Metrics {
+        if !self.engine().gate.is_own() {
+            return Metrics::default();
+        }
         crate::stats::metrics(self.engine())
     }
 
     /// The directories that the database consists of, its own first, and what lies in each.
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
-        crate::stats::directories(self.engine())
+        let engine = self.engine();
+        engine.gate.check_held()?;
+        crate::stats::directories(engine)
     }
 
     /// Flushes and closes. Writes that were acknowledged are safe whether or not this succeeds, as
-    /// far as their durability promised; other handles get [`ErrorKind::Closed`].
-    pub fn close(self) -> Result<()> {
-        self.inner.shut_down()
-    }
-}
-
-/// The database as of one moment; holds what it sees until the last clone is dropped.
-#[derive(Clone)]
-pub struct Snapshot {
-    held: Arc<HeldSnapshot>,
-    db: Db,
-}
-
-impl Snapshot {
-    /// The value that `key` had.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.db.engine().get(key, Some(self.held.seq))
+    /// far as their durability promised. Every call of other handles fails with
+    /// [`ErrorKind::Closed`].
+    ///
+    /// Returns how many snapshots, and ranges without one, are still held: they can be read, and
+    /// until they are dropped they keep their files, and nobody else can open the database.
+    pub fn close(self) -> Result<usize> {
+        self.inner.shut_down()?;
+        Ok(self.engine().snapshots.len())
     }
 
-    /// The values that `keys` had, in their order.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        self.db.engine().multi_get(keys, self.held.seq)
+    /// As [`Db::close`], and ends all snapshots and ranges: their calls fail with
+    /// [`ErrorKind::Closed`], and the database can be opened again at once, whether or not they
+    /// are dropped and this succeeds.
+    pub fn close_now(self) -> Result<()> {
+        let closed = self.inner.shut_down();
+        if self.engine().gate.is_own() {
+            self.engine().end();
+        }
+        closed
     }
-
-    /// As [`Db::range`], at the snapshot. The snapshot must outlive the range's use only in that
-    /// the range holds a clone of it.
-    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to))
-    }
-
-    /// As [`Db::prefix`], at the snapshot.
-    pub fn prefix(&self, prefix: &[u8]) -> Range {
-        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix))
-    }
-
-    fn open_range(&self, bounds: Bounds) -> Range {
-        let range = self.db.open_range(bounds, Some(self.held.seq), false);
-        range.holding(self.held.clone())
-    }
-}
-
-fn op_bytes(op: Op<'_>) -> u64 {
-    (op.key.len() + op.value.map_or(0, <[u8]>::len)) as u64
 }
 
 /// An id that no other database has: time, process and address space, mixed.
@@ -467,7 +471,8 @@ fn build(
         poison,
         counters: Counters::default(),
         options,
-        _locks: locks,
+        gate: Gate::default(),
+        locks: Mutex::new(locks),
     };
     open_segments(&engine, &live, young)?;
     Ok((engine, recovered.report))

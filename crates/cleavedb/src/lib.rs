@@ -24,6 +24,7 @@ mod volume;
 mod group_options;
 mod options;
 mod poison;
+mod gate;
 mod publish;
 mod batch;
 mod state;
@@ -43,6 +44,7 @@ mod rooms;
 mod write;
 mod read;
 mod range;
+mod view;
 mod stats;
 mod check;
 mod replay;
@@ -66,7 +68,7 @@ pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
 pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::Relocation;
 pub use cleavedb_values::groups::victim::VictimPolicy;
-pub use db::{Db, Snapshot};
+pub use db::Db;
 pub use group_options::GroupOptions;
 pub use metrics::{
     DirectoryMetrics, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
@@ -74,4 +76,5 @@ pub use metrics::{
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;
+pub use view::Snapshot;
 pub use volume::Volume;

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, Result};
 
 /// Keeps the first failure.
 #[derive(Default)]
@@ -24,13 +24,10 @@ impl Poison {
     }
 
     /// Remembers `error` as the reason, unless there is one already, and returns it. A disk that
-    /// has become read-only is named as what it is: to reopen alone would not help. A file that
-    /// could not be opened for want of descriptors leaves no write in doubt, and is no reason.
+    /// has become read-only is named as what it is: to reopen alone would not help.
     pub(crate) fn set(&self, error: Error) -> Error {
         let error = error.with_remedy();
-        if error.kind() != ErrorKind::TooManyFiles {
-            let _ = self.first.set(error.clone());
-        }
+        let _ = self.first.set(error.clone());
         error
     }
 

@@ -12,10 +12,18 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::open_files::with_room;
-use crate::name::Name;
+use crate::name::{FileKind, Name};
 
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+
+/// Which file it is, whatever its name: device and inode.
+pub(super) type Which = (u64, u64);
+
+/// Which file `stat` is of.
+pub(super) fn which(stat: &Stat) -> Which {
+    (stat.st_dev, stat.st_ino)
+}
 
 /// A directory that is open.
 pub(super) struct Dir(fs::File);
@@ -79,6 +87,8 @@ impl Dir {
             let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             let spelled = spelled.to_string_lossy().into_owned();
             match Name::parse(&spelled) {
+                // What a lock file says is for messages, and no data.
+                Some(name) if is_file && name.kind() == FileKind::Lock => visit(Ok((name, 0))),
                 Some(name) if is_file => visit(Ok((name, stat.st_size as u64))),
                 _ => visit(Err(spelled)),
             }

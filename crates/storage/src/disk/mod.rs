@@ -14,10 +14,10 @@ mod advice;
 mod file;
 mod read_file;
 mod gentle;
+pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod window;
 
-use std::fs::{self, TryLockError};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
-use crate::name::{FileKind, Name};
+use crate::name::Name;
 use crate::window::Window;
 
 /// A directory of the file system.
@@ -82,13 +82,7 @@ impl Storage for Disk {
     }
 
     fn lock(&self) -> io::Result<Lock> {
-        let name = Name::fixed(FileKind::Lock);
-        let file = self.dir.open_file(&name, OFlags::RDWR | OFlags::CREATE)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Box::new(DirLock(file))),
-            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(TryLockError::Error(e)) => Err(e),
-        }
+        lock::take(&self.dir)
     }
 
     fn free_space(&self) -> io::Result<u64> {
@@ -101,19 +95,9 @@ impl Storage for Disk {
     }
 }
 
-/// The lock file, locked.
-struct DirLock(fs::File);
-
-impl Drop for DirLock {
-    fn drop(&mut self) {
-        // Closing is not enough: a process that was just forked, by any thread of this one, holds
-        // the same open file, and with it the lock, until it runs its program.
-        let _ = self.0.unlock();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use cleavedb_base::FileNumber;
@@ -122,6 +106,7 @@ mod tests {
 
     use super::*;
     use crate::api::{read_exact_at, write_all_at};
+    use crate::name::FileKind;
 
     fn log(number: u64) -> Name {
         Name::numbered(FileKind::Log, FileNumber(number))
@@ -160,18 +145,6 @@ mod tests {
         assert_eq!(foreign, ["000002.log", "000003.log", "notes.txt"]);
         let error = disk.open(&log(3), Mode::Read, Access::Random).err().unwrap();
         assert_eq!(error.raw_os_error(), Some(Errno::LOOP.raw_os_error()));
-    }
-
-    #[test]
-    fn a_lock_ends_although_a_forked_process_still_holds_its_file() {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = Disk::open(dir.path(), false).unwrap();
-        let lock = disk.lock().unwrap();
-        let forked = lock.downcast_ref::<DirLock>().unwrap().0.try_clone().unwrap();
-        assert_eq!(disk.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
-        drop(lock);
-        drop(disk.lock().unwrap());
-        drop(forked);
     }
 
     #[test]

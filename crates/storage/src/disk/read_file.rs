@@ -14,14 +14,11 @@ use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::advice;
-use super::dir::Dir;
+use super::dir::{Dir, Which, which};
 use super::file::COUNTED_BLOCK;
 use super::open_files::Seat;
 use crate::api::{Access, File};
 use crate::name::Name;
-
-/// Which file it is, whatever its name: device and inode.
-type Which = (u64, u64);
 
 /// A handle for reading.
 pub(super) struct ReadFile {
@@ -86,10 +83,6 @@ impl ReadFile {
         self.check(&stat)?;
         Ok(stat)
     }
-}
-
-fn which(stat: &Stat) -> Which {
-    (stat.st_dev, stat.st_ino)
 }
 
 impl Drop for ReadFile {

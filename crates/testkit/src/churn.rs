@@ -37,7 +37,10 @@ impl Churn {
     /// Writes and deletes `count` times; panics if the store refuses.
     pub fn write(&mut self, db: &Db, count: usize) {
         for _ in 0..count {
-            let key = format!("key{:06}", self.rng.below(self.keys)).into_bytes();
+            let key = match self.rng.below(self.keys) {
+                0 => Vec::new(),
+                number => format!("key{number:06}").into_bytes(),
+            };
             if self.rng.chance(10) {
                 db.delete(&key).unwrap();
                 self.model.remove(&key);

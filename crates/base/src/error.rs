@@ -27,6 +27,8 @@ pub enum ErrorKind {
     NewerFormat,
     /// The database was created with another preset than the one asked for.
     PresetMismatch,
+    /// There is a database, and the options ask for a new one. Nothing was changed.
+    AlreadyExists,
     /// Another process, or another handle in this one, has the database open.
     Locked,
     /// Bytes on disk are not what was written. Only the named record or block is affected.
@@ -61,6 +63,7 @@ impl ErrorKind {
             Self::MissingVolume => "missing volume",
             Self::NewerFormat => "newer format",
             Self::PresetMismatch => "preset mismatch",
+            Self::AlreadyExists => "already exists",
             Self::Locked => "locked",
             Self::Corruption => "corruption",
             Self::Io => "i/o error",

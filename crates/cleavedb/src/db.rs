@@ -115,7 +115,7 @@ impl Db {
         let path = path.as_ref();
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
-                let message = "there is no such directory, and none may be created";
+                let message = directories::missing(options.create_if_missing);
                 Error::new(ErrorKind::NotADatabase, message).with("path", path.display())
             } else {
                 Error::io("open the directory", e).with("path", path.display())

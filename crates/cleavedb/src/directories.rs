@@ -304,6 +304,14 @@ fn is_empty(storage: &dyn Storage) -> Result<bool> {
     Ok(strangers.is_empty() && ours.iter().all(|(name, _)| common(name.kind())))
 }
 
+/// What to say if the database's own directory is missing, where one may or may not be created.
+pub(crate) fn missing(create: bool) -> &'static str {
+    match create {
+        true => "there is no directory for the new database to lie in; make it first",
+        false => "there is no such directory, and none may be created",
+    }
+}
+
 fn unopened(error: io::Error) -> Error {
     if error.kind() == io::ErrorKind::NotFound {
         let message = "the directory of a volume is missing; mount its disk, or say where it is \

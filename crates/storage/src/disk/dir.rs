@@ -108,17 +108,16 @@ impl Dir {
     }
 }
 
-/// Makes `path` and its missing parents, each durable in the one above.
+/// Makes `path` durably, if it is missing; where it lies must be there.
 fn create_dir(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    // A relative path of one part lies in the current directory, which has no spelling in it.
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    create_dir(parent)?;
     match DirBuilder::new().mode(DIR_MODE).create(path) {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         other => other?,
     }
+    // A relative path of one part lies in the current directory, which has no spelling in it.
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(parent)?.sync_all()
 }

@@ -119,9 +119,11 @@ mod tests {
     #[test]
     fn a_directory_is_made_only_on_request_and_is_private() {
         let parent = tempfile::tempdir().unwrap();
-        let path = parent.path().join("a").join("b");
-        let error = Disk::open(&path, false).err().unwrap();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let path = parent.path().join("a");
+        for error in [Disk::open(&path, false).err(), Disk::open(path.join("b"), true).err()] {
+            assert_eq!(error.unwrap().kind(), io::ErrorKind::NotFound);
+        }
+        assert!(!path.exists());
         let disk = Disk::open(&path, true).unwrap();
         Disk::open(&path, true).expect("an existing directory is opened");
         assert_eq!(permissions(&path), 0o700);

@@ -27,6 +27,8 @@ pub enum ErrorKind {
     NewerFormat,
     /// The database was created with another preset than the one asked for.
     PresetMismatch,
+    /// There is a database, and the options ask for a new one. Nothing was changed.
+    AlreadyExists,
     /// Another process, or another handle in this one, has the database open.
     Locked,
     /// Bytes on disk are not what was written. Only the named record or block is affected.
@@ -42,7 +44,14 @@ pub enum ErrorKind {
     Closed,
     /// The disk is mounted for reading only.
     ReadOnly,
+    /// The handle was made by another process, of which this one is a fork. Nothing was changed.
+    Forked,
+    /// The process, or the system, may open no more files: `ulimit -n`. Nothing was changed.
+    TooManyFiles,
 }
+
+/// Numbers of the system's errors EMFILE and ENFILE: no descriptor is left.
+const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 
 impl ErrorKind {
     /// Short name, as printed in front of a message.
@@ -54,6 +63,7 @@ impl ErrorKind {
             Self::MissingVolume => "missing volume",
             Self::NewerFormat => "newer format",
             Self::PresetMismatch => "preset mismatch",
+            Self::AlreadyExists => "already exists",
             Self::Locked => "locked",
             Self::Corruption => "corruption",
             Self::Io => "i/o error",
@@ -61,6 +71,8 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Closed => "closed",
             Self::ReadOnly => "read only",
+            Self::Forked => "forked",
+            Self::TooManyFiles => "too many files",
         }
     }
 }
@@ -97,8 +109,17 @@ impl Error {
             cause.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         );
-        let kind = if full { ErrorKind::NoSpace } else { ErrorKind::Io };
-        let mut error = Self::new(kind, format!("failed to {doing}"));
+        let no_descriptor = cause.raw_os_error().is_some_and(|e| NO_DESCRIPTOR.contains(&e));
+        let (kind, remedy) = match (full, no_descriptor) {
+            (true, _) => (ErrorKind::NoSpace, ""),
+            (_, true) => (
+                ErrorKind::TooManyFiles,
+                "; raise the limit of the process (`ulimit -n`), or have readers share fewer \
+                 descriptors (`open_files::set_max`)",
+            ),
+            _ => (ErrorKind::Io, ""),
+        };
+        let mut error = Self::new(kind, format!("failed to {doing}{remedy}"));
         error.0.source = Some(Arc::new(cause));
         error
     }
@@ -218,6 +239,15 @@ mod tests {
     fn a_full_disk_has_its_own_kind() {
         let full = io::Error::from(io::ErrorKind::StorageFull);
         assert_eq!(Error::io("append", full).kind(), ErrorKind::NoSpace);
+    }
+
+    #[test]
+    fn a_process_without_descriptors_is_told_the_remedy() {
+        for number in NO_DESCRIPTOR {
+            let error = Error::io("open a table", io::Error::from_raw_os_error(number));
+            assert_eq!(error.kind(), ErrorKind::TooManyFiles);
+            assert!(error.message().contains("ulimit -n"), "{error}");
+        }
     }
 
     #[test]

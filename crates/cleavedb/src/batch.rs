@@ -1,6 +1,7 @@
 //! Operations that are written together or not at all.
 
-use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
+use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
+use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 
 /// The only keyspace so far.
@@ -15,28 +16,25 @@ pub(crate) struct Op<'a> {
 }
 
 impl Op<'_> {
+    /// Bytes of key and value.
+    pub(crate) fn len(&self) -> u64 {
+        (self.key.len() + self.value.map_or(0, <[u8]>::len)) as u64
+    }
+
     /// Checks key and value against the stated limits.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         let value_len = self.value.map_or(0, <[u8]>::len);
-        if self.key.is_empty() || self.key.len() > KEY_LEN_MAX || value_len > VALUE_LEN_MAX {
+        if self.key.len() > KEY_LEN_MAX || value_len > VALUE_LEN_MAX {
             return Err(refuse(self.key.len(), value_len));
         }
         Ok(())
     }
 }
 
-/// Checks the length of a key that is looked up.
-#[inline]
-pub(crate) fn check_key(key: &[u8]) -> Result<()> {
-    Op { key, value: None }.check()
-}
-
 #[cold]
 fn refuse(key_len: usize, value_len: usize) -> Error {
-    let message = if key_len == 0 {
-        "a key must not be empty".to_owned()
-    } else if key_len > KEY_LEN_MAX {
+    let message = if key_len > KEY_LEN_MAX {
         format!("a key of {key_len} bytes is longer than the limit of {KEY_LEN_MAX}")
     } else {
         format!("a value of {value_len} bytes is longer than the limit of {VALUE_LEN_MAX}")
@@ -65,8 +63,8 @@ impl WriteBatch {
         Self::default()
     }
 
-    /// Adds a put. Fails on an empty or oversize key, an oversize value, or a full batch (1,048,576
-    /// operations or 2 GiB); the batch is then unchanged.
+    /// Adds a put. Fails on an oversize key or value, or on a full batch (2 GiB of keys, values and
+    /// 24 bytes for each operation); the batch is then unchanged.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<&mut Self> {
         self.push(Op { key, value: Some(value) })
     }
@@ -79,9 +77,10 @@ impl WriteBatch {
     fn push(&mut self, op: Op<'_>) -> Result<&mut Self> {
         op.check()?;
         let value = op.value.unwrap_or_default();
-        let bytes = self.bytes.len() + op.key.len() + value.len();
-        if self.ops.len() == BATCH_OPS_MAX || bytes > BATCH_BYTES_MAX {
-            let message = "a batch holds at most 1048576 operations and 2 GiB; split it";
+        let records = self.bytes.len() + op.key.len() + value.len();
+        if records + HEADER_LEN * (self.ops.len() + 1) > BATCH_BYTES_MAX {
+            let message = "a batch holds at most 2 GiB of keys, values, and 24 bytes for each \
+                           operation; split it";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
         self.bytes.extend_from_slice(op.key);
@@ -133,9 +132,9 @@ mod tests {
     #[test]
     fn bad_keys_and_values_are_refused_and_leave_the_batch_as_it_was() {
         let mut batch = WriteBatch::new();
-        assert_eq!(batch.put(b"", b"v").unwrap_err().kind(), ErrorKind::InvalidArgument);
-        assert!(batch.delete(&vec![0; KEY_LEN_MAX + 1]).is_err());
-        batch.put(&vec![0; KEY_LEN_MAX], b"").unwrap();
-        assert_eq!(batch.len(), 1);
+        let error = batch.delete(&vec![0; KEY_LEN_MAX + 1]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        batch.put(&vec![0; KEY_LEN_MAX], b"").unwrap().put(b"", b"").unwrap();
+        assert_eq!(batch.len(), 2);
     }
 }

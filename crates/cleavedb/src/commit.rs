@@ -21,6 +21,7 @@ use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use cleavedb_storage::{Storage, Watermark};
 
 use crate::batch::Op;
+use crate::gate;
 use crate::limit::Need;
 use crate::options::{Durability, Separation};
 use crate::poison::Poison;
@@ -76,9 +77,15 @@ pub(crate) struct Append {
     next_seq: SeqNo,
     next_ticket: u64,
     pub(crate) memtable: Arc<MemSlot>,
+    closed: bool,
 }
 
 impl Append {
+    /// Refuses every commit that has not come here yet.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
     /// The greatest sequence number in use.
     pub(crate) fn last_seq(&self) -> SeqNo {
         self.next_seq - 1
@@ -127,7 +134,13 @@ impl Commit {
     ) -> Self {
         Self {
             log: Arc::new(log),
-            append: Mutex::new(Append { appender, next_seq, next_ticket: 0, memtable }),
+            append: Mutex::new(Append {
+                appender,
+                next_seq,
+                next_ticket: 0,
+                memtable,
+                closed: false,
+            }),
             publisher: Publisher::new(next_seq - 1),
             syncing: Mutex::new(()),
             // Recovery synced what it replayed.
@@ -207,6 +220,9 @@ impl Commit {
         loop {
             let mut append = self.append.lock();
             self.poison.check()?;
+            if append.closed {
+                return Err(gate::closed());
+            }
             if rooms.make_room(&mut append, ops, len)? {
                 return Ok(append);
             }

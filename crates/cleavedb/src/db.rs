@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
+use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, FileKind, Storage};
 use cleavedb_values::SegmentSet;
 
@@ -19,6 +20,7 @@ use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
 use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::Engine;
+use crate::gate::Gate;
 use crate::jobs::{JobKind, Jobs};
 use crate::limit::Limit;
 use crate::manifest::{Edit, LiveFiles};
@@ -29,15 +31,18 @@ use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_openable, recover, stored_preset};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
-use crate::snapshot::{HeldSnapshot, SnapshotList};
+use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, Pictures, ReadState};
 use crate::throttle::Throttle;
+use crate::view::Snapshot;
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
 /// The database closes when its last handle is dropped, or by [`Db::close`], which says whether
-/// everything reached the disk. A snapshot is a handle too; a range can be read to its end even
-/// after a close, and until it is dropped nobody else can open the directory.
+/// everything reached the disk. A snapshot is a handle too; snapshots and ranges can be read even
+/// after a close, and until they are dropped nobody else can open the directory, unless
+/// [`Db::close_now`] ends them. A fork of the process cannot use the handles
+/// ([`ErrorKind::Forked`]), and drops them without harm.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -59,8 +64,8 @@ pub struct Db {
 
 /// The engine and its threads; dropped with the last handle.
 struct Inner {
-    engine: Arc<Engine>,
-    threads: Mutex<Option<Threads>>,
+    engine: Own<Arc<Engine>>,
+    threads: Own<Mutex<Option<Threads>>>,
     /// Whether the session was begun and its threads run.
     begun: AtomicBool,
     report: RecoveryReport,
@@ -85,7 +90,9 @@ impl Inner {
 
     #[cold]
     fn begin(&self) -> Result<()> {
+        self.engine.gate.check_own()?;
         let mut threads = self.threads.lock();
+        self.engine.gate.check_open()?;
         self.engine.begin_session()?;
         if threads.is_none() {
             *threads = Some(Threads::start(&self.engine)?);
@@ -94,14 +101,20 @@ impl Inner {
         Ok(())
     }
 
-    /// Ends the session and stops; the second call does nothing.
+    /// Ends the session and stops; the second call does nothing. In a fork all calls do nothing.
     fn shut_down(&self) -> Result<()> {
         let engine = &self.engine;
-        if engine.jobs.closing() {
+        engine.gate.check_own()?;
+        // Whoever closes it at the same time waits.
+        let mut threads = self.threads.lock();
+        if !engine.gate.close() {
             return Ok(());
         }
+        // A writer that comes to the log now finds it closed; the end of the log waits for others.
+        engine.commit.append().close();
         if !self.begun.load(Ordering::Acquire) {
             engine.jobs.close();
+            engine.note_held();
             return Ok(());
         }
         let flushed = engine.poison.check().and_then(|()| match engine.leaves_to_replay() {
@@ -109,11 +122,13 @@ impl Inner {
             false => unless_full(engine.flush_all()),
         });
         engine.jobs.close();
-        if let Some(threads) = &mut *self.threads.lock() {
+        if let Some(threads) = &mut *threads {
             threads.join();
         }
         engine.reap();
-        flushed.and_then(|()| engine.end_session())
+        let closed = flushed.and_then(|()| engine.end_session());
+        engine.note_held();
+        closed
     }
 }
 
@@ -137,7 +152,7 @@ impl Db {
         let path = path.as_ref();
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
-                let message = "there is no such directory, and none may be created";
+                let message = directories::missing(options.create_if_missing);
                 Error::new(ErrorKind::NotADatabase, message).with("path", path.display())
             } else {
                 Error::io("open the directory", e).with("path", path.display())
@@ -192,8 +207,8 @@ impl Db {
         let recovered = recover(&directories, &options, new_id)?;
         let (engine, report) = build(directories, options, recovered, limit, new_id)?;
         engine.update_pressure();
-        let (engine, begun) = (Arc::new(engine), AtomicBool::new(false));
-        let threads = Mutex::new(None);
+        let engine = Own::new(Arc::new(engine));
+        let (threads, begun) = (Own::new(Mutex::new(None)), AtomicBool::new(false));
         Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
     }
 
@@ -210,6 +225,13 @@ impl Db {
         &self.inner.engine
     }
 
+    /// The engine, for a call that a closed database refuses.
+    fn open_engine(&self) -> Result<&Engine> {
+        let engine = self.engine();
+        engine.gate.check_open()?;
+        Ok(engine)
+    }
+
     /// The options it was opened with; [`Options::separation`] says what they came to.
     pub fn options(&self) -> &Options {
         &self.engine().options
@@ -220,7 +242,7 @@ impl Db {
     /// again. This handle goes on as it was opened, and values stay where they are until they are
     /// written again. Fails with [`ErrorKind::InvalidOptions`] if the preset separates nothing.
     pub fn save_separation(&self, least: Option<usize>) -> Result<()> {
-        let engine = self.engine();
+        let engine = self.open_engine()?;
         engine.check_open()?;
         if !engine.options.separates() {
             let message = "this preset keeps values in the index; there is no length to save";
@@ -237,7 +259,7 @@ impl Db {
 
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.engine().get(key, None)
+        self.open_engine()?.get(key, None)
     }
 
     /// The values of `keys`, in their order, as of one moment. What has to come from storage is
@@ -271,18 +293,19 @@ impl Db {
         op.check()?;
         let engine = self.inner.writable()?;
         let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
-        engine.write(&[prepared], op_bytes(op), durability)
+        engine.write(&[prepared], op.len(), durability)
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
     /// everything committed before it, survives power loss once this returns.
     pub fn write(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
+        self.open_engine()?;
         if batch.is_empty() {
             return Ok(());
         }
         let engine = self.inner.writable()?;
         let separation = engine.options.separation;
-        let bytes = batch.ops().map(op_bytes).sum();
+        let bytes = batch.ops().map(|op| op.len()).sum();
         let prepared: Vec<Prepared<'_>> =
             batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separation)).collect();
         engine.write(&prepared, bytes, durability)
@@ -304,35 +327,35 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), None, false)
+        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), false)
     }
 
     /// As [`Db::range`], without reading values.
     pub fn range_keys(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), None, true)
+        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), true)
     }
 
     /// All keys that begin with `prefix`, and their values.
     pub fn prefix(&self, prefix: &[u8]) -> Range {
-        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix), None, false)
+        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix), false)
     }
 
-    fn open_range(&self, bounds: Bounds, seq: Option<SeqNo>, keys_only: bool) -> Range {
-        Range::new(self.inner.engine.clone(), bounds, seq, keys_only)
+    fn open_range(&self, bounds: Bounds, keys_only: bool) -> Range {
+        let refused = self.engine().gate.check_open().err();
+        Range::new(self.inner.engine.clone(), bounds, None, keys_only, refused)
     }
 
     /// The database as it is now, to be read at leisure. While it is held, what it sees takes
     /// space.
     pub fn snapshot(&self) -> Snapshot {
-        let engine = self.engine();
-        let held = engine.snapshots.take(|| engine.commit.visible());
-        Snapshot { held: Arc::new(held), db: self.clone() }
+        Snapshot::new(self.inner.engine.clone(), self.inner.clone())
     }
 
     /// Writes what is in memory to tables, so that an open has nothing to replay.
     pub fn flush(&self) -> Result<()> {
-        self.engine().check_open()?;
-        if self.engine().has_nothing_to_flush() {
+        let engine = self.open_engine()?;
+        engine.check_open()?;
+        if engine.has_nothing_to_flush() {
             return Ok(());
         }
         self.inner.writable()?.flush_all()
@@ -340,6 +363,7 @@ impl Db {
 
     /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long.
     pub fn compact(&self) -> Result<()> {
+        self.open_engine()?;
         self.inner.writable()?.flush_all()?;
         self.engine().compact_all()
     }
@@ -347,25 +371,29 @@ impl Db {
     /// Collects every value file that can be collected, whatever the space goal (offline collection
     /// of WiscKey, section 3.3.2). Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
+        self.open_engine()?;
         self.inner.writable()?.flush_all()?;
         self.engine().collect_all()
     }
 
     /// Waits until no background work is due.
     pub fn settle(&self) -> Result<()> {
+        self.open_engine()?;
         self.inner.writable()?.settle()
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
+        self.open_engine()?;
         self.inner.writable()?.run_one(&JobKind::ALL)
     }
 
     /// Makes every write that was acknowledged before the call survive power loss.
     pub fn sync(&self) -> Result<()> {
-        self.engine().check_open()?;
+        let engine = self.open_engine()?;
+        engine.check_open()?;
         match self.inner.begun.load(Ordering::Acquire) {
-            true => self.engine().commit.sync(),
+            true => engine.commit.sync(),
             // What an open finds is durable.
             false => Ok(()),
         }
@@ -374,63 +402,46 @@ impl Db {
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
     /// that the ledger is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
-        crate::check::check(self.engine())
+        crate::check::check(self.open_engine()?)
     }
 
-    /// What the database holds and did since it was opened.
+    /// What the database holds and did since it was opened, also after it was closed. In a fork of
+    /// the process that has opened it, all of them are 0.
     pub fn metrics(&self) -> Metrics {
+        if !self.engine().gate.is_own() {
+            return Metrics::default();
+        }
         crate::stats::metrics(self.engine())
     }
 
     /// The directories that the database consists of, its own first, and what lies in each.
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
-        crate::stats::directories(self.engine())
+        let engine = self.engine();
+        engine.gate.check_held()?;
+        crate::stats::directories(engine)
     }
 
     /// Flushes and closes. Writes that were acknowledged are safe whether or not this succeeds, as
-    /// far as their durability promised; other handles get [`ErrorKind::Closed`].
-    pub fn close(self) -> Result<()> {
-        self.inner.shut_down()
-    }
-}
-
-/// The database as of one moment; holds what it sees until the last clone is dropped.
-#[derive(Clone)]
-pub struct Snapshot {
-    held: Arc<HeldSnapshot>,
-    db: Db,
-}
-
-impl Snapshot {
-    /// The value that `key` had.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.db.engine().get(key, Some(self.held.seq))
+    /// far as their durability promised. Every call of other handles fails with
+    /// [`ErrorKind::Closed`].
+    ///
+    /// Returns how many snapshots, and ranges without one, are still held: they can be read, and
+    /// until they are dropped they keep their files, and nobody else can open the database.
+    pub fn close(self) -> Result<usize> {
+        self.inner.shut_down()?;
+        Ok(self.engine().snapshots.len())
     }
 
-    /// The values that `keys` had, in their order.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        self.db.engine().multi_get(keys, self.held.seq)
+    /// As [`Db::close`], and ends all snapshots and ranges: their calls fail with
+    /// [`ErrorKind::Closed`], and the database can be opened again at once, whether or not they
+    /// are dropped and this succeeds.
+    pub fn close_now(self) -> Result<()> {
+        let closed = self.inner.shut_down();
+        if self.engine().gate.is_own() {
+            self.engine().end();
+        }
+        closed
     }
-
-    /// As [`Db::range`], at the snapshot. The snapshot must outlive the range's use only in that
-    /// the range holds a clone of it.
-    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to))
-    }
-
-    /// As [`Db::prefix`], at the snapshot.
-    pub fn prefix(&self, prefix: &[u8]) -> Range {
-        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix))
-    }
-
-    fn open_range(&self, bounds: Bounds) -> Range {
-        let range = self.db.open_range(bounds, Some(self.held.seq), false);
-        range.holding(self.held.clone())
-    }
-}
-
-fn op_bytes(op: Op<'_>) -> u64 {
-    (op.key.len() + op.value.map_or(0, <[u8]>::len)) as u64
 }
 
 /// An id that no other database has: time, process and address space, mixed.
@@ -487,7 +498,8 @@ fn build(
         counters: Counters::default(),
         salt,
         options,
-        _locks: locks,
+        gate: Gate::default(),
+        locks: Mutex::new(locks),
     };
     open_segments(&engine, &live)?;
     Ok((engine, recovered.report))

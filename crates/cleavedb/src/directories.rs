@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::{Directory, FileClass, FileKind, Lock, Placed, Storage};
+use cleavedb_storage::{Directory, FileClass, FileKind, Holder, Lock, Placed, Storage};
 
 use crate::manifest::{Current, Manifest, Stamp};
 use crate::options::Options;
@@ -284,10 +284,13 @@ impl Finder<'_, '_> {
 /// Takes the lock of a directory.
 pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
     storage.lock().map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => Error::new(
-            ErrorKind::Locked,
-            "another process, or another handle in this one, has the database open",
-        ),
+        io::ErrorKind::WouldBlock => match e.get_ref().and_then(|e| e.downcast_ref::<Holder>()) {
+            Some(holder) => Error::new(ErrorKind::Locked, holder.to_string()),
+            None => Error::new(
+                ErrorKind::Locked,
+                "another process, or another handle in this one, has the database open",
+            ),
+        },
         _ => Error::io("lock the directory", e).with_remedy(),
     })
 }
@@ -299,6 +302,14 @@ fn is_empty(storage: &dyn Storage) -> Result<bool> {
     let common = |kind| matches!(kind, FileKind::Lock | FileKind::Volume | FileKind::VolumeNew);
     let strangers = storage.foreign().map_err(failed)?;
     Ok(strangers.is_empty() && ours.iter().all(|(name, _)| common(name.kind())))
+}
+
+/// What to say if the database's own directory is missing, where one may or may not be created.
+pub(crate) fn missing(create: bool) -> &'static str {
+    match create {
+        true => "there is no directory for the new database to lie in; make it first",
+        false => "there is no such directory, and none may be created",
+    }
 }
 
 fn unopened(error: io::Error) -> Error {

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
-    Access, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
+    Access, DirLock, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
 };
 
 use crate::commit::Commit;
+use crate::gate::{self, Gate};
 use crate::jobs::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
@@ -50,11 +51,12 @@ pub(crate) struct Engine {
     /// What MemTables hand on, while one follows the other.
     pub(crate) memtable_pages: Arc<PagePool>,
     pub(crate) poison: Arc<Poison>,
+    pub(crate) gate: Gate,
     pub(crate) counters: Counters,
     /// A number that no other open has drawn.
     pub(crate) salt: u64,
     /// Released last: the directories are ours until everything else is gone.
-    pub(crate) _locks: Vec<Lock>,
+    pub(crate) locks: Mutex<Vec<Lock>>,
 }
 
 impl Engine {
@@ -123,10 +125,29 @@ impl Engine {
         Ok(Arc::new(Segment::new(name, identity, file, young, self.reaper.clone())))
     }
 
+    /// Says in the lock files what keeps them locked after a close.
+    pub(crate) fn note_held(&self) {
+        let held = self.snapshots.len();
+        if held > 0 {
+            let locks = self.locks.lock();
+            locks
+                .iter()
+                .filter_map(|lock| lock.downcast_ref())
+                .for_each(|l: &DirLock| l.note(held));
+        }
+    }
+
+    /// Ends snapshots and ranges and gives up the locks: the database was closed before.
+    pub(crate) fn end(&self) {
+        self.gate.end();
+        self.jobs.wait_for_callers();
+        self.locks.lock().clear();
+    }
+
     /// Fails if nothing may be written any more.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.jobs.closing() {
-            return Err(Error::new(ErrorKind::Closed, "the database was closed; open it again"));
+            return Err(gate::closed());
         }
         self.poison.check()
     }

@@ -63,6 +63,12 @@ pub(crate) struct JobState {
     calls: u64,
 }
 
+/// What [`Jobs::victim`] is without a collection.
+const NO_VICTIM: FileNumber = FileNumber(0);
+
+/// How often a close looks for the end of what callers have begun.
+const CALLER_LOOK: Duration = Duration::from_millis(10);
+
 /// The jobs of one database.
 #[derive(Default)]
 pub(crate) struct Jobs {
@@ -134,6 +140,16 @@ impl Jobs {
         drop(self.state.lock());
         self.work.notify_all();
         self.progress.notify_all();
+    }
+
+    /// Waits until no job is under way that somebody's call has begun; there are no threads, and
+    /// jobs give up at a close.
+    pub(crate) fn wait_for_callers(&self) {
+        let mut state = self.state.lock();
+        while state.flushing || state.sparing || state.compactions > 0 || self.victim() != NO_VICTIM
+        {
+            self.progress.wait_for(&mut state, CALLER_LOOK);
+        }
     }
 
     pub(crate) fn last_error(&self) -> Option<Error> {

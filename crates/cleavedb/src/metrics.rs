@@ -287,6 +287,9 @@ pub struct Metrics {
     pub cache_hits: u64,
     /// Look-ups of blocks that went to a file.
     pub cache_misses: u64,
+    /// Descriptors of files that all stores of this process hold for reading
+    /// ([`crate::open_files`]).
+    pub open_files: usize,
     /// Greatest visible sequence number.
     pub visible_seq: u64,
     /// Snapshots that are held.

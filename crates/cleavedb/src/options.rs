@@ -132,8 +132,12 @@ pub enum Background {
 pub struct Options {
     /// The design; stored with the data and checked at open.
     pub preset: Preset,
-    /// Create the database if the directory is missing or empty. Default: true.
+    /// Create the database if the directory is missing or empty. The directory that it lies in must
+    /// be there. Default: true.
     pub create_if_missing: bool,
+    /// Fail with [`crate::ErrorKind::AlreadyExists`] if there is a database in the directory, which
+    /// is left as it is. Default: false.
+    pub error_if_exists: bool,
     /// Durability of writes that do not say otherwise. Default: `Sync`, as a library's users
     /// expect.
     pub durability: Durability,
@@ -228,6 +232,7 @@ impl Options {
         let common = Self {
             preset,
             create_if_missing: true,
+            error_if_exists: false,
             durability: Durability::Sync,
             separation: Separation::Never,
             memtable_bytes: 64 << 20,

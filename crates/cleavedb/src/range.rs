@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::{EntryKind, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{
+    EntryKind, Error, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer,
+};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+use cleavedb_storage::process::Own;
 use cleavedb_values::groups::MapReader;
 use cleavedb_values::{Chunk, Chunks};
 
@@ -134,9 +137,10 @@ struct End {
 /// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
 pub struct Range {
     /// Nobody else opens the directory before the range is dropped.
-    #[expect(dead_code, reason = "held for what its drop does")]
-    engine: Arc<Engine>,
-    state: Arc<ReadState>,
+    engine: Own<Arc<Engine>>,
+    state: Own<Arc<ReadState>>,
+    /// Why it yields nothing, to be said once.
+    refused: Option<Error>,
     seq: SeqNo,
     bounds: Bounds,
     keys_only: bool,
@@ -155,24 +159,26 @@ pub struct Range {
 }
 
 impl Range {
-    /// A range as of `snapshot`, or as of now.
+    /// A range as of `snapshot`, or as of now; one that only says why, if it is refused.
     pub(crate) fn new(
-        engine: Arc<Engine>,
+        engine: Own<Arc<Engine>>,
         bounds: Bounds,
-        snapshot: Option<SeqNo>,
+        snapshot: Option<Arc<HeldSnapshot>>,
         keys_only: bool,
+        refused: Option<Error>,
     ) -> Self {
         // The snapshot first, then the picture: whatever the picture's successors drop, this
         // snapshot's versions are in it.
-        let held =
-            snapshot.is_none().then(|| Arc::new(engine.snapshots.take(|| engine.commit.visible())));
-        let seq = snapshot.or(held.as_ref().map(|held| held.seq)).unwrap_or_default();
+        let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let held = snapshot.or_else(|| refused.is_none().then(now));
+        let seq = held.as_ref().map_or(0, |held| held.seq);
         let state = engine.state.load_full();
         let in_order = engine.options.partitioner().is_some_and(Partitioner::keeps_order);
         let window = if in_order { Window::IN_ORDER } else { Window::SCATTERED };
         Self {
             engine,
-            state,
+            state: Own::new(state),
+            refused,
             seq,
             bounds,
             keys_only,
@@ -192,11 +198,6 @@ impl Range {
     #[must_use]
     pub fn expecting(self, items: usize) -> Self {
         Self { expected: items, ..self }
-    }
-
-    /// The same range, keeping `held` alive.
-    pub(crate) fn holding(self, held: Arc<HeldSnapshot>) -> Self {
-        Self { held: Some(held), ..self }
     }
 
     fn open_end(&self, side: Side) -> End {
@@ -348,9 +349,20 @@ impl Range {
         if self.done {
             return None;
         }
-        let step = self.step(side);
+        let step = match self.refused.take() {
+            Some(error) => Err(error),
+            None => self.checked_step(side),
+        };
         self.done = !matches!(step, Ok(Some(_)));
         step.transpose()
+    }
+
+    /// A step, if the range was not ended before or meanwhile.
+    fn checked_step(&mut self, side: Side) -> Result<Option<Item>> {
+        self.engine.gate.check_held()?;
+        let step = self.step(side);
+        self.engine.gate.check_held()?;
+        step
     }
 }
 

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{Found, Version};
 use cleavedb_values::groups::MapReader;
 
-use crate::batch::{DEFAULT_KEYSPACE, check_key};
+use crate::batch::DEFAULT_KEYSPACE;
 use crate::engine::Engine;
 use crate::jobs::Jobs;
 use crate::state::ReadState;
@@ -105,7 +106,10 @@ impl Engine {
 
     /// The newest version of `key` at or below `snapshot`, or of all that is visible.
     pub(crate) fn get(&self, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
-        check_key(key)?;
+        // Nothing was ever stored under it.
+        if key.len() > KEY_LEN_MAX {
+            return Ok(None);
+        }
         let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
         let tree_key = tree_key.as_bytes();
         let hash = hash64(tree_key, 0);
@@ -148,8 +152,11 @@ impl Engine {
         // Taken behind the snapshot, so it knows every file that the snapshot's entries name.
         let state = self.state.load_full();
         let begin = |key: &K| {
-            check_key(key.as_ref())?;
-            let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key.as_ref());
+            let key = key.as_ref();
+            if key.len() > KEY_LEN_MAX {
+                return Ok((TreeKey::new(DEFAULT_KEYSPACE, b""), 0, Some(Answer::Absent)));
+            }
+            let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
             let hash = hash64(tree_key.as_bytes(), 0);
             let known = find_in_memory(&state, tree_key.as_bytes(), hash, snapshot).transpose()?;
             if known.is_none() && keys.len() > 1 {

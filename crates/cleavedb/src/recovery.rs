@@ -187,6 +187,10 @@ fn lost_edits(unnamed: Name) -> Error {
 /// none may be created there.
 pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result<()> {
     match Current::read(storage)? {
+        Some(_) if options.error_if_exists => {
+            let message = "there is a database in the directory, and a new one was asked for";
+            Err(Error::new(ErrorKind::AlreadyExists, message))
+        }
         Some(current) if current.preset != options.preset => {
             let message = format!(
                 "the database was created with preset {}, it cannot be opened with {}",

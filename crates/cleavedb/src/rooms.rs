@@ -20,7 +20,7 @@ use crate::state::ReadState;
 /// Sequence numbers that one edit reserves.
 pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
 
-/// Fewest reserved numbers at which more are asked for: enough for the greatest batch.
+/// Fewest reserved numbers that a commit leaves: before it leaves fewer, more are asked for.
 const SEQS_LOW: SeqNo = 1 << 22;
 
 impl Rooms for Engine {

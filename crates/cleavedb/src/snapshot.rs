@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cleavedb_base::SeqNo;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
+use cleavedb_storage::process;
 
 /// The live snapshots, with how often each is held.
 #[derive(Default)]
@@ -22,7 +23,7 @@ impl SnapshotList {
         let mut held = self.held.lock();
         let seq = early.unwrap_or_else(visible);
         *held.entry(seq).or_default() += 1;
-        HeldSnapshot { seq, list: self.clone() }
+        HeldSnapshot { seq, list: self.clone(), process: process::id() }
     }
 
     /// The live snapshots, ascending, and a read point taken under the same lock.
@@ -41,10 +42,15 @@ impl SnapshotList {
 pub(crate) struct HeldSnapshot {
     pub(crate) seq: SeqNo,
     list: Arc<SnapshotList>,
+    process: u32,
 }
 
 impl Drop for HeldSnapshot {
     fn drop(&mut self) {
+        // A fork finds the list as another thread of its parent has left it: locked, maybe.
+        if process::id() != self.process {
+            return;
+        }
         let mut held = self.list.held.lock();
         if let Some(count) = held.get_mut(&self.seq) {
             *count -= 1;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cleavedb_base::{Error, FileNumber, Partitioner, Result};
-use cleavedb_storage::{Directory, FileClass, FileKind, Name};
+use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
 use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
@@ -69,6 +69,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         cache_memory: cache.block_bytes + cache.pinned_bytes,
         cache_hits: cache.hits,
         cache_misses: cache.misses,
+        open_files: open_files::count(),
         visible_seq: engine.commit.visible(),
         snapshots: engine.snapshots.len(),
         poisoned: engine.poison.cause().map(ToString::to_string),

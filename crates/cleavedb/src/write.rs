@@ -22,6 +22,7 @@ impl Engine {
         bytes: u64,
         durability: Durability,
     ) -> Result<()> {
+        self.gate.check_open()?;
         self.slow_down(ops, bytes)?;
         if let Some(limit) = &self.limit {
             self.make_room_for_long(limit, ops)?;

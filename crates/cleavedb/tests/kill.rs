@@ -191,7 +191,7 @@ fn kills(design: usize, threads: usize, count: usize) {
         compare(&db, &mut rounds);
         // Half of the stores go on from what an unclean end left, half from a clean one.
         match number % 2 {
-            0 => db.close().unwrap(),
+            0 => drop(db.close().unwrap()),
             _ => drop(db),
         }
     }

@@ -457,6 +457,6 @@ impl Engine for Cleave {
 
     fn close(self: Box<Self>) -> Result<()> {
         let Self { name, db, .. } = *self;
-        db.close().map_err(|error| BenchError::engine(&name, "close", error))
+        db.close().map(drop).map_err(|error| BenchError::engine(&name, "close", error))
     }
 }

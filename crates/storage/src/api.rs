@@ -14,7 +14,8 @@ use crate::window::Mapping;
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// An existing file, for reading.
+    /// An existing file, for reading. It may be closed between two calls and opened again by its
+    /// name: a file that was removed or renamed since is not read through the handle.
     Read,
     /// An existing file, for reading and writing.
     ReadWrite,

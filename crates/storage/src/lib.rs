@@ -6,6 +6,7 @@
 //! they take together, and [`Modelled`] takes the time of another device. On top of the trait stand
 //! the log and the segments. Modules are listed bottom first; a module uses only those above it.
 
+pub mod process;
 pub mod prefetch;
 pub mod pages;
 pub mod name;
@@ -30,7 +31,8 @@ mod loom_tests;
 
 pub use api::{Access, File, Lock, Mode, Pace, Storage};
 pub use class::FileClass;
-pub use disk::Disk;
+pub use disk::lock::{DirLock, Holder};
+pub use disk::{Disk, open_files};
 pub use faulty::Faulty;
 pub use left_window::{FoundWindow, LeftWindow};
 pub use limited::Limited;

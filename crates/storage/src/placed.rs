@@ -14,6 +14,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::{Mutex, RwLock};
 use cleavedb_base::{Error, FileNumber, Result};
+use rustix::io::Errno;
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
 use crate::class::FileClass;
@@ -50,9 +51,10 @@ impl Directory {
         })
     }
 
-    /// The same error, which says where.
+    /// The same error, which says where, unless it is one of the whole process.
     fn says(&self, error: io::Error) -> io::Error {
-        if self.path.is_empty() {
+        let of_process = [Errno::MFILE, Errno::NFILE].map(|e| Some(e.raw_os_error()));
+        if self.path.is_empty() || of_process.contains(&error.raw_os_error()) {
             return error;
         }
         io::Error::new(error.kind(), format!("{error}, in {}", self.path))

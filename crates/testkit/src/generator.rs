@@ -183,6 +183,8 @@ pub fn value(write: u64, len: usize) -> Vec<u8> {
 fn pool(rng: &mut Rng, profile: &Profile) -> Vec<Vec<u8>> {
     let mut pool: Vec<Vec<u8>> = (0..profile.keys)
         .map(|i| match i % 3 {
+            // An empty key is a key.
+            _ if i == 0 => Vec::new(),
             0 => format!("key{i:04}").into_bytes(),
             1 => format!("k{}", i / 3).into_bytes(),
             _ => format!("key{i:04}/a longer tail of the key").into_bytes(),

@@ -20,8 +20,11 @@ pub mod check;
 pub mod gated;
 pub mod recording;
 pub mod explorer;
+pub mod churn;
+pub mod child;
 
 pub use check::{Bounds, Oracle};
+pub use churn::Churn;
 pub use disks::Disks;
 pub use explorer::{Explorer, Plan, Totals};
 pub use gated::Gated;

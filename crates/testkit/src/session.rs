@@ -225,7 +225,7 @@ impl Session {
         self.snapshots.clear();
         let Some(db) = self.db.take() else { return Ok(()) };
         if clean {
-            return db.close().map_err(|e| format!("close failed: {e}"));
+            return db.close().map(drop).map_err(|e| format!("close failed: {e}"));
         }
         let disks = self.disks.as_ref().ok_or("only a process on simulated disks can be killed")?;
         // What is dropped now belongs to a dead process: it changes nothing.

@@ -138,6 +138,11 @@ pub mod swap {
             Guard(self.load_full())
         }
 
+        /// Replaces the value, and returns the one before.
+        pub fn swap(&self, value: Arc<T>) -> Arc<T> {
+            std::mem::replace(&mut *self.0.lock(), value)
+        }
+
         /// Replaces the value by what `change` makes of it, again if another was faster. Returns
         /// the value before.
         pub fn rcu<R: Into<Arc<T>>>(&self, mut change: impl FnMut(&Arc<T>) -> R) -> Arc<T> {

@@ -307,7 +307,8 @@ fn describe(curve: &Curve, next: Next) -> String {
 fn save(least: Option<usize>, target: &Target, global: &Global) -> Result<()> {
     let db = target.open(global)?;
     db.save_separation(least)?;
-    Ok(db.close()?)
+    db.close()?;
+    Ok(())
 }
 
 /// Stores what the user says.

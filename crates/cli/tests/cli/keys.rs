@@ -24,6 +24,17 @@ fn a_value_comes_back_as_it_was_given() {
 }
 
 #[test]
+fn an_empty_key_is_a_key() {
+    let home = Home::new();
+    home.run(&["put", "", "nothing"]).ok();
+    home.run(&["put", "a", "some"]).ok();
+    assert_eq!(home.run(&["get", ""]).ok(), b"nothing");
+    assert!(home.run(&["scan", "--json"]).text().lines().next().unwrap().contains("nothing"));
+    home.run(&["del", ""]).ok();
+    home.run(&["get", ""]).fails(1, "no such key");
+}
+
+#[test]
 fn what_is_not_there_has_its_own_exit_code() {
     let home = Home::new();
     home.fill(&[("key", "value")]);
@@ -106,7 +117,6 @@ fn a_command_line_that_cannot_be_meant_is_refused() {
     ] {
         home.run(args).fails(2, "--help");
     }
-    home.run(&["put", "", "value"]).fails(2, "a key must not be empty");
     home.run(&["put", &"k".repeat(70_000), "v"]).fails(2, "longer than the limit");
     let error = home.run(&["--json", "--preset", "btree", "stats"]);
     let line: serde_json::Value = serde_json::from_str(&error.err).unwrap();

@@ -7,34 +7,32 @@
 //! compaction, removed at once, held up every write for more than 100 ms (99th percentile of a load
 //! of 5,000 operations a second: `docs/decisions/0019-files-are-removed-in-pieces.md`).
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use super::dir::Dir;
+use super::file::COUNTED_BLOCK;
 use crate::api::Pace;
+use crate::name::Name;
 
 /// Bytes that are cut off at a time; what is less than twice as long goes at once.
 const PIECE: u64 = 4 << 20;
 
-/// Bytes of one of the blocks that the system counts.
-const COUNTED_BLOCK: u64 = 512;
-
-/// Removes the file at `path`, a long one from its end on.
-pub(super) fn remove(path: &Path, pace: Pace) -> io::Result<()> {
-    let flags = OFlags::NOFOLLOW.bits() as i32;
-    if let Ok(file) = OpenOptions::new().write(true).custom_flags(flags).open(path) {
+/// Removes file `name` of `dir`, a long one from its end on.
+pub(super) fn remove(dir: &Dir, name: &Name, pace: Pace) -> io::Result<()> {
+    if let Ok(file) = dir.open_file(name, OFlags::WRONLY) {
         match pace {
             // For as long as a cut took, others use the device.
             Pace::Gentle => shorten(&file, thread::sleep),
             Pace::Swift => shorten(&file, |_| ()),
         }
     }
-    fs::remove_file(path)
+    dir.unlink(name)
 }
 
 /// Cuts a file until less than two pieces are left, and calls `rest` after each cut with the time
@@ -65,26 +63,31 @@ fn shorten(file: &File, mut rest: impl FnMut(Duration)) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use cleavedb_base::FileNumber;
     use rustix::fs::{FallocateFlags, fallocate};
 
     use super::*;
+    use crate::name::FileKind;
 
-    /// A file of two and a half pieces.
-    fn long(path: &Path) -> File {
-        let file = File::create(path).unwrap();
+    /// A directory, and the name of a file of two and a half pieces in it.
+    fn with_long(path: &Path) -> (Dir, Name, File) {
+        let name = Name::numbered(FileKind::Table, FileNumber(1));
+        let file = File::create(path.join(name.to_string())).unwrap();
         file.set_len(2 * PIECE + PIECE / 2).unwrap();
-        file
+        (Dir::open(path, false).unwrap(), name, file)
     }
 
     #[test]
     fn a_long_file_goes_from_its_end() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a");
-        let file = long(&path);
-        remove(&path, Pace::Swift).unwrap();
-        assert!(!path.exists());
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, name, file) = with_long(parent.path());
+        remove(&dir, &name, Pace::Swift).unwrap();
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
         assert_eq!(file.metadata().unwrap().len(), PIECE + PIECE / 2);
-        assert_eq!(remove(&path, Pace::Gentle).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(remove(&dir, &name, Pace::Gentle).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     fn rests(file: &File) -> usize {
@@ -122,11 +125,12 @@ mod tests {
     /// A copy of a database may be made of links.
     #[test]
     fn a_file_with_another_name_keeps_its_bytes() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, copy) = (dir.path().join("a"), dir.path().join("b"));
-        let len = long(&path).metadata().unwrap().len();
+        let parent = tempfile::tempdir().unwrap();
+        let (dir, name, file) = with_long(parent.path());
+        let (path, copy) = (parent.path().join(name.to_string()), parent.path().join("copy"));
+        let len = file.metadata().unwrap().len();
         fs::hard_link(&path, &copy).unwrap();
-        remove(&path, Pace::Gentle).unwrap();
+        remove(&dir, &name, Pace::Gentle).unwrap();
         assert_eq!((path.exists(), fs::metadata(&copy).unwrap().len()), (false, len));
     }
 }

@@ -11,13 +11,15 @@ use super::event::FileId;
 use super::state::State;
 use crate::api::File;
 use crate::disk::memory::Mapped;
+use crate::name::Name;
 use crate::window::Mapping;
 
 pub(super) struct SimFile {
     state: Arc<Mutex<State>>,
     process: u64,
     file: FileId,
-    writable: bool,
+    /// Its name, if it may be read only: by that it is opened again.
+    read_as: Option<Name>,
     alignment: usize,
 }
 
@@ -27,10 +29,10 @@ impl SimFile {
         state: Arc<Mutex<State>>,
         process: u64,
         file: FileId,
-        writable: bool,
+        read_as: Option<Name>,
         alignment: usize,
     ) -> Self {
-        Self { state, process, file, writable, alignment }
+        Self { state, process, file, read_as, alignment }
     }
 
     /// Refuses what a device would refuse of direct access.
@@ -57,7 +59,16 @@ impl SimFile {
     }
 
     fn check_writable(&self, refusal: Errno) -> io::Result<()> {
-        if self.writable { Ok(()) } else { Err(refusal.into()) }
+        if self.read_as.is_none() { Ok(()) } else { Err(refusal.into()) }
+    }
+
+    /// The directory, if the file is still there to be read.
+    fn readable(&self) -> io::Result<MutexGuard<'_, State>> {
+        let state = self.state.lock();
+        match &self.read_as {
+            Some(name) if state.find(name)? != self.file => Err(Errno::NOENT.into()),
+            _ => Ok(state),
+        }
     }
 }
 
@@ -65,7 +76,7 @@ impl File for SimFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.check_alignment(buf, offset)?;
         let offset = usize::try_from(offset).map_err(|_| Errno::INVAL)?;
-        Ok(self.state.lock().inode(self.file).content.read(offset, buf))
+        Ok(self.readable()?.inode(self.file).content.read(offset, buf))
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
@@ -113,11 +124,11 @@ impl File for SimFile {
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.state.lock().inode(self.file).content.len() as u64)
+        Ok(self.readable()?.inode(self.file).content.len() as u64)
     }
 
     fn space(&self) -> io::Result<u64> {
-        Ok(self.state.lock().inode(self.file).space())
+        Ok(self.readable()?.inode(self.file).space())
     }
 
     fn alignment(&self) -> usize {

@@ -202,7 +202,7 @@ impl Storage for Sim {
             self.state.clone(),
             self.process,
             file,
-            mode != Mode::Read,
+            (mode == Mode::Read).then_some(*name),
             alignment,
         )))
     }

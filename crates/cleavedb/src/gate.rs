@@ -1,0 +1,88 @@
+//! Who may call: nobody through a handle that was closed, and nobody in a forked process.
+//!
+//! Every public call asks first. Calls of the database end with [`crate::Db::close`]; those of
+//! snapshots and ranges go on until [`crate::Db::close_now`].
+
+use cleavedb_base::sync::atomic::{AtomicU8, Ordering, fence};
+use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_storage::process;
+
+const OPEN: u8 = 0;
+const CLOSED: u8 = 1;
+const ENDED: u8 = 2;
+
+/// The error of a call that comes after a close.
+#[cold]
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the database was closed; open it again")
+}
+
+/// How far the life of a database has come, and whose it is.
+pub(crate) struct Gate {
+    process: u32,
+    stage: AtomicU8,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self { process: process::id(), stage: AtomicU8::new(OPEN) }
+    }
+}
+
+impl Gate {
+    /// Fails unless the database is open, and this is the process that has opened it.
+    #[inline]
+    pub(crate) fn check_open(&self) -> Result<()> {
+        self.check_below(CLOSED)
+    }
+
+    /// Fails if snapshots and ranges have been ended, or in another process. Asked again behind a
+    /// read: what was read after the end is not to be believed.
+    #[inline]
+    pub(crate) fn check_held(&self) -> Result<()> {
+        fence(Ordering::Acquire);
+        self.check_below(ENDED)
+    }
+
+    #[inline]
+    fn check_below(&self, stage: u8) -> Result<()> {
+        if self.stage.load(Ordering::Acquire) >= stage || !self.is_own() {
+            return Err(self.refuse());
+        }
+        Ok(())
+    }
+
+    /// Whether this is the process that has opened the database.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        process::id() == self.process
+    }
+
+    #[cold]
+    fn refuse(&self) -> Error {
+        if self.is_own() {
+            return closed();
+        }
+        let message = format!(
+            "this handle was opened by process {}, of which this one is a fork; open the database \
+             again here, after that process has closed it",
+            self.process
+        );
+        Error::new(ErrorKind::Forked, message)
+    }
+
+    /// Fails in another process.
+    pub(crate) fn check_own(&self) -> Result<()> {
+        if self.is_own() { Ok(()) } else { Err(self.refuse()) }
+    }
+
+    /// Ends the calls of the database; false if they were ended before.
+    pub(crate) fn close(&self) -> bool {
+        self.stage.fetch_max(CLOSED, Ordering::AcqRel) == OPEN
+    }
+
+    /// Ends the calls of snapshots and ranges, too.
+    pub(crate) fn end(&self) {
+        self.stage.fetch_max(ENDED, Ordering::AcqRel);
+    }
+}

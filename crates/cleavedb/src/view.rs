@@ -1,0 +1,75 @@
+//! A snapshot as users hold it: reads as of one moment, also after a close.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cleavedb_base::{Result, SeqNo};
+use cleavedb_storage::process::Own;
+
+use crate::batch::DEFAULT_KEYSPACE;
+use crate::engine::Engine;
+use crate::range::{Bounds, Range};
+use crate::snapshot::HeldSnapshot;
+
+/// The database as of one moment; holds what it sees until the last clone is dropped, or until
+/// [`crate::Db::close_now`]. [`crate::Db::close`] leaves it as it is.
+#[derive(Clone)]
+pub struct Snapshot {
+    /// `None` if the database was closed when it was taken.
+    held: Option<Arc<HeldSnapshot>>,
+    engine: Own<Arc<Engine>>,
+    /// The database is not closed, unless somebody asks for it, before the snapshot is dropped.
+    #[expect(dead_code, reason = "held for what its drop does")]
+    handle: Arc<dyn Any + Send + Sync>,
+}
+
+impl Snapshot {
+    /// A snapshot of what is visible, which keeps `handle`.
+    pub(crate) fn new(engine: Own<Arc<Engine>>, handle: Arc<dyn Any + Send + Sync>) -> Self {
+        let take = |()| Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let held = engine.gate.check_open().ok().map(take);
+        Self { held, engine, handle }
+    }
+
+    /// What it sees, if it may still be read.
+    fn seq(&self) -> Result<SeqNo> {
+        let gate = &self.engine.gate;
+        match &self.held {
+            Some(held) => gate.check_held().map(|()| held.seq),
+            None => gate.check_open().map(|()| 0),
+        }
+    }
+
+    /// The value that `key` had.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
+        let found = self.engine.get(key, Some(self.seq()?));
+        // Behind the read: see `Gate::check_held`.
+        self.seq().and(found)
+    }
+
+    /// The values that `keys` had, in their order.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        let found = self.seq().map(|seq| self.engine.multi_get(keys, seq));
+        match self.seq().and(found) {
+            Ok(found) => found,
+            Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
+        }
+    }
+
+    /// As [`crate::Db::range`], at the snapshot. The snapshot must outlive the range's use only in
+    /// that the range holds a clone of it.
+    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
+        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to))
+    }
+
+    /// As [`crate::Db::prefix`], at the snapshot.
+    pub fn prefix(&self, prefix: &[u8]) -> Range {
+        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix))
+    }
+
+    fn open_range(&self, bounds: Bounds) -> Range {
+        let (engine, refused) = (self.engine.clone(), self.seq().err());
+        Range::new(engine, bounds, self.held.clone(), false, refused)
+    }
+}

@@ -1,0 +1,119 @@
+//! A process with few descriptors and a store of many files: all of it works, in every design.
+//!
+//! Each test is a process of its own, whose limit is set, soft and hard.
+
+use std::fs;
+use std::path::Path;
+
+use cleavedb::{Background, Db, ErrorKind, Options, Preset, open_files};
+use cleavedb_testkit::child::in_a_child;
+use cleavedb_testkit::{Churn, Setup};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+/// Files of this process at most.
+const LIMIT: u64 = 64;
+
+fn designs() -> Vec<Setup> {
+    let presets = Preset::ALL.map(|preset| Setup::tiny(preset, true));
+    presets.into_iter().chain([Setup::tagged(true)]).collect()
+}
+
+fn limit_descriptors() {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) }).unwrap();
+}
+
+/// Descriptors that this process holds.
+fn held() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count() - 1
+}
+
+/// Options of `setup`, with threads and with files so small that there are very many.
+fn options(setup: &Setup) -> Options {
+    Options { background: Background::Threads(2), ..setup.options.clone() }
+}
+
+fn open(path: &Path, setup: &Setup) -> Db {
+    Db::open(path, options(setup)).unwrap()
+}
+
+#[test]
+fn a_store_of_many_files_lives_with_few_descriptors() {
+    in_a_child("a_store_of_many_files_lives_with_few_descriptors", || {
+        limit_descriptors();
+        for setup in designs() {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("db");
+            let mut churn = Churn::new(5).over(1 << 20);
+            let db = open(&path, &setup);
+            churn.write(&db, 4000);
+            let (files, held) = (fs::read_dir(&path).unwrap().count(), held());
+            println!("{setup}: {files} files, {held} descriptors while it is written");
+            assert!(files as u64 > 2 * LIMIT, "{files} files are no test");
+            churn.check(&db);
+            churn.work(&db, 400);
+            churn.check(&db);
+            db.close().unwrap();
+            let again = open(&path, &setup);
+            churn.check(&again);
+            churn.write(&again, 200);
+            churn.check(&again);
+        }
+    });
+}
+
+#[test]
+fn nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound() {
+    in_a_child("nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound", || {
+        for setup in designs() {
+            let dir = tempfile::tempdir().unwrap();
+            let mut churn = Churn::new(6).over(1 << 20);
+            let db = open(dir.path(), &setup);
+            churn.write(&db, 1500);
+            db.close().unwrap();
+            let options = Options { background: Background::Manual, ..options(&setup) };
+            let before = held();
+            let db = Db::open(dir.path(), options).unwrap();
+            assert_eq!(open_files::count(), 0, "{setup}");
+            assert!(held() - before <= 6, "{setup}: {} descriptors", held() - before);
+            churn.check(&db);
+            open_files::set_max(5);
+            assert_eq!(db.metrics().open_files, 5, "{setup}");
+            churn.check(&db);
+            assert!(open_files::count() <= 5, "{setup}");
+            drop(db);
+            assert_eq!((open_files::count(), held()), (0, before), "{setup}");
+            open_files::set_max(0);
+        }
+    });
+}
+
+#[test]
+fn a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some() {
+    in_a_child("a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some", || {
+        limit_descriptors();
+        for setup in designs() {
+            let dir = tempfile::tempdir().unwrap();
+            let mut churn = Churn::new(7).over(1 << 20);
+            let db = open(dir.path(), &setup);
+            churn.write(&db, 500);
+            db.flush().unwrap();
+            db.settle().unwrap();
+            open_files::set_max(1);
+            let mut taken = Vec::new();
+            while let Ok(file) = fs::File::open("/dev/null") {
+                taken.push(file);
+            }
+            // What readers share goes to who needs it: they are the first to stand back.
+            open_files::set_max(0);
+            let error = db.verify().err().or_else(|| db.flush().err());
+            let error = error.or_else(|| Db::open(dir.path().join("x"), options(&setup)).err());
+            let error = error.expect("no descriptor is left");
+            assert_eq!(error.kind(), ErrorKind::TooManyFiles, "{setup}: {error}");
+            drop(taken);
+            assert_eq!(db.metrics().poisoned, None, "{setup}");
+            churn.write(&db, 500);
+            churn.work(&db, 300);
+            churn.check(&db);
+        }
+    });
+}

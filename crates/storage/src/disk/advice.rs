@@ -1,0 +1,59 @@
+//! Advice to the kernel on an open file. What is refused costs speed only.
+
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::num::NonZeroU64;
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{ReadWriteFlags, preadv2};
+
+use crate::api::Access;
+
+/// Most bytes that are announced to the kernel by one call: of a longer range it reads the
+/// beginning only, as much as the device takes at once, or the read-ahead of the file system if
+/// that is more.
+const WILL_NEED_MAX: usize = 1 << 20;
+
+/// Says how the file will be read.
+pub(super) fn begin(file: &File, access: Access) {
+    let advice = match access {
+        Access::Random => Advice::Random,
+        Access::Sequential => Advice::Sequential,
+        // It bypasses the page cache.
+        Access::Direct => return,
+    };
+    let _ = fadvise(file, 0, None, advice);
+}
+
+/// Says that a range will be read soon.
+pub(super) fn will_need(file: &File, offset: u64, len: usize) {
+    if len <= WILL_NEED_MAX {
+        return advise(file, offset, len, Advice::WillNeed);
+    }
+    // Advice may name more than the file has: the pieces must not be counted for that.
+    let has = file.metadata().map_or(0, |metadata| metadata.len());
+    let end = offset.saturating_add(len as u64).min(has);
+    for begin in (offset..end).step_by(WILL_NEED_MAX) {
+        let len = (end - begin).min(WILL_NEED_MAX as u64);
+        advise(file, begin, len as usize, Advice::WillNeed);
+    }
+}
+
+/// Says that nobody needs a range in memory any longer.
+pub(super) fn wont_need(file: &File, offset: u64, len: usize) {
+    advise(file, offset, len, Advice::DontNeed);
+}
+
+fn advise(file: &File, offset: u64, len: usize, advice: Advice) {
+    // To the kernel a length of 0 is all that follows.
+    if let Some(len) = NonZeroU64::new(len as u64) {
+        let _ = fadvise(file, offset, Some(len), advice);
+    }
+}
+
+/// Whether the byte at `offset` is in memory.
+pub(super) fn is_in_memory(file: &File, offset: u64) -> bool {
+    let mut byte = [0];
+    let mut bufs = [IoSliceMut::new(&mut byte)];
+    preadv2(file, &mut bufs, offset, ReadWriteFlags::NOWAIT) == Ok(1)
+}

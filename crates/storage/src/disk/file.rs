@@ -1,0 +1,139 @@
+//! A file that is written: it stays open until its handle is dropped.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use cleavedb_base::limits::BLOCK;
+use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
+use rustix::io::Errno;
+
+use super::{advice, window};
+use crate::api::{Access, File};
+use crate::window::Mapping;
+
+/// Bytes of one of the blocks that the system counts, whatever those of the file system are.
+pub(super) const COUNTED_BLOCK: u64 = 512;
+
+/// Switches the open file to direct access and returns the alignment that it asks for: 1 if the
+/// file system knows no direct access, in which case the file stays buffered.
+fn go_direct(file: &fs::File) -> io::Result<usize> {
+    let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
+    let alignment = match stat {
+        Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
+            stat.stx_dio_mem_align.max(stat.stx_dio_offset_align) as usize
+        }
+        // An older kernel does not tell; no device in use asks for more than a block.
+        _ => BLOCK,
+    };
+    if alignment == 0 {
+        return Ok(1);
+    }
+    // Setting the flag afterwards, instead of opening with it, cannot leave a created file behind.
+    let flags = rustix::fs::fcntl_getfl(file)? | OFlags::DIRECT;
+    match rustix::fs::fcntl_setfl(file, flags) {
+        Ok(()) => Ok(alignment),
+        Err(Errno::INVAL) => Ok(1),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// A file that stays open until its handle is dropped.
+pub(super) struct DiskFile {
+    file: fs::File,
+    alignment: usize,
+}
+
+impl DiskFile {
+    /// A handle of `file`, whose bytes are to travel by `access`.
+    pub(super) fn new(file: fs::File, access: Access) -> io::Result<Self> {
+        let alignment = if access == Access::Direct { go_direct(&file)? } else { 1 };
+        advice::begin(&file, access);
+        Ok(Self { file, alignment })
+    }
+
+    /// Advice is of no use where the page cache is bypassed.
+    fn is_cached(&self) -> bool {
+        self.alignment == 1
+    }
+}
+
+impl File for DiskFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        self.file.write_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, len) {
+            // Without reservations a full disk shows at the write instead.
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, flags, offset, len) {
+            Err(Errno::OPNOTSUPP) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.blocks() * COUNTED_BLOCK)
+    }
+
+    fn is_copied(&self) -> io::Result<bool> {
+        Ok(self.file.metadata()?.nlink() > 1)
+    }
+
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        window::map(&self.file, len)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        window::extend(&self.file, len)
+    }
+
+    fn alignment(&self) -> usize {
+        self.alignment
+    }
+
+    fn will_need(&self, offset: u64, len: usize) {
+        if self.is_cached() {
+            advice::will_need(&self.file, offset, len);
+        }
+    }
+
+    fn is_in_memory(&self, offset: u64) -> bool {
+        self.is_cached() && advice::is_in_memory(&self.file, offset)
+    }
+
+    fn wont_need(&self, offset: u64, len: usize) {
+        if self.is_cached() {
+            advice::wont_need(&self.file, offset, len);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Descriptors of files that are read: a bounded number, shared by all stores of the process.
+//!
+//! A system gives a process few descriptors, and a store has as many files as it likes. So a handle
+//! for reading ([`super::read_file`]) only borrows one, from its [`Seat`]: if there is none, the
+//! file is opened, and the one that nobody has read for longest is closed (to look at each in turn
+//! and pass over it if it was used since the last look comes close to that order, and costs a
+//! reader one flag). A reader in the middle of a call keeps what it has borrowed.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::{Arc, LazyLock};
+
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use cleavedb_base::sync::swap::{ArcSwap, Guard};
+use rustix::io::Errno;
+use rustix::process::{Resource, getrlimit};
+
+/// Descriptors that are left to others at least: a quarter of all, and not fewer than these.
+const LEFT_MIN: usize = 32;
+
+/// Fewest descriptors that readers share.
+const MAX_LEAST: usize = 8;
+
+/// Descriptors if the system sets no limit.
+const UNLIMITED: usize = 1 << 20;
+
+/// How many descriptors the readers of this process share at most: what [`set_max`] has said, or
+/// what the limit of the process (`ulimit -n`) leaves. A quarter of that, and at least 32, is left
+/// to the rest of the process; readers get 8 even so.
+pub fn max() -> usize {
+    match OPEN.max.load(Ordering::Relaxed) {
+        0 => {
+            let limit = getrlimit(Resource::Nofile).current;
+            of_limit(limit.and_then(|limit| limit.try_into().ok()).unwrap_or(UNLIMITED))
+        }
+        max => max,
+    }
+}
+
+fn of_limit(limit: usize) -> usize {
+    limit.saturating_sub(LEFT_MIN.max(limit / 4)).max(MAX_LEAST)
+}
+
+/// Has the readers of all stores of this process share at most `max` descriptors from now on (at
+/// least 1); 0 leaves it to the limit of the process again. Files that must stay open while they
+/// are written are not counted: about ten for each store that is written.
+pub fn set_max(max: usize) {
+    OPEN.max.store(max, Ordering::Relaxed);
+    OPEN.make_room(0);
+}
+
+/// How many descriptors readers hold now.
+pub fn count() -> usize {
+    OPEN.seats.lock().taken.len()
+}
+
+/// Calls `open`, which needs a descriptor; while the process has none left, closes files of
+/// readers and tries again.
+pub(super) fn with_room<T>(open: impl Fn() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match open() {
+            Err(Errno::INTR) => {}
+            Err(Errno::MFILE | Errno::NFILE) if OPEN.close_some() => {}
+            other => return Ok(other?),
+        }
+    }
+}
+
+static OPEN: LazyLock<OpenFiles> = LazyLock::new(OpenFiles::default);
+
+/// All seats of the process that hold a descriptor.
+#[derive(Default)]
+struct OpenFiles {
+    /// Most of them; 0 for what the system's limit leaves.
+    max: AtomicUsize,
+    seats: Mutex<Seats>,
+}
+
+#[derive(Default)]
+struct Seats {
+    taken: BTreeMap<u64, Arc<Seat>>,
+    /// Where the search for one to be closed goes on.
+    hand: u64,
+}
+
+impl OpenFiles {
+    /// Closes files until there is room for `more`.
+    fn make_room(&self, more: usize) {
+        let max = max().saturating_sub(more);
+        let mut seats = self.seats.lock();
+        let excess = seats.taken.len().saturating_sub(max);
+        let closed = seats.vacate(excess);
+        drop(seats);
+        // Behind the lock: to close a file may take as long as to remove it.
+        drop(closed);
+    }
+
+    /// Closes half of the files; `false` if there was none.
+    fn close_some(&self) -> bool {
+        let mut seats = self.seats.lock();
+        let half = seats.taken.len().div_ceil(2);
+        let closed = seats.vacate(half);
+        drop(seats);
+        !closed.is_empty()
+    }
+}
+
+impl Seats {
+    /// Empties `count` seats, or all, and returns what was in them.
+    fn vacate(&mut self, count: usize) -> Vec<Arc<Option<File>>> {
+        let mut left = Vec::new();
+        // Whoever reads meanwhile may use all of them again and again.
+        let mut passed_over = self.taken.len();
+        while left.len() < count {
+            let next = self.taken.range(self.hand..).next().or(self.taken.first_key_value());
+            let Some((&number, seat)) = next else { break };
+            self.hand = number + 1;
+            if seat.used.swap(false, Ordering::Relaxed) && passed_over > 0 {
+                passed_over -= 1;
+                continue;
+            }
+            left.push(seat.file.swap(Arc::new(None)));
+            self.taken.remove(&number);
+        }
+        left
+    }
+}
+
+/// Where a handle keeps its descriptor, while it has one.
+pub(super) struct Seat {
+    number: u64,
+    file: ArcSwap<Option<File>>,
+    /// Whether it was read since the last look.
+    used: AtomicBool,
+}
+
+impl Seat {
+    /// An empty seat.
+    pub(super) fn new() -> Arc<Self> {
+        static NEXT: LazyLock<AtomicU64> = LazyLock::new(AtomicU64::default);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let (file, used) = (ArcSwap::from_pointee(None), AtomicBool::new(false));
+        Arc::new(Self { number, file, used })
+    }
+
+    /// What is in the seat.
+    #[inline]
+    pub(super) fn borrow(&self) -> Guard<Arc<Option<File>>> {
+        let file = self.file.load();
+        // Not stored where it is set: readers on other cores would lose the line.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        file
+    }
+
+    /// Takes the seat for what `open` opens, after room was made for it.
+    pub(super) fn take(
+        self: &Arc<Self>,
+        open: impl FnOnce() -> io::Result<File>,
+    ) -> io::Result<Arc<Option<File>>> {
+        OPEN.make_room(1);
+        let file = Arc::new(Some(open()?));
+        let mut seats = OPEN.seats.lock();
+        // Another reader may have been as fast: its file is closed.
+        let before = self.file.swap(file.clone());
+        seats.taken.insert(self.number, self.clone());
+        drop(seats);
+        drop(before);
+        Ok(file)
+    }
+
+    /// Gives the seat up, and closes what is in it.
+    pub(super) fn leave(&self) {
+        if self.file.load().is_some() {
+            OPEN.seats.lock().taken.remove(&self.number);
+            self.file.swap(Arc::new(None));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_of_the_limit_is_left_to_others() {
+        for (limit, share) in [(16, 8), (64, 32), (100, 68), (1024, 768), (8192, 6144)] {
+            assert_eq!(of_limit(limit), share, "{limit}");
+        }
+    }
+
+    #[test]
+    fn the_file_that_was_not_read_since_the_last_look_is_closed() {
+        let mut seats = Seats::default();
+        let all: Vec<_> = (0..4).map(|_| Seat::new()).collect();
+        for seat in &all {
+            seat.file.swap(Arc::new(Some(tempfile::tempfile().unwrap())));
+            seats.taken.insert(seat.number, seat.clone());
+        }
+        let open = || all.iter().map(|seat| seat.file.load().is_some()).collect::<Vec<_>>();
+        _ = all[0].borrow();
+        assert_eq!(seats.vacate(1).len(), 1);
+        assert_eq!(open(), [true, false, true, true]);
+        _ = all[2].borrow();
+        _ = all[3].borrow();
+        assert_eq!(seats.vacate(1).len(), 1, "the first has had its chance");
+        assert_eq!(open(), [false, false, true, true]);
+        assert_eq!(seats.vacate(9).len(), 2);
+    }
+}

@@ -1,0 +1,134 @@
+//! Which process this is, and what belongs to the one that made it.
+//!
+//! `fork` gives a child everything of its parent, descriptors and the mapped log window included,
+//! but no thread. An engine that a child used would write over what the parent has acknowledged.
+//! So every call asks which process it is in, which must cost next to nothing: the answer lies in
+//! a page that the kernel empties in every child.
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+/// The number of this process.
+#[cfg(not(feature = "checked"))]
+#[inline]
+pub fn id() -> u32 {
+    page::id()
+}
+
+/// The number of this process: under a checker nobody forks.
+#[cfg(feature = "checked")]
+pub fn id() -> u32 {
+    std::process::id()
+}
+
+#[cfg(not(feature = "checked"))]
+mod page {
+    use std::ptr;
+    use std::sync::LazyLock;
+
+    use cleavedb_base::limits::BLOCK;
+    use cleavedb_base::sync::atomic::{AtomicU32, Ordering};
+    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+    /// Holds the number, or 0 in a child that has not asked yet; `None` where the kernel does not
+    /// empty pages.
+    static PAGE: LazyLock<Option<&'static AtomicU32>> = LazyLock::new(map);
+
+    #[inline]
+    pub(super) fn id() -> u32 {
+        match *PAGE {
+            Some(page) => match page.load(Ordering::Relaxed) {
+                0 => ask(page),
+                id => id,
+            },
+            None => std::process::id(),
+        }
+    }
+
+    #[cold]
+    fn ask(page: &AtomicU32) -> u32 {
+        let id = std::process::id();
+        page.store(id, Ordering::Relaxed);
+        id
+    }
+
+    fn map() -> Option<&'static AtomicU32> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object.
+        let start =
+            unsafe { mmap_anonymous(ptr::null_mut(), BLOCK, protection, MapFlags::PRIVATE) };
+        let start = start.ok()?;
+        // SAFETY: the range is the mapping that was just made, which nobody uses yet.
+        let emptied = unsafe { madvise(start, BLOCK, Advice::LinuxWipeOnFork) };
+        if emptied.is_err() {
+            // SAFETY: as above; nobody has heard of the mapping.
+            let _ = unsafe { munmap(start, BLOCK) };
+            return None;
+        }
+        // SAFETY: the page is aligned, zeroed, never unmapped, and used as this atomic only; the
+        // kernel empties it in a child before that runs.
+        Some(unsafe { &*start.cast::<AtomicU32>() })
+    }
+}
+
+/// A value of the process that made it. In a child it is not dropped: what its drop would do, and
+/// the locks that it would take, belong to the parent.
+pub struct Own<T> {
+    value: ManuallyDrop<T>,
+    process: u32,
+}
+
+impl<T> Own<T> {
+    /// A value of this process.
+    pub fn new(value: T) -> Self {
+        Self { value: ManuallyDrop::new(value), process: id() }
+    }
+}
+
+impl<T: Clone> Clone for Own<T> {
+    /// Of the same process.
+    fn clone(&self) -> Self {
+        Self { value: self.value.clone(), process: self.process }
+    }
+}
+
+impl<T> Deref for Own<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if id() == self.process {
+            // SAFETY: dropped once, here, and not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_number_is_that_of_the_system() {
+        assert_eq!([id(), id()], [std::process::id(); 2]);
+    }
+
+    #[test]
+    fn what_belongs_to_another_process_is_not_dropped() {
+        let value = Arc::new(());
+        drop(Own::new(value.clone()));
+        assert_eq!(Arc::strong_count(&value), 1);
+        let mut inherited = Own::new(value.clone());
+        inherited.process += 1;
+        drop(inherited);
+        assert_eq!(Arc::strong_count(&value), 2);
+    }
+}

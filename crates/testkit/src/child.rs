@@ -1,0 +1,22 @@
+//! A test that runs itself in a process of its own, whose directory, limits and end are its own.
+
+use std::process::{Command, Output};
+
+/// Names the test that a child is to be.
+const CHILD: &str = "CLEAVEDB_TEST_CHILD";
+
+/// Runs `body` in a process of its own, which is this test again: `test` is its full name. Panics
+/// with what the child has said if it fails.
+pub fn in_a_child(test: &str, body: impl FnOnce()) {
+    if std::env::var(CHILD).as_deref() == Ok(test) {
+        return body();
+    }
+    let Output { status, stdout, stderr } = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture", "--test-threads=1"])
+        .env(CHILD, test)
+        .output()
+        .unwrap();
+    let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    assert!(status.success(), "the child ended with {status}:\n{}", said.join("\n"));
+    assert!(said[0].contains("1 passed"), "{test} is not the name of a test:\n{}", said[0]);
+}

@@ -151,6 +151,8 @@ pub enum Bug {
     RunsSinkPastACollection,
     /// A job drops the file that a collection reads.
     VictimDroppedByOthers,
+    /// A byte that a collection may win of a short file is worth it.
+    ByteIsWorthIt,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

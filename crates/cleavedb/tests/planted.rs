@@ -16,6 +16,7 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
+use cleavedb_testkit::endless::short_segments_settle;
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
@@ -398,4 +399,5 @@ caught! {
     a_limit_up_to_which_writers_go: NothingKeptForJobs by full_store;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;
+    a_byte_that_is_worth_a_collection: ByteIsWorthIt by short_segments_settle;
 }

@@ -1,6 +1,7 @@
 //! Which files to collect next: a pure choice from the ledger.
 
 use cleavedb_base::FileNumber;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::FileHeader;
 
@@ -42,12 +43,16 @@ pub struct Gain {
 
 /// Part of its bytes that a victim must be able to give back, in percent: below, a collection would
 /// copy much for little, and with all victims like this it would copy without end.
-const WINS_MIN_PERCENT: u64 = 3;
+const WINS_MIN_PERCENT: u128 = 3;
 
 impl Gain {
     /// Whether a collection may win enough.
     pub fn is_worth_it(self) -> bool {
-        self.wins > 0 && self.wins >= (self.wins + self.moves) / 100 * WINS_MIN_PERCENT
+        let (wins, all) = (u128::from(self.wins), u128::from(self.wins) + u128::from(self.moves));
+        if planted(Bug::ByteIsWorthIt) {
+            return wins > 0 && wins >= all / 100 * WINS_MIN_PERCENT;
+        }
+        wins > 0 && wins * 100 >= all * WINS_MIN_PERCENT
     }
 
     /// Whether this collection wins more for each byte that it moves.
@@ -169,6 +174,18 @@ mod tests {
         assert_eq!(
             [gain(0, 0), gain(3, 97), gain(2, 98)].map(Gain::is_worth_it),
             [false, true, false]
+        );
+    }
+
+    /// The percentage was taken of whole hundreds of bytes: in a short file each byte was worth a
+    /// collection, which left a file just as short.
+    #[test]
+    fn a_byte_of_a_short_file_is_not_worth_a_collection() {
+        let gain = |wins, moves| Gain { wins, moves };
+        assert_eq!(
+            [gain(1, 98), gain(5, 194), gain(2, 64), gain(u64::MAX, u64::MAX)]
+                .map(Gain::is_worth_it),
+            [false, false, true, true]
         );
     }
 

@@ -42,6 +42,9 @@ pub enum ErrorKind {
     Closed,
     /// The disk is mounted for reading only.
     ReadOnly,
+    /// A call would wait for background work of which none is due or under way: a bug, said instead
+    /// of a wait without end.
+    Stalled,
 }
 
 impl ErrorKind {
@@ -61,6 +64,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Closed => "closed",
             Self::ReadOnly => "read only",
+            Self::Stalled => "stalled",
         }
     }
 }

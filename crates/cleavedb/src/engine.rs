@@ -20,6 +20,7 @@ use cleavedb_storage::{
 };
 
 use crate::commit::Commit;
+use crate::failures::{JobKind, TRIES};
 use crate::jobs::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
@@ -89,6 +90,32 @@ impl Engine {
             return Ok(());
         }
         self.storage.sync_dir().map_err(|e| self.poison.set(Error::sync_failed("the directory", e)))
+    }
+
+    /// The error of a job of `kind` that failed. If it could not read one of the files `read`, of
+    /// kind `of`, for the last of [`TRIES`] times, that file counts as damaged: it would keep all
+    /// such jobs from running.
+    pub(crate) fn blamed(
+        &self,
+        kind: JobKind,
+        of: FileKind,
+        read: &[FileNumber],
+        error: Error,
+    ) -> Error {
+        let named = error.fact("file").and_then(Name::parse);
+        let Some(name) = named.filter(|name| name.kind() == of && read.contains(&name.number()))
+        else {
+            return error;
+        };
+        let tries = self.jobs.failure(kind).map_or(0, |failure| failure.tries) + 1;
+        if error.kind() != ErrorKind::Io || tries < TRIES {
+            return error;
+        }
+        let message = format!(
+            "a file could not be read in {tries} tries and counts as damaged until the next open \
+             ({error})"
+        );
+        Error::corruption(message).with("file", name)
     }
 
     /// Removes files that a failed job left; what cannot be removed now goes at the next open.

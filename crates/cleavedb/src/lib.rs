@@ -33,6 +33,8 @@ mod snapshot;
 mod throttle;
 mod limit;
 mod commit;
+mod failures;
+mod vain;
 mod jobs;
 mod engine;
 mod spare;
@@ -69,7 +71,7 @@ pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::{Db, Snapshot};
 pub use group_options::GroupOptions;
 pub use metrics::{
-    DirectoryMetrics, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
+    DirectoryMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
 };
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};

@@ -293,8 +293,27 @@ pub struct Metrics {
     pub snapshots: usize,
     /// The failure that made the database read-only, if there was one.
     pub poisoned: Option<String>,
-    /// The last failure of a background job, if it has not succeeded since.
+    /// The last failure of a background job, if none of its kind has succeeded since; else the
+    /// damage that was met last.
     pub background_error: Option<String>,
+    /// Kinds of background jobs that fail, and are tried again.
+    pub failures: Vec<JobFailure>,
+    /// Tables and value files in which background jobs have met damage since the open, and damaged
+    /// groups; they are read, and left where they are.
+    pub damaged: Vec<String>,
+}
+
+/// A kind of background job that has failed and not succeeded since.
+#[derive(Clone, Debug)]
+pub struct JobFailure {
+    /// What the job does.
+    pub job: &'static str,
+    /// Why it failed last.
+    pub error: String,
+    /// How often it was tried.
+    pub tries: u64,
+    /// Time since it failed first.
+    pub since: Duration,
 }
 
 impl Metrics {

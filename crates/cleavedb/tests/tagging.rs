@@ -6,7 +6,6 @@ use std::sync::Arc;
 use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset};
 use cleavedb_storage::{Disk, Sim};
 use cleavedb_testkit::Setup;
-use cleavedb_testkit::endless::short_segments_settle;
 use cleavedb_testkit::records::{key, value};
 
 const KEYS: u32 = 300;
@@ -219,15 +218,6 @@ fn groups_split_with_their_tags() {
     let after = db.metrics();
     assert!(after.groups > before && after.splits > 0 && after.tags > 0, "{after:?}");
     check(&db, 8);
-}
-
-/// Short segments of the cold log were collected for a byte each, hundreds of times, when an
-/// estimate said that a few percent of everything is dead.
-#[test]
-fn a_short_segment_is_not_collected_for_a_byte() {
-    for seed in 0..40 {
-        short_segments_settle(seed).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    }
 }
 
 #[test]

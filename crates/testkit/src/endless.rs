@@ -1,16 +1,20 @@
 //! Work that must come to an end: how many jobs it takes until none is due.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb::{Db, Separation};
-use cleavedb_storage::Sim;
+use cleavedb::{Db, FileClass, Options, Preset, Separation};
 use cleavedb_storage::sim::Rng;
+use cleavedb_storage::{FileKind, Sim};
 
+use crate::disks::Disks;
 use crate::read::Checked;
+use crate::records::{key, value};
+use crate::session::open_all;
 use crate::setup::Setup;
 
-/// Collections that settling may take after 50 small writes: three rounds of all groups and files.
-const COLLECTIONS_MAX: u64 = 150;
+/// Collections that 50 small writes and settling may take: about as many as there are groups.
+const COLLECTIONS_MAX: u64 = 30;
 
 /// Jobs that may run before none is due.
 const JOBS_MAX: usize = 10_000;
@@ -53,4 +57,119 @@ pub fn short_segments_settle(seed: u64) -> Checked<()> {
         }
     }
     Ok(())
+}
+
+fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
+    Db::open_in(Arc::new(sim.clone()), options.clone(), 7).map_err(|e| format!("open failed: {e}"))
+}
+
+/// Writes one of `round` to each of `records`.
+fn write(db: &Db, records: Range<u32>, round: u32) -> Checked<()> {
+    for i in records {
+        db.put(&key(i), &value(i, round)).map_err(|e| format!("record {i}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Flips a bit in every few bytes of the files of `kind`, but for their headers.
+fn damage(sim: &Sim, kind: FileKind) -> Sim {
+    let mut image = sim.image();
+    for (name, len) in image.list() {
+        for at in (100..len.saturating_sub(2000)).step_by(997).filter(|_| name.kind() == kind) {
+            image.flip_bit(&name, at * 8);
+        }
+    }
+    Sim::from_image(image)
+}
+
+/// A store with damaged blocks in its tables: whether everything else goes on, no job goes round in
+/// circles, and the damage is told.
+pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let options = Setup::tiny(preset, true).options;
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    write(&db, 0..300, 0)?;
+    db.compact().and_then(|()| db.close()).map_err(|e| e.to_string())?;
+    let db = opened(&damage(&sim, FileKind::Table), &options)?;
+    for round in 1..6 {
+        write(&db, 0..300, round)?;
+        // Each damaged place is an error once, and is left alone then.
+        let failed = (0..JOBS_MAX).find(|_| matches!(db.step(), Ok(false)));
+        failed.ok_or_else(|| format!("{preset}: {JOBS_MAX} jobs ran or failed"))?;
+    }
+    let metrics = db.metrics();
+    if metrics.damaged.is_empty() || metrics.background_error.is_none() {
+        return Err(format!("{preset}: no damage is told"));
+    }
+    for i in 0..300 {
+        match db.get(&key(i)) {
+            Ok(found) if found.as_deref() != Some(&value(i, 5)) => {
+                return Err(format!("{preset}: record {i} is wrong"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A store whose values are damaged, all but those that are written anew: whether writers go on,
+/// although none of the garbage can be collected.
+pub fn damaged_values_stop_no_writer(seed: u64) -> Checked<()> {
+    let preset = [Preset::WiscKey, Preset::HashKv, Preset::KtStore][seed as usize % 3];
+    let options = Setup::tiny(preset, true).options;
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    write(&db, 0..400, 0)?;
+    db.close().map_err(|e| e.to_string())?;
+    let kind = if preset == Preset::WiscKey { FileKind::Log } else { FileKind::Group };
+    let db = opened(&damage(&sim, kind), &options)?;
+    for round in 1..5 {
+        // What is written once keeps files from going as a whole.
+        for i in (0..400).step_by(4) {
+            write(&db, i..i + 3, round).map_err(|e| format!("{preset}: {e}"))?;
+        }
+    }
+    if db.metrics().damaged.is_empty() {
+        return Err(format!("{preset}: no damage is told"));
+    }
+    Ok(())
+}
+
+/// A store that was closed while its last log file was longer than the garbage that is tolerated:
+/// whether it takes writes.
+pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let mut options = Setup::tiny(preset, true).options;
+    (options.space_floor, options.log_file_bytes) = (16 << 10, 256 << 10);
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    db.put(b"long", &vec![7; 200 << 10]).map_err(|e| e.to_string())?;
+    db.close().map_err(|e| e.to_string())?;
+    let db = opened(&sim, &options)?;
+    write(&db, 0..300, 0).map_err(|e| format!("{preset}: {e}"))
+}
+
+/// A store on two disks, one of which has no room for tables below level 0: whether collections go
+/// on.
+pub fn collections_go_on_without_compactions(_: u64) -> Checked<()> {
+    let setup = Setup::tiny(Preset::WiscKey, true).on_two_disks([FileClass::Levels]);
+    let disks = Disks::forgetful(&setup);
+    let db = open_all(&disks.storages(), &setup).map_err(|e| e.to_string())?;
+    disks.sims()[1].set_capacity(1);
+    write(&db, 0..200, 0)?;
+    for round in 1..8 {
+        // What is written once keeps files from going as a whole.
+        for i in (0..200).step_by(4) {
+            write(&db, i..i + 3, round)?;
+        }
+        db.flush().map_err(|e| e.to_string())?;
+        (0..100).take_while(|_| matches!(db.step(), Ok(true))).for_each(drop);
+    }
+    let metrics = db.metrics();
+    let fails = metrics.failures.iter().any(|failure| failure.job == "compaction");
+    match (fails, metrics.collections) {
+        (true, 1..) => Ok(()),
+        (fails, count) => Err(format!("{count} collections; compactions fail: {fails}")),
+    }
 }

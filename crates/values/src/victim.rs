@@ -111,6 +111,24 @@ fn is_collectable(kind: FileKind, number: FileNumber, upto: FileNumber) -> bool 
     }
 }
 
+/// Bytes of the records of sealed files that no collection may read, and those of the live ones
+/// among them: logs from `upto` on, which replay still needs, and files that are not `sound`.
+pub fn out_of_reach(
+    ledger: &Ledger,
+    upto: FileNumber,
+    sound: impl Fn(FileNumber) -> bool,
+) -> (u64, u64) {
+    let files = ledger.iter().filter(|(number, facts)| {
+        facts.kind != FileKind::Group
+            && !(is_collectable(facts.kind, *number, upto) && sound(*number))
+    });
+    files.fold((0, 0), |(bytes, live), (_, facts)| {
+        let Some(len) = facts.len else { return (bytes, live) };
+        let len = len.saturating_sub(FileHeader::RECORD_LEN as u64);
+        (bytes + len, live + facts.live.min(len))
+    })
+}
+
 /// Files that hold nothing alive and can go without being read. See [`oldest_first`] for `upto`.
 pub fn dead_files(ledger: &Ledger, upto: FileNumber) -> Vec<FileNumber> {
     ledger

@@ -10,7 +10,7 @@
 //! 2. Outputs and untouched tables of the target level have no common keys.
 //! 3. It may run beside those that its [`Constraints`] knew of.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
@@ -161,6 +161,8 @@ pub struct Constraints {
     /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
     /// run will take its place between them.
     pub hold_above: Option<u64>,
+    /// Tables with a damaged block: no compaction could read them to the end.
+    pub damaged: BTreeSet<FileNumber>,
 }
 
 impl Constraints {
@@ -186,8 +188,10 @@ impl Constraints {
         self.writing.iter().any(|range| range.level == level && range.overlaps(smallest, largest))
     }
 
+    /// Whether `table` is read by a running compaction, or must stay where it is.
     fn is_busy(&self, table: &TableHandle) -> bool {
-        self.busy.contains_key(&table.number())
+        let number = table.number();
+        self.busy.contains_key(&number) || self.damaged.contains(&number)
     }
 
     /// Whether `table` of `level` is on its way to a deeper level.

@@ -159,6 +159,8 @@ pub enum Bug {
     DamagedBlockTriedAgain,
     /// A job that fails keeps those that would come after it from running.
     FailureEndsTheLook,
+    /// Tombstones are no reason to compact.
+    TombstonesStay,
     /// Writers are stopped for garbage that nobody may collect.
     GarbageOfNobodyCounts,
 }

@@ -16,6 +16,7 @@ use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
+use crate::dead::DeadReads;
 use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::{Engine, log_access};
 use crate::failures::JobKind;
@@ -318,8 +319,10 @@ impl Db {
         self.engine().collect_all()
     }
 
-    /// Waits until no background work is due.
+    /// Waits until no background work is due. Tables with many tombstones count as due then,
+    /// whatever it costs to get rid of them.
     pub fn settle(&self) -> Result<()> {
+        let _patient = self.engine().dead_reads.settle();
         self.engine().settle()
     }
 
@@ -467,6 +470,7 @@ fn build(
         flush_pages: PagePool::new(cleavedb_values::PASSING_LEN as usize),
         poison,
         counters: Counters::default(),
+        dead_reads: DeadReads::default(),
         options,
         _locks: locks,
     };

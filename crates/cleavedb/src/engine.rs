@@ -20,6 +20,7 @@ use cleavedb_storage::{
 };
 
 use crate::commit::Commit;
+use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
 use crate::jobs::Jobs;
 use crate::limit::Limit;
@@ -52,6 +53,7 @@ pub(crate) struct Engine {
     pub(crate) memtable_pages: Arc<PagePool>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) counters: Counters,
+    pub(crate) dead_reads: DeadReads,
     /// Released last: the directories are ours until everything else is gone.
     pub(crate) _locks: Vec<Lock>,
 }

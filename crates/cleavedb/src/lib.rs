@@ -35,6 +35,7 @@ mod limit;
 mod commit;
 mod failures;
 mod vain;
+mod dead;
 mod jobs;
 mod engine;
 mod spare;

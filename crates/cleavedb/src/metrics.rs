@@ -119,6 +119,7 @@ pub(crate) struct Counters {
     pub(crate) collection_written: Counter,
     pub(crate) bytes_punched: Counter,
     pub(crate) files_removed: Counter,
+    pub(crate) dead_read: Counter,
     stalls: [(Counter, Counter); StallCause::ALL.len()],
     /// Nanoseconds.
     steps: [Counter; Step::ALL.len()],
@@ -259,6 +260,8 @@ pub struct Metrics {
     pub bytes_punched: u64,
     /// Files removed.
     pub files_removed: u64,
+    /// Dead entries that ranges stepped over: tombstones, and versions that newer ones hide.
+    pub dead_read: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
     /// Time that background threads spent, by step.

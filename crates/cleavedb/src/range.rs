@@ -134,7 +134,6 @@ struct End {
 /// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
 pub struct Range {
     /// Nobody else opens the directory before the range is dropped.
-    #[expect(dead_code, reason = "held for what its drop does")]
     engine: Arc<Engine>,
     state: Arc<ReadState>,
     seq: SeqNo,
@@ -278,7 +277,9 @@ impl Range {
     /// Moves on by one entry.
     #[inline]
     fn next_entry(&self, end: &mut End) -> Result<Option<Found>> {
-        advance(end)?;
+        let advanced = advance(end);
+        self.engine.met_dead(end.iter.take_dead());
+        advanced?;
         if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
             return Ok(None);
         }

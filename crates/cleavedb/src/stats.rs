@@ -59,6 +59,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         cold_log_bytes: if live.groups.is_empty() { 0 } else { live.ledger.segments() },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
+        dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
         steps: counters.steps(),
         levels: levels(&live.version),

@@ -51,3 +51,10 @@ fn damaged_values_never_stop_writers() {
 fn a_long_last_log_never_stops_writers() {
     holds(endless::a_long_last_log_stops_no_writer, 5);
 }
+
+/// Deleted keys stayed until a call for a compaction: the first key of a queue lay behind all that
+/// were ever taken from it.
+#[test]
+fn a_queue_finds_its_first_key_at_once() {
+    holds(endless::a_queue_is_popped, 8);
+}

@@ -17,7 +17,7 @@ use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
 use cleavedb_testkit::endless::{
-    a_long_last_log_stops_no_writer, collections_go_on_without_compactions,
+    a_long_last_log_stops_no_writer, a_queue_is_popped, collections_go_on_without_compactions,
     damaged_blocks_stop_nothing, damaged_values_stop_no_writer, short_segments_settle,
 };
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
@@ -414,6 +414,7 @@ caught! {
     a_byte_that_is_worth_a_collection: ByteIsWorthIt by gains;
     a_collection_in_vain: CollectsInVain by short_segments_settle;
     a_damaged_block_that_is_tried_again: DamagedBlockTriedAgain by damaged_blocks_stop_nothing;
+    tombstones_that_stay: TombstonesStay by a_queue_is_popped;
     a_failure_that_ends_the_look: FailureEndsTheLook by collections_go_on_without_compactions;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     garbage_of_the_last_log_that_counts:

@@ -173,3 +173,38 @@ pub fn collections_go_on_without_compactions(_: u64) -> Checked<()> {
         (fails, count) => Err(format!("{count} collections; compactions fail: {fails}")),
     }
 }
+
+/// Dead entries that finding the first key of a queue may meet.
+const DEAD_MAX: u64 = 1000;
+
+/// A queue that was emptied from the front: how many dead entries finding the first key meets, and
+/// how many bytes of tables are left, after a settle and without a call for a compaction.
+pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let db = opened(&Sim::new(), &setup.options)?;
+    for i in 0..5000 {
+        db.put(&key(i), b"item").map_err(|e| e.to_string())?;
+    }
+    for i in 0..4990 {
+        let first = db.range(None, None).next();
+        let first = first.ok_or("the queue is empty")?.map_err(|e| e.to_string())?;
+        if first.key != key(i) {
+            return Err(format!("{setup}: {:?} instead of item {i}", first.key));
+        }
+        db.delete(&first.key).map_err(|e| e.to_string())?;
+        if i % 50 == 0 {
+            db.step().map_err(|e| e.to_string())?;
+        }
+    }
+    db.settle().map_err(|e| e.to_string())?;
+    let before = db.metrics().dead_read;
+    let left = db.range_keys(None, None).take(1).count();
+    let metrics = db.metrics();
+    let dead = metrics.dead_read - before;
+    let entries: u64 = metrics.levels.iter().map(|level| level.entries).sum();
+    if left != 1 || dead > DEAD_MAX || entries > DEAD_MAX {
+        return Err(format!("{setup}: {dead} dead entries on the way to {left}; {entries} in all"));
+    }
+    Ok(())
+}

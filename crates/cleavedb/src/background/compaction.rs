@@ -59,6 +59,7 @@ impl Engine {
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
             table_bytes: self.options.table_bytes,
+            dead_bytes_read: self.dead_reads.bytes(),
             ..common
         };
         if !self.sinks() {
@@ -115,6 +116,8 @@ impl Engine {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
             let version = manifest.live().version.clone();
+            let (snapshots, visible) = self.snapshots.fix(|| self.commit.visible());
+            jobs.constraints.seen_by_all = snapshots.first().copied().unwrap_or(visible);
             let Some(compaction) = choose(&version, &jobs.constraints) else {
                 return Ok(false);
             };
@@ -124,7 +127,7 @@ impl Engine {
                 jobs.constraints.start(&compaction);
             }
             jobs.compactions += 1;
-            let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
+            self.dead_reads.spend(compaction.bytes_written_max());
             let options = (self.compaction_options(), self.table_options());
             let job = CompactionJob::prepare(
                 &version,

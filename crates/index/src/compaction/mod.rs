@@ -13,8 +13,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, SeqNo};
 
 use crate::edit::{LEVEL_MAX, RunPosition};
 use crate::table_format::TableMeta;
@@ -24,6 +24,7 @@ use crate::version::Version;
 mod picker;
 mod level0;
 mod seeks;
+mod tombstones;
 pub mod leveled;
 pub mod job;
 
@@ -75,6 +76,9 @@ pub struct CompactionOptions {
     pub level_ratio: u64,
     /// Size at which an output table is ended, in bytes. Default 32 MiB.
     pub table_bytes: u64,
+    /// Bytes that may be rewritten to get rid of some tombstones in a table of values: what reads
+    /// have spent on dead entries. Default 0.
+    pub dead_bytes_read: u64,
 }
 
 impl Default for CompactionOptions {
@@ -87,6 +91,7 @@ impl Default for CompactionOptions {
             l1_bytes: 256 << 20,
             level_ratio: 10,
             table_bytes: 32 << 20,
+            dead_bytes_read: 0,
         }
     }
 }
@@ -161,6 +166,9 @@ pub struct Constraints {
     /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
     /// run will take its place between them.
     pub hold_above: Option<u64>,
+    /// Greatest sequence number that every reader sees: of a key nobody needs an entry below its
+    /// youngest one up to there. Default 0.
+    pub seen_by_all: SeqNo,
     /// Tables with a damaged block: no compaction could read them to the end.
     pub damaged: BTreeSet<FileNumber>,
 }

@@ -23,12 +23,12 @@ const BEGIN_PERCENT: u64 = 85;
 impl SpaceGoal {
     /// Bytes of files that are tolerated for this many live bytes.
     pub fn allowed(&self, live: u64) -> u64 {
-        ((live as f64 * self.amplification) as u64).max(live + self.floor)
+        ((live as f64 * self.amplification) as u64).max(live.saturating_add(self.floor))
     }
 
     /// Bytes of files above which collection begins.
     pub fn begin(&self, live: u64) -> u64 {
-        live + (self.allowed(live) - live) / 100 * BEGIN_PERCENT
+        live + self.allowed(live).saturating_sub(live) / 100 * BEGIN_PERCENT
     }
 }
 
@@ -212,5 +212,7 @@ mod tests {
         let goal = SpaceGoal { amplification: 1.3, floor: 100 };
         assert_eq!((goal.allowed(10), goal.begin(10)), (110, 95));
         assert_eq!(goal.allowed(1_000), 1_300);
+        let endless = SpaceGoal { floor: u64::MAX, ..goal };
+        assert!(endless.allowed(10) == u64::MAX && endless.begin(10) > u64::MAX / 2);
     }
 }

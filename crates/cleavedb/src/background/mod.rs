@@ -96,7 +96,8 @@ impl Engine {
         if !wanted && self.keeps_logs() {
             return self.remove_next(Reaper::take_other, Pace::Gentle);
         }
-        let behind = self.reaper.dead_bytes() > DEAD_TABLES_MAX * self.options.table_bytes;
+        let behind =
+            self.reaper.dead_bytes() > DEAD_TABLES_MAX.saturating_mul(self.options.table_bytes);
         let pace = if wanted || behind { Pace::Swift } else { Pace::Gentle };
         self.remove_next(Reaper::take_name, pace)
     }

@@ -146,6 +146,8 @@ pub(crate) struct Manifest {
     file: Arc<dyn File>,
     identity: FileIdentity,
     offset: u64,
+    /// Bytes of the state that the file begins with.
+    state_len: u64,
     /// The live files.
     live: LiveFiles,
     /// Next number to hand out; numbers up to `live.next_file` are reserved on disk.
@@ -213,11 +215,13 @@ impl Manifest {
             current,
             file,
             offset: 0,
+            state_len: 0,
             next_file: number.0 + 1,
             live,
             written: 0,
         };
         manifest.append(&manifest.live.export())?;
+        manifest.state_len = manifest.offset;
         let synced = manifest.storage.sync_dir();
         synced.map_err(|e| Error::sync_failed("the directory", e))?;
         if !planted(Bug::VolumeStampedLate) {
@@ -259,12 +263,14 @@ impl Manifest {
     /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold
     /// it: the caller poisons the database.
     pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
-        // Applied to a copy first: an edit that contradicts the state must not reach the disk.
-        let mut live = self.live.clone();
-        live.apply(edit)?;
-        if self.offset > LEN_MAX {
+        // Behind a state that is long by itself as much again may follow.
+        if self.offset > LEN_MAX.max(self.state_len.saturating_mul(2)) {
             self.replace()?;
         }
+        // Applied to a copy first: an edit that contradicts the state must not reach the disk. And
+        // to the state of now: a replacement has reserved file numbers.
+        let mut live = self.live.clone();
+        live.apply(edit)?;
         self.append(edit)?;
         self.live = live;
         Ok(())
@@ -351,3 +357,6 @@ fn read_copies(bytes: &[u8], identity: FileIdentity, offset: &mut usize) -> Resu
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

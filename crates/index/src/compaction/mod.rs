@@ -105,7 +105,7 @@ impl CompactionOptions {
     /// Size at which one bucket of level 0 is compacted, in bytes: twice its share of level 0,
     /// since buckets that leave in turn are half full on average.
     pub fn bucket_bytes(&self) -> u64 {
-        (2 * self.l0_bytes / self.level0.partitions() as u64).max(1)
+        (self.l0_bytes.saturating_mul(2) / self.level0.partitions() as u64).max(1)
     }
 
     /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.

@@ -33,6 +33,9 @@ use crate::options::Background;
 use crate::throttle::Pressure;
 use crate::vain::Survivors;
 
+/// Looks of all threads that find nothing to do, before who waits is told so.
+const LOOKS: usize = 10;
+
 /// How often who waits looks again by itself.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -157,6 +160,7 @@ impl Engine {
                 self.check_open()?;
                 let left_alone = self.jobs.lock().left_alone();
                 match self.run_one(&JobKind::ALL) {
+                    Ok(false) if self.waits_for_others() => {}
                     Ok(false) if self.is_stalled(&done) => return Err(stalled()),
                     // What was found to be damaged is in nobody's way any more.
                     Err(e) if self.jobs.lock().left_alone() == left_alone => return Err(e),
@@ -168,7 +172,7 @@ impl Engine {
         if done() {
             return Ok(());
         }
-        let calls = self.jobs.kick();
+        let (mut calls, mut looks) = (self.jobs.kick(), 0);
         loop {
             let mut state = self.jobs.lock();
             if done() {
@@ -185,10 +189,25 @@ impl Engine {
                 continue;
             }
             drop(state);
+            // A flush, or the end of a snapshot, may have come behind the look: all look again.
             if self.is_stalled(&done) {
+                looks += 1;
+                calls = self.jobs.kick();
+            }
+            if looks == LOOKS {
                 return Err(stalled());
             }
         }
+    }
+
+    /// Waits a while for jobs that others run, if there are any.
+    fn waits_for_others(&self) -> bool {
+        let mut state = self.jobs.lock();
+        let others = !state.is_idle();
+        if others {
+            self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+        }
+        others
     }
 
     /// Whether who waits until `done` waits for nothing, now that no job is under way or due: what

@@ -48,6 +48,9 @@ pub enum ErrorKind {
     Forked,
     /// The process, or the system, may open no more files: `ulimit -n`. Nothing was changed.
     TooManyFiles,
+    /// A call would wait for background work of which none is due or under way: a bug, said instead
+    /// of a wait without end.
+    Stalled,
 }
 
 /// Numbers of the system's errors EMFILE and ENFILE: no descriptor is left.
@@ -73,6 +76,7 @@ impl ErrorKind {
             Self::ReadOnly => "read only",
             Self::Forked => "forked",
             Self::TooManyFiles => "too many files",
+            Self::Stalled => "stalled",
         }
     }
 }

@@ -159,6 +159,18 @@ pub enum Bug {
     RunsSinkPastACollection,
     /// A job drops the file that a collection reads.
     VictimDroppedByOthers,
+    /// A byte that a collection may win of a short file is worth it.
+    ByteIsWorthIt,
+    /// What a collection has just written is collected again.
+    CollectsInVain,
+    /// A compaction that met a damaged block is tried again and again.
+    DamagedBlockTriedAgain,
+    /// A job that fails keeps those that would come after it from running.
+    FailureEndsTheLook,
+    /// Tombstones are no reason to compact.
+    TombstonesStay,
+    /// Writers are stopped for garbage that nobody may collect.
+    GarbageOfNobodyCounts,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -408,6 +408,9 @@ pub(crate) fn insert_record(
             table.insert(tree_key, hash, seq, EntryKind::Pointer, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(tree_key, hash, seq, EntryKind::Inline, value),
-        _ => table.insert(tree_key, hash, seq, EntryKind::Delete, &[]),
+        _ => {
+            memtable.deletes.fetch_add(1, Ordering::Relaxed);
+            table.insert(tree_key, hash, seq, EntryKind::Delete, &[]);
+        }
     }
 }

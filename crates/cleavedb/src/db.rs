@@ -18,10 +18,12 @@ use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::check::CheckReport;
 use crate::commit::{Commit, Prepared};
+use crate::dead::DeadReads;
 use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::Engine;
+use crate::failures::JobKind;
 use crate::gate::Gate;
-use crate::jobs::{JobKind, Jobs};
+use crate::jobs::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Counters, DirectoryMetrics, Metrics};
@@ -376,10 +378,13 @@ impl Db {
         self.engine().collect_all()
     }
 
-    /// Waits until no background work is due.
+    /// Waits until no background work is due. Tables with many tombstones count as due then,
+    /// whatever it costs to get rid of them.
     pub fn settle(&self) -> Result<()> {
         self.open_engine()?;
-        self.inner.writable()?.settle()
+        let engine = self.inner.writable()?;
+        let _patient = engine.dead_reads.settle();
+        engine.settle()
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
@@ -497,6 +502,7 @@ fn build(
         poison,
         counters: Counters::default(),
         salt,
+        dead_reads: DeadReads::default(),
         options,
         gate: Gate::default(),
         locks: Mutex::new(locks),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::SpareLog;
 use cleavedb_storage::pages::PagePool;
@@ -20,6 +20,8 @@ use cleavedb_storage::{
 };
 
 use crate::commit::Commit;
+use crate::dead::DeadReads;
+use crate::failures::{JobKind, TRIES};
 use crate::gate::{self, Gate};
 use crate::jobs::Jobs;
 use crate::limit::Limit;
@@ -55,6 +57,7 @@ pub(crate) struct Engine {
     pub(crate) counters: Counters,
     /// A number that no other open has drawn.
     pub(crate) salt: u64,
+    pub(crate) dead_reads: DeadReads,
     /// Released last: the directories are ours until everything else is gone.
     pub(crate) locks: Mutex<Vec<Lock>>,
 }
@@ -93,6 +96,32 @@ impl Engine {
             return Ok(());
         }
         self.storage.sync_dir().map_err(|e| self.poison.set(Error::sync_failed("the directory", e)))
+    }
+
+    /// The error of a job of `kind` that failed. If it could not read one of the files `read`, of
+    /// kind `of`, for the last of [`TRIES`] times, that file counts as damaged: it would keep all
+    /// such jobs from running.
+    pub(crate) fn blamed(
+        &self,
+        kind: JobKind,
+        of: FileKind,
+        read: &[FileNumber],
+        error: Error,
+    ) -> Error {
+        let named = error.fact("file").and_then(Name::parse);
+        let Some(name) = named.filter(|name| name.kind() == of && read.contains(&name.number()))
+        else {
+            return error;
+        };
+        let tries = self.jobs.failure(kind).map_or(0, |failure| failure.tries) + 1;
+        if error.kind() != ErrorKind::Io || tries < TRIES {
+            return error;
+        }
+        let message = format!(
+            "a file could not be read in {tries} tries and counts as damaged until the next open \
+             ({error})"
+        );
+        Error::corruption(message).with("file", name)
     }
 
     /// Removes files that a failed job left; what cannot be removed now goes at the next open.

@@ -4,6 +4,10 @@ use cleavedb_values::groups::Relocation;
 use cleavedb_values::groups::growth::Growth;
 use cleavedb_values::groups::victim::{Segments, VictimPolicy};
 
+/// Longest file and largest piece of memory that an option may ask for, in bytes: 64 GiB. More is a
+/// mistake, and sums of more might wrap.
+pub(crate) const LEN_MAX: u64 = 64 << 30;
+
 /// How groups are sized and collected. The capacity counts at the first flush; later a group that
 /// outgrows its main segment splits.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,8 +69,9 @@ impl GroupOptions {
                  the cold log lie",
             ),
             (
-                self.main_segment_bytes >= 4 << 10 && self.log_segment_bytes >= 4 << 10,
-                "main_segment_bytes and log_segment_bytes must be at least 4 KiB",
+                (4 << 10..=LEN_MAX).contains(&self.main_segment_bytes)
+                    && (4 << 10..=LEN_MAX).contains(&self.log_segment_bytes),
+                "main_segment_bytes and log_segment_bytes must lie between 4 KiB and 64 GiB",
             ),
             (
                 self.reserved_space >= 0.05 && self.reserved_space.is_finite(),

@@ -1,6 +1,6 @@
 //! What background work is under way, and how threads hear of each other's progress.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,33 +10,17 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
 
-/// Kinds of jobs, in the order in which they are picked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum JobKind {
-    /// Write the oldest full MemTable to level 0.
-    Flush,
-    /// Create the next log file ahead.
-    Spare,
-    /// Merge or move tables.
-    Compact,
-    /// Collect value files.
-    Collect,
-    /// Remove files that nobody can reach.
-    Remove,
-    /// Give back parts of files that nobody can reach.
-    Punch,
-}
+use crate::failures::{Failure, Failures, JobKind};
+use crate::vain::Survivors;
 
-impl JobKind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Punch, Self::Remove];
-}
-
-/// Where a collection met a damaged record: it is not tried again, since it would block all others.
+/// Where a collection met a damaged record, or a compaction a damaged block: it is not tried again
+/// before the next open, since it would block all others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damaged {
     pub(crate) files: BTreeSet<FileNumber>,
     pub(crate) groups: BTreeSet<GroupId>,
+    /// What was met last.
+    pub(crate) last: Option<Error>,
 }
 
 /// What is under way.
@@ -58,9 +42,39 @@ pub(crate) struct JobState {
     pub(crate) collect_alone: bool,
     /// Collect files up to this number although the space goal is met.
     pub(crate) forced: Option<FileNumber>,
-    pub(crate) last_error: Option<Error>,
+    /// What collections wrote, and need not look at again soon.
+    pub(crate) survivors: Survivors,
+    /// What failed, and was not done since.
+    pub(crate) failures: Failures,
     /// How often somebody has asked to look for work.
     calls: u64,
+    /// How often somebody had, before the last look that found no job of a kind to be due.
+    looked: BTreeMap<JobKind, u64>,
+}
+
+impl JobState {
+    /// Number of tables, files and groups that are left alone because they are damaged.
+    pub(crate) fn left_alone(&self) -> usize {
+        self.constraints.damaged.len() + self.damaged.files.len() + self.damaged.groups.len()
+    }
+
+    /// Whether no job is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.flushing
+            && !self.sparing
+            && self.compactions == 0
+            && self.giving_back == 0
+            && self.constraints.hold_above.is_none()
+    }
+
+    /// Whether nobody will do anything for who waits since there were `calls`: no job is under way,
+    /// none is due, and none that writers wait for has failed and will be tried again.
+    pub(crate) fn is_over(&self, calls: u64) -> bool {
+        let looked = |kind: &JobKind| {
+            self.looked.get(kind).is_some_and(|at| *at == self.calls && *at >= calls)
+        };
+        self.is_idle() && JobKind::AWAITED.iter().all(looked)
+    }
 }
 
 /// What [`Jobs::victim`] is without a collection.
@@ -112,10 +126,14 @@ impl Jobs {
         self.seq_limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Wakes the threads to look for work.
-    pub(crate) fn kick(&self) {
-        self.state.lock().calls += 1;
+    /// Wakes the threads to look for work. Returns how often somebody has asked for it by now.
+    pub(crate) fn kick(&self) -> u64 {
+        let mut state = self.state.lock();
+        state.calls += 1;
+        let calls = state.calls;
+        drop(state);
         self.work.notify_all();
+        calls
     }
 
     /// How often somebody has asked to look for work: to be taken before the look.
@@ -152,8 +170,35 @@ impl Jobs {
         }
     }
 
-    pub(crate) fn last_error(&self) -> Option<Error> {
-        self.state.lock().last_error.clone()
+    /// The calls so far, to be taken before a look for jobs, and the kinds of jobs that have failed
+    /// and pause.
+    pub(crate) fn begin_look(&self) -> (u64, Vec<(JobKind, Error)>) {
+        let state = self.state.lock();
+        (state.calls, state.failures.pausing())
+    }
+
+    /// A look that began when there were `calls` found no job of `kinds` to be due.
+    pub(crate) fn found_nothing(&self, kinds: &[JobKind], calls: u64) {
+        let mut state = self.state.lock();
+        let new = |kind: &&JobKind| state.looked.get(*kind) != Some(&calls);
+        let new: Vec<JobKind> = kinds.iter().filter(new).copied().collect();
+        if !new.is_empty() {
+            state.looked.extend(new.into_iter().map(|kind| (kind, calls)));
+            drop(state);
+            self.progress.notify_all();
+        }
+    }
+
+    /// Whether a job has failed for want of space.
+    pub(crate) fn lacks_space(&self) -> bool {
+        let state = self.state.lock();
+        let full = |(_, failure): (JobKind, &Failure)| failure.error.kind() == ErrorKind::NoSpace;
+        state.failures.iter().any(full)
+    }
+
+    /// What failed last of jobs of `kind`, if none has succeeded since.
+    pub(crate) fn failure(&self, kind: JobKind) -> Option<Failure> {
+        self.state.lock().failures.of(kind).cloned()
     }
 
     /// What is under way.
@@ -161,16 +206,26 @@ impl Jobs {
         self.state.lock()
     }
 
-    /// A job has finished: `change` takes it off the list of what is under way.
-    pub(crate) fn finish(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
+    /// A job of `kind` has finished: `change` takes it off the list of what is under way.
+    pub(crate) fn finish(
+        &self,
+        kind: JobKind,
+        result: &Result<()>,
+        change: impl FnOnce(&mut JobState),
+    ) {
         let mut state = self.state.lock();
         change(&mut state);
         match result {
-            // A job that failed is no call: its thread would not wait before it tries again.
-            Ok(()) => (state.last_error, state.calls) = (None, state.calls + 1),
+            Ok(()) => state.failures.succeeded(kind),
             Err(e) if e.kind() == ErrorKind::Closed => {}
-            Err(e) => state.last_error = Some(e.clone()),
+            // What is damaged is left alone from now on: there is nothing to try again.
+            Err(e) if e.kind() == ErrorKind::Corruption && kind.leaves_damage_alone() => {
+                state.damaged.last = Some(e.clone());
+            }
+            Err(e) => state.failures.failed(kind, e),
         }
+        // Also a job that failed may have left others something to do, if only that it is over.
+        state.calls += 1;
         drop(state);
         self.work.notify_all();
         self.progress.notify_all();
@@ -189,7 +244,7 @@ mod tests {
         let calls = jobs.calls();
         jobs.kick();
         jobs.wait_for_work(calls, Duration::from_secs(60));
-        jobs.finish(&Ok(()), |_| {});
+        jobs.finish(JobKind::Flush, &Ok(()), |_| {});
         jobs.wait_for_work(calls + 1, Duration::from_secs(60));
         assert!(start.elapsed() < Duration::from_secs(60));
     }

@@ -34,6 +34,9 @@ mod snapshot;
 mod throttle;
 mod limit;
 mod commit;
+mod failures;
+mod vain;
+mod dead;
 mod jobs;
 mod engine;
 mod spare;
@@ -72,7 +75,7 @@ pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use db::Db;
 pub use group_options::GroupOptions;
 pub use metrics::{
-    DirectoryMetrics, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
+    DirectoryMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
 };
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};

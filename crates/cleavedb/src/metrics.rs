@@ -119,6 +119,7 @@ pub(crate) struct Counters {
     pub(crate) collection_written: Counter,
     pub(crate) bytes_punched: Counter,
     pub(crate) files_removed: Counter,
+    pub(crate) dead_read: Counter,
     stalls: [(Counter, Counter); StallCause::ALL.len()],
     /// Nanoseconds.
     steps: [Counter; Step::ALL.len()],
@@ -259,6 +260,8 @@ pub struct Metrics {
     pub bytes_punched: u64,
     /// Files removed.
     pub files_removed: u64,
+    /// Dead entries that ranges stepped over: tombstones, and versions that newer ones hide.
+    pub dead_read: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
     /// Time that background threads spent, by step.
@@ -296,8 +299,27 @@ pub struct Metrics {
     pub snapshots: usize,
     /// The failure that made the database read-only, if there was one.
     pub poisoned: Option<String>,
-    /// The last failure of a background job, if it has not succeeded since.
+    /// The last failure of a background job, if none of its kind has succeeded since; else the
+    /// damage that was met last.
     pub background_error: Option<String>,
+    /// Kinds of background jobs that fail, and are tried again.
+    pub failures: Vec<JobFailure>,
+    /// Tables and value files in which background jobs have met damage since the open, and damaged
+    /// groups; they are read, and left where they are.
+    pub damaged: Vec<String>,
+}
+
+/// A kind of background job that has failed and not succeeded since.
+#[derive(Clone, Debug)]
+pub struct JobFailure {
+    /// What the job does.
+    pub job: &'static str,
+    /// Why it failed last.
+    pub error: String,
+    /// How often it was tried.
+    pub tries: u64,
+    /// Time since it failed first.
+    pub since: Duration,
 }
 
 impl Metrics {

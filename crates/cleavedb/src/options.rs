@@ -10,11 +10,14 @@ use cleavedb_index::compaction::Level0;
 use cleavedb_storage::log::Drain;
 use cleavedb_values::groups::Relocation;
 
-use crate::group_options::GroupOptions;
+use crate::group_options::{GroupOptions, LEN_MAX};
 use crate::volume::{self, Volume};
 
 /// Length of a window that is drained as soon as there is enough for a write, in bytes.
 const WINDOW: usize = 16 << 20;
+
+/// Largest cache that may be asked for, in bytes.
+const CACHE_MAX: u64 = 1 << 40;
 
 /// Bounds of what a window holds of MemTables, and what it has besides, in bytes.
 const WINDOW_MAX: usize = 1 << 30;
@@ -335,18 +338,28 @@ impl Options {
         }
     }
 
-    /// Checks every option and every pair that must agree.
-    pub fn validate(&self) -> Result<()> {
-        let rules = [
-            (self.memtable_bytes >= 64 << 10, "memtable_bytes must be at least 64 KiB"),
-            (self.memtables_max >= 1, "memtables_max must be at least 1"),
+    /// Bounds of the lengths that options ask for: below, nothing works; above, sums would wrap.
+    fn sizes(&self) -> Vec<(bool, &'static str)> {
+        vec![
             (
-                self.window_bytes.is_none_or(|len| len >= 64 << 10 && len.is_multiple_of(BLOCK)),
-                "window_bytes must be at least 64 KiB and a multiple of 4096",
+                (64 << 10..=LEN_MAX).contains(&(self.memtable_bytes as u64)),
+                "memtable_bytes must lie between 64 KiB and 64 GiB",
+            ),
+            ((1..=1024).contains(&self.memtables_max), "memtables_max must lie between 1 and 1024"),
+            (
+                self.window_bytes.is_none_or(|len| {
+                    (64 << 10..=LEN_MAX).contains(&(len as u64)) && len.is_multiple_of(BLOCK)
+                }),
+                "window_bytes must lie between 64 KiB and 64 GiB and be a multiple of 4096",
             ),
             (
-                self.log_file_bytes >= 32 << 10 && self.segment_bytes >= 32 << 10,
-                "log_file_bytes and segment_bytes must be at least 32 KiB",
+                (32 << 10..=LEN_MAX).contains(&self.log_file_bytes)
+                    && (32 << 10..=LEN_MAX).contains(&self.segment_bytes),
+                "log_file_bytes and segment_bytes must lie between 32 KiB and 64 GiB",
+            ),
+            (
+                self.cache_bytes as u64 <= CACHE_MAX && self.read_ahead_bytes <= 1 << 30,
+                "cache_bytes must be at most 1 TiB, and read_ahead_bytes 1 GiB",
             ),
             (self.memtable_log_bytes >= 32 << 10, "memtable_log_bytes must be at least 32 KiB"),
             (
@@ -354,11 +367,20 @@ impl Options {
                 "block_bytes must lie between 256 bytes and 1 MiB",
             ),
             (self.filter_bits <= 64, "filter_bits must be at most 64"),
-            (self.table_bytes >= 4 << 10, "table_bytes must be at least 4 KiB"),
+            (
+                (4 << 10..=LEN_MAX).contains(&self.table_bytes),
+                "table_bytes must lie between 4 KiB and 64 GiB",
+            ),
             (
                 self.level0_bytes >= 4 << 10 && self.level1_bytes >= 4 << 10,
                 "level0_bytes and level1_bytes must be at least 4 KiB",
             ),
+        ]
+    }
+
+    /// Checks every option and every pair that must agree.
+    pub fn validate(&self) -> Result<()> {
+        let rules = [
             (
                 !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
                 "level0 must have 2 to 256 partitions; Level0::Whole has one",
@@ -368,8 +390,8 @@ impl Options {
                 "space_amplification must be at least 1.05: below, collection copies without end",
             ),
             (
-                self.background != Background::Threads(0),
-                "background threads must be at least 1; use Background::Manual for none",
+                !matches!(self.background, Background::Threads(n) if !(1..=256).contains(&n)),
+                "background threads must be 1 to 256; use Background::Manual for none",
             ),
             (
                 self.separates() || self.separation == Separation::Never,
@@ -393,7 +415,8 @@ impl Options {
                 "levels of a trie are for the preset ktstore; others have groups of other kinds",
             ),
         ];
-        let broken = rules.into_iter().chain(self.groups.rules()).find(|(holds, _)| !holds);
+        let rules = self.sizes().into_iter().chain(rules);
+        let broken = rules.chain(self.groups.rules()).find(|(holds, _)| !holds);
         match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
             Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
             None => Ok(()),

@@ -279,7 +279,9 @@ impl Range {
     /// Moves on by one entry.
     #[inline]
     fn next_entry(&self, end: &mut End) -> Result<Option<Found>> {
-        advance(end)?;
+        let advanced = advance(end);
+        self.engine.met_dead(end.iter.take_dead());
+        advanced?;
         if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
             return Ok(None);
         }

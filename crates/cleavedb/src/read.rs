@@ -6,11 +6,13 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{EntryKind, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{Found, Version};
 use cleavedb_values::groups::MapReader;
 
 use crate::batch::DEFAULT_KEYSPACE;
+use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::jobs::Jobs;
 use crate::state::ReadState;
@@ -193,5 +195,34 @@ impl Engine {
         let found: Vec<Result<_>> =
             begun.into_iter().map(|begun| begun.and_then(&mut find_one)).collect();
         found.into_iter().map(|found| found.and_then(value_of)).collect()
+    }
+}
+
+impl Engine {
+    /// A range has stepped over so many dead entries at once.
+    #[inline]
+    pub(crate) fn met_dead(&self, entries: u64) {
+        if entries > 0 {
+            self.counters.dead_read.add(entries);
+            if entries > MANY {
+                self.met_many_dead(entries);
+            }
+        }
+    }
+
+    #[cold]
+    fn met_many_dead(&self, entries: u64) {
+        self.dead_reads.pay(entries);
+        let state = self.state.load();
+        let few = state.youngest().deletes.load(Ordering::Relaxed) < MANY / 2;
+        if state.waiting() == 0 && !few && self.check_open().is_ok() {
+            drop(state);
+            let mut append = self.commit.append();
+            // Another range may have been first.
+            if append.memtable.deletes.load(Ordering::Relaxed) >= MANY / 2 {
+                self.rotate_memtable(&mut append);
+            }
+        }
+        self.jobs.kick();
     }
 }

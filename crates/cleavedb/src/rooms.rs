@@ -12,6 +12,7 @@ use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 
 use crate::commit::{Append, Prepared, Rooms, need};
 use crate::engine::Engine;
+use crate::failures::JobKind;
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
@@ -69,8 +70,8 @@ impl Rooms for Engine {
             return self.find_space(limit, need(ops));
         }
         let start = Instant::now();
-        self.jobs.kick();
-        self.wait_or_work(|| self.state.load().waiting() < self.options.memtables_max)?;
+        let has_room = || self.state.load().waiting() < self.options.memtables_max;
+        self.wait_or_work(has_room, || Some(JobKind::Flush))?;
         self.counters.stalled(StallCause::Flush, start.elapsed());
         Ok(())
     }

@@ -14,6 +14,7 @@ use cleavedb_storage::{Access, File, FileClass, FileKind, Mode, Name, Storage};
 use cleavedb_values::LedgerEdit;
 
 use crate::engine::{Engine, log_access};
+use crate::failures::JobKind;
 use crate::manifest::Edit;
 use crate::volume::Volume;
 
@@ -35,7 +36,7 @@ impl Engine {
         self.jobs.lock().sparing = true;
         let created = self.create_spare().map(|spare| *ahead = Some(spare));
         drop(ahead);
-        self.jobs.finish(&created, |state| state.sparing = false);
+        self.jobs.finish(JobKind::Spare, &created, |state| state.sparing = false);
         created.map(|()| true)
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct MemSlot {
     pub(crate) table: Arc<MemTable>,
     /// First log position whose operations it holds.
     pub(crate) start: u64,
+    /// Tombstones in it.
+    pub(crate) deletes: AtomicU64,
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
     sealed: OnceLock<Sealed>,
@@ -51,6 +53,7 @@ impl MemSlot {
         Self {
             table: Arc::new(table),
             start,
+            deletes: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
             sealed: OnceLock::new(),
             flushed: OnceLock::new(),

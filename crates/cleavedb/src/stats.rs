@@ -7,14 +7,17 @@ use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
 use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
+use crate::failures::{Failure, JobKind};
+use crate::jobs::JobState;
 use crate::manifest::LiveFiles;
-use crate::metrics::{DirectoryMetrics, LevelMetrics, Metrics, ValueFileMetrics};
+use crate::metrics::{DirectoryMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics};
 
 /// What the database holds and did.
 pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let live = engine.manifest.lock().live().clone();
     let manifest_written = engine.manifest.lock().written();
     let counters = &engine.counters;
+    let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
     let segments = engine.options.groups.segments();
     let by_hash = live.groups.partitioner() == Partitioner::Hash;
     let cache = engine.tables.cache().stats();
@@ -56,6 +59,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         cold_log_bytes: if live.groups.is_empty() { 0 } else { live.ledger.segments() },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
+        dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
         steps: counters.steps(),
         levels: levels(&live.version),
@@ -73,9 +77,36 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         visible_seq: engine.commit.visible(),
         snapshots: engine.snapshots.len(),
         poisoned: engine.poison.cause().map(ToString::to_string),
-        background_error: engine.jobs.last_error().map(|e| e.to_string()),
+        background_error,
+        failures,
+        damaged,
         value_files,
     }
+}
+
+/// The failure of a job that came last, or else the last damage; all failures; and all damage.
+fn troubles(live: &LiveFiles, jobs: &JobState) -> (Option<String>, Vec<JobFailure>, Vec<String>) {
+    let failures = jobs.failures.iter().map(|(_, failure)| failure);
+    let last = failures.max_by_key(|failure| failure.last).map(|failure| &failure.error);
+    let last = last.or(jobs.damaged.last.as_ref()).map(ToString::to_string);
+    let told = |(kind, failure): (JobKind, &Failure)| JobFailure {
+        job: kind.name(),
+        error: failure.error.to_string(),
+        tries: failure.tries,
+        since: failure.since.elapsed(),
+    };
+    (last, jobs.failures.iter().map(told).collect(), damaged(live, jobs))
+}
+
+/// What jobs leave alone, as far as it is still there.
+fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
+    let tables = live.version.tables().map(|(_, table)| table.number());
+    let tables = tables.filter(|number| jobs.constraints.damaged.contains(number));
+    let tables = tables.map(|number| Name::numbered(FileKind::Table, number).to_string());
+    let files = live.ledger.iter().filter(|(number, _)| jobs.damaged.files.contains(number));
+    let files = files.map(|(number, facts)| Name::numbered(facts.kind, number).to_string());
+    let groups = live.groups.groups().filter(|(id, _)| jobs.damaged.groups.contains(id));
+    tables.chain(files).chain(groups.map(|(id, _)| format!("group {}", id.0))).collect()
 }
 
 /// What lies in each directory.

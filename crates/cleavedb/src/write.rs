@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cleavedb_base::Result;
 use cleavedb_base::sync::thread;
+use cleavedb_base::{ErrorKind, Result};
 
 use crate::commit::{Prepared, need};
 use crate::engine::Engine;
-use crate::jobs::JobKind;
+use crate::failures::JobKind;
 use crate::limit::{Limit, Need};
 use crate::options::{Background, Durability};
-use crate::space::within;
 
 impl Engine {
     /// Commits a batch of `bytes` bytes of keys and values.
@@ -51,7 +50,13 @@ impl Engine {
                 let start = Instant::now();
                 let waited = self.wait_for_background();
                 self.counters.stalled(cause, start.elapsed());
-                waited.or_else(|e| if passes { within(e) } else { Err(e) })?;
+                // Below a space limit a search may yet find some.
+                let searches = self.limit.is_some() && !passes;
+                waited.or_else(|e| match e.kind() {
+                    ErrorKind::NoSpace if passes => Ok(()),
+                    ErrorKind::Stalled if passes || searches => Ok(()),
+                    _ => Err(e),
+                })?;
             }
             let stopped = self.throttle.stop().is_some() && !passes;
             if let Some(limit) = self.limit.as_ref().filter(|_| stopped) {
@@ -68,13 +73,11 @@ impl Engine {
 
     /// Waits, or works, until writers are not stopped any more, or for want of space.
     fn wait_for_background(&self) -> Result<()> {
-        if self.options.background == Background::Manual {
-            // Without threads this writer is the background.
-            while self.throttle.stop().is_some() && self.run_one(&JobKind::ALL)? {}
-            return Ok(());
-        }
         // What one waits for may turn into another cause.
-        self.wait_or_work(|| self.throttle.stop().is_none() || self.lacks_space())
+        self.wait_or_work(
+            || self.throttle.stop().is_none() || self.lacks_space(),
+            || self.throttle.stop().map(JobKind::awaited),
+        )
     }
 
     /// Searches for space for a batch that is longer than a log file, if there is none.
@@ -102,8 +105,10 @@ impl Engine {
         };
         // MemTables are flushed oldest first; what others fill meanwhile is not waited for.
         let Some(newest) = newest else { return Ok(()) };
-        self.wait_or_work(|| {
-            !self.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, &newest))
-        })
+        self.jobs.lock().failures.forgive();
+        self.wait_or_work(
+            || !self.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, &newest)),
+            || Some(JobKind::Flush),
+        )
     }
 }

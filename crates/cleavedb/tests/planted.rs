@@ -16,11 +16,16 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
+use cleavedb_testkit::endless::{
+    a_long_last_log_stops_no_writer, a_queue_is_popped, collections_go_on_without_compactions,
+    damaged_blocks_stop_nothing, damaged_values_stop_no_writer, short_segments_settle,
+};
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
 };
+use cleavedb_values::victim::Gain;
 
 /// Seeds that a check may use before the bug counts as missed.
 const SEEDS: u64 = 60;
@@ -341,6 +346,14 @@ fn lost_edits(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// What is worth a collection of a short file.
+fn gains(_: u64) -> Result<(), String> {
+    match (Gain { wins: 1, moves: 98 }).is_worth_it() {
+        true => Err("a byte of a short file is".to_owned()),
+        false => Ok(()),
+    }
+}
+
 caught! {
     a_run_above_the_next_flush: RunAboveNextFlush by model;
     a_run_without_tombstones: RunWithoutTombstones by model;
@@ -398,4 +411,12 @@ caught! {
     a_limit_up_to_which_writers_go: NothingKeptForJobs by full_store;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;
     a_sync_that_is_retried: SyncRetried by failed_sync;
+    a_byte_that_is_worth_a_collection: ByteIsWorthIt by gains;
+    a_collection_in_vain: CollectsInVain by short_segments_settle;
+    a_damaged_block_that_is_tried_again: DamagedBlockTriedAgain by damaged_blocks_stop_nothing;
+    tombstones_that_stay: TombstonesStay by a_queue_is_popped;
+    a_failure_that_ends_the_look: FailureEndsTheLook by collections_go_on_without_compactions;
+    damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
+    garbage_of_the_last_log_that_counts:
+        GarbageOfNobodyCounts by a_long_last_log_stops_no_writer;
 }

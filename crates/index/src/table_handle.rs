@@ -56,11 +56,6 @@ impl TableStore {
         self.open_file(number, Mode::CreateNew)
     }
 
-    /// Makes the names of all created tables durable.
-    pub fn sync_dir(&self) -> Result<()> {
-        self.storage.sync_dir().map_err(|e| Error::sync_failed("the directory of tables", e))
-    }
-
     fn open_file(&self, number: FileNumber, mode: Mode) -> Result<Arc<dyn File>> {
         let name = Name::numbered(FileKind::Table, number);
         self.storage

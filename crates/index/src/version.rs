@@ -53,11 +53,6 @@ impl Version {
         Self { store, runs: Vec::new(), buckets, layers, levels: Default::default() }
     }
 
-    /// What its tables have in common.
-    pub fn store(&self) -> &Arc<TableStore> {
-        &self.store
-    }
-
     /// Level 0, youngest run first.
     pub fn runs(&self) -> &[Arc<Run>] {
         &self.runs

@@ -35,6 +35,8 @@ pub struct VisibleIter {
     seq: SeqNo,
     kind: EntryKind,
     value: Vec<u8>,
+    /// Entries that were stepped over since somebody asked.
+    dead: u64,
 }
 
 impl VisibleIter {
@@ -56,7 +58,15 @@ impl VisibleIter {
             seq: 0,
             kind: EntryKind::Delete,
             value: Vec::new(),
+            dead: 0,
         }
+    }
+
+    /// Entries that were stepped over since the last call: tombstones, and versions that the
+    /// snapshot does not see or that a newer one hides.
+    #[inline]
+    pub fn take_dead(&mut self) -> u64 {
+        std::mem::take(&mut self.dead)
     }
 
     /// Whether the iterator stands on a key.
@@ -152,6 +162,8 @@ impl VisibleIter {
             State::Backward => self.merged.seek(&self.key, self.seq)?,
         }
         self.skip_key()?;
+        // What was yielded is not dead.
+        self.dead = self.dead.saturating_sub(1);
         self.find_forward()
     }
 
@@ -184,6 +196,7 @@ impl VisibleIter {
             if !self.on_key() {
                 return Ok(());
             }
+            self.dead += 1;
             self.merged.next()?;
         }
         self.merged.seek(&self.key, 0)?;
@@ -220,6 +233,7 @@ impl VisibleIter {
     fn skip_newer(&mut self) -> Result<()> {
         self.take_key();
         for _ in 0..STEPS_MAX {
+            self.dead += 1;
             self.merged.next()?;
             if !self.on_key() || self.merged.entry().seq <= self.snapshot {
                 return Ok(());
@@ -255,6 +269,7 @@ impl VisibleIter {
             if let Some(visible) = self.copy_version() {
                 found = visible;
             }
+            self.dead += 1;
             self.merged.prev()?;
         }
         if self.on_key() {

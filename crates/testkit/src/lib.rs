@@ -16,6 +16,7 @@ pub mod disks;
 pub mod read;
 pub mod full;
 pub mod session;
+pub mod endless;
 pub mod check;
 pub mod gated;
 pub mod recording;

@@ -1,6 +1,7 @@
 //! Which files to collect next: a pure choice from the ledger.
 
 use cleavedb_base::FileNumber;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::FileHeader;
 
@@ -22,12 +23,12 @@ const BEGIN_PERCENT: u64 = 85;
 impl SpaceGoal {
     /// Bytes of files that are tolerated for this many live bytes.
     pub fn allowed(&self, live: u64) -> u64 {
-        ((live as f64 * self.amplification) as u64).max(live + self.floor)
+        ((live as f64 * self.amplification) as u64).max(live.saturating_add(self.floor))
     }
 
     /// Bytes of files above which collection begins.
     pub fn begin(&self, live: u64) -> u64 {
-        live + (self.allowed(live) - live) / 100 * BEGIN_PERCENT
+        live + self.allowed(live).saturating_sub(live) / 100 * BEGIN_PERCENT
     }
 }
 
@@ -42,12 +43,16 @@ pub struct Gain {
 
 /// Part of its bytes that a victim must be able to give back, in percent: below, a collection would
 /// copy much for little, and with all victims like this it would copy without end.
-const WINS_MIN_PERCENT: u64 = 3;
+const WINS_MIN_PERCENT: u128 = 3;
 
 impl Gain {
     /// Whether a collection may win enough.
     pub fn is_worth_it(self) -> bool {
-        self.wins > 0 && self.wins >= (self.wins + self.moves) / 100 * WINS_MIN_PERCENT
+        let (wins, all) = (u128::from(self.wins), u128::from(self.wins) + u128::from(self.moves));
+        if planted(Bug::ByteIsWorthIt) {
+            return wins > 0 && wins >= all / 100 * WINS_MIN_PERCENT;
+        }
+        wins > 0 && wins * 100 >= all * WINS_MIN_PERCENT
     }
 
     /// Whether this collection wins more for each byte that it moves.
@@ -104,6 +109,24 @@ fn is_collectable(kind: FileKind, number: FileNumber, upto: FileNumber) -> bool 
         FileKind::Log => number < upto,
         kind => kind == FileKind::Segment,
     }
+}
+
+/// Bytes of the records of sealed files that no collection may read, and those of the live ones
+/// among them: logs from `upto` on, which replay still needs, and files that are not `sound`.
+pub fn out_of_reach(
+    ledger: &Ledger,
+    upto: FileNumber,
+    sound: impl Fn(FileNumber) -> bool,
+) -> (u64, u64) {
+    let files = ledger.iter().filter(|(number, facts)| {
+        facts.kind != FileKind::Group
+            && !(is_collectable(facts.kind, *number, upto) && sound(*number))
+    });
+    files.fold((0, 0), |(bytes, live), (_, facts)| {
+        let Some(len) = facts.len else { return (bytes, live) };
+        let len = len.saturating_sub(FileHeader::RECORD_LEN as u64);
+        (bytes + len, live + facts.live.min(len))
+    })
 }
 
 /// Files that hold nothing alive and can go without being read. See [`oldest_first`] for `upto`.
@@ -172,10 +195,24 @@ mod tests {
         );
     }
 
+    /// The percentage was taken of whole hundreds of bytes: in a short file each byte was worth a
+    /// collection, which left a file just as short.
+    #[test]
+    fn a_byte_of_a_short_file_is_not_worth_a_collection() {
+        let gain = |wins, moves| Gain { wins, moves };
+        assert_eq!(
+            [gain(1, 98), gain(5, 194), gain(2, 64), gain(u64::MAX, u64::MAX)]
+                .map(Gain::is_worth_it),
+            [false, false, true, true]
+        );
+    }
+
     #[test]
     fn the_goal_has_a_floor() {
         let goal = SpaceGoal { amplification: 1.3, floor: 100 };
         assert_eq!((goal.allowed(10), goal.begin(10)), (110, 95));
         assert_eq!(goal.allowed(1_000), 1_300);
+        let endless = SpaceGoal { floor: u64::MAX, ..goal };
+        assert!(endless.allowed(10) == u64::MAX && endless.begin(10) > u64::MAX / 2);
     }
 }

@@ -15,20 +15,22 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, RunPosition};
-use cleavedb_storage::FileClass;
 use cleavedb_storage::limited::Plan;
 use cleavedb_storage::segment::Segment;
+use cleavedb_storage::{FileClass, FileKind};
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::found::Arena;
 use cleavedb_values::groups::Relocation;
+use cleavedb_values::survivors::NewSegment;
 use cleavedb_values::victim::SpaceGoal;
-use cleavedb_values::{FileFacts, GroupTable, LedgerEdit, hidden};
+use cleavedb_values::{FileFacts, GroupTable, Ledger, LedgerEdit, hidden};
 
 use super::cold_log::add_segments;
 use super::flush::RunWriter;
 use super::liveness::AsOf;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
+use crate::failures::JobKind;
 use crate::jobs::{Damaged, JobState};
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
@@ -79,7 +81,7 @@ impl Engine {
     /// What to collect, if something should be: space is beyond the goal, or somebody asked for all
     /// files up to a number.
     fn choose_target(&self, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
-        let over = self.is_over(live);
+        let over = self.is_over(live, &jobs.damaged);
         let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
         let groups = self.choose_groups(live, jobs, over);
         let goes = |first: &GroupId| asked || !over || !self.cold_log_beats(live, jobs, *first);
@@ -97,6 +99,7 @@ impl Engine {
             Target::Groups(groups) => self.collect_groups(&fixed, groups),
         };
         self.jobs.set_victim(FileNumber(0));
+        let result = result.map_err(|e| self.blamed_victim(&fixed, e));
         if result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption) {
             let mut state = self.jobs.lock();
             match (&fixed.target, *fixed.failed.lock()) {
@@ -113,7 +116,7 @@ impl Engine {
         let retries_split = fixed.retries_split;
         // What only it still held is queued before anybody can find that there is no work left.
         drop(fixed);
-        self.end_job(&result, |state| {
+        self.end_job(JobKind::Collect, &result, |state| {
             state.constraints.hold_above = None;
             state.collect_alone |= result.as_ref().is_err_and(full);
             if retries_split || result.is_err() {
@@ -175,6 +178,20 @@ impl Engine {
             Some((ids.to_vec(), plan))
         });
         fitting.map(|(ids, plan)| (Target::Groups(ids), plan))
+    }
+
+    /// What a collection that failed tells of its victim: see [`Engine::blamed`].
+    fn blamed_victim(&self, fixed: &Fixed, error: Error) -> Error {
+        match &fixed.target {
+            Target::File(number, facts) => {
+                self.blamed(JobKind::Collect, facts.kind, &[*number], error)
+            }
+            Target::Groups(groups) => {
+                let extents = groups.iter().flat_map(|id| fixed.groups.extents_of(*id));
+                let files: Vec<FileNumber> = extents.map(|extent| extent.place.file).collect();
+                self.blamed(JobKind::Collect, FileKind::Group, &files, error)
+            }
+        }
     }
 
     /// What a collection may believe. Where the log is the store, all that is visible: the log is
@@ -266,11 +283,20 @@ impl Engine {
             state.with_version(version.clone()).with_segments(state.segments.with(opened, &[]))
         });
         self.retire_segments(&[(victim, facts.kind)]);
+        let ledger = manifest.live().ledger.clone();
         drop(manifest);
+        self.survived(fixed, &collected.segments, &ledger);
         self.counters.collections.add(1);
         self.counters.collection_read.add(collected.bytes_read);
         self.counters.collection_written.add(collected.bytes_moved + writer.bytes());
         Ok(())
+    }
+
+    /// Remembers what a collection has written: see `vain`.
+    pub(super) fn survived(&self, fixed: &Fixed, segments: &[NewSegment], ledger: &Ledger) {
+        let files = segments.iter().map(|new| (new.name.number(), new.live));
+        let known = (fixed.epoch, &fixed.as_of.snapshots[..]);
+        self.jobs.lock().survivors.written(files, known, ledger);
     }
 
     /// Collects every value file that is sealed now, whether the space goal asks for it or not.

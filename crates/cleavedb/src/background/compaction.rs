@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{FileNumber, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::Version;
 use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_full};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
-use cleavedb_storage::{Access, File, FileClass, FileKind};
+use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::hidden;
 
 use super::deaths::Deaths;
 use crate::engine::Engine;
+use crate::failures::JobKind;
 use crate::jobs::JobState;
-use crate::manifest::Edit;
+use crate::manifest::{Edit, LiveFiles};
 use crate::options::Background;
 
 /// How many times as many runs of level 0 wait to be merged while MemTables wait to be flushed.
@@ -58,6 +59,7 @@ impl Engine {
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
             table_bytes: self.options.table_bytes,
+            dead_bytes_read: self.dead_reads.bytes(),
             ..common
         };
         if !self.sinks() {
@@ -73,10 +75,25 @@ impl Engine {
         })
     }
 
-    /// Merges everything into the deepest level that has data.
+    /// Whether a compaction would begin now.
+    pub(super) fn compacts(&self, live: &LiveFiles, constraints: &Constraints) -> bool {
+        pick(&live.version, &self.compaction_options(), constraints).is_some()
+    }
+
+    /// Merges everything into the deepest level that has data. Fails if that cannot be, since a
+    /// table is damaged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.settle()?;
-        self.compact_picked(|version, constraints| pick_full(version, constraints, None, None))?;
+        let all = |version: &Version, constraints: &Constraints| {
+            pick_full(version, constraints, None, None)
+        };
+        if !self.compact_picked(all)? {
+            let jobs = self.jobs.lock();
+            if let (false, Some(error)) = (jobs.constraints.damaged.is_empty(), &jobs.damaged.last)
+            {
+                return Err(error.clone());
+            }
+        }
         self.settle()
     }
 
@@ -99,6 +116,8 @@ impl Engine {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
             let version = manifest.live().version.clone();
+            let (snapshots, visible) = self.snapshots.fix(|| self.commit.visible());
+            jobs.constraints.seen_by_all = snapshots.first().copied().unwrap_or(visible);
             let Some(compaction) = choose(&version, &jobs.constraints) else {
                 return Ok(false);
             };
@@ -108,7 +127,7 @@ impl Engine {
                 jobs.constraints.start(&compaction);
             }
             jobs.compactions += 1;
-            let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
+            self.dead_reads.spend(compaction.bytes_written_max());
             let options = (self.compaction_options(), self.table_options());
             let job = CompactionJob::prepare(
                 &version,
@@ -138,21 +157,35 @@ impl Engine {
         }
         let tables = NewTables::new(self, in_memory);
         let result = job.run(&tables, &mut deaths, halves, self.jobs.closing_flag());
-        let result = match result {
+        let result = match result.and_then(|()| self.sync_names(&job)) {
             Ok(()) => self.install_compaction(job, &deaths),
-            Err(e) => {
-                let e = self.with_volume(e);
-                self.discard(FileKind::Table, job.created());
-                Err(self.failed_write(e))
-            }
+            Err(e) => Err(self.failed_compaction(&job, e)),
         };
-        self.end_job(&result, move |state| {
+        let damage = result.as_ref().err().filter(|e| e.kind() == ErrorKind::Corruption);
+        let damaged = damage.map(|error| damaged_tables(&compaction, error));
+        self.end_job(JobKind::Compact, &result, move |state| {
             state.constraints.end(&compaction);
+            if !planted(Bug::DamagedBlockTriedAgain) {
+                state.constraints.damaged.extend(damaged.into_iter().flatten());
+            }
             state.compactions -= 1;
             // Its tables are queued for removal before anybody can find that there is no work left.
             drop(compaction);
         });
         result.map(|()| true)
+    }
+
+    /// Makes the names of what `job` has written durable.
+    fn sync_names(&self, job: &CompactionJob) -> Result<()> {
+        if job.created().is_empty() { Ok(()) } else { self.sync_dir() }
+    }
+
+    /// Removes what a compaction that failed has written; what its error says of its inputs.
+    fn failed_compaction(&self, job: &CompactionJob, error: Error) -> Error {
+        let error = self.failed_write(self.with_volume(error));
+        self.discard(FileKind::Table, job.created());
+        let inputs: Vec<_> = job.compaction().tables().map(|table| table.number()).collect();
+        self.blamed(JobKind::Compact, FileKind::Table, &inputs, error)
     }
 
     fn install_compaction(&self, job: CompactionJob, deaths: &Deaths<'_>) -> Result<()> {
@@ -180,5 +213,16 @@ impl Engine {
             self.counters.compaction_written.add(stats.output_bytes);
         }
         Ok(())
+    }
+}
+
+/// The inputs of `compaction` that `error` shows to be damaged: the one that it names, or all, if
+/// it names none.
+fn damaged_tables(compaction: &Compaction, error: &Error) -> Vec<FileNumber> {
+    let named = error.fact("file").and_then(Name::parse).map(|name| name.number());
+    let inputs: Vec<FileNumber> = compaction.tables().map(|table| table.number()).collect();
+    match named.filter(|number| inputs.contains(number)) {
+        Some(number) => vec![number],
+        None => inputs,
     }
 }

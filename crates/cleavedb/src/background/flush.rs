@@ -12,7 +12,7 @@ use std::sync::Arc;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
 use cleavedb_storage::{Access, FileClass, FileKind};
 use cleavedb_values::{LedgerEdit, SegmentSet, hidden, victim};
@@ -21,6 +21,7 @@ use super::grouping::Grouped;
 use super::new_files::NewFiles;
 
 use crate::engine::Engine;
+use crate::failures::JobKind;
 use crate::groups::publish;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::metrics::{Step, StopWatch};
@@ -143,7 +144,7 @@ impl Engine {
             (slot, sealed)
         };
         let result = self.flush(&slot, sealed);
-        self.end_job(&result, |state| state.flushing = false);
+        self.end_job(JobKind::Flush, &result, |state| state.flushing = false);
         result.map(|()| true)
     }
 
@@ -217,10 +218,9 @@ impl Engine {
                 retention.begin_key();
                 last_key = Some(entry.key);
                 keys += 1;
-                if separates
-                    && keys.is_multiple_of(one_in)
-                    && version.may_contain(entry.key, hash64(entry.key, 0))?
-                {
+                // A filter that cannot be read costs an estimate, not the flush.
+                let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
+                if separates && keys.is_multiple_of(one_in) && is_there().unwrap_or(false) {
                     born.overwritten += one_in;
                 }
             }
@@ -359,13 +359,12 @@ impl Engine {
         self.failed_write(error)
     }
 
-    /// A background write that failed: want of space is tried again later, anything else ends
-    /// writing.
+    /// A background write that failed before an edit could name its files, which are gone: it is
+    /// tried again later, unless the disk has become read-only.
     pub(super) fn failed_write(&self, error: cleavedb_base::Error) -> cleavedb_base::Error {
-        use cleavedb_base::ErrorKind::{Closed, Corruption, NoSpace};
-        match error.kind() {
-            NoSpace | Closed | Corruption => error,
-            _ => self.poison.set(error),
+        match error.clone().with_remedy() {
+            remedied if remedied.kind() == ErrorKind::ReadOnly => self.poison.set(remedied),
+            _ => error,
         }
     }
 }

@@ -264,7 +264,9 @@ impl Engine {
         });
         let files: Vec<_> = emptied.iter().map(|file| (*file, FileKind::Group)).collect();
         self.retire_segments(&files);
+        let ledger = manifest.live().ledger.clone();
         drop(manifest);
+        self.survived(fixed, &collected.cold, &ledger);
         self.regrouped(&edit, collected.splits());
         if planted(Bug::PunchUnderReaders) {
             self.punch_now(&fixed.groups, &gone);

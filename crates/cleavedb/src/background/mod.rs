@@ -18,48 +18,72 @@ mod threads;
 
 use std::time::Duration;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{Name, Pace, Reaper, Storage};
 
 pub(crate) use threads::Threads;
 
 use crate::engine::Engine;
-use crate::jobs::{Damaged, JobKind, JobState};
+use crate::failures::JobKind;
+use crate::jobs::{Damaged, JobState};
 use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::throttle::Pressure;
+use crate::vain::Survivors;
 
-/// How long a job that failed for want of space waits before it is tried again.
+/// Looks of all threads that find nothing to do, before who waits is told so.
+const LOOKS: usize = 10;
+
+/// How often who waits looks again by itself.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How much writers are slowed down at most if they are not stopped.
+const SLOWED: f64 = 0.99;
 
 /// Dead files, in tables of full length, from which on they are removed without rests: more than
 /// one compaction makes (`docs/decisions/0020-neighbours-go-down-together.md`).
 const DEAD_TABLES_MAX: u64 = 32;
 
 impl Engine {
-    /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. What the space
-    /// limit refuses keeps no other kind from running, which may make room for it.
+    /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. One that fails
+    /// keeps no other from running, which may be what it needs; its error comes back if none ran.
     pub(crate) fn run_one(&self, kinds: &[JobKind]) -> Result<bool> {
-        let mut refused = Ok(false);
+        let (calls, pausing) = self.jobs.begin_look();
+        let manual = self.options.background == Background::Manual;
+        let (mut failed, mut idle) = (Ok(false), Vec::new());
         for kind in kinds {
-            let ran = match kind {
-                JobKind::Flush => self.run_flush(),
-                JobKind::Spare => self.run_spare(),
-                JobKind::Compact => self.run_compaction(),
-                JobKind::Collect => self.run_collection(),
-                JobKind::Remove => Ok(self.run_remove()),
-                JobKind::Punch => Ok(self.run_punch()),
+            let pause = pausing.iter().find(|(pausing, _)| pausing == kind && !manual);
+            let ran = match pause {
+                Some((_, error)) => Err(error.clone()),
+                None => self.run_job(*kind),
             };
             match ran {
-                Ok(false) => {}
-                Err(e) if self.limit.is_some() && e.kind() == ErrorKind::NoSpace => {
-                    refused = Err(e);
+                Ok(true) => return Ok(true),
+                Ok(false) => idle.push(*kind),
+                Err(e) => {
+                    if self.check_open().is_err() || planted(Bug::FailureEndsTheLook) {
+                        return Err(e);
+                    }
+                    failed = failed.and(Err(e));
                 }
-                done => return done,
             }
         }
-        refused
+        self.jobs.found_nothing(&idle, calls);
+        failed
+    }
+
+    /// Runs a job of one kind, if one is due.
+    fn run_job(&self, kind: JobKind) -> Result<bool> {
+        match kind {
+            JobKind::Flush => self.run_flush(),
+            JobKind::Spare => self.run_spare(),
+            JobKind::Compact => self.run_compaction(),
+            JobKind::Collect => self.run_collection(),
+            JobKind::Remove => Ok(self.run_remove()),
+            JobKind::Punch => Ok(self.run_punch()),
+        }
     }
 
     /// Gives back all that no reader can reach; for an open and a close, when there is nobody to be
@@ -71,12 +95,12 @@ impl Engine {
     /// Removes gently, unless the space is wanted or removal has fallen behind; and no log while
     /// the next log file is due, which may take its place.
     fn run_remove(&self) -> bool {
-        let full = self.jobs.last_error().is_some_and(|e| e.kind() == ErrorKind::NoSpace);
-        let wanted = full || self.is_near_limit() || self.jobs.closing();
+        let wanted = self.jobs.lacks_space() || self.is_near_limit() || self.jobs.closing();
         if !wanted && self.keeps_logs() {
             return self.remove_next(Reaper::take_other, Pace::Gentle);
         }
-        let behind = self.reaper.dead_bytes() > DEAD_TABLES_MAX * self.options.table_bytes;
+        let behind =
+            self.reaper.dead_bytes() > DEAD_TABLES_MAX.saturating_mul(self.options.table_bytes);
         let pace = if wanted || behind { Pace::Swift } else { Pace::Gentle };
         self.remove_next(Reaper::take_name, pace)
     }
@@ -123,30 +147,74 @@ impl Engine {
         true
     }
 
-    /// Waits until `done`, running jobs in this thread if there are no others.
-    pub(crate) fn wait_or_work(&self, done: impl Fn() -> bool) -> Result<()> {
+    /// Waits until `done`, for jobs of the kinds that `awaited` names; runs jobs in this thread if
+    /// there are no others. Fails if these fail, and go on to; and, with [`ErrorKind::Stalled`], if
+    /// nothing is under way or due that could make it true.
+    pub(crate) fn wait_or_work(
+        &self,
+        done: impl Fn() -> bool,
+        awaited: impl Fn() -> Option<JobKind>,
+    ) -> Result<()> {
         if self.options.background == Background::Manual {
             while !done() {
                 self.check_open()?;
-                if !self.run_one(&JobKind::ALL)? {
-                    let message = "no background job can make room; see the metrics for the cause";
-                    return Err(Error::new(ErrorKind::NoSpace, message));
+                let left_alone = self.jobs.lock().left_alone();
+                match self.run_one(&JobKind::ALL) {
+                    Ok(false) if self.waits_for_others() => {}
+                    Ok(false) if self.is_stalled(&done) => return Err(stalled()),
+                    // What was found to be damaged is in nobody's way any more.
+                    Err(e) if self.jobs.lock().left_alone() == left_alone => return Err(e),
+                    _ => {}
                 }
             }
             return Ok(());
         }
-        let mut state = self.jobs.lock();
-        while !done() {
+        if done() {
+            return Ok(());
+        }
+        let (mut calls, mut looks) = (self.jobs.kick(), 0);
+        loop {
+            let mut state = self.jobs.lock();
+            if done() {
+                return Ok(());
+            }
             self.check_open()?;
             // What will not get better by waiting is the writer's to know.
-            let hopeless =
-                |e: &Error| matches!(e.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
-            if let Some(error) = state.last_error.clone().filter(hopeless) {
-                return Err(error);
+            let failure = awaited().and_then(|kind| state.failures.of(kind));
+            if let Some(failure) = failure.filter(|failure| failure.is_lasting()) {
+                return Err(failure.error.clone());
             }
+            if !state.is_over(calls) {
+                self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+                continue;
+            }
+            drop(state);
+            // A flush, or the end of a snapshot, may have come behind the look: all look again.
+            if self.is_stalled(&done) {
+                looks += 1;
+                calls = self.jobs.kick();
+            }
+            if looks == LOOKS {
+                return Err(stalled());
+            }
+        }
+    }
+
+    /// Waits a while for jobs that others run, if there are any.
+    fn waits_for_others(&self) -> bool {
+        let mut state = self.jobs.lock();
+        let others = !state.is_idle();
+        if others {
             self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
         }
-        Ok(())
+        others
+    }
+
+    /// Whether who waits until `done` waits for nothing, now that no job is under way or due: what
+    /// slows writers down is looked at once more.
+    fn is_stalled(&self, done: impl Fn() -> bool) -> bool {
+        self.update_pressure();
+        !done()
     }
 
     /// Works, or waits for the threads, until no job is due.
@@ -156,6 +224,7 @@ impl Engine {
 
     /// The same for as long as it is `wanted`: while others write there may always be a job.
     pub(crate) fn settle_while(&self, wanted: &dyn Fn() -> bool) -> Result<()> {
+        self.jobs.lock().failures.forgive();
         if self.options.background == Background::Manual {
             while wanted() && self.run_one(&JobKind::ALL)? {}
             return Ok(());
@@ -167,12 +236,7 @@ impl Engine {
                 continue;
             }
             let mut state = self.jobs.lock();
-            let idle = !state.flushing
-                && !state.sparing
-                && state.compactions == 0
-                && state.giving_back == 0
-                && state.constraints.hold_above.is_none();
-            if idle {
+            if state.is_idle() {
                 break;
             }
             self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
@@ -183,24 +247,33 @@ impl Engine {
     /// Takes a job off the list of what is under way. The pressure changes first: a writer that
     /// waits for it is woken once, by the end of the job. Damage changes it, too: there is less to
     /// be won.
-    fn end_job(&self, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
+    fn end_job(&self, kind: JobKind, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
         if result.as_ref().err().is_none_or(|e| e.kind() == ErrorKind::Corruption) {
             self.update_pressure();
         }
-        self.jobs.finish(result, change);
+        self.jobs.finish(kind, result, change);
     }
 
     /// Recomputes how hard writers must be slowed down, and says so under the manifest's lock: of
     /// two jobs that end, the later one has the last word. Else writers might wait for good for
     /// what was done long ago.
     pub(crate) fn update_pressure(&self) {
-        let damaged = self.jobs.lock().damaged.clone();
+        let jobs = self.jobs.lock();
+        let (damaged, survivors) = (jobs.damaged.clone(), jobs.survivors.clone());
+        let merging = jobs.compactions > 0 || jobs.constraints.hold_above.is_some();
+        let constraints = jobs.constraints.clone();
+        drop(jobs);
         let manifest = self.manifest.lock();
         let live = manifest.live();
         let target = self.options.level0_bytes;
         let level0 = live.version.level_bytes(0);
-        let compaction = Pressure::of(StallCause::Compaction, level0, 2 * target, 4 * target);
-        let pressure = compaction.max(self.space_pressure(live, &damaged));
+        let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));
+        let mut compaction = Pressure::of(StallCause::Compaction, level0, start, stop);
+        // Where damaged tables are in the way, nobody should wait for level 0 to become smaller.
+        if compaction.level >= 1.0 && !merging && !self.compacts(live, &constraints) {
+            compaction.level = SLOWED;
+        }
+        let pressure = compaction.max(self.space_pressure(live, &damaged, &survivors));
         self.throttle.set(match self.limit_pressure(live) {
             // Then no compaction may have room, either: nobody should wait for one.
             Some(limit) if limit.level >= 1.0 => limit,
@@ -210,17 +283,30 @@ impl Engine {
     }
 
     /// How far values are beyond the space goal.
-    fn space_pressure(&self, live: &LiveFiles, damaged: &Damaged) -> Pressure {
+    fn space_pressure(
+        &self,
+        live: &LiveFiles,
+        damaged: &Damaged,
+        survivors: &Survivors,
+    ) -> Pressure {
         // The log in use cannot be collected, and has a bound of its own: what the MemTables may
         // cover.
-        let value_bytes = self.counted_bytes(live);
+        let value_bytes = self.counted_bytes(live, damaged);
         let allowed = self.space_goal().allowed(live.estimated_live());
         let over = value_bytes > allowed;
         // Where nothing can be won writers are slowed, but not stopped for ever.
-        let shrinks = live.groups.is_empty() || self.can_shrink(live, damaged);
-        let hopeless = over && (!shrinks || self.collects_in_vain(value_bytes));
-        let (start, stop) = (allowed - allowed / 32, allowed + allowed / 8);
-        let stop = if hopeless { stop.max(2 * value_bytes) } else { stop };
+        let hopeless = over
+            && (!self.can_shrink(live, damaged, survivors) || self.collects_in_vain(value_bytes));
+        let (start, stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
+        let stop = if hopeless { stop.max(value_bytes.saturating_mul(2)) } else { stop };
         Pressure::of(StallCause::Space, value_bytes, start, stop)
     }
+}
+
+/// What who waits for nothing is told.
+#[cold]
+fn stalled() -> Error {
+    let message = "a call waits for background work of which none is due, running or to be tried \
+                   again; this is a bug, please report it with the metrics";
+    Error::new(ErrorKind::Stalled, message)
 }

@@ -13,9 +13,8 @@ use cleavedb_base::sync::thread::{self, JoinHandle};
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
-use super::RETRY_AFTER;
 use crate::engine::Engine;
-use crate::jobs::JobKind;
+use crate::failures::JobKind;
 use crate::options::Background;
 
 /// How long the drain sleeps when there is not enough to write: a tenth of the time in which the
@@ -130,7 +129,7 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
             Ok(true) => {}
             Ok(false) if engine.jobs.wait_for_work(calls, IDLE_LOOK) => engine.clear_pages(),
             Ok(false) => {}
-            Err(_) => _ = engine.jobs.wait_for_work(calls, RETRY_AFTER),
+            Err(_) => _ = engine.jobs.wait_for_work(calls, IDLE_LOOK),
         }
     }
 }

@@ -464,3 +464,6 @@ fn read_copies(
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

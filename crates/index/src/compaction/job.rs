@@ -5,8 +5,9 @@
 //! of each key is decided by `KeyFilter`; where tables end and tombstones may go, by `Output`.
 //!
 //! Invariants: every live snapshot, and who reads without one, sees the same before and after. The
-//! versions of one key never lie in two tables of a level. Outputs and their names are durable when
-//! `run` returns. An entry is reported as dropped exactly if its operation stands in no output.
+//! versions of one key never lie in two tables of a level. Outputs are durable when `run` returns;
+//! their names are not, as a failed sync of a directory is for the caller to know. An entry is
+//! reported as dropped exactly if its operation stands in no output.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
 use crate::table::ReadMode;
 use crate::table_format::{TableMeta, TableOptions};
-use crate::table_handle::{TableHandle, TableStore};
+use crate::table_handle::TableHandle;
 use crate::version::Version;
 
 mod output;
@@ -90,7 +91,6 @@ pub struct CompactionStats {
 /// One compaction on its way from a pick to an edit.
 pub struct CompactionJob {
     compaction: Compaction,
-    store: Arc<TableStore>,
     /// Ascending.
     snapshots: Vec<SeqNo>,
     options: CompactionOptions,
@@ -140,7 +140,6 @@ impl CompactionJob {
             older: older_places(version, &compaction),
             older_may_come: false,
             mode: ReadMode::Last,
-            store: Arc::clone(version.store()),
             compaction,
             snapshots,
             options: options.clone(),
@@ -179,8 +178,8 @@ impl CompactionJob {
         &self.created
     }
 
-    /// Writes the outputs and makes them durable. Stops with [`ErrorKind::Closed`] soon after
-    /// `cancel` is set.
+    /// Writes the outputs and makes them durable, but for their names. Stops with
+    /// [`ErrorKind::Closed`] soon after `cancel` is set.
     pub fn run(
         &mut self,
         factory: &dyn TableFactory,
@@ -219,7 +218,7 @@ impl CompactionJob {
         stats.output_entries = self.outputs.iter().map(|meta| meta.entries).sum();
         stats.output_bytes = self.outputs.iter().map(|meta| meta.size).sum();
         stats.dropped = stats.input_entries - stats.output_entries - stats.duplicates;
-        if self.outputs.is_empty() { Ok(()) } else { self.store.sync_dir() }
+        Ok(())
     }
 
     /// The edit that swaps inputs for outputs, and what was done.

@@ -3,8 +3,8 @@
 //! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
 //! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
 //! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing
-//! is urgent, tables go down that cost reads too many seeks (the matter of `seeks`), and tables of
-//! mostly tombstones go down to what they hide.
+//! is urgent, tables go down that cost reads too many seeks (the matter of `seeks`), and tables
+//! with many tombstones go down to what they hide, or are rewritten (the matter of `tombstones`).
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level go tables
 //! with all tables below that have keys in common with them. What other compactions are about to
@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::picker::{Picker, bytes_of};
+use super::picker::Picker;
 use super::{Compaction, CompactionInput, CompactionOptions, Constraints, Level0, key_range};
 use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
@@ -47,7 +47,7 @@ pub fn pick(
         _ => picker.level_down(level),
     });
     let merged = || if merges_first { None } else { picker.merge_level0() };
-    let idle = || picker.seeks_down().or_else(|| picker.tombstones_down());
+    let idle = || picker.seeks_down().or_else(|| picker.tombstones());
     urgent.or_else(merged).or_else(idle)
 }
 
@@ -161,23 +161,6 @@ impl Picker<'_> {
             // What meets nothing moves, alone as well as with others.
             let fits = count == 1 || met > 0 && own + met <= self.options.compaction_bytes_max();
             (may_go && fits).then_some((met as f64 / own as f64, count))
-        })
-    }
-
-    /// Hands on a table that holds mostly tombstones, towards what they hide: deleted keys give
-    /// their space back although no level is full. Ends where nothing is left below the table, and
-    /// waits while the step would cost far more than a full level's does.
-    fn tombstones_down(&self) -> Option<Compaction> {
-        (1..LEVEL_MAX).find_map(|level| {
-            let hides = |table: &Arc<TableHandle>| {
-                let meta = table.meta();
-                let cost_max = meta.size.saturating_mul(2 * self.options.level_ratio);
-                meta.tombstones * 2 >= meta.entries
-                    && bytes_of(self.below(level + 1, table)) <= cost_max
-                    && (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
-            };
-            let mut tables = self.version.level(level).tables().chunks(1);
-            tables.find_map(|one| hides(&one[0]).then(|| self.tables_down(level, one))?)
         })
     }
 

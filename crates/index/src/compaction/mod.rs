@@ -10,11 +10,11 @@
 //! 2. Outputs and untouched tables of the target level have no common keys.
 //! 3. It may run beside those that its [`Constraints`] knew of.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, SeqNo};
 
 use crate::edit::{LEVEL_MAX, RunPosition};
 use crate::table_format::TableMeta;
@@ -24,6 +24,7 @@ use crate::version::Version;
 mod picker;
 mod level0;
 mod seeks;
+mod tombstones;
 pub mod leveled;
 pub mod job;
 
@@ -75,6 +76,9 @@ pub struct CompactionOptions {
     pub level_ratio: u64,
     /// Size at which an output table is ended, in bytes. Default 32 MiB.
     pub table_bytes: u64,
+    /// Bytes that may be rewritten to get rid of some tombstones in a table of values: what reads
+    /// have spent on dead entries. Default 0.
+    pub dead_bytes_read: u64,
 }
 
 impl Default for CompactionOptions {
@@ -87,6 +91,7 @@ impl Default for CompactionOptions {
             l1_bytes: 256 << 20,
             level_ratio: 10,
             table_bytes: 32 << 20,
+            dead_bytes_read: 0,
         }
     }
 }
@@ -100,7 +105,7 @@ impl CompactionOptions {
     /// Size at which one bucket of level 0 is compacted, in bytes: twice its share of level 0,
     /// since buckets that leave in turn are half full on average.
     pub fn bucket_bytes(&self) -> u64 {
-        (2 * self.l0_bytes / self.level0.partitions() as u64).max(1)
+        (self.l0_bytes.saturating_mul(2) / self.level0.partitions() as u64).max(1)
     }
 
     /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.
@@ -161,6 +166,11 @@ pub struct Constraints {
     /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
     /// run will take its place between them.
     pub hold_above: Option<u64>,
+    /// Greatest sequence number that every reader sees: of a key nobody needs an entry below its
+    /// youngest one up to there. Default 0.
+    pub seen_by_all: SeqNo,
+    /// Tables with a damaged block: no compaction could read them to the end.
+    pub damaged: BTreeSet<FileNumber>,
 }
 
 impl Constraints {
@@ -186,8 +196,10 @@ impl Constraints {
         self.writing.iter().any(|range| range.level == level && range.overlaps(smallest, largest))
     }
 
+    /// Whether `table` is read by a running compaction, or must stay where it is.
     fn is_busy(&self, table: &TableHandle) -> bool {
-        self.busy.contains_key(&table.number())
+        let number = table.number();
+        self.busy.contains_key(&number) || self.damaged.contains(&number)
     }
 
     /// Whether `table` of `level` is on its way to a deeper level.

@@ -78,6 +78,7 @@ impl History {
                 l1_bytes: 4000,
                 level_ratio: 3,
                 table_bytes: 500,
+                dead_bytes_read: u64::MAX,
             },
         }
     }
@@ -202,7 +203,9 @@ impl History {
     }
 
     fn pick(&self) -> Option<Compaction> {
-        pick(&self.version, &self.options, &self.constraints)
+        let seen_by_all = self.snapshots.iter().copied().min().unwrap_or(self.last_seq);
+        let constraints = Constraints { seen_by_all, ..self.constraints.clone() };
+        pick(&self.version, &self.options, &constraints)
     }
 
     fn pick_full(&self, lower: Option<u64>, upper: Option<u64>) -> Option<Compaction> {

@@ -1,0 +1,85 @@
+//! What collections have left, so that none is made that cannot win anything.
+//!
+//! A file that a collection wrote holds only what somebody could see then. Until a flush tells of
+//! newer versions, a snapshot goes or the index drops an entry, to collect it again would write the
+//! same bytes to another file, and so on for as long as an estimate says that there is garbage.
+
+use std::collections::BTreeMap;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, SeqNo};
+use cleavedb_values::{FileFacts, Ledger};
+
+/// What was so when a file was written, and must have changed before it is worth a look.
+#[derive(Clone, Debug)]
+struct Written {
+    /// Epoch of the youngest flush that the collection knew.
+    epoch: u64,
+    snapshots: Vec<SeqNo>,
+    live: u64,
+}
+
+/// The files that collections wrote.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survivors(BTreeMap<FileNumber, Written>);
+
+impl Survivors {
+    /// A collection that knew flushes up to `epoch`, and `snapshots`, has written `files`, each
+    /// with so many live bytes.
+    pub(crate) fn written(
+        &mut self,
+        files: impl IntoIterator<Item = (FileNumber, u64)>,
+        (epoch, snapshots): (u64, &[SeqNo]),
+        ledger: &Ledger,
+    ) {
+        self.0.retain(|number, _| ledger.get(*number).is_some());
+        let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
+        self.0.extend(files.into_iter().map(|(number, live)| (number, written(live))));
+    }
+
+    /// Whether a collection of file `number` may win anything: `facts` are those of now, as are the
+    /// `epoch` of the youngest flush and the live `snapshots`.
+    pub(crate) fn may_win(
+        &self,
+        number: FileNumber,
+        facts: &FileFacts,
+        (epoch, snapshots): (u64, &[SeqNo]),
+    ) -> bool {
+        let Some(written) = self.0.get(&number) else { return true };
+        planted(Bug::CollectsInVain)
+            || written.epoch != epoch
+            || written.live != facts.live
+            || written.snapshots.iter().any(|held| !snapshots.contains(held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cleavedb_storage::FileKind;
+    use cleavedb_values::LedgerEdit;
+
+    #[test]
+    fn survivors_wait_for_a_flush_the_end_of_a_snapshot_or_a_death() {
+        let mut ledger = Ledger::default();
+        let number = FileNumber(5);
+        for edit in [
+            LedgerEdit::Add(number, FileKind::Segment),
+            LedgerEdit::Seal(number, 0, 1000),
+            LedgerEdit::Born(number, 900),
+        ] {
+            ledger.apply(&edit).unwrap();
+        }
+        let facts = |ledger: &Ledger| ledger.get(number).unwrap().clone();
+        let mut survivors = Survivors::default();
+        assert!(survivors.may_win(number, &facts(&ledger), (3, &[])), "a log file");
+        survivors.written([(number, 900)], (3, &[7, 9]), &ledger);
+        let may_win = |ledger: &Ledger, epoch, snapshots: &[SeqNo]| {
+            survivors.may_win(number, &facts(ledger), (epoch, snapshots))
+        };
+        assert!(!may_win(&ledger, 3, &[7, 9]) && !may_win(&ledger, 3, &[7, 9, 12]));
+        assert!(may_win(&ledger, 4, &[7, 9]) && may_win(&ledger, 3, &[9]));
+        ledger.apply(&LedgerEdit::Died(number, 1)).unwrap();
+        assert!(may_win(&ledger, 3, &[7, 9]));
+    }
+}

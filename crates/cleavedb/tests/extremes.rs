@@ -1,0 +1,95 @@
+//! Options at the ends of what their types hold: refused in words, or meant as they say.
+
+use std::sync::Arc;
+
+use cleavedb::{Background, Db, ErrorKind, Options, Preset, VictimPolicy};
+use cleavedb_storage::Sim;
+use cleavedb_testkit::Setup;
+use cleavedb_testkit::records::{key, value};
+
+/// Changes one option to a number.
+type Change = fn(&mut Options, u64);
+
+/// Every numeric option.
+const NUMBERS: [(&str, Change); 21] = [
+    ("separation", |o, n| {
+        if o.separation.least().is_some() {
+            o.separation = cleavedb::Separation::AtLeast(n as usize);
+        }
+    }),
+    ("memtable_bytes", |o, n| o.memtable_bytes = n as usize),
+    ("memtables_max", |o, n| o.memtables_max = n as usize),
+    ("memtable_log_bytes", |o, n| o.memtable_log_bytes = n),
+    ("log_file_bytes", |o, n| o.log_file_bytes = n),
+    ("segment_bytes", |o, n| o.segment_bytes = n),
+    ("window_bytes", |o, n| o.window_bytes = Some(n as usize)),
+    ("cache_bytes", |o, n| o.cache_bytes = n as usize),
+    ("read_ahead_bytes", |o, n| o.read_ahead_bytes = n as usize),
+    ("block_bytes", |o, n| o.block_bytes = n as usize),
+    ("filter_bits", |o, n| o.filter_bits = n as usize),
+    ("table_bytes", |o, n| o.table_bytes = n),
+    ("level0_bytes", |o, n| o.level0_bytes = n),
+    ("level1_bytes", |o, n| o.level1_bytes = n),
+    ("space_floor", |o, n| o.space_floor = n),
+    ("space_limit", |o, n| o.space_limit = Some(n)),
+    ("capacity_bytes", |o, n| o.groups.capacity_bytes = n),
+    ("main_segment_bytes", |o, n| o.groups.main_segment_bytes = n),
+    ("log_segment_bytes", |o, n| o.groups.log_segment_bytes = n),
+    ("listed_record_bytes", |o, n| o.groups.listed_record_bytes = n),
+    ("victim", |o, n| o.groups.victim = VictimPolicy::GreedyRandom(n as usize)),
+];
+
+/// Writes and deletes, so that every job runs; what comes out must be right.
+fn works(options: Options, what: &str) {
+    let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+    for round in 0..3 {
+        for i in 0..100 {
+            db.put(&key(i), &value(i, round)).unwrap_or_else(|e| panic!("{what}: {e}"));
+        }
+        db.flush().unwrap_or_else(|e| panic!("{what}: {e}"));
+        db.settle().unwrap_or_else(|e| panic!("{what}: {e}"));
+    }
+    for i in 0..100 {
+        assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 2), "{what}");
+    }
+    db.close().unwrap_or_else(|e| panic!("{what}: {e}"));
+}
+
+/// `level0_bytes` of 2^63 stopped writers, since four times that is nothing.
+#[test]
+fn every_number_is_refused_or_works() {
+    for setup in Setup::designs() {
+        for (name, change) in NUMBERS {
+            for number in [0, 1, u64::MAX / 2, 1 << 63, u64::MAX] {
+                let mut options = setup.options.clone();
+                change(&mut options, number);
+                let what = format!("{setup}, {name} of {number}");
+                match options.validate() {
+                    Ok(()) if name == "space_limit" && number <= 1 => {
+                        let opened = Db::open_in(Arc::new(Sim::new()), options, 7);
+                        assert_eq!(opened.err().unwrap().kind(), ErrorKind::InvalidOptions);
+                    }
+                    Ok(()) => works(options, &what),
+                    Err(e) => assert_eq!(e.kind(), ErrorKind::InvalidOptions, "{what}"),
+                }
+            }
+        }
+    }
+    let threads = Background::Threads(usize::MAX);
+    let options = Options { background: threads, ..Options::preset(Preset::Lsm) };
+    assert!(options.validate().is_err());
+}
+
+/// A floor without end was added up beyond it, and came out as none.
+#[test]
+fn a_floor_without_end_tolerates_all_garbage() {
+    let mut options = Setup::tiny(Preset::WiscKey, true).options;
+    options.space_floor = u64::MAX;
+    let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+    for round in 0..20 {
+        (0..100).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+    }
+    db.flush().unwrap();
+    db.settle().unwrap();
+    assert_eq!(db.metrics().collections, 0);
+}

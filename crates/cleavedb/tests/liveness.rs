@@ -1,0 +1,60 @@
+//! What always goes on: jobs come to an end, none keeps the others from running, and writers wait
+//! only for what somebody does.
+
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
+
+use cleavedb_testkit::endless;
+use cleavedb_testkit::read::Checked;
+
+/// Time after which a writer counts as kept waiting for ever.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn holds(check: fn(u64) -> Checked<()>, seeds: u64) {
+    for seed in 0..seeds {
+        // In a thread of its own: what waits for ever fails here.
+        let (done, outcome) = channel();
+        thread::spawn(move || done.send(check(seed)));
+        let outcome = outcome.recv_timeout(LIMIT).expect("somebody waits for ever, or panicked");
+        outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+/// A wrong estimate of garbage made collections write the same bytes again and again: of short
+/// segments of the cold log, a byte of each of which was worth a collection, hundreds of times.
+#[test]
+fn a_collection_that_won_nothing_is_not_repeated() {
+    holds(endless::short_segments_settle, 40);
+}
+
+/// The compaction that met a damaged block was tried for ever, and nothing else ran.
+#[test]
+fn a_damaged_block_stops_nothing_else() {
+    holds(endless::damaged_blocks_stop_nothing, 5);
+}
+
+/// A compaction that had no room kept collections from running, which would have made some.
+#[test]
+fn a_compaction_without_room_lets_collections_run() {
+    holds(endless::collections_go_on_without_compactions, 1);
+}
+
+/// Garbage in damaged files counted as what somebody would collect: writers waited for ever.
+#[test]
+fn damaged_values_never_stop_writers() {
+    holds(endless::damaged_values_stop_no_writer, 3);
+}
+
+/// A store never accepted a write again that was closed behind a long value.
+#[test]
+fn a_long_last_log_never_stops_writers() {
+    holds(endless::a_long_last_log_stops_no_writer, 5);
+}
+
+/// Deleted keys stayed until a call for a compaction: the first key of a queue lay behind all that
+/// were ever taken from it.
+#[test]
+fn a_queue_finds_its_first_key_at_once() {
+    holds(endless::a_queue_is_popped, 8);
+}

@@ -1,0 +1,304 @@
+//! Stress: threads write and read, the store is closed, dropped or killed, and each open draws all
+//! options anew, sizes and ratios alike.
+//!
+//! Each writer owns some keys and writes to them in turn, always two keys in one batch, which
+//! differ only in their prefix: puts of drawn lengths, and deletes. What a key holds after a kill
+//! is what was acknowledged last, or what was under way; both keys of a batch agree. Nobody may
+//! wait for ever: a writer that is told that it waits for nothing, or that makes no progress for a
+//! minute, is a failure.
+//!
+//! A run is drawn from a seed, but for the order of threads. `CLEAVEDB_SEED=N` repeats one,
+//! `CLEAVEDB_SECONDS=N` goes on with new seeds for so long.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use cleavedb::{
+    Background, Compression, Db, Durability, Level0, Options, Preset, Relocation, Separation,
+    VictimPolicy, WriteBatch,
+};
+use cleavedb_storage::Sim;
+use cleavedb_storage::sim::Rng;
+use cleavedb_testkit::setup::tiny;
+
+/// Seeds of an ordinary run.
+const SEEDS: u64 = 20;
+
+/// Opens of one store, and batches that each writer commits in one.
+const OPENS: usize = 6;
+const BATCHES: u64 = 250;
+
+const WRITERS: usize = 2;
+
+/// Keys of a writer.
+const KEYS: usize = 40;
+
+/// Time without progress after which somebody counts as waiting for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// What is chosen once, when a store is created.
+fn created(rng: &mut Rng) -> Options {
+    let preset = Preset::ALL[rng.index(Preset::ALL.len())];
+    let mut options = tiny(preset);
+    let groups = matches!(preset, Preset::HashKv | Preset::KtStore);
+    if groups && rng.chance(30) {
+        options.groups.relocation = Relocation::Soft;
+    }
+    if preset == Preset::KtStore && rng.chance(30) {
+        options.groups.levels = Some(1 + rng.index(3) as u8);
+    }
+    options
+}
+
+/// `least` times a power of two below `times`.
+fn size(rng: &mut Rng, least: u64, doublings: u64) -> u64 {
+    least << rng.below(doublings)
+}
+
+/// All options that may be others at each open.
+fn redrawn(base: &Options, rng: &mut Rng) -> Options {
+    let mut options = base.clone();
+    let o = &mut options;
+    o.memtable_bytes = size(rng, 64 << 10, 3) as usize;
+    o.memtables_max = 1 + rng.index(3);
+    o.memtable_log_bytes = size(rng, 32 << 10, 4);
+    o.log_file_bytes = size(rng, 32 << 10, 5);
+    o.segment_bytes = size(rng, 32 << 10, 4);
+    o.window_bytes = Some(size(rng, 64 << 10, 4) as usize);
+    o.cache_bytes = size(rng, 16 << 10, 5) as usize;
+    o.read_ahead_bytes = [0, 4 << 10, 64 << 10][rng.index(3)];
+    o.block_bytes = size(rng, 256, 5) as usize;
+    o.filter_bits = rng.index(12);
+    o.compression = [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)];
+    o.table_bytes = size(rng, 4 << 10, 5);
+    o.level0 = [Level0::Whole, Level0::Partitions(3), Level0::OneTable][rng.index(3)];
+    o.level0_bytes = size(rng, 4 << 10, 6);
+    o.level1_bytes = size(rng, 4 << 10, 6);
+    o.space_amplification = 1.05 + rng.below(100) as f64 / 100.0;
+    o.space_floor = [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)];
+    o.durability = [Durability::Os, Durability::Sync][rng.index(2)];
+    o.background = match rng.below(4) {
+        0 => Background::Manual,
+        threads => Background::Threads(threads as usize),
+    };
+    if o.separation != Separation::Never {
+        o.separation = Separation::AtLeast([0, 64, 500, 4000][rng.index(4)]);
+    }
+    let groups = &mut o.groups;
+    groups.capacity_bytes = size(rng, 16 << 10, 4);
+    groups.main_segment_bytes = size(rng, 8 << 10, 4);
+    groups.log_segment_bytes = size(rng, 4 << 10, 2);
+    groups.reserved_space = 0.05 + rng.below(100) as f64 / 100.0;
+    groups.listed_record_bytes = [0, 1000, u64::MAX][rng.index(3)];
+    groups.victim = [
+        VictimPolicy::Greedy,
+        VictimPolicy::CostBenefit,
+        VictimPolicy::GreedyRandom(2),
+        VictimPolicy::Random,
+    ][rng.index(4)];
+    let written_back = groups.relocation == Relocation::WriteBack;
+    groups.tagging = base.preset == Preset::HashKv && written_back && rng.chance(50);
+    groups.cold_log_counts = rng.chance(80);
+    options
+}
+
+fn key(prefix: char, writer: usize, at: usize) -> Vec<u8> {
+    format!("{prefix}{writer}/{at:03}").into_bytes()
+}
+
+/// What `round` writes to a key: a value that names both, or a delete.
+fn value(writer: usize, at: usize, round: u64) -> Option<Vec<u8>> {
+    let mut rng = Rng::new(round << 20 | (writer << 10 | at) as u64);
+    let len = [5, 60, 300, 1500, 6000][rng.index(5)];
+    (!rng.chance(20)).then(|| {
+        let mut value = format!("{writer}/{at:03} {round} ").into_bytes();
+        value.resize(value.len() + len, round as u8);
+        value
+    })
+}
+
+/// Rounds of a key: the one whose value it holds, if nothing is under way, and the youngest begun.
+#[derive(Clone, Copy, Default)]
+struct Rounds {
+    held: u64,
+    begun: u64,
+}
+
+type Book = Arc<Mutex<BTreeMap<(usize, usize), Rounds>>>;
+
+fn rounds(book: &Book) -> BTreeMap<(usize, usize), Rounds> {
+    book.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+fn note(book: &Book, id: (usize, usize), change: impl FnOnce(&mut Rounds)) {
+    change(book.lock().unwrap_or_else(PoisonError::into_inner).entry(id).or_default());
+}
+
+/// Writes until it has written enough, or until it is told to stop: by a kill, after which whatever
+/// its handle says is of no account.
+fn write(db: &Db, book: &Book, writer: usize, seed: u64, (done, stop): (&AtomicU64, &AtomicBool)) {
+    let mut rng = Rng::new(seed ^ (writer as u64) << 32);
+    for _ in 0..BATCHES {
+        let at = rng.index(KEYS).min(rng.index(KEYS));
+        let id = (writer, at);
+        let mut round = 0;
+        note(book, id, |rounds| {
+            rounds.begun += 1;
+            round = rounds.begun;
+        });
+        let mut batch = WriteBatch::new();
+        for prefix in ['a', 'b'] {
+            let key = key(prefix, writer, at);
+            match value(writer, at, round) {
+                Some(value) => batch.put(&key, &value).unwrap(),
+                None => batch.delete(&key).unwrap(),
+            };
+        }
+        let written = db.write(&batch, db.options().durability);
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        written.unwrap_or_else(|e| panic!("writer {writer}: {e}\n{:?}", db.metrics()));
+        note(book, id, |rounds| rounds.held = round);
+        done.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Reads ranges and keys until it is told to stop: what is there is in order, and is what somebody
+/// wrote to that key.
+fn read(db: &Db, seed: u64, stop: &AtomicBool) {
+    let mut rng = Rng::new(seed);
+    while !stop.load(Ordering::SeqCst) {
+        let writer = rng.index(WRITERS);
+        let at = rng.index(KEYS);
+        let mut last = Vec::new();
+        for item in db.range(Some(&key('a', writer, at)), None).take(1 + rng.index(20)) {
+            let item = match item {
+                Ok(item) => item,
+                Err(_) if stop.load(Ordering::SeqCst) => return,
+                Err(e) => panic!("a range: {e}"),
+            };
+            assert!(last < item.key.to_vec(), "keys in order");
+            last = item.key.to_vec();
+            let name = item.key.escape_ascii();
+            assert!(item.value.starts_with(&item.key[1..]), "{name} holds another's value");
+        }
+        thread::yield_now();
+    }
+}
+
+/// Compares each key with what may be there, and takes down what is.
+fn compare(db: &Db, book: &Book, least: &BTreeMap<(usize, usize), Rounds>) {
+    for (&(writer, at), now) in &rounds(book) {
+        let held = least.get(&(writer, at)).map_or(0, |rounds| rounds.held);
+        let found = ['a', 'b'].map(|prefix| db.get(&key(prefix, writer, at)).unwrap());
+        assert_eq!(found[0], found[1], "writer {writer}, key {at}: half a batch");
+        let written = |round: &u64| match round {
+            0 => None,
+            round => value(writer, at, *round),
+        };
+        let since = least.get(&(writer, at)).map_or(1, |rounds| (rounds.held + 1).max(1));
+        let round = std::iter::once(held)
+            .chain(since..=now.begun)
+            .find(|round| written(round).as_deref() == found[0].as_deref());
+        let round = round.unwrap_or_else(|| {
+            panic!("writer {writer}, key {at}: neither round {held} nor one up to {}", now.begun)
+        });
+        note(book, (writer, at), |rounds| rounds.held = round);
+    }
+}
+
+/// Waits until `over`, as long as `done` grows.
+fn watch(done: &AtomicU64, over: impl Fn() -> bool, db: &Db) {
+    let mut last = (0, Instant::now());
+    while !over() {
+        let now = done.load(Ordering::SeqCst);
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        assert!(last.1.elapsed() < PATIENCE, "nobody goes on: {:?}", db.metrics());
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// One process: threads at work, until all is written or it is killed. The disk that it leaves, and
+/// what had been acknowledged.
+fn process(
+    sim: Sim,
+    db: Db,
+    book: &Book,
+    rng: &mut Rng,
+) -> (Sim, BTreeMap<(usize, usize), Rounds>) {
+    let (seed, killed_at) = (rng.next_u64(), rng.below(3 * WRITERS as u64 * BATCHES));
+    let (done, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let all = WRITERS as u64 * BATCHES;
+    let left = thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (db, done, stop) = (&db, &done, &stop);
+                scope.spawn(move || write(db, book, writer, seed, (done, stop)))
+            })
+            .collect();
+        scope.spawn(|| read(&db, seed, &stop));
+        let ended = || writers.iter().all(|writer| writer.is_finished());
+        let at = killed_at.min(all);
+        watch(&done, || ended() || done.load(Ordering::SeqCst) >= at, &db);
+        if killed_at >= all {
+            watch(&done, ended, &db);
+            stop.store(true, Ordering::SeqCst);
+            return None;
+        }
+        let least = rounds(book);
+        stop.store(true, Ordering::SeqCst);
+        // What is done from now on belongs to a dead process.
+        Some((sim.kill(), least))
+    });
+    if let Some(left) = left {
+        return left;
+    }
+    if rng.chance(50) {
+        db.close().unwrap();
+    }
+    (sim, rounds(book))
+}
+
+/// One store through several processes.
+fn store(seed: u64) {
+    let mut rng = Rng::new(seed);
+    let base = created(&mut rng);
+    let sim = Sim::new();
+    sim.stop_recording();
+    let book = Book::default();
+    let (mut sim, mut least) = (sim, BTreeMap::new());
+    for open in 0..OPENS {
+        let options = redrawn(&base, &mut rng);
+        println!("seed {seed}, open {open}: {options:?}");
+        let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
+        compare(&db, &book, &least);
+        let problems = db.verify().unwrap().problems;
+        assert!(problems.is_empty(), "{problems:?}");
+        (sim, least) = process(sim.clone(), db, &book, &mut rng);
+    }
+}
+
+#[test]
+fn all_options_are_drawn_at_every_open() {
+    if let Some(seed) = number("CLEAVEDB_SEED") {
+        return store(seed);
+    }
+    let Some(seconds) = number("CLEAVEDB_SECONDS") else {
+        return (0..SEEDS).for_each(store);
+    };
+    let (start, mut seed) = (Instant::now(), SEEDS);
+    while start.elapsed() < Duration::from_secs(seconds) {
+        store(seed);
+        seed += 1;
+    }
+}

@@ -1,0 +1,210 @@
+//! Work that must come to an end: how many jobs it takes until none is due.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cleavedb::{Db, FileClass, Options, Preset, Separation};
+use cleavedb_storage::sim::Rng;
+use cleavedb_storage::{FileKind, Sim};
+
+use crate::disks::Disks;
+use crate::read::Checked;
+use crate::records::{key, value};
+use crate::session::open_all;
+use crate::setup::Setup;
+
+/// Collections that 50 small writes and settling may take: about as many as there are groups.
+const COLLECTIONS_MAX: u64 = 30;
+
+/// Jobs that may run before none is due.
+const JOBS_MAX: usize = 10_000;
+
+/// Runs jobs until none is due.
+pub fn settled(db: &Db) -> Checked<()> {
+    for _ in 0..JOBS_MAX {
+        if !db.step().map_err(|e| e.to_string())? {
+            return Ok(());
+        }
+    }
+    Err(format!("{JOBS_MAX} jobs have run, and one is due still"))
+}
+
+/// Short values with a cold log, whose segments are short, too, under tight goals: whether settling
+/// is soon done each time.
+pub fn short_segments_settle(seed: u64) -> Checked<()> {
+    let mut rng = Rng::new(seed);
+    let mut options = Setup::tagged(true).options;
+    options.separation = Separation::AtLeast(0);
+    options.space_amplification = 1.05;
+    options.space_floor = [0, 4 << 10, 24 << 10][seed as usize % 3];
+    let db = Db::open_in(Arc::new(Sim::new()), options, 7).map_err(|e| e.to_string())?;
+    let keys = 100 + rng.index(200);
+    for round in 0..40u8 {
+        let before = db.metrics().collections;
+        for _ in 0..50 {
+            let key = (rng.index(keys) as u32).to_be_bytes();
+            let len = [1, 10, 30, 400][rng.index(4)];
+            let written = match rng.chance(20) {
+                true => db.delete(&key),
+                false => db.put(&key, &vec![round; len]),
+            };
+            written.map_err(|e| e.to_string())?;
+        }
+        settled(&db)?;
+        let collections = db.metrics().collections - before;
+        if collections > COLLECTIONS_MAX {
+            return Err(format!("{collections} collections for 50 short values"));
+        }
+    }
+    Ok(())
+}
+
+fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
+    Db::open_in(Arc::new(sim.clone()), options.clone(), 7).map_err(|e| format!("open failed: {e}"))
+}
+
+/// Writes one of `round` to each of `records`.
+fn write(db: &Db, records: Range<u32>, round: u32) -> Checked<()> {
+    for i in records {
+        db.put(&key(i), &value(i, round)).map_err(|e| format!("record {i}: {e}"))?;
+    }
+    Ok(())
+}
+
+/// Flips a bit in every few bytes of the files of `kind`, but for their headers.
+fn damage(sim: &Sim, kind: FileKind) -> Sim {
+    let mut image = sim.image();
+    for (name, len) in image.list() {
+        for at in (100..len.saturating_sub(2000)).step_by(997).filter(|_| name.kind() == kind) {
+            image.flip_bit(&name, at * 8);
+        }
+    }
+    Sim::from_image(image)
+}
+
+/// A store with damaged blocks in its tables: whether everything else goes on, no job goes round in
+/// circles, and the damage is told.
+pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let options = Setup::tiny(preset, true).options;
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    write(&db, 0..300, 0)?;
+    db.compact().and_then(|()| db.close()).map_err(|e| e.to_string())?;
+    let db = opened(&damage(&sim, FileKind::Table), &options)?;
+    for round in 1..6 {
+        write(&db, 0..300, round)?;
+        // Each damaged place is an error once, and is left alone then.
+        let failed = (0..JOBS_MAX).find(|_| matches!(db.step(), Ok(false)));
+        failed.ok_or_else(|| format!("{preset}: {JOBS_MAX} jobs ran or failed"))?;
+    }
+    let metrics = db.metrics();
+    if metrics.damaged.is_empty() || metrics.background_error.is_none() {
+        return Err(format!("{preset}: no damage is told"));
+    }
+    for i in 0..300 {
+        match db.get(&key(i)) {
+            Ok(found) if found.as_deref() != Some(&value(i, 5)) => {
+                return Err(format!("{preset}: record {i} is wrong"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A store whose values are damaged, all but those that are written anew: whether writers go on,
+/// although none of the garbage can be collected.
+pub fn damaged_values_stop_no_writer(seed: u64) -> Checked<()> {
+    let preset = [Preset::WiscKey, Preset::HashKv, Preset::KtStore][seed as usize % 3];
+    let options = Setup::tiny(preset, true).options;
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    write(&db, 0..400, 0)?;
+    db.close().map_err(|e| e.to_string())?;
+    let kind = if preset == Preset::WiscKey { FileKind::Log } else { FileKind::Group };
+    let db = opened(&damage(&sim, kind), &options)?;
+    for round in 1..5 {
+        // What is written once keeps files from going as a whole.
+        for i in (0..400).step_by(4) {
+            write(&db, i..i + 3, round).map_err(|e| format!("{preset}: {e}"))?;
+        }
+    }
+    if db.metrics().damaged.is_empty() {
+        return Err(format!("{preset}: no damage is told"));
+    }
+    Ok(())
+}
+
+/// A store that was closed while its last log file was longer than the garbage that is tolerated:
+/// whether it takes writes.
+pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let mut options = Setup::tiny(preset, true).options;
+    (options.space_floor, options.log_file_bytes) = (16 << 10, 256 << 10);
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    db.put(b"long", &vec![7; 200 << 10]).map_err(|e| e.to_string())?;
+    db.close().map_err(|e| e.to_string())?;
+    let db = opened(&sim, &options)?;
+    write(&db, 0..300, 0).map_err(|e| format!("{preset}: {e}"))
+}
+
+/// A store on two disks, one of which has no room for tables below level 0: whether collections go
+/// on.
+pub fn collections_go_on_without_compactions(_: u64) -> Checked<()> {
+    let setup = Setup::tiny(Preset::WiscKey, true).on_two_disks([FileClass::Levels]);
+    let disks = Disks::forgetful(&setup);
+    let db = open_all(&disks.storages(), &setup).map_err(|e| e.to_string())?;
+    disks.sims()[1].set_capacity(1);
+    write(&db, 0..200, 0)?;
+    for round in 1..8 {
+        // What is written once keeps files from going as a whole.
+        for i in (0..200).step_by(4) {
+            write(&db, i..i + 3, round)?;
+        }
+        db.flush().map_err(|e| e.to_string())?;
+        (0..100).take_while(|_| matches!(db.step(), Ok(true))).for_each(drop);
+    }
+    let metrics = db.metrics();
+    let fails = metrics.failures.iter().any(|failure| failure.job == "compaction");
+    match (fails, metrics.collections) {
+        (true, 1..) => Ok(()),
+        (fails, count) => Err(format!("{count} collections; compactions fail: {fails}")),
+    }
+}
+
+/// Dead entries that finding the first key of a queue may meet.
+const DEAD_MAX: u64 = 1000;
+
+/// A queue that was emptied from the front: how many dead entries finding the first key meets, and
+/// how many bytes of tables are left, after a settle and without a call for a compaction.
+pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let db = opened(&Sim::new(), &setup.options)?;
+    for i in 0..5000 {
+        db.put(&key(i), b"item").map_err(|e| e.to_string())?;
+    }
+    for i in 0..4990 {
+        let first = db.range(None, None).next();
+        let first = first.ok_or("the queue is empty")?.map_err(|e| e.to_string())?;
+        if first.key != key(i) {
+            return Err(format!("{setup}: {:?} instead of item {i}", first.key));
+        }
+        db.delete(&first.key).map_err(|e| e.to_string())?;
+        if i % 50 == 0 {
+            db.step().map_err(|e| e.to_string())?;
+        }
+    }
+    db.settle().map_err(|e| e.to_string())?;
+    let before = db.metrics().dead_read;
+    let left = db.range_keys(None, None).take(1).count();
+    let metrics = db.metrics();
+    let dead = metrics.dead_read - before;
+    let entries: u64 = metrics.levels.iter().map(|level| level.entries).sum();
+    if left != 1 || dead > DEAD_MAX || entries > DEAD_MAX {
+        return Err(format!("{setup}: {dead} dead entries on the way to {left}; {entries} in all"));
+    }
+    Ok(())
+}

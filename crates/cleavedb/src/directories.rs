@@ -283,12 +283,16 @@ impl Finder<'_, '_> {
 
 /// Takes the lock of a directory.
 pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
-    storage.lock().map_err(|e| match e.kind() {
-        io::ErrorKind::WouldBlock => Error::new(
-            ErrorKind::Locked,
-            "another process, or another handle in this one, has the database open",
-        ),
-        _ => Error::io("lock the directory", e).with_remedy(),
+    storage.lock().map_err(|e| {
+        if e.kind() != io::ErrorKind::WouldBlock {
+            return Error::io("lock the directory", e).with_remedy();
+        }
+        let message = "another process, or another handle in this one, has the database open";
+        let error = Error::new(ErrorKind::Locked, message);
+        match e.get_ref() {
+            Some(process) => error.with("process", process),
+            None => error,
+        }
     })
 }
 

@@ -148,7 +148,7 @@ fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
     }
     if let Some((name, _)) = files.iter().find(|(name, _)| data(name.kind())) {
         let message = "the directory holds data but no file `current`; restore it from a backup";
-        return Err(Error::new(ErrorKind::NotADatabase, message).with("found", name));
+        return Err(Error::corruption(message).with("found", name));
     }
     if let Some(name) = storage.foreign().map_err(failed)?.first() {
         let message = "the directory holds files that are not CleaveDB's; choose an empty one";

@@ -34,10 +34,10 @@ Exit codes:
   0    done; also when the reader of the output closes the pipe
   1    get: there is no such key
   2    the command line cannot be meant
-  3    damage: check found problems, or data on disk is not what was written
+  3    damage: check found problems, data on disk is not what was written, or a file is missing
   4    anything else: no database, in use elsewhere, another preset, disk full or not mounted,
        part left out
-  130  stopped by Ctrl-C; the database was closed in good order";
+  130  stopped by Ctrl-C, SIGTERM or SIGHUP; the database was closed in good order";
 
 /// An embedded key-value store that keeps values out of the tree, from the command line.
 #[derive(Debug, Parser)]
@@ -64,7 +64,13 @@ pub struct Global {
     )]
     pub db: PathBuf,
     /// Design of the database: of a new one, wisckey if not given; of an existing one, checked
-    #[arg(long, global = true, value_parser = preset_parser(), value_name = "NAME")]
+    #[arg(
+        long,
+        global = true,
+        value_parser = preset_parser(),
+        ignore_case = true,
+        value_name = "NAME"
+    )]
     pub preset: Option<Preset>,
     /// Put files of a class (log, level0, levels, segments, groups, survivors) on another disk
     ///
@@ -90,7 +96,8 @@ pub struct Global {
     /// Most bytes that the database may take on disk, in all its directories
     ///
     /// Writes are slowed before it, then what is dead is collected, and if nothing is left to
-    /// collect they fail; deletes and reads go on. Holds for this command; it is not kept with the
+    /// collect they fail; deletes and reads go on. Under a small limit MemTables, log files,
+    /// segments and tables are made smaller. Holds for this command; it is not kept with the
     /// database
     #[arg(long, global = true, value_parser = units::parse, value_name = "BYTES")]
     pub space_limit: Option<u64>,
@@ -151,6 +158,9 @@ pub enum Command {
         /// From where
         #[command(flatten)]
         place: Place,
+        /// How lines are to be understood
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Write all keys and values to a directory tree or a file
     ///
@@ -161,6 +171,9 @@ pub enum Command {
         /// To where
         #[command(flatten)]
         place: Place,
+        /// How lines are to be written
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Show what the database holds: levels, value files, live and dead bytes, amplification
     Stats,
@@ -241,12 +254,42 @@ pub struct Place {
     /// A directory tree: the key is the path below PATH, with /, the value the content
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,
-    /// JSON lines {"key": "..", "value": ".."}, `-` for a pipe; {"base64": ".."} if not text
+    /// JSON lines {"key": "..", "value": ".."}, `-` for a pipe; {"base64": ".."} if not text. With
+    /// --key-field: objects of any form
     #[arg(long, value_name = "FILE")]
     pub jsonl: Option<PathBuf>,
-    /// CSV with the header key,value, `-` for a pipe
+    /// CSV with the header key,value, or with the columns that are named; `-` for a pipe
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+}
+
+/// Which parts of a line are key and value.
+#[derive(Args, Clone, Debug)]
+pub struct Layout {
+    /// CSV: what stands between two fields, one byte, or `tab` [default: ,]
+    #[arg(long, value_parser = delimiter, value_name = "CHAR")]
+    pub delimiter: Option<u8>,
+    /// CSV: the column of the keys, by its name; by its number, from 1, with --no-header
+    #[arg(long, value_name = "COLUMN")]
+    pub key_column: Option<String>,
+    /// CSV: the column of the values, likewise; columns that are not named are left out then
+    #[arg(long, value_name = "COLUMN")]
+    pub value_column: Option<String>,
+    /// CSV: the first line is no header
+    #[arg(long)]
+    pub no_header: bool,
+    /// JSON lines: the value is the whole line, and its member FIELD, text or a number, the key
+    #[arg(long, value_name = "FIELD")]
+    pub key_field: Option<String>,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [b'"' | b'\r' | b'\n'] => Err("quotes and line ends have a meaning of their own".into()),
+        [byte] => Ok(*byte),
+        _ => Err("it must be one byte, or `tab`".into()),
+    }
 }
 
 /// Arguments of a benchmark that say what is asked for, and not how it is measured.

@@ -16,6 +16,7 @@ mod args;
 mod console;
 mod interrupt;
 mod progress;
+mod miniature;
 mod store;
 mod watch;
 mod space;
@@ -23,7 +24,6 @@ mod formats;
 mod loader;
 mod device;
 mod variant;
-mod miniature;
 mod engine;
 mod commands;
 

@@ -30,8 +30,8 @@ pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit>
         }
         Command::Del { key } => del::run(&key, global, console),
         Command::Scan(args) => scan::run(&args, global, console),
-        Command::Import { place } => import::run(&place, global, console),
-        Command::Export { place } => export::run(&place, global, console),
+        Command::Import { place, layout } => import::run(&place, &layout, global, console),
+        Command::Export { place, layout } => export::run(&place, &layout, global, console),
         Command::Stats => stats::run(global, console),
         Command::Check => check::run(global, console),
         Command::Collect => collect::run(global, console),

@@ -27,8 +27,9 @@ pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result
     let range = open(&db, from.as_deref(), to.as_deref());
     let done = print(range, args, console);
     // A range keeps the database open, so it had to go first.
-    db.close()?;
+    let closed = db.close();
     done?;
+    closed?;
     Ok(Exit::Done)
 }
 

@@ -6,6 +6,8 @@ mod level0;
 mod formats;
 mod care;
 mod failures;
+mod interchange;
+mod manners;
 mod long;
 mod volumes;
 mod tune;

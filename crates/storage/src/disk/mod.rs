@@ -14,6 +14,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
@@ -141,8 +142,13 @@ impl Storage for Disk {
         let path = self.path_of(&Name::fixed(FileKind::Lock));
         let file = Self::options().write(true).create(true).open(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(DirLock(file))),
-            Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+            Ok(()) => {
+                // For people only: a full disk that cannot take it is no reason not to go on.
+                let _ = file.set_len(0);
+                let _ = file.write_at(process::id().to_string().as_bytes(), 0);
+                Ok(Box::new(DirLock(file)))
+            }
+            Err(TryLockError::WouldBlock) => Err(is_locked(&file)),
             Err(TryLockError::Error(e)) => Err(e),
         }
     }
@@ -158,11 +164,22 @@ impl Storage for Disk {
     }
 }
 
+/// The error of who cannot have the lock: names the process that holds it, if that has said so.
+fn is_locked(file: &fs::File) -> io::Error {
+    let mut bytes = [0; 16];
+    let len = file.read_at(&mut bytes, 0).unwrap_or(0);
+    let holder = str::from_utf8(&bytes[..len]).ok().and_then(|text| text.parse::<u32>().ok());
+    let kind = io::ErrorKind::WouldBlock;
+    holder.map_or(kind.into(), |process| io::Error::new(kind, process.to_string()))
+}
+
 /// The lock file, locked.
 struct DirLock(fs::File);
 
 impl Drop for DirLock {
     fn drop(&mut self) {
+        // Nobody must take the process of an earlier lock for that of a later one.
+        let _ = self.0.set_len(0);
         // Closing is not enough: a process that was just forked, by any thread of this one, holds
         // the same open file, and with it the lock, until it runs its program.
         let _ = self.0.unlock();
@@ -348,7 +365,9 @@ mod tests {
         let disk = Disk::open(dir.path(), false).unwrap();
         let lock = disk.lock().unwrap();
         let forked = lock.downcast_ref::<DirLock>().unwrap().0.try_clone().unwrap();
-        assert_eq!(disk.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        let refused = disk.lock().err().unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(refused.to_string(), process::id().to_string(), "it names the holder");
         drop(lock);
         drop(disk.lock().unwrap());
         drop(forked);

@@ -14,7 +14,7 @@ use cleavedb_values::{LedgerEdit, SegmentSet};
 
 use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
-use crate::check::CheckReport;
+use crate::check::{CheckProgress, CheckReport};
 use crate::commit::{Commit, Prepared};
 use crate::directories::{self, Directories, OpenDirectory};
 use crate::engine::{Engine, log_access};
@@ -336,7 +336,12 @@ impl Db {
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
     /// that the ledger is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
-        crate::check::check(self.engine())
+        self.verify_with(&CheckProgress::default())
+    }
+
+    /// As [`Db::verify`]; `progress` says meanwhile, to other threads, how far it has come.
+    pub fn verify_with(&self, progress: &CheckProgress) -> Result<CheckReport> {
+        crate::check::check(self.engine(), progress)
     }
 
     /// What the database holds and did since it was opened.

@@ -57,7 +57,7 @@ mod shuttle_tests;
 
 pub use batch::WriteBatch;
 pub use bytes::Bytes;
-pub use check::CheckReport;
+pub use check::{CheckProgress, CheckReport};
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, BATCH_OPS_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;

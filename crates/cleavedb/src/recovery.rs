@@ -54,14 +54,15 @@ pub(crate) fn recover(
     let cache = Arc::new(cache.reading_ahead(options.read_ahead_bytes));
     let reaper = Arc::new(Reaper::default());
     let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));
-    let live = match &current {
+    let (live, copies_healed) = match &current {
         Some(current) => Manifest::load(&**storage, current, &tables)?,
-        None => LiveFiles::empty(&tables),
+        None => (LiveFiles::empty(&tables), 0),
     };
     let window = open_window(&**storage, options)?;
     let mut replay = Replay::new(&**storage, options, database_id, &live, &window);
     replay.run()?;
     let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish();
+    report.copies_healed = copies_healed;
     if let Some(current) = &current {
         check_whole(&**storage, current, &live, position)?;
     }

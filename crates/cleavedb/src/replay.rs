@@ -32,6 +32,9 @@ pub struct RecoveryReport {
     pub bytes_cut: u64,
     /// Files of unfinished jobs that were removed.
     pub orphans_removed: u64,
+    /// Copies of edits of the manifest that were damaged: each edit stands there twice, and the
+    /// other copy served. The new manifest has both again.
+    pub copies_healed: u64,
 }
 
 /// Replays the log.

@@ -154,12 +154,13 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
-    /// Reads the manifest that `current` names.
+    /// Reads the manifest that `current` names; also says how many copies of edits in it were
+    /// damaged, of which the other copy served.
     pub(crate) fn load(
         storage: &dyn Storage,
         current: &Current,
         tables: &Arc<TableStore>,
-    ) -> Result<LiveFiles> {
+    ) -> Result<(LiveFiles, u64)> {
         let name = Name::numbered(FileKind::Manifest, current.manifest);
         let failed = |e| Error::unopened("read the manifest", e).with("file", name);
         let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
@@ -167,7 +168,7 @@ impl Manifest {
         read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
         let identity = FileIdentity::new(current.database_id, current.manifest);
         let mut live = LiveFiles::empty(tables);
-        let edits = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
+        let (edits, healed) = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
         if edits.is_empty() {
             let what = "the manifest holds no edit; restore it from a backup";
             return Err(Error::corruption(what).with("file", name));
@@ -175,7 +176,7 @@ impl Manifest {
         for edit in &edits {
             live.apply(edit).map_err(|e| e.with("file", name))?;
         }
-        Ok(live)
+        Ok((live, healed))
     }
 
     /// Whether manifest `number` of a database, with an edit or more, lies in `storage`.
@@ -194,7 +195,7 @@ impl Manifest {
         let mut bytes = vec![0; file.len().map_err(failed)? as usize];
         read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
         let identity = FileIdentity::new(database_id, number);
-        Ok(read_copies(&bytes, identity, &mut 0)?.is_some())
+        Ok(read_copies(&bytes, identity, &mut 0, &mut 0)?.is_some())
     }
 
     /// Begins the new manifest that `current` names, with `live` in it, and makes it the current
@@ -311,11 +312,12 @@ impl Manifest {
     }
 }
 
-/// The edits of a manifest. Each stands there twice; one whole copy is enough.
-fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Vec<Edit>> {
+/// The edits of a manifest. Each stands there twice; one whole copy is enough. Also says how many
+/// copies are not whole.
+fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<(Vec<Edit>, u64)> {
     let mut edits = Vec::new();
-    let mut offset = 0;
-    while let Some(edit) = read_copies(bytes, identity, &mut offset)? {
+    let (mut offset, mut healed) = (0, 0);
+    while let Some(edit) = read_copies(bytes, identity, &mut offset, &mut healed)? {
         edits.push(edit);
     }
     // Every edit is synced before the next is written: a whole record behind the end means that the
@@ -327,16 +329,23 @@ fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Vec<Edit>> {
             return Err(Error::corruption(what).with("offset", offset));
         }
     }
-    Ok(edits)
+    Ok((edits, healed))
 }
 
-/// Reads the two copies of one edit at `offset`, which moves behind them.
-fn read_copies(bytes: &[u8], identity: FileIdentity, offset: &mut usize) -> Result<Option<Edit>> {
+/// Reads the two copies of one edit at `offset`, which moves behind them; `healed` grows if one of
+/// them is not whole.
+fn read_copies(
+    bytes: &[u8],
+    identity: FileIdentity,
+    offset: &mut usize,
+    healed: &mut u64,
+) -> Result<Option<Edit>> {
     let parse = |at: usize| {
         let record = Record::parse(bytes.get(at..)?, identity, at as u64).ok()?;
         (record.header.kind == RecordKind::Edit).then_some(record)
     };
     if let Some(first) = parse(*offset) {
+        *healed += u64::from(parse(*offset + first.header.record_len()).is_none());
         *offset += 2 * first.header.record_len();
         return Edit::decode(first.value).map(Some);
     }
@@ -345,6 +354,7 @@ fn read_copies(bytes: &[u8], identity: FileIdentity, offset: &mut usize) -> Resu
         if let Some(second) = parse(at)
             && at - *offset == second.header.record_len()
         {
+            *healed += 1;
             *offset = at + second.header.record_len();
             return Edit::decode(second.value).map(Some);
         }

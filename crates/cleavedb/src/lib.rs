@@ -49,6 +49,7 @@ mod replay;
 mod directories;
 mod recovery;
 mod db;
+mod salvage;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
@@ -74,4 +75,5 @@ pub use metrics::{
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;
+pub use salvage::{Salvage, SalvageReport};
 pub use volume::Volume;

@@ -89,6 +89,14 @@ pub enum Failure {
         /// Items that are stored.
         items: u64,
     },
+    /// A line of a shell that failed.
+    #[error("line {number}: {cause}")]
+    Line {
+        /// Its number, from 1.
+        number: u64,
+        /// Why.
+        cause: Box<Failure>,
+    },
     /// A file of the user's that does not hold what it should.
     #[error("{}: {message}", named(.path))]
     Input {
@@ -125,7 +133,7 @@ impl Failure {
             Self::PipeClosed => Exit::Done,
             Self::Interrupted => Exit::Interrupted,
             Self::NotFound => Exit::NotFound,
-            Self::Stopped { cause, .. } => cause.exit(),
+            Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.exit(),
             Self::Usage(_) | Self::Bench(BenchError::Usage(_)) => Exit::Usage,
             Self::Engine(error) => match error.kind() {
                 ErrorKind::InvalidArgument | ErrorKind::InvalidOptions => Exit::Usage,
@@ -142,7 +150,7 @@ impl Failure {
             Self::PipeClosed => "pipe closed",
             Self::Interrupted => "interrupted",
             Self::NotFound => "not found",
-            Self::Stopped { cause, .. } => cause.kind(),
+            Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.kind(),
             Self::Usage(_) => "usage",
             Self::NoDatabase(_) => "no database",
             Self::Engine(error) => error.kind().name(),

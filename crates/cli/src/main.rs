@@ -13,6 +13,8 @@ mod placement;
 mod level0;
 mod bench_args;
 mod args;
+mod shell_line;
+mod bounds;
 mod console;
 mod interrupt;
 mod progress;

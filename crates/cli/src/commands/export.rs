@@ -54,7 +54,7 @@ pub(super) fn run(
     interrupt::watch()?;
     let db = store::open_existing(global)?;
     let outcome = formats::sink(place, layout).and_then(|mut sink| {
-        let progress = Progress::new(console, "export", None);
+        let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));
         save(&db, sink.as_mut(), &progress, console)
     });
     let closed = db.close();
@@ -87,6 +87,7 @@ fn save(db: &Db, sink: &mut dyn Sink, progress: &Progress, console: &Console) ->
                 }
             }
         }
+        progress.at(outcome.bytes);
         progress.moved(outcome.items, outcome.bytes);
     }
     sink.finish()?;

@@ -1,5 +1,5 @@
-//! JSON lines, as [jsonlines.org] has them: one object a line. It has the members `key` and `value`,
-//! or it is the value itself, as it is spelled, and one of its members is the key.
+//! JSON lines, as [jsonlines.org] has them: one object a line. It has the members `key` and
+//! `value`, or it is the value itself, as it is spelled, and one of its members is the key.
 //!
 //! [jsonlines.org]: https://jsonlines.org
 

@@ -55,7 +55,7 @@ pub fn is_stream(path: &Path) -> bool {
 }
 
 /// The file to read, or the standard input that `-` stands for.
-fn open(path: &Path) -> Result<Box<dyn Read>> {
+pub fn open(path: &Path) -> Result<Box<dyn Read>> {
     let failed = Failure::file("open", path);
     if is_stream(path) {
         Ok(Box::new(Feed::stdin()))

@@ -7,6 +7,7 @@ mod formats;
 mod care;
 mod failures;
 mod interchange;
+mod shell;
 mod manners;
 mod long;
 mod volumes;

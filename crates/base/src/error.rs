@@ -128,6 +128,17 @@ impl Error {
         error
     }
 
+    /// A file of the database that could not be opened; `doing` as in [`Error::io`]. One that is
+    /// missing is [`ErrorKind::Corruption`]: what names it was made durable after it.
+    #[cold]
+    pub fn unopened(doing: impl fmt::Display, cause: io::Error) -> Self {
+        if cause.kind() == io::ErrorKind::NotFound {
+            let message = format!("failed to {doing}, which is missing; restore it from a backup");
+            return Self::corruption(message);
+        }
+        Self::io(doing, cause)
+    }
+
     /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: after a full disk a write
     /// can be tried again, after a failed sync nobody knows what the disk holds.
     #[cold]
@@ -252,6 +263,14 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::TooManyFiles);
             assert!(error.message().contains("ulimit -n"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_damage() {
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert_eq!(Error::unopened("open a table", missing).kind(), ErrorKind::Corruption);
+        let refused = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert_eq!(Error::unopened("open a table", refused).kind(), ErrorKind::Io);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::RecordKind;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
@@ -39,17 +40,44 @@ pub struct CheckReport {
 const PROBLEMS_MAX: usize = 100;
 
 impl CheckReport {
+    /// Lists a problem, unless the same damage is listed: one place may be read for many reasons.
     fn note(&mut self, result: Result<()>) {
         if let Err(problem) = result
             && self.problems.len() < PROBLEMS_MAX
+            && !self.problems.iter().any(|known| is_same_damage(known, &problem))
         {
             self.problems.push(problem);
         }
     }
 }
 
+/// Whether two problems are of one place, or the same in every word.
+fn is_same_damage(one: &Error, other: &Error) -> bool {
+    let place = one.fact("file").zip(one.fact("offset"));
+    let is_there = place.is_some() && place == other.fact("file").zip(other.fact("offset"));
+    is_there || one.to_string() == other.to_string()
+}
+
+/// How far a check has come, for who watches it from another thread.
+#[derive(Debug, Default)]
+pub struct CheckProgress {
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl CheckProgress {
+    /// Bytes that were read, and bytes that are to be read in all; 0 and 0 before the check begins.
+    pub fn bytes(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
+    fn add(&self, bytes: u64) {
+        self.done.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
 /// Checks the whole database as of now.
-pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
+pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible());
     // Under the manifest's lock picture and ledger belong together.
@@ -57,14 +85,21 @@ pub(crate) fn check(engine: &Engine) -> Result<CheckReport> {
         let manifest = engine.manifest.lock();
         (engine.state.load_full(), manifest.live().clone())
     };
+    let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
+    // The index is read on its own, with the live bytes, and with the values.
+    let total = 3 * index + live.value_bytes() + live.owned();
+    progress.total.store(total, Ordering::Relaxed);
     for (_, table) in state.version.tables() {
         report.tables += 1;
         let verified = table.table().and_then(|table| table.verify());
         report.note(verified);
+        progress.add(table.meta().size);
     }
     let values_stay = engine.options.values_stay_in_log();
-    check_values(&state, &live, values_stay, &mut report)?;
-    check_pointers(&state, held.seq, &mut report);
+    check_values(&state, &live, values_stay, &mut report, progress)?;
+    check_live_bytes(&state, &live, &mut report);
+    progress.add(index);
+    check_pointers(&state, held.seq, &mut report, progress);
     check_directory(engine, &mut report)?;
     Ok(report)
 }
@@ -75,6 +110,7 @@ fn check_values(
     live: &LiveFiles,
     values_stay: bool,
     report: &mut CheckReport,
+    progress: &CheckProgress,
 ) -> Result<()> {
     for segment in state.segments.iter() {
         let Some(facts) = live.ledger.get(segment.number()) else { continue };
@@ -83,6 +119,7 @@ fn check_values(
             continue;
         }
         let Some(len) = facts.len else { continue };
+        progress.add(len);
         let needed = if values_stay { Some(0) } else { needed_from(live, segment.number(), facts) };
         let Some(begin) = needed else { continue };
         report.value_files += 1;
@@ -95,8 +132,8 @@ fn check_values(
     for extent in live.groups.extents() {
         let checked = check_extent(state, &live.groups, extent, &mut report.records);
         report.note(checked);
+        progress.add(extent.len());
     }
-    check_live_bytes(state, live, report);
     Ok(())
 }
 
@@ -167,7 +204,10 @@ fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckRepor
     let mut owned = Owned { state, live, maps, files, extents };
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
     let counted = owned.count(&mut merged, report);
-    report.note(counted);
+    if counted.is_err() {
+        // What a table that cannot be read owns is not known.
+        return report.note(counted);
+    }
     let differs = |known: u64, counted: Option<&u64>| {
         let counted = counted.copied().unwrap_or_default();
         let what = "the known live bytes differ from what the index owns";
@@ -248,7 +288,7 @@ impl Owned<'_> {
 }
 
 /// Every visible pointer leads to its record.
-fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport) {
+fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progress: &CheckProgress) {
     debug_assert!(seq <= SEQ_MAX);
     let mut sources = Vec::new();
     for slot in &state.memtables {
@@ -263,8 +303,12 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport) {
             let resolved = ValuePointer::decode(iter.value())
                 .and_then(|pointer| state.resolve(pointer, iter.key(), iter.seq(), &mut maps))
                 .and_then(|pointer| state.segments.read(pointer, iter.key(), iter.seq()))
-                .map(|value| report.value_bytes += value.len() as u64);
-            report.note(resolved);
+                .map(|value| value.len() as u64);
+            if let Ok(bytes) = &resolved {
+                report.value_bytes += bytes;
+                progress.add(*bytes);
+            }
+            report.note(resolved.map(|_| ()));
         }
         step = iter.next();
     }

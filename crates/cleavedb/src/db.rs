@@ -16,7 +16,7 @@ use cleavedb_values::SegmentSet;
 
 use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
-use crate::check::CheckReport;
+use crate::check::{CheckProgress, CheckReport};
 use crate::commit::{Commit, Prepared};
 use crate::dead::DeadReads;
 use crate::directories::{self, Directories, OpenDirectory};
@@ -407,7 +407,12 @@ impl Db {
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
     /// that the ledger is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
-        crate::check::check(self.open_engine()?)
+        self.verify_with(&CheckProgress::default())
+    }
+
+    /// As [`Db::verify`]; `progress` says meanwhile, to other threads, how far it has come.
+    pub fn verify_with(&self, progress: &CheckProgress) -> Result<CheckReport> {
+        crate::check::check(self.open_engine()?, progress)
     }
 
     /// What the database holds and did since it was opened, also after it was closed. In a fork of

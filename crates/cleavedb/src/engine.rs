@@ -148,7 +148,7 @@ impl Engine {
         let file = self
             .storage
             .open(&name, Mode::Read, Access::Random)
-            .map_err(|e| Error::io("open a value file", e).with("file", name))?;
+            .map_err(|e| Error::unopened("open a value file", e).with("file", name))?;
         let identity = FileIdentity::new(self.database_id, number);
         let young = young_base.map(|base| (self.commit.log.ring().clone(), base));
         Ok(Arc::new(Segment::new(name, identity, file, young, self.reaper.clone())))

@@ -55,6 +55,7 @@ mod directories;
 mod recovery;
 mod session;
 mod db;
+mod salvage;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
@@ -63,7 +64,7 @@ mod shuttle_tests;
 
 pub use batch::WriteBatch;
 pub use bytes::Bytes;
-pub use check::CheckReport;
+pub use check::{CheckProgress, CheckReport};
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
@@ -80,5 +81,6 @@ pub use metrics::{
 pub use options::{Background, Durability, Options, Preset, Separation};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;
+pub use salvage::{Salvage, SalvageReport};
 pub use view::Snapshot;
 pub use volume::Volume;

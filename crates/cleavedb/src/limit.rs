@@ -76,7 +76,7 @@ impl Limit {
     /// The limit that `options` set.
     pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
         let Some(limit) = options.space_limit else { return Ok(None) };
-        let least = limit_min(options);
+        let least = options.space_limit_min();
         if limit < least {
             let message = "space_limit is less than what MemTables, log files, and the segments \
                            that jobs rewrite need under these options; raise it, or make them \
@@ -173,13 +173,16 @@ pub(crate) fn planned(bytes: u64) -> u64 {
     bytes.saturating_add(bytes / 16)
 }
 
-/// The least limit under which `options` can work: as much for data as is kept for jobs.
-fn limit_min(options: &Options) -> u64 {
-    let collection = options.segment_bytes.max(options.log_file_bytes);
-    let groups = if options.has_groups() { options.groups.main_segment_bytes } else { 0 };
-    let flushes = flush_max(options, 0).saturating_mul(options.memtables_max as u64 + 1);
-    let job = collection.max(groups).saturating_add(options.table_bytes);
-    let parts = [logs(options), planned(job), for_deletes(options, 0)];
-    let jobs = parts.into_iter().fold(flushes, u64::saturating_add);
-    apart(options).saturating_add(jobs.saturating_mul(2))
+impl Options {
+    /// The least [`Options::space_limit`] under which a database can work with the other options,
+    /// in bytes: as much for data as is kept for jobs.
+    pub fn space_limit_min(&self) -> u64 {
+        let collection = self.segment_bytes.max(self.log_file_bytes);
+        let groups = if self.has_groups() { self.groups.main_segment_bytes } else { 0 };
+        let flushes = flush_max(self, 0).saturating_mul(self.memtables_max as u64 + 1);
+        let job = collection.max(groups).saturating_add(self.table_bytes);
+        let parts = [logs(self), planned(job), for_deletes(self, 0)];
+        let jobs = parts.into_iter().fold(flushes, u64::saturating_add);
+        apart(self).saturating_add(jobs.saturating_mul(2))
+    }
 }

@@ -282,8 +282,13 @@ pub struct Metrics {
     pub space_limit: Option<u64>,
     /// Bytes that files take, if there is a limit.
     pub space_used: Option<u64>,
-    /// Memory of MemTables.
+    /// Memory that entries of MemTables take; what was taken ahead for more does not count.
     pub memtable_memory: u64,
+    /// Bytes of the log whose operations are in MemTables only: records with key and value, those
+    /// that later ones replaced included.
+    pub unflushed_bytes: u64,
+    /// Bytes of keys, and of values or pointers, of all entries in tables, before compression.
+    pub entry_bytes: u64,
     /// Memory of cached blocks, filters and block indexes.
     pub cache_memory: u64,
     /// Look-ups of blocks that the cache answered.
@@ -337,10 +342,22 @@ impl Metrics {
         ratio(self.written(), self.user_bytes)
     }
 
-    /// Bytes of value files and tables per byte of both that is estimated to live.
+    /// Bytes of value files and tables per byte of both that is estimated to live. What is in
+    /// MemTables only counts as alive.
     pub fn space_amplification(&self) -> f64 {
-        let live = self.live_bytes.saturating_sub(self.hidden_bytes);
+        let live = self.living_bytes() + self.unflushed_bytes;
         ratio(self.value_bytes + self.index_bytes, live + self.index_bytes)
+    }
+
+    /// About how many bytes of keys and values the database holds: entries of the index, records of
+    /// separated values, and what is in MemTables only. Versions that were replaced count until a
+    /// compaction has met them, headers of records and pointers count as well.
+    pub fn data_bytes(&self) -> u64 {
+        self.entry_bytes + self.living_bytes() + self.unflushed_bytes
+    }
+
+    fn living_bytes(&self) -> u64 {
+        self.live_bytes.saturating_sub(self.hidden_bytes)
     }
 }
 

@@ -82,11 +82,11 @@ pub(crate) fn recover(
             if loaded.live.session.is_none() && directories.volumes == current.volumes =>
         {
             check_nothing_follows(&**storage, current.database_id, &loaded.live, position)?;
-            report.healed_edits = loaded.healed;
+            report.copies_healed = loaded.healed;
             Manifest::resume(storage.clone(), current, loaded)
         }
         (current, loaded) => {
-            report.healed_edits = loaded.as_ref().map_or(0, |loaded| loaded.healed);
+            report.copies_healed = loaded.as_ref().map_or(0, |loaded| loaded.healed);
             let mut live = loaded.map_or(empty, |loaded| loaded.live);
             match &current {
                 Some(current) => check_whole(&**storage, current, &live, position)?,
@@ -217,7 +217,7 @@ fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
     }
     if let Some((name, _)) = files.iter().find(|(name, _)| data(name.kind())) {
         let message = "the directory holds data but no file `current`; restore it from a backup";
-        return Err(Error::new(ErrorKind::NotADatabase, message).with("found", name));
+        return Err(Error::corruption(message).with("found", name));
     }
     if let Some(name) = storage.foreign().map_err(failed)?.first() {
         let message = "the directory holds files that are not CleaveDB's; choose an empty one";

@@ -35,8 +35,9 @@ pub struct RecoveryReport {
     /// Operations that were acknowledged, survived the death of the process in the log window, and
     /// were damaged there since: they are lost, the ones before them are whole.
     pub operations_lost: u64,
-    /// Edits of the manifest of which one of the two copies was damaged.
-    pub healed_edits: u64,
+    /// Copies of edits of the manifest that were damaged: each edit stands there twice, and the
+    /// other copy served. The next manifest has both again.
+    pub copies_healed: u64,
 }
 
 /// Replays the log.

@@ -11,6 +11,7 @@ use crate::failures::{Failure, JobKind};
 use crate::jobs::JobState;
 use crate::manifest::LiveFiles;
 use crate::metrics::{DirectoryMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics};
+use crate::state::ReadState;
 
 /// What the database holds and did.
 pub(crate) fn metrics(engine: &Engine) -> Metrics {
@@ -69,7 +70,9 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
         space_limit: engine.options.space_limit,
         space_used: engine.limit.as_ref().map(|limit| limit.budget.used()),
-        memtable_memory: state.memtables.iter().map(|s| s.table.memory() as u64).sum(),
+        memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
+        unflushed_bytes: unflushed(engine, &state),
+        entry_bytes: live.version.tables().map(|(_, table)| table.meta().raw_bytes).sum(),
         cache_memory: cache.block_bytes + cache.pinned_bytes,
         cache_hits: cache.hits,
         cache_misses: cache.misses,
@@ -107,6 +110,13 @@ fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
     let files = files.map(|(number, facts)| Name::numbered(facts.kind, number).to_string());
     let groups = live.groups.groups().filter(|(id, _)| jobs.damaged.groups.contains(id));
     tables.chain(files).chain(groups.map(|(id, _)| format!("group {}", id.0))).collect()
+}
+
+/// Bytes of the log that MemTables cover, if they hold anything.
+fn unflushed(engine: &Engine, state: &ReadState) -> u64 {
+    let held = state.memtables.iter().filter(|slot| !slot.table.is_empty());
+    let begin = held.map(|slot| slot.start).min();
+    begin.map_or(0, |begin| engine.commit.log.ring().filled().saturating_sub(begin))
 }
 
 /// What lies in each directory.

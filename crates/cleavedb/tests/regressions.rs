@@ -195,3 +195,28 @@ fn collection_ends_at_the_tightest_goal() {
         assert!(steps < 2_000, "{preset}: collection goes on although nothing changes");
     }
 }
+
+/// What was written and not flushed yet is data: metrics once said 0 bytes, and amplification 0.
+#[test]
+fn metrics_count_what_is_in_memory() {
+    for preset in cleavedb::Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let options = cleavedb::Options::preset(preset);
+        let db = cleavedb::Db::open(dir.path().join("db"), options).unwrap();
+        let empty = db.metrics();
+        assert_eq!((empty.unflushed_bytes, empty.memtable_memory), (0, 0), "{preset}");
+        for key in 0..1000_u32 {
+            let value = [7; 1000];
+            db.put_with(&key.to_be_bytes(), &value, cleavedb::Durability::Os).unwrap();
+        }
+        let data = 1_004_000..1_100_000;
+        let metrics = db.metrics();
+        assert!(data.contains(&metrics.data_bytes()), "{preset}: {metrics:?}");
+        assert!((0.9..1.2).contains(&metrics.space_amplification()), "{preset}: {metrics:?}");
+        assert!(metrics.memtable_memory < 1_200_000, "{preset}: {metrics:?}");
+        db.flush().unwrap();
+        let metrics = db.metrics();
+        assert!(data.contains(&metrics.data_bytes()), "{preset}: {metrics:?}");
+        assert_eq!(metrics.unflushed_bytes, 0, "{preset}");
+    }
+}

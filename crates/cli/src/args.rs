@@ -21,6 +21,7 @@ Examples:
   cleave get greeting                        print it, byte for byte
   cleave put photo - < photo.jpg             take the value from standard input
   cleave scan --prefix gr --json             list keys and values as JSON lines
+  cleave shell < commands                    many commands, one a line, on one open database
   cleave --hex get 00ff                      a key that is no text
   cleave --db site.db import --dir public    store a directory tree: key = path, value = content
   cleave --db site.db export --dir copy      write it back
@@ -34,10 +35,10 @@ Exit codes:
   0    done; also when the reader of the output closes the pipe
   1    get: there is no such key
   2    the command line cannot be meant
-  3    damage: check found problems, or data on disk is not what was written
+  3    damage: check found problems, data on disk is not what was written, or a file is missing
   4    anything else: no database, in use elsewhere, another preset, disk full or not mounted,
        part left out
-  130  stopped by Ctrl-C; the database was closed in good order";
+  130  stopped by Ctrl-C, SIGTERM or SIGHUP; the database was closed in good order";
 
 /// An embedded key-value store that keeps values out of the tree, from the command line.
 #[derive(Debug, Parser)]
@@ -53,6 +54,7 @@ pub struct Arguments {
 
 /// Arguments of every command.
 #[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Global {
     /// Directory of the database
     #[arg(
@@ -64,7 +66,13 @@ pub struct Global {
     )]
     pub db: PathBuf,
     /// Design of the database: of a new one, wisckey if not given; of an existing one, checked
-    #[arg(long, global = true, value_parser = preset_parser(), value_name = "NAME")]
+    #[arg(
+        long,
+        global = true,
+        value_parser = preset_parser(),
+        ignore_case = true,
+        value_name = "NAME"
+    )]
     pub preset: Option<Preset>,
     /// Put files of a class (log, level0, levels, segments, groups, survivors) on another disk
     ///
@@ -75,6 +83,7 @@ pub struct Global {
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
         value_parser = placement::parse,
         value_name = "CLASS[,CLASS]=DIR[:CAPACITY]"
     )]
@@ -85,14 +94,27 @@ pub struct Global {
     /// `whole` is compacted all at once, `partitions` in N parts by keys, side by side (2 to 256,
     /// 10 if not given), `one-table` one table at a time as in HyperLevelDB, only to compare with.
     /// Holds for this command; it is not kept with the database, which can be read either way
-    #[arg(long, global = true, value_parser = level0::parse, value_name = "WAY")]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_parser = level0::parse,
+        value_name = "WAY"
+    )]
     pub level0: Option<Level0>,
     /// Most bytes that the database may take on disk, in all its directories
     ///
     /// Writes are slowed before it, then what is dead is collected, and if nothing is left to
-    /// collect they fail; deletes and reads go on. Holds for this command; it is not kept with the
+    /// collect they fail; deletes and reads go on. Under a small limit MemTables, log files,
+    /// segments and tables are made smaller. Holds for this command; it is not kept with the
     /// database
-    #[arg(long, global = true, value_parser = units::parse, value_name = "BYTES")]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_parser = units::parse,
+        value_name = "BYTES"
+    )]
     pub space_limit: Option<u64>,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
@@ -132,16 +154,22 @@ pub enum Command {
         #[arg(long, value_enum, default_value = "sync")]
         durability: DurabilityName,
     },
-    /// Remove a key, whether it is there or not
-    Del {
-        /// The key
-        key: OsString,
-    },
+    /// Remove a key, whether it is there or not, or all keys that begin with some bytes
+    Del(DelArgs),
     /// List keys and values in key order
     ///
     /// One line each, key and value separated by a tab; bytes that are not printable text are
     /// written as C would: \t \n \r \\ \x00.
     Scan(ScanArgs),
+    /// Print how many keys there are; values are not read
+    Count(BoundArgs),
+    /// Read commands from the terminal or a pipe, one a line, and keep the database open
+    ///
+    /// The commands are get, put, del, scan and count with their arguments, sync, help and exit;
+    /// words are quoted as for a shell. In a pipe the first line that fails ends it, with the exit
+    /// code of its failure and the number of the line; a key that is not there is said, and the
+    /// exit code is 1 at the end.
+    Shell(ShellArgs),
     /// Store the contents of a directory tree or a file
     ///
     /// A key that is already there gets the new value. Writes are durable once the command ends;
@@ -151,6 +179,9 @@ pub enum Command {
         /// From where
         #[command(flatten)]
         place: Place,
+        /// How lines are to be understood
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Write all keys and values to a directory tree or a file
     ///
@@ -161,11 +192,27 @@ pub enum Command {
         /// To where
         #[command(flatten)]
         place: Place,
+        /// How lines are to be written
+        #[command(flatten)]
+        layout: Layout,
     },
     /// Show what the database holds: levels, value files, live and dead bytes, amplification
     Stats,
     /// Read everything and check it: checksums, order, that every pointer leads to its record
     Check,
+    /// Save all that is readable in a damaged database into a new one, and say what is lost
+    ///
+    /// The damaged one is only read: nothing in it changes, not even its lock is taken, so nobody
+    /// may have it open. It may lack any file, `current` and the manifest too. A key whose newest
+    /// value cannot be read is left out and named; one that may have been deleted, or overwritten,
+    /// by what is lost is saved and named. The exit code is 3 if anything was lost. The new one has
+    /// the preset of the old, or that of --preset.
+    Repair {
+        /// Directory of the damaged database
+        damaged: PathBuf,
+        /// Directory of the new one; must be missing or empty
+        new: PathBuf,
+    },
     /// Give back the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait.
@@ -200,6 +247,16 @@ pub enum Command {
     /// once, to learn its threshold, and changed by --save and --set only. An idle machine gives a
     /// sharper answer.
     Tune(TuneArgs),
+    /// Print completions of this command line for a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for each command
+    Man {
+        /// Directory for a page of each command; must be there
+        dir: Option<PathBuf>,
+    },
     /// Show the whole store at work on a copy of a real directory tree
     ///
     /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,
@@ -208,9 +265,28 @@ pub enum Command {
     Tour(TourArgs),
 }
 
-/// What to list.
+/// What to remove.
 #[derive(Args, Debug)]
-pub struct ScanArgs {
+#[group(required = true, multiple = false)]
+pub struct DelArgs {
+    /// The key
+    pub key: Option<OsString>,
+    /// All keys that begin with these bytes, of which there must be one at least
+    #[arg(long, value_name = "BYTES")]
+    pub prefix: Option<OsString>,
+}
+
+/// How commands of a shell are done.
+#[derive(Args, Debug)]
+pub struct ShellArgs {
+    /// What a write must survive before the next line is read; all survive power loss in the end
+    #[arg(long, value_enum, default_value = "sync")]
+    pub durability: DurabilityName,
+}
+
+/// Which keys are meant; all of them if nothing is said.
+#[derive(Args, Debug)]
+pub struct BoundArgs {
     /// First key, itself included
     #[arg(long, value_name = "KEY")]
     pub from: Option<OsString>,
@@ -220,6 +296,14 @@ pub struct ScanArgs {
     /// Only keys that begin with these bytes
     #[arg(long, value_name = "BYTES")]
     pub prefix: Option<OsString>,
+}
+
+/// What to list.
+#[derive(Args, Debug)]
+pub struct ScanArgs {
+    /// Which keys.
+    #[command(flatten)]
+    pub bounds: BoundArgs,
     /// From the last key to the first
     #[arg(long)]
     pub reverse: bool,
@@ -230,7 +314,7 @@ pub struct ScanArgs {
     #[arg(long)]
     pub keys_only: bool,
     /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and its like
-    #[arg(long, conflicts_with_all = ["json_output", "hex"])]
+    #[arg(long)]
     pub raw0: bool,
 }
 
@@ -241,12 +325,42 @@ pub struct Place {
     /// A directory tree: the key is the path below PATH, with /, the value the content
     #[arg(long, value_name = "PATH")]
     pub dir: Option<PathBuf>,
-    /// JSON lines {"key": "..", "value": ".."}, `-` for a pipe; {"base64": ".."} if not text
+    /// JSON lines {"key": "..", "value": ".."}, `-` for a pipe; {"base64": ".."} if not text. With
+    /// --key-field: objects of any form
     #[arg(long, value_name = "FILE")]
     pub jsonl: Option<PathBuf>,
-    /// CSV with the header key,value, `-` for a pipe
+    /// CSV with the header key,value, or with the columns that are named; `-` for a pipe
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
+}
+
+/// Which parts of a line are key and value.
+#[derive(Args, Clone, Debug)]
+pub struct Layout {
+    /// CSV: what stands between two fields, one byte, or `tab` [default: ,]
+    #[arg(long, value_parser = delimiter, value_name = "CHAR")]
+    pub delimiter: Option<u8>,
+    /// CSV: the column of the keys, by its name; by its number, from 1, with --no-header
+    #[arg(long, value_name = "COLUMN")]
+    pub key_column: Option<String>,
+    /// CSV: the column of the values, likewise; columns that are not named are left out then
+    #[arg(long, value_name = "COLUMN")]
+    pub value_column: Option<String>,
+    /// CSV: the first line is no header
+    #[arg(long)]
+    pub no_header: bool,
+    /// JSON lines: the value is the whole line, and its member FIELD, text or a number, the key
+    #[arg(long, value_name = "FIELD")]
+    pub key_field: Option<String>,
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"tab" | b"\\t" => Ok(b'\t'),
+        [b'"' | b'\r' | b'\n'] => Err("quotes and line ends have a meaning of their own".into()),
+        [byte] => Ok(*byte),
+        _ => Err("it must be one byte, or `tab`".into()),
+    }
 }
 
 /// Arguments of a benchmark that say what is asked for, and not how it is measured.

@@ -97,7 +97,7 @@ impl Console {
     pub fn fail(&self, failure: &Failure) {
         // What was written before the error is still a result.
         let _ = self.flush();
-        if !matches!(failure, Failure::PipeClosed) {
+        if failure.exit() != Exit::Done {
             say_error(self.json, failure.kind(), failure.exit(), &failure.to_string());
         }
     }

@@ -23,7 +23,7 @@ pub enum Exit {
     Damaged,
     /// Everything else: no database, in use elsewhere, a full disk, part of the work left out.
     Failed,
-    /// Stopped by Ctrl-C, in good order.
+    /// Stopped by a signal, in good order.
     Interrupted,
 }
 
@@ -53,7 +53,7 @@ pub enum Failure {
     /// Whoever read the output went away.
     #[error("the reader of the output has gone")]
     PipeClosed,
-    /// Ctrl-C.
+    /// A signal that asked for the end.
     #[error("interrupted; the database was closed in good order")]
     Interrupted,
     /// There is no such key.
@@ -80,6 +80,22 @@ pub enum Failure {
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
+    },
+    /// An import that came to an end before that of its input.
+    #[error("{cause}; {items} items are in and stay")]
+    Stopped {
+        /// Why.
+        cause: Box<Failure>,
+        /// Items that are stored.
+        items: u64,
+    },
+    /// A line of a shell that failed.
+    #[error("line {number}: {cause}")]
+    Line {
+        /// Its number, from 1.
+        number: u64,
+        /// Why.
+        cause: Box<Failure>,
     },
     /// A file of the user's that does not hold what it should.
     #[error("{}: {message}", named(.path))]
@@ -117,6 +133,7 @@ impl Failure {
             Self::PipeClosed => Exit::Done,
             Self::Interrupted => Exit::Interrupted,
             Self::NotFound => Exit::NotFound,
+            Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.exit(),
             Self::Usage(_) | Self::Bench(BenchError::Usage(_)) => Exit::Usage,
             Self::Engine(error) => match error.kind() {
                 ErrorKind::InvalidArgument | ErrorKind::InvalidOptions => Exit::Usage,
@@ -133,6 +150,7 @@ impl Failure {
             Self::PipeClosed => "pipe closed",
             Self::Interrupted => "interrupted",
             Self::NotFound => "not found",
+            Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.kind(),
             Self::Usage(_) => "usage",
             Self::NoDatabase(_) => "no database",
             Self::Engine(error) => error.kind().name(),

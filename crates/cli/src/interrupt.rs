@@ -1,4 +1,5 @@
-//! Ctrl-C during long work: the first stops it between two operations, the second at once.
+//! Signals during long work (Ctrl-C, and SIGTERM and SIGHUP, which mean the same): the first stops
+//! it between two operations, the second at once.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +8,7 @@ use crate::failure::{Exit, Failure, Result};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on Ctrl-C is for us to act on. Short commands do without: the store is safe whenever
+/// From now on signals are for us to act on. Short commands do without: the store is safe whenever
 /// its process dies.
 pub fn watch() -> Result<()> {
     ctrlc::set_handler(|| {
@@ -19,12 +20,17 @@ pub fn watch() -> Result<()> {
     .map_err(|error| Failure::Usage(format!("Ctrl-C cannot be watched: {error}")))
 }
 
-/// Whether Ctrl-C was pressed.
+/// Whether a signal came.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Fails if Ctrl-C was pressed: to be called between operations.
+/// Fails if a signal came: to be called between operations.
 pub fn check() -> Result<()> {
     if interrupted() { Err(Failure::Interrupted) } else { Ok(()) }
+}
+
+/// A failure as the user is to hear of it: what a signal broke off is interrupted, not broken.
+pub fn explain(failure: Failure) -> Failure {
+    if interrupted() { Failure::Interrupted } else { failure }
 }

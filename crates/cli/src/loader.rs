@@ -15,6 +15,8 @@ pub struct Loader<'a> {
     batch_bytes: u64,
     /// Keys so far.
     pub items: u64,
+    /// Those of them whose batch is written.
+    pub stored: u64,
     /// Bytes of keys and values so far.
     pub bytes: u64,
 }
@@ -22,7 +24,7 @@ pub struct Loader<'a> {
 impl<'a> Loader<'a> {
     /// Writes to `db`.
     pub fn new(db: &'a Db) -> Self {
-        Self { db, batch: WriteBatch::new(), batch_bytes: 0, items: 0, bytes: 0 }
+        Self { db, batch: WriteBatch::new(), batch_bytes: 0, items: 0, stored: 0, bytes: 0 }
     }
 
     /// Stores `value` under `key`, with the rest of its batch.
@@ -49,6 +51,7 @@ impl<'a> Loader<'a> {
 
     fn write(&mut self) -> cleavedb::Result<()> {
         self.db.write(&self.batch, Durability::Os)?;
+        self.stored = self.items;
         self.batch.clear();
         self.batch_bytes = 0;
         Ok(())

@@ -9,6 +9,11 @@ const LEAST: u64 = 64 << 10;
 const LEAST_TABLE: u64 = 16 << 10;
 const LEAST_LOG_SEGMENT: u64 = 4 << 10;
 
+/// The power of two of parts of which one is as small as anything is made, and the unit in which a
+/// window is laid out, in bytes.
+const LEAST_PART: u32 = 12;
+const BLOCK: usize = 4096;
+
 /// `options` for a store of one of `parts` of the data that is to have the shape that the whole has
 /// with `options`. A log window of the default length follows the MemTables if it holds all that
 /// they cover, and stays as it is if it bridges waits for the device, which do not shrink with the
@@ -37,11 +42,42 @@ pub fn miniature(options: Options, parts: u64) -> Options {
     }
 }
 
+/// `options` for a database that may take `limit` bytes: made smaller, down to the least, until it
+/// can work within them. Memory for the cache stays, it is not on the disk.
+pub fn within(options: Options, limit: u64) -> Options {
+    let smaller = |parts: usize| {
+        let bytes = (options.window() / parts).max(LEAST as usize);
+        let window = (parts > 1).then(|| bytes.next_multiple_of(BLOCK));
+        let window_bytes = window.or(options.window_bytes);
+        let cache_bytes = options.cache_bytes;
+        let small = miniature(options.clone(), parts as u64);
+        Options { space_limit: Some(limit), window_bytes, cache_bytes, ..small }
+    };
+    let sizes = (0..=LEAST_PART).map(|power| smaller(1 << power));
+    let fits = |options: &Options| options.space_limit_min() <= limit;
+    sizes.clone().find(fits).unwrap_or_else(|| smaller(1 << LEAST_PART))
+}
+
 #[cfg(test)]
 mod tests {
     use cleavedb::{Options, Preset};
 
-    use super::miniature;
+    use super::{miniature, within};
+
+    #[test]
+    fn a_limit_makes_a_database_as_small_as_it_must_be() {
+        for preset in Preset::ALL {
+            let usual = Options::preset(preset);
+            let wide = within(usual.clone(), 1 << 40);
+            let expected = Options { space_limit: Some(1 << 40), ..usual };
+            assert_eq!(format!("{wide:?}"), format!("{expected:?}"));
+            for limit in [12 << 20, 100 << 20, 1 << 30] {
+                let small = within(Options::preset(preset), limit);
+                small.validate().unwrap();
+                assert!(small.space_limit_min() <= limit, "{preset} in {limit}: {small:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_miniature_of_any_size_is_valid() {

@@ -22,11 +22,16 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// Counts towards bytes of which it will be known later how many they are.
+    pub fn towards(console: &Console, what: &str) -> Self {
+        Self::new(console, what, Some(0))
+    }
+
     /// Counts towards `total` bytes, if that is known.
     pub fn new(console: &Console, what: &str, total: Option<u64>) -> Self {
         let bar = if console.quiet() { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let template = match total {
-            Some(_) => "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} ETA {eta}",
+            Some(_) => "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta} left",
             None => "{prefix:12} {spinner} {msg} {elapsed}",
         };
         // Whatever changes a bar draws it: the style has to come first.
@@ -42,6 +47,12 @@ impl Progress {
 
     /// So many bytes of the total are done.
     pub fn at(&self, bytes: u64) {
+        self.bar.set_position(bytes);
+    }
+
+    /// So many bytes of so many are done; both may be estimates.
+    pub fn at_of(&self, bytes: u64, total: u64) {
+        self.bar.set_length(total.max(bytes));
         self.bar.set_position(bytes);
     }
 

@@ -14,6 +14,8 @@ const SECTOR: u64 = 512;
 /// What a database holds at one moment; sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Space {
+    /// Keys and values: an estimate, see [`cleavedb::Metrics::data_bytes`].
+    pub data_bytes: u64,
     /// Log files and segments.
     pub value_files: usize,
     /// Bytes in them.
@@ -28,6 +30,8 @@ pub struct Space {
     pub index_bytes: u64,
     /// Bytes of value files and tables for each live byte of both.
     pub space_amplification: f64,
+    /// Bytes of the log whose operations are in memory only.
+    pub unflushed_bytes: u64,
     /// Blocks that the files take on disk, space reserved for the log included.
     pub disk_bytes: u64,
 }
@@ -37,6 +41,7 @@ impl Space {
     pub fn of(db: &Db, path: &Path) -> Self {
         let metrics = db.metrics();
         Self {
+            data_bytes: metrics.data_bytes(),
             value_files: metrics.value_files.len(),
             value_bytes: metrics.value_bytes,
             live_bytes: metrics.live_bytes.saturating_sub(metrics.hidden_bytes),
@@ -44,6 +49,7 @@ impl Space {
             tables: metrics.levels.iter().map(|level| level.tables).sum(),
             index_bytes: metrics.index_bytes,
             space_amplification: metrics.space_amplification(),
+            unflushed_bytes: metrics.unflushed_bytes,
             disk_bytes: on_disk(db, path),
         }
     }

@@ -8,6 +8,7 @@ use cleavedb::{Db, Options, Preset};
 
 use crate::args::Global;
 use crate::failure::{Failure, Result};
+use crate::miniature;
 use crate::placement;
 
 /// Opens the database, which must be there, with the preset that it was created with.
@@ -36,8 +37,12 @@ pub fn options(global: &Global, preset: Preset) -> Options {
     // The command line takes no placement without a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
     let usual = Options::preset(preset);
-    let (level0, space_limit) = (global.level0.unwrap_or(usual.level0), global.space_limit);
-    Options { volumes, level0, space_limit, ..usual }
+    let level0 = global.level0.unwrap_or(usual.level0);
+    let options = Options { volumes, level0, ..usual };
+    match global.space_limit {
+        Some(limit) => miniature::within(options, limit),
+        None => options,
+    }
 }
 
 /// Opens the database in `path` with `options`.

@@ -25,6 +25,7 @@ use crate::table_index::TableIndex;
 use cleavedb_base::filter::Filter;
 
 mod verify;
+mod salvage;
 
 /// First window of a scan through the cache that turned out to be sequential, in bytes.
 const AHEAD_BYTES_MIN: usize = 8 << 10;

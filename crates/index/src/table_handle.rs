@@ -60,7 +60,7 @@ impl TableStore {
         let name = Name::numbered(FileKind::Table, number);
         self.storage
             .open(&name, mode, Access::Random)
-            .map_err(|e| Error::io("open a table", e).with("file", name))
+            .map_err(|e| Error::unopened("open a table", e).with("file", name))
     }
 
     fn open(&self, meta: &TableMeta) -> Result<Table> {

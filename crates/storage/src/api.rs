@@ -62,7 +62,8 @@ pub trait Storage: Send + Sync + 'static {
     fn foreign(&self) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
-    /// Takes the lock on the directory; `WouldBlock` if somebody, also in this process, holds it.
+    /// Takes the lock on the directory; `WouldBlock` if somebody, also in this process, holds it:
+    /// the error's own words are then the process id of the holder, if it is known.
     fn lock(&self) -> io::Result<Lock>;
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;

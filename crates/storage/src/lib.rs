@@ -41,4 +41,4 @@ pub use name::{FileKind, Name};
 pub use placed::{Directory, Placed};
 pub use reaper::{Hole, Reaper};
 pub use sim::Sim;
-pub use window::{Watermark, Window, WindowIdentity};
+pub use window::{HEADER_LEN as WINDOW_HEADER_LEN, Watermark, Window, WindowIdentity};

@@ -23,7 +23,7 @@ use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
 
 /// Bytes of the file in front of the ring.
-pub(crate) const HEADER_LEN: usize = BLOCK;
+pub const HEADER_LEN: usize = BLOCK;
 
 /// Sees every store into a window; the simulator's ear.
 pub trait WindowObserver: Send + Sync {

@@ -136,12 +136,26 @@ fn finding(group: &Group, workload: &str, style: &Style<'_>, metric: &Metric) ->
     let best = if metric.more_is_better { rows().max_by(order)? } else { rows().min_by(order)? };
     let reached = format!("{}{}", (metric.show)(value(&best)?), metric.unit);
     let (engine, other) = (&best.engine, style.baseline);
+    let meets = |row: &Row| row.engine != *engine && within_spread(best, row, metric);
     let compared = group
         .ratio(best, other, metric)
         .map_or(String::new(), |ratio| format!(", {} times {other}", short(ratio)));
+    let equals: Vec<_> = rows().filter(|row| meets(row)).map(|row| &*row.engine).collect();
+    if !equals.is_empty() {
+        let engines = [&[&**engine], &equals[..]].concat().join(" and ");
+        return Some(format!("{workload}: {engines} within their spread, {reached}"));
+    }
     let word = if metric.more_is_better { "most" } else { "least" };
     let word = if rows().count() == 1 { "alone" } else { word };
     Some(format!("{workload}: {engine} {word}, {reached}{compared}"))
+}
+
+/// Whether some run of the one was no better than some run of the other: then neither is ahead.
+/// One run alone has no spread to tell.
+fn within_spread(one: &Row, other: &Row, metric: &Metric) -> bool {
+    let spreads = [one, other].map(|row| row.spread(metric).filter(|spread| spread.count > 1));
+    let [Some(one), Some(other)] = spreads else { return false };
+    one.least <= other.most && other.least <= one.most
 }
 
 fn about(metric: &Metric) -> String {
@@ -166,7 +180,7 @@ fn figure(
     group: &Group,
     workload: &str,
     style: &Style<'_>,
-    main: &Metric,
+    (main, judged): (&Metric, &Metric),
     strips: &dyn Fn(&Row) -> Vec<Strip>,
 ) -> Option<Figure> {
     let rows: Vec<_> = group
@@ -179,7 +193,7 @@ fn figure(
         .flat_map(|row| &row.strips)
         .any(|strip| strip.parts.iter().any(|(_, value)| *value > 0.0));
     any.then(|| Figure {
-        title: finding(group, workload, style, main).unwrap_or_else(|| workload.to_owned()),
+        title: finding(group, workload, style, judged).unwrap_or_else(|| workload.to_owned()),
         about: about(main),
         svg: bars(&rows),
         command: group.command.clone(),
@@ -187,7 +201,7 @@ fn figure(
 }
 
 fn quantity(group: &Group, workload: &str, style: &Style<'_>, metric: &Metric) -> Option<Figure> {
-    figure(group, workload, style, metric, &|row| {
+    figure(group, workload, style, (metric, metric), &|row| {
         strip(row, style, metric, false).into_iter().collect()
     })
 }
@@ -197,19 +211,23 @@ fn pair(
     workload: &str,
     style: &Style<'_>,
     (full, pale): (&Metric, &Metric),
+    judged: &Metric,
 ) -> Option<Figure> {
-    figure(group, workload, style, full, &|row| {
+    figure(group, workload, style, (full, judged), &|row| {
         let strips = [strip(row, style, full, false), strip(row, style, pale, true)];
         strips.into_iter().flatten().collect()
     })
 }
 
 fn throughput(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
-    pair(group, workload, style, (&RUNNING, &SETTLED))
+    // Work that is put off is work: what writes is judged once it is done.
+    let writes = group.of(workload).any(|row| row.runs.iter().any(|run| run.user.written > 0));
+    let judged = if writes { &SETTLED } else { &RUNNING };
+    pair(group, workload, style, (&RUNNING, &SETTLED), judged)
 }
 
 fn memory(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
-    pair(group, workload, style, (&RESIDENT, &LIMITED))
+    pair(group, workload, style, (&RESIDENT, &LIMITED), &RESIDENT)
 }
 
 fn by_class(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
@@ -224,7 +242,7 @@ fn by_class(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> 
         let strip = Strip { parts, pale: false, extremes: None, text };
         if strip.parts.is_empty() { Vec::new() } else { vec![strip] }
     };
-    let figure = figure(group, workload, style, &WRITE_DEVICE, &strips)?;
+    let figure = figure(group, workload, style, (&WRITE_DEVICE, &WRITE_DEVICE), &strips)?;
     let title = format!("{}, by class", figure.title);
     let about = "Written for a byte of the client, the sum at the end; lower is better".to_owned();
     Some(Figure { title, about, ..figure })
@@ -416,7 +434,7 @@ fn latency(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
 
 #[cfg(test)]
 mod tests {
-    use super::{SECONDS, Timeline, steadiest};
+    use super::{SECONDS, Style, Timeline, steadiest, throughput};
     use crate::report::collect::{Group, Row};
     use crate::result::{PhaseResult, Sample};
 
@@ -447,6 +465,34 @@ mod tests {
         let placed = timeline.place(&apart.rows[1].runs[0], vec![(50.0, 7.0)]);
         assert_eq!(placed, [(50.0, 7.0)]);
         assert_eq!(timeline.place(&apart.rows[0].runs[0], vec![(0.25, 7.0)]), [(25.0, 7.0)]);
+    }
+
+    /// A row of runs that took so long while clients ran, and until they had settled.
+    fn writer(engine: &str, runs: &[(f64, f64)]) -> Row {
+        let run = |(running, settled): &(f64, f64)| {
+            let run = PhaseResult { engine: engine.into(), ..PhaseResult::default() };
+            let mut run = PhaseResult { workload: "w".into(), ..run };
+            (run.speed.running_seconds, run.speed.settled_seconds) = (*running, *settled);
+            (run.speed.operations, run.user.written) = (1000, 1);
+            run
+        };
+        let mut row = Row::of_run(run(&runs[0]));
+        row.runs = runs.iter().map(run).collect();
+        row
+    }
+
+    #[test]
+    fn a_title_judges_writes_once_they_are_done_and_claims_nothing_within_the_spread() {
+        let engines = ["late", "early", "one", "other"].map(str::to_owned);
+        let style = Style { engines: &engines, budgeted: &[false; 4], baseline: "none" };
+        let title = |rows| throughput(&Group::of_rows("g", rows), "w", &style).unwrap().title;
+        let late = writer("late", &[(1.0, 10.0), (1.1, 11.0)]);
+        let early = writer("early", &[(2.0, 2.0), (2.1, 2.1)]);
+        assert!(title(vec![late, early]).starts_with("w: early most"));
+        let one = writer("one", &[(1.0, 1.0), (1.4, 1.4)]);
+        let other = writer("other", &[(1.2, 1.2), (1.6, 1.6)]);
+        let title = title(vec![one, other]);
+        assert!(title.starts_with("w: one and other within their spread"), "{title}");
     }
 
     #[test]

@@ -199,7 +199,7 @@ impl Manifest {
         tables: &Arc<TableStore>,
     ) -> Result<Loaded> {
         let name = Name::numbered(FileKind::Manifest, current.manifest);
-        let failed = |e| Error::io("read the manifest", e).with("file", name);
+        let failed = |e| Error::unopened("read the manifest", e).with("file", name);
         let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
         let mut bytes = vec![0; file.len().map_err(failed)? as usize];
         read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;

@@ -1,8 +1,9 @@
 //! `check`: everything is read and believed only if it proves itself.
 
 use std::fmt;
+use std::sync::Arc;
 
-use cleavedb::CheckReport;
+use cleavedb::{CheckProgress, CheckReport, Db};
 use cleavedb_bench::units;
 use serde::Serialize;
 
@@ -23,11 +24,13 @@ struct Checked {
     keys: u64,
     value_bytes: u64,
     seconds: f64,
+    /// Copies of edits of the manifest that were damaged, and that the open has replaced.
+    healed: u64,
     problems: Vec<String>,
 }
 
 impl Checked {
-    fn new(report: &CheckReport, directories: usize, seconds: f64) -> Self {
+    fn new(report: &CheckReport, healed: u64, directories: usize, seconds: f64) -> Self {
         Self {
             directories,
             tables: report.tables,
@@ -36,6 +39,7 @@ impl Checked {
             keys: report.keys,
             value_bytes: report.value_bytes,
             seconds,
+            healed,
             problems: report.problems.iter().map(ToString::to_string).collect(),
         }
     }
@@ -62,6 +66,13 @@ impl fmt::Display for Checked {
             number(self.keys),
             units::bytes(self.value_bytes)
         )?;
+        if self.healed > 0 {
+            writeln!(
+                f,
+                "healed: {} edits of the manifest had a damaged copy; the other one served",
+                number(self.healed)
+            )?;
+        }
         for problem in &self.problems {
             writeln!(f, "PROBLEM: {problem}")?;
         }
@@ -76,14 +87,22 @@ impl fmt::Display for Checked {
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch()?;
     let db = store::open_existing(global)?;
-    let progress = Progress::new(console, "check", None);
-    let report = watch::run(&db, &progress, |_| "reading everything".into(), |db| db.verify());
+    let (progress, checked) =
+        (Progress::towards(console, "check"), Arc::<CheckProgress>::default());
+    let theirs = Arc::clone(&checked);
+    let describe = |_: &Db| {
+        let (done, total) = checked.bytes();
+        progress.at_of(done, total);
+        String::new()
+    };
+    let report = watch::run(&db, &progress, describe, move |db| db.verify_with(&theirs));
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let directories = db.directories()?.len();
+    let healed = db.recovery_report().copies_healed;
     // Damage may keep it from closing well; what was found matters more.
     let closed = db.close();
-    let checked = Checked::new(&report?, directories, seconds);
+    let checked = Checked::new(&report?, healed, directories, seconds);
     console.outcome(&checked)?;
     if !checked.problems.is_empty() {
         return Ok(Exit::Damaged);

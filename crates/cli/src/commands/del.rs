@@ -1,14 +1,17 @@
-//! `del`: a key goes.
+//! `del`: a key goes, or all that begin with some bytes.
 
 use std::ffi::OsStr;
 
-use cleavedb::Durability;
+use cleavedb::{Db, Durability};
 use serde::Serialize;
 
-use crate::args::Global;
+use crate::args::{DelArgs, Global};
+use crate::bounds::successor;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument};
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupt;
+use crate::loader::Loader;
 use crate::store;
 
 #[derive(Serialize)]
@@ -16,13 +19,59 @@ struct Deleted<'a> {
     key: JsonBytes<'a>,
 }
 
-pub(super) fn run(key: &OsStr, global: &Global, console: &Console) -> Result<Exit> {
-    let key = from_argument(key, global.hex)?;
+#[derive(Serialize)]
+struct DeletedAll<'a> {
+    prefix: JsonBytes<'a>,
+    keys: u64,
+}
+
+pub(super) fn run(args: &DelArgs, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
     let db = store::open_existing(global)?;
-    db.delete_with(&key, Durability::Sync)?;
-    db.close()?;
-    if console.json() {
-        console.json_line(&Deleted { key: console.json_bytes(&key) })?;
-    }
+    let done = delete(&db, args, Durability::Sync, console);
+    let closed = db.close();
+    done?;
+    closed?;
     Ok(Exit::Done)
+}
+
+/// Removes what is asked for, and says so where that is not known before.
+pub(super) fn delete(
+    db: &Db,
+    args: &DelArgs,
+    durability: Durability,
+    console: &Console,
+) -> Result<()> {
+    if let Some(prefix) = &args.prefix {
+        return delete_all(db, prefix, console);
+    }
+    let key = args.key.as_deref().expect("one of them is required");
+    let key = from_argument(key, console.hex())?;
+    db.delete_with(&key, durability)?;
+    let deleted = Deleted { key: console.json_bytes(&key) };
+    if console.json() { console.json_line(&deleted) } else { Ok(()) }
+}
+
+/// Removes the keys that begin with `prefix` now; what was removed before a failure stays so.
+fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
+    let prefix = from_argument(prefix, console.hex())?;
+    if prefix.is_empty() {
+        let what = "an empty prefix is that of every key; name one byte at least";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    let mut loader = Loader::new(db);
+    let deleted = (|| {
+        for item in db.range_keys(Some(&prefix), successor(&prefix).as_deref()) {
+            interrupt::check()?;
+            loader.delete(&item?.key)?;
+        }
+        Ok(())
+    })();
+    let finished = loader.finish();
+    deleted.and(finished)?;
+    let keys = loader.stored;
+    if console.json() {
+        return console.json_line(&DeletedAll { prefix: console.json_bytes(&prefix), keys });
+    }
+    console.line(format_args!("deleted {keys} keys"))
 }

@@ -6,7 +6,7 @@ use cleavedb::Db;
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::{Global, Place};
+use crate::args::{Global, Layout, Place};
 use crate::console::Console;
 use crate::encoding::escape;
 use crate::failure::{Exit, Result};
@@ -39,21 +39,27 @@ impl fmt::Display for Exported {
         )?;
         if self.refused > 0 {
             let refused = units::thousands(self.refused as f64);
-            write!(f, "\nNOT EXPORTED: {refused} keys that cannot be files of the directory")?;
+            write!(f, "\nNOT EXPORTED: {refused} keys that it cannot hold")?;
         }
         Ok(())
     }
 }
 
-pub(super) fn run(place: &Place, global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    place: &Place,
+    layout: &Layout,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     interrupt::watch()?;
     let db = store::open_existing(global)?;
-    let outcome = formats::sink(place).and_then(|mut sink| {
-        let progress = Progress::new(console, "export", None);
+    let outcome = formats::sink(place, layout).and_then(|mut sink| {
+        let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));
         save(&db, sink.as_mut(), &progress, console)
     });
-    db.close()?;
+    let closed = db.close();
     let outcome = outcome?;
+    closed?;
     if formats::is_stream(formats::path(place)) {
         // Standard output is the export itself.
         console.note(&outcome.to_string());
@@ -81,6 +87,7 @@ fn save(db: &Db, sink: &mut dyn Sink, progress: &Progress, console: &Console) ->
                 }
             }
         }
+        progress.at(outcome.bytes);
         progress.moved(outcome.items, outcome.bytes);
     }
     sink.finish()?;

@@ -2,13 +2,19 @@
 
 use std::ffi::OsStr;
 
+use cleavedb::Db;
 use serde::Serialize;
 
 use crate::args::Global;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
 use crate::failure::{Exit, Failure, Result};
+use crate::progress::Progress;
 use crate::store;
+
+/// Bytes of a value whose output may take a while, and of a piece of it.
+const LONG: usize = 8 << 20;
+const PIECE: usize = 1 << 20;
 
 #[derive(Serialize)]
 struct Got<'a> {
@@ -19,18 +25,40 @@ struct Got<'a> {
 pub(super) fn run(key: &OsStr, global: &Global, console: &Console) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
     let db = store::open_existing(global)?;
-    let value = db.get(&key)?.ok_or(Failure::NotFound)?;
-    if console.json() {
-        let got = Got { key: console.json_bytes(&key), value: console.json_bytes(&value) };
-        console.json_line(&got)?;
-    } else if console.hex() {
-        console.line(to_hex(&value))?;
-    } else {
-        console.write(&value)?;
-        if console.on_terminal() && !value.ends_with(b"\n") {
-            console.write(b"\n")?;
-        }
-    }
-    db.close()?;
+    let printed = print(&db, &key, console.on_terminal(), console);
+    let closed = db.close();
+    printed?;
+    closed?;
     Ok(Exit::Done)
+}
+
+/// Prints the value of `key`, and a line end if it has none and there is to be one.
+pub(super) fn print(db: &Db, key: &[u8], line_end: bool, console: &Console) -> Result<()> {
+    let value = db.get(key)?.ok_or(Failure::NotFound)?;
+    if console.json() {
+        let got = Got { key: console.json_bytes(key), value: console.json_bytes(&value) };
+        return console.json_line(&got);
+    }
+    if console.hex() {
+        return console.line(to_hex(&value));
+    }
+    write(&value, console)?;
+    if line_end && !value.ends_with(b"\n") {
+        console.write(b"\n")?;
+    }
+    Ok(())
+}
+
+/// The value to standard output; of a long one that goes elsewhere than to the terminal, with how
+/// far it is.
+fn write(value: &[u8], console: &Console) -> Result<()> {
+    if value.len() < LONG || console.on_terminal() {
+        return console.write(value);
+    }
+    let progress = Progress::new(console, "write", Some(value.len() as u64));
+    for (at, piece) in value.chunks(PIECE).enumerate() {
+        console.write(piece)?;
+        progress.at((at * PIECE + piece.len()) as u64);
+    }
+    Ok(())
 }

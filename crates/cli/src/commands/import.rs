@@ -7,7 +7,7 @@ use cleavedb::{Db, ErrorKind};
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::{Global, Place};
+use crate::args::{Global, Layout, Place};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Input, Source};
@@ -53,18 +53,24 @@ impl fmt::Display for Imported {
     }
 }
 
-pub(super) fn run(place: &Place, global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    place: &Place,
+    layout: &Layout,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     interrupt::watch()?;
     // The source first: a mistyped name must not leave an empty database behind.
-    let mut source = formats::source(place, &global.db)?;
+    let mut source = formats::source(place, layout, &global.db).map_err(interrupt::explain)?;
     let db = store::open_or_create(global)?;
     let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
     let total = total.and_then(|file| fs::metadata(file).ok()).filter(fs::Metadata::is_file);
     let progress = Progress::new(console, "import", total.map(|metadata| metadata.len()));
     let outcome = load(source.as_mut(), place, &db, &progress, console);
     drop(progress);
-    db.close()?;
+    let closed = db.close();
     let outcome = outcome?;
+    closed?;
     console.outcome(&outcome)?;
     Ok(if outcome.failed > 0 { Exit::Failed } else { Exit::Done })
 }
@@ -80,14 +86,17 @@ fn load(
     let mut outcome = Imported::default();
     let mut loader = Loader::new(db);
     let read = read_all(source, &mut loader, &mut outcome, progress, console);
-    loader.finish()?;
-    read.map_err(|failure| match failure {
+    let read = read.map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::InvalidArgument => {
             let message = format!("{}: {}", source.place(), error.message());
             Failure::Input { path: formats::path(place).to_owned(), message }
         }
         other => other,
-    })?;
+    });
+    let stored = loader.finish();
+    let items = loader.stored;
+    let stopped = |cause| Failure::Stopped { cause: Box::new(cause), items };
+    read.and(stored).map_err(stopped)?;
     // What the close would write belongs to the figures.
     db.flush()?;
     let metrics = db.metrics();
@@ -110,7 +119,7 @@ fn read_all(
             progress.aside(|| console.note(what));
         }
     };
-    while let Some(input) = source.next()? {
+    while let Some(input) = source.next().map_err(interrupt::explain)? {
         match input {
             Input::Pair(key, value) => loader.put(&key, &value)?,
             Input::Skipped(what) => {

@@ -4,10 +4,14 @@ mod get;
 mod put;
 mod del;
 mod scan;
+mod count;
+mod shell;
+mod papers;
 mod import;
 mod export;
 mod stats;
 mod check;
+mod repair;
 mod collect;
 mod compact;
 mod bench_report;
@@ -28,11 +32,16 @@ pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit>
         Command::Put { key, value, durability } => {
             put::run(&key, value.as_deref(), durability.into(), global, console)
         }
-        Command::Del { key } => del::run(&key, global, console),
+        Command::Del(args) => del::run(&args, global, console),
         Command::Scan(args) => scan::run(&args, global, console),
-        Command::Import { place } => import::run(&place, global, console),
-        Command::Export { place } => export::run(&place, global, console),
+        Command::Count(args) => count::run(&args, global, console),
+        Command::Shell(args) => shell::run(&args, global, console),
+        Command::Completions { shell } => papers::complete(shell, console),
+        Command::Man { dir } => papers::man(dir.as_deref(), console),
+        Command::Import { place, layout } => import::run(&place, &layout, global, console),
+        Command::Export { place, layout } => export::run(&place, &layout, global, console),
         Command::Stats => stats::run(global, console),
+        Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Check => check::run(global, console),
         Command::Collect => collect::run(global, console),
         Command::Compact => compact::run(global, console),

@@ -1,6 +1,7 @@
 //! `put`: a value under a key.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -11,7 +12,11 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, from_hex};
 use crate::failure::{Exit, Failure, Result};
+use crate::progress::Progress;
 use crate::store;
+
+/// Bytes after which progress is looked at.
+const PIECE: u64 = 1 << 20;
 
 #[derive(Serialize)]
 struct Stored<'a> {
@@ -29,22 +34,35 @@ pub(super) fn run(
     let key = from_argument(key, global.hex)?;
     let value = match value {
         Some(value) if value != "-" => from_argument(value, global.hex)?,
-        _ => from_stdin(global.hex)?,
+        _ => from_stdin(global.hex, console)?,
     };
     let db = store::open_or_create(global)?;
     db.put_with(&key, &value, durability)?;
     db.close()?;
-    if console.json() {
-        console.json_line(&Stored { key: console.json_bytes(&key), bytes: value.len() })?;
-    }
+    announce(&key, &value, console)?;
     Ok(Exit::Done)
 }
 
+/// Says in JSON what was stored; in text there is nothing to say.
+pub(super) fn announce(key: &[u8], value: &[u8], console: &Console) -> Result<()> {
+    let stored = Stored { key: console.json_bytes(key), bytes: value.len() };
+    if console.json() { console.json_line(&stored) } else { Ok(()) }
+}
+
 /// All of standard input, but not more than shows that it is too long for a value.
-fn from_stdin(hex: bool) -> Result<Vec<u8>> {
+fn from_stdin(hex: bool, console: &Console) -> Result<Vec<u8>> {
     let most = VALUE_LEN_MAX as u64 * if hex { 2 } else { 1 };
-    let mut value = Vec::new();
-    let read = io::stdin().take(most + 1).read_to_end(&mut value);
-    read.map_err(Failure::file("read", Path::new("standard input")))?;
+    let total = fs::metadata("/dev/stdin").ok().filter(fs::Metadata::is_file);
+    let progress = Progress::new(console, "read", total.map(|found| found.len()));
+    let (mut value, mut input) = (Vec::new(), io::stdin().take(most + 1));
+    loop {
+        let read = input.by_ref().take(PIECE).read_to_end(&mut value);
+        let read = read.map_err(Failure::file("read", Path::new("standard input")))?;
+        if read == 0 {
+            break;
+        }
+        progress.at(value.len() as u64);
+        progress.moved(1, value.len() as u64);
+    }
     if hex { from_hex(&value) } else { Ok(value) }
 }

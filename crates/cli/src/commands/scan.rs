@@ -1,14 +1,13 @@
 //! `scan`: keys and values in order.
 
-use std::ffi::OsString;
-
-use cleavedb::{Item, Range};
+use cleavedb::{Db, Item, Range};
 use serde::Serialize;
 
 use crate::args::{Global, ScanArgs};
+use crate::bounds::bounds;
 use crate::console::Console;
-use crate::encoding::{JsonBytes, from_argument};
-use crate::failure::{Exit, Result};
+use crate::encoding::JsonBytes;
+use crate::failure::{Exit, Failure, Result};
 use crate::interrupt;
 use crate::store;
 
@@ -20,16 +19,31 @@ struct Row<'a> {
 }
 
 pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result<Exit> {
-    let (from, to) = bounds(args, global.hex)?;
+    check_form(args, console)?;
     interrupt::watch()?;
     let db = store::open_existing(global)?;
-    let open = if args.keys_only { cleavedb::Db::range_keys } else { cleavedb::Db::range };
-    let range = open(&db, from.as_deref(), to.as_deref());
-    let done = print(range, args, console);
-    // A range keeps the database open, so it had to go first.
-    db.close()?;
+    let done = list(&db, args, console);
+    let closed = db.close();
     done?;
+    closed?;
     Ok(Exit::Done)
+}
+
+/// Fails if two forms of output are asked for at once.
+fn check_form(args: &ScanArgs, console: &Console) -> Result<()> {
+    if args.raw0 && (console.json() || console.hex()) {
+        let what = "--raw0 prints raw bytes: it cannot be used with --json or --hex, see --help";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    Ok(())
+}
+
+/// Lists what is asked for.
+pub(super) fn list(db: &Db, args: &ScanArgs, console: &Console) -> Result<()> {
+    check_form(args, console)?;
+    let (from, to) = bounds(&args.bounds, console.hex())?;
+    let open = if args.keys_only { Db::range_keys } else { Db::range };
+    print(open(db, from.as_deref(), to.as_deref()), args, console)
 }
 
 fn print(mut range: Range, args: &ScanArgs, console: &Console) -> Result<()> {
@@ -62,39 +76,5 @@ fn print_one(item: &Item, args: &ScanArgs, console: &Console) -> Result<()> {
             console.line(format_args!("{}\t{}", console.shown(&item.key), console.shown(value)))
         }
         None => console.line(console.shown(&item.key)),
-    }
-}
-
-type Bound = Option<Vec<u8>>;
-
-/// The keys that `--from`, `--to` and `--prefix` leave together.
-fn bounds(args: &ScanArgs, hex: bool) -> Result<(Bound, Bound)> {
-    let bytes = |argument: &Option<OsString>| {
-        argument.as_deref().map(|argument| from_argument(argument, hex)).transpose()
-    };
-    let (from, to, prefix) = (bytes(&args.from)?, bytes(&args.to)?, bytes(&args.prefix)?);
-    let end = prefix.as_deref().and_then(successor);
-    let to = [to, end].into_iter().flatten().min();
-    Ok((from.max(prefix), to))
-}
-
-/// The least key above all that begin with `prefix`; `None` if there is none.
-fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
-    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
-    let mut successor = prefix[..=last].to_vec();
-    successor[last] += 1;
-    Some(successor)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::successor;
-
-    #[test]
-    fn the_successor_of_a_prefix_is_above_all_its_keys() {
-        assert_eq!(successor(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(successor(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(successor(b"\xff\xff"), None);
-        assert_eq!(successor(b""), None);
     }
 }

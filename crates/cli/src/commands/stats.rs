@@ -305,6 +305,12 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "about {} of keys and values, in {} on disk",
+            units::bytes(self.space.data_bytes),
+            units::bytes(self.space.disk_bytes)
+        )?;
         match self.separated_from {
             Some(least @ 1..) => writeln!(
                 f,
@@ -317,9 +323,9 @@ impl fmt::Display for Stats {
         }
         writeln!(
             f,
-            "on disk {} with room for the log; in memory {} for new writes, {} of cache",
-            units::bytes(self.space.disk_bytes),
+            "in memory {} of new entries, with {} of log that no table has yet; {} of cache",
             units::bytes(self.memtable_memory),
+            units::bytes(self.space.unflushed_bytes),
             units::bytes(self.cache_memory),
         )?;
         if self.replayed_operations > 0 || self.bytes_cut > 0 {

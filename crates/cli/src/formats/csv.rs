@@ -1,36 +1,103 @@
-//! CSV with the header `key,value`: bytes as they are, quoted where they must be.
+//! CSV: two columns of it, by the names in the header or by their numbers; bytes as they are,
+//! quoted where they must be.
 
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use csv::{ByteRecord, ErrorKind};
+use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
-use super::{Input, Reader, Sink, Source, Writer, write_failed};
+use super::target::Target;
+use super::{BUFFER, Input, Sink, Source, open, write_failed};
+use crate::args::Layout;
 use crate::encoding::escape;
 use crate::failure::{Failure, Result};
 
+/// The columns of a header that nobody has described.
 const HEADER: [&str; 2] = ["key", "value"];
+
+fn delimiter(layout: &Layout) -> u8 {
+    layout.delimiter.unwrap_or(b',')
+}
+
+/// The names of the columns of key and value.
+fn names(layout: &Layout) -> [&str; 2] {
+    let [key, value] = HEADER;
+    let (key_column, value_column) = (&layout.key_column, &layout.value_column);
+    [key_column.as_deref().unwrap_or(key), value_column.as_deref().unwrap_or(value)]
+}
 
 /// Reads CSV.
 pub struct CsvSource {
-    reader: csv::Reader<BufReader<Box<dyn Read>>>,
+    reader: csv::Reader<Ending>,
     path: PathBuf,
     record: ByteRecord,
+    /// Where key and value stand in a record.
+    columns: [usize; 2],
 }
 
 impl CsvSource {
-    /// Reads from `path`, whose header must be right.
-    pub fn open(path: &Path) -> Result<Self> {
-        let Reader { inner, path } = Reader::open(path)?;
-        let mut reader = csv::Reader::from_reader(inner);
-        let header = reader.byte_headers().map_err(|e| read_failed(&path, e))?;
-        if *header != HEADER[..] {
-            let found: Vec<_> = header.iter().take(8).map(escape).collect();
-            let message = format!("the header must be key,value, not {}", found.join(","));
-            return Err(Failure::Input { path, message });
-        }
-        Ok(Self { reader, path, record: ByteRecord::new() })
+    /// Reads from `path`, in which there must be the columns of `layout`.
+    pub fn open(path: &Path, layout: &Layout) -> Result<Self> {
+        let (inner, path, delimiter) = (open(path)?, path.to_owned(), delimiter(layout));
+        let mut builder = ReaderBuilder::new();
+        builder.delimiter(delimiter).has_headers(!layout.no_header).buffer_capacity(BUFFER);
+        let mut reader = builder.from_reader(Ending::new(inner, delimiter));
+        let columns = if layout.no_header {
+            numbered(layout).map_err(Failure::Usage)?
+        } else {
+            let header = reader.byte_headers().map_err(|e| read_failed(&path, e))?;
+            let found = named(header, layout);
+            found.map_err(|message| Failure::Input { path: path.clone(), message })?
+        };
+        let source = Self { reader, path, record: ByteRecord::new(), columns };
+        source.check_end()?;
+        Ok(source)
     }
+
+    /// Fails if what was read last ends with the file, and not with a line.
+    fn check_end(&self) -> Result<()> {
+        let ending = self.reader.get_ref();
+        if self.position() < ending.bytes || ending.is_whole() {
+            return Ok(());
+        }
+        let what = "the last line has no end, the file may be cut off; if it is whole, add a line \
+                    end";
+        Err(self.failed(what))
+    }
+
+    fn failed(&self, what: &str) -> Failure {
+        let message = format!("{}: {what}", self.place());
+        Failure::Input { path: self.path.clone(), message }
+    }
+}
+
+/// Where the columns of `layout` stand in a header.
+fn named(header: &ByteRecord, layout: &Layout) -> std::result::Result<[usize; 2], String> {
+    let shown = || header.iter().take(8).map(escape).collect::<Vec<_>>().join(",");
+    // Columns that nobody has named are not left out in silence.
+    let described = layout.key_column.is_some() || layout.value_column.is_some();
+    if !described && *header != HEADER[..] {
+        return Err(format!(
+            "the header must be key,value, not {}; --key-column and --value-column name others",
+            shown()
+        ));
+    }
+    let mut columns = [0; 2];
+    for (column, name) in columns.iter_mut().zip(names(layout)) {
+        let found = header.iter().position(|found| found == name.as_bytes());
+        *column = found.ok_or_else(|| format!("there is no column {name} in {}", shown()))?;
+    }
+    Ok(columns)
+}
+
+/// The columns of `layout`, which are numbers where there is no header, the first of them 1.
+fn numbered(layout: &Layout) -> std::result::Result<[usize; 2], String> {
+    let number = |given: &Option<String>, usual: usize| {
+        let Some(given) = given else { return Ok(usual) };
+        let parsed = given.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        parsed.ok_or_else(|| format!("without a header columns have numbers from 1, not {given}"))
+    };
+    Ok([number(&layout.key_column, 0)?, number(&layout.value_column, 1)?])
 }
 
 impl Source for CsvSource {
@@ -39,8 +106,12 @@ impl Source for CsvSource {
         if !read.map_err(|e| read_failed(&self.path, e))? {
             return Ok(None);
         }
-        // The reader refuses records that do not have the two fields of the header.
-        Ok(Some(Input::Pair(self.record[0].to_vec(), self.record[1].to_vec())))
+        self.check_end()?;
+        let fields = self.columns.map(|column| self.record.get(column).map(<[u8]>::to_vec));
+        match fields {
+            [Some(key), Some(value)] => Ok(Some(Input::Pair(key, value))),
+            _ => Err(self.failed("there are not as many columns")),
+        }
     }
 
     fn place(&self) -> String {
@@ -60,18 +131,73 @@ fn read_failed(path: &Path, error: csv::Error) -> Failure {
     }
 }
 
+/// Where in a file of CSV its bytes have come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    LineBegin,
+    FieldBegin,
+    Plain,
+    Quoted,
+    /// Behind a quote within quotes: the end of them, or the first of two that stand for one.
+    Quote,
+}
+
+/// A source that knows whether it ended where a line ends: the parser takes any end for one.
+struct Ending {
+    inner: Box<dyn Read>,
+    delimiter: u8,
+    at: At,
+    /// Bytes so far.
+    bytes: u64,
+}
+
+impl Ending {
+    fn new(inner: Box<dyn Read>, delimiter: u8) -> Self {
+        Self { inner, delimiter, at: At::LineBegin, bytes: 0 }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.at == At::LineBegin
+    }
+
+    fn follow(&mut self, byte: u8) {
+        self.at = match (self.at, byte) {
+            (At::Quoted, b'"') => At::Quote,
+            (At::Quoted, _) | (At::Quote | At::LineBegin | At::FieldBegin, b'"') => At::Quoted,
+            (_, b'\n' | b'\r') => At::LineBegin,
+            (_, byte) if byte == self.delimiter => At::FieldBegin,
+            _ => At::Plain,
+        };
+    }
+}
+
+impl Read for Ending {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let len = self.inner.read(buf)?;
+        buf[..len].iter().for_each(|byte| self.follow(*byte));
+        self.bytes += len as u64;
+        Ok(len)
+    }
+}
+
 /// Writes CSV.
 pub struct CsvSink {
-    writer: csv::Writer<BufWriter<Box<dyn Write>>>,
+    writer: csv::Writer<Box<dyn Write>>,
+    target: Target,
     path: PathBuf,
 }
 
 impl CsvSink {
-    /// Writes to `path`, from its beginning, the header first.
-    pub fn create(path: &Path) -> Result<Self> {
-        let Writer { inner, path } = Writer::create(path)?;
-        let mut sink = Self { writer: csv::Writer::from_writer(inner), path };
-        sink.write(HEADER)?;
+    /// Writes what becomes `path`, the header first if there is to be one.
+    pub fn create(path: &Path, layout: &Layout) -> Result<Self> {
+        let (output, target) = Target::create(path)?;
+        let mut builder = WriterBuilder::new();
+        let writer =
+            builder.delimiter(delimiter(layout)).buffer_capacity(BUFFER).from_writer(output);
+        let mut sink = Self { writer, target, path: path.to_owned() };
+        if !layout.no_header {
+            sink.write(names(layout))?;
+        }
         Ok(sink)
     }
 
@@ -89,6 +215,7 @@ impl Sink for CsvSink {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.writer.flush().map_err(|e| write_failed(&self.path, e))
+        self.writer.flush().map_err(|e| write_failed(&self.path, e))?;
+        self.target.take()
     }
 }

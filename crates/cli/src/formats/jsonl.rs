@@ -1,13 +1,18 @@
-//! JSON lines: one object a line with the members `key` and `value`, as [jsonlines.org] has it.
+//! JSON lines, as [jsonlines.org] has them: one object a line. It has the members `key` and
+//! `value`, or it is the value itself, as it is spelled, and one of its members is the key.
 //!
 //! [jsonlines.org]: https://jsonlines.org
 
-use std::io::{BufRead, Write};
-use std::path::Path;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::{Input, Reader, Sink, Source, Writer, write_failed};
+use super::target::Target;
+use super::{BUFFER, Input, Sink, Source, open, write_failed};
+use crate::args::Layout;
 use crate::encoding::{FromJson, JsonBytes};
 use crate::failure::{Failure, Result};
 
@@ -24,9 +29,28 @@ struct LineOut<'a> {
     value: JsonBytes<'a>,
 }
 
+/// The key of an object: the text of its member `field`, or the spelling of a number there.
+fn key_of(object: &[u8], field: &str) -> std::result::Result<Vec<u8>, String> {
+    let members: HashMap<String, &RawValue> = serde_json::from_slice(object).map_err(reason)?;
+    let Some(member) = members.get(field) else { return Err(format!("missing field `{field}`")) };
+    match member.get().as_bytes()[0] {
+        b'"' => serde_json::from_str(member.get()).map(String::into_bytes).map_err(reason),
+        b'-' | b'0'..=b'9' => Ok(member.get().as_bytes().to_vec()),
+        _ => Err(format!("the field `{field}` is neither text nor a number, and no key")),
+    }
+}
+
+/// What the parser says, without the line: it counts within what it was given, which is one.
+fn reason(error: serde_json::Error) -> String {
+    let error = error.to_string();
+    error.rsplit_once(" at line ").map_or(error.as_str(), |(reason, _)| reason).to_owned()
+}
+
 /// Reads JSON lines; empty lines do not count.
 pub struct JsonlSource {
-    reader: Reader,
+    reader: BufReader<Box<dyn Read>>,
+    path: PathBuf,
+    key_field: Option<String>,
     line: Vec<u8>,
     number: u64,
     position: u64,
@@ -34,8 +58,20 @@ pub struct JsonlSource {
 
 impl JsonlSource {
     /// Reads from `path`.
-    pub fn open(path: &Path) -> Result<Self> {
-        Ok(Self { reader: Reader::open(path)?, line: Vec::new(), number: 0, position: 0 })
+    pub fn open(path: &Path, layout: &Layout) -> Result<Self> {
+        let reader = BufReader::with_capacity(BUFFER, open(path)?);
+        let (path, key_field) = (path.to_owned(), layout.key_field.clone());
+        Ok(Self { reader, path, key_field, line: Vec::new(), number: 0, position: 0 })
+    }
+
+    /// Key and value of the line.
+    fn parse(&self) -> std::result::Result<Input, String> {
+        if let Some(field) = &self.key_field {
+            let object = self.line.trim_ascii();
+            return Ok(Input::Pair(key_of(object, field)?, object.to_vec()));
+        }
+        let LineIn { key, value } = serde_json::from_slice(&self.line).map_err(reason)?;
+        Ok(Input::Pair(key.0, value.0))
     }
 }
 
@@ -43,9 +79,8 @@ impl Source for JsonlSource {
     fn next(&mut self) -> Result<Option<Input>> {
         loop {
             self.line.clear();
-            let Reader { inner, path } = &mut self.reader;
-            let read = inner.read_until(b'\n', &mut self.line);
-            let read = read.map_err(Failure::file("read", path))?;
+            let read = self.reader.read_until(b'\n', &mut self.line);
+            let read = read.map_err(Failure::file("read", &self.path))?;
             if read == 0 {
                 return Ok(None);
             }
@@ -54,15 +89,11 @@ impl Source for JsonlSource {
             if self.line.trim_ascii().is_empty() {
                 continue;
             }
-            let parsed = serde_json::from_slice::<LineIn>(&self.line);
-            let LineIn { key, value } = parsed.map_err(|error| {
-                // The parser counts lines within what it was given, which is one line.
-                let error = error.to_string();
-                let reason = error.rsplit_once(" at line ").map_or(error.as_str(), |(r, _)| r);
+            let failed = |reason| {
                 let message = format!("line {}: {reason}", self.number);
-                Failure::Input { path: path.clone(), message }
-            })?;
-            return Ok(Some(Input::Pair(key.0, value.0)));
+                Failure::Input { path: self.path.clone(), message }
+            };
+            return self.parse().map(Some).map_err(failed);
         }
     }
 
@@ -77,27 +108,48 @@ impl Source for JsonlSource {
 
 /// Writes JSON lines.
 pub struct JsonlSink {
-    writer: Writer,
+    writer: BufWriter<Box<dyn Write>>,
+    target: Target,
+    path: PathBuf,
+    key_field: Option<String>,
 }
 
 impl JsonlSink {
-    /// Writes to `path`, from its beginning.
-    pub fn create(path: &Path) -> Result<Self> {
-        Ok(Self { writer: Writer::create(path)? })
+    /// Writes what becomes `path`.
+    pub fn create(path: &Path, layout: &Layout) -> Result<Self> {
+        let (output, target) = Target::create(path)?;
+        let writer = BufWriter::with_capacity(BUFFER, output);
+        let (path, key_field) = (path.to_owned(), layout.key_field.clone());
+        Ok(Self { writer, target, path, key_field })
     }
 }
 
 impl Sink for JsonlSink {
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>> {
-        let Writer { inner, path } = &mut self.writer;
-        let bytes = |bytes| JsonBytes { bytes, hex: false };
-        let line = LineOut { key: bytes(key), value: bytes(value) };
-        serde_json::to_writer(&mut *inner, &line).map_err(|e| write_failed(path, e.into()))?;
-        inner.write_all(b"\n").map_err(|e| write_failed(path, e))?;
+        if let Some(field) = &self.key_field {
+            match key_of(value, field) {
+                Ok(found) if found != key => {
+                    return Ok(Some(format!("the field `{field}` of its value is another key")));
+                }
+                Ok(_) if value.contains(&b'\n') => {
+                    return Ok(Some("its value has more than one line".to_owned()));
+                }
+                Ok(_) => {}
+                Err(reason) => return Ok(Some(format!("its value: {reason}"))),
+            }
+            self.writer.write_all(value).map_err(|e| write_failed(&self.path, e))?;
+        } else {
+            let bytes = |bytes| JsonBytes { bytes, hex: false };
+            let line = LineOut { key: bytes(key), value: bytes(value) };
+            let written = serde_json::to_writer(&mut self.writer, &line);
+            written.map_err(|e| write_failed(&self.path, e.into()))?;
+        }
+        self.writer.write_all(b"\n").map_err(|e| write_failed(&self.path, e))?;
         Ok(None)
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.writer.inner.flush().map_err(|e| write_failed(&self.writer.path, e))
+        self.writer.flush().map_err(|e| write_failed(&self.path, e))?;
+        self.target.take()
     }
 }

@@ -1,18 +1,21 @@
 //! Where keys and values come from and go to outside a database: a directory tree, JSON lines, CSV.
 
+mod feed;
+mod target;
 mod jsonl;
 mod csv;
 mod tree;
 
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::Path;
 
-use crate::args::Place;
+use crate::args::{Layout, Place};
 use crate::failure::{Failure, Result};
 
 pub use tree::{TreeSource, measure};
 
+use feed::Feed;
 use tree::TreeSink;
 
 /// What a source yields.
@@ -43,15 +46,7 @@ pub trait Sink {
     fn finish(&mut self) -> Result<()>;
 }
 
-/// A file to read or write, or the standard stream that `-` stands for.
-struct Stream<T> {
-    inner: T,
-    path: PathBuf,
-}
-
-type Reader = Stream<BufReader<Box<dyn Read>>>;
-type Writer = Stream<BufWriter<Box<dyn Write>>>;
-
+/// Bytes that are read or written at once.
 const BUFFER: usize = 1 << 18;
 
 /// Whether `path` stands for a standard stream.
@@ -59,25 +54,15 @@ pub fn is_stream(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-impl Reader {
-    fn open(path: &Path) -> Result<Self> {
-        let inner: Box<dyn Read> = if is_stream(path) {
-            Box::new(io::stdin())
-        } else {
-            Box::new(File::open(path).map_err(Failure::file("open", path))?)
-        };
-        Ok(Self { inner: BufReader::with_capacity(BUFFER, inner), path: path.to_owned() })
-    }
-}
-
-impl Writer {
-    fn create(path: &Path) -> Result<Self> {
-        let inner: Box<dyn Write> = if is_stream(path) {
-            Box::new(io::stdout())
-        } else {
-            Box::new(File::create(path).map_err(Failure::file("create", path))?)
-        };
-        Ok(Self { inner: BufWriter::with_capacity(BUFFER, inner), path: path.to_owned() })
+/// The file to read, or the standard input that `-` stands for.
+pub fn open(path: &Path) -> Result<Box<dyn Read>> {
+    let failed = Failure::file("open", path);
+    if is_stream(path) {
+        Ok(Box::new(Feed::stdin()))
+    } else if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        Ok(Box::new(Feed::open(path).map_err(failed)?))
+    } else {
+        Ok(Box::new(File::open(path).map_err(failed)?))
     }
 }
 
@@ -86,22 +71,36 @@ fn write_failed(path: &Path, error: io::Error) -> Failure {
     if is_stream(path) { Failure::output(error) } else { Failure::file("write to", path)(error) }
 }
 
+/// Fails if the layout is that of another format.
+fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
+    let Layout { delimiter, key_column, value_column, no_header, key_field } = layout;
+    let columns = key_column.is_some() || value_column.is_some();
+    let what = match (columns || delimiter.is_some() || *no_header, key_field) {
+        (true, _) if place.csv.is_none() => "columns, delimiter and header are those of --csv",
+        (_, Some(_)) if place.jsonl.is_none() => "--key-field is a field of --jsonl",
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(what.to_owned()))
+}
+
 /// The source that the arguments name; `database` is the directory that is no input.
-pub fn source(place: &Place, database: &Path) -> Result<Box<dyn Source>> {
+pub fn source(place: &Place, layout: &Layout, database: &Path) -> Result<Box<dyn Source>> {
+    check_layout(place, layout)?;
     match (&place.dir, &place.jsonl, &place.csv) {
         (Some(dir), _, _) => Ok(Box::new(TreeSource::new(dir, database)?)),
-        (_, Some(file), _) => Ok(Box::new(jsonl::JsonlSource::open(file)?)),
-        (_, _, Some(file)) => Ok(Box::new(csv::CsvSource::open(file)?)),
+        (_, Some(file), _) => Ok(Box::new(jsonl::JsonlSource::open(file, layout)?)),
+        (_, _, Some(file)) => Ok(Box::new(csv::CsvSource::open(file, layout)?)),
         _ => unreachable!("one of them is required"),
     }
 }
 
 /// The sink that the arguments name.
-pub fn sink(place: &Place) -> Result<Box<dyn Sink>> {
+pub fn sink(place: &Place, layout: &Layout) -> Result<Box<dyn Sink>> {
+    check_layout(place, layout)?;
     match (&place.dir, &place.jsonl, &place.csv) {
         (Some(dir), _, _) => Ok(Box::new(TreeSink::create(dir)?)),
-        (_, Some(file), _) => Ok(Box::new(jsonl::JsonlSink::create(file)?)),
-        (_, _, Some(file)) => Ok(Box::new(csv::CsvSink::create(file)?)),
+        (_, Some(file), _) => Ok(Box::new(jsonl::JsonlSink::create(file, layout)?)),
+        (_, _, Some(file)) => Ok(Box::new(csv::CsvSink::create(file, layout)?)),
         _ => unreachable!("one of them is required"),
     }
 }

@@ -13,6 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cleavedb::VALUE_LEN_MAX;
+use tempfile::{Builder, TempDir};
 use walkdir::{DirEntry, WalkDir};
 
 use super::{Input, Sink, Source};
@@ -123,8 +124,11 @@ pub fn measure(root: &Path) -> Result<(u64, u64)> {
     Ok(sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size)))
 }
 
-/// Writes a tree.
+/// Writes a tree: in a directory within the root, out of which it is moved once it is whole.
 pub struct TreeSink {
+    target: PathBuf,
+    beside: Option<TempDir>,
+    /// Where files are written.
     root: PathBuf,
     /// The directory of the last file, which need not be made again.
     parent: PathBuf,
@@ -139,7 +143,10 @@ impl TreeSink {
             let message = "there are files in it; export to a new or empty directory".to_owned();
             return Err(Failure::Input { path: root.to_owned(), message });
         }
-        Ok(Self { root: root.to_owned(), parent: root.to_owned() })
+        let builder = Builder::new().prefix(".cleave-export-").tempdir_in(root);
+        let beside = builder.map_err(Failure::file("create", root))?;
+        let (target, written) = (root.to_owned(), beside.path().to_owned());
+        Ok(Self { target, beside: Some(beside), parent: written.clone(), root: written })
     }
 
     fn make_parent(&mut self, path: &Path) -> io::Result<()> {
@@ -174,7 +181,14 @@ impl Sink for TreeSink {
     }
 
     fn finish(&mut self) -> Result<()> {
-        Ok(())
+        let entries = fs::read_dir(&self.root).map_err(Failure::file("list", &self.root))?;
+        for entry in entries {
+            let entry = entry.map_err(Failure::file("list", &self.root))?;
+            let to = self.target.join(entry.file_name());
+            fs::rename(entry.path(), &to).map_err(Failure::file("create", &to))?;
+        }
+        let emptied = self.beside.take().map(TempDir::close).transpose();
+        emptied.map_err(Failure::file("remove", &self.root)).map(|_| ())
     }
 }
 

@@ -108,3 +108,46 @@ fn the_environment_names_the_database() {
     assert!(home.path("named").is_dir() && !home.path("cleave.db").exists());
     assert_eq!(home.run(&["--db", "named", "get", "a"]).ok(), b"1");
 }
+
+#[test]
+fn stats_begin_with_data_against_disk_and_count_what_is_in_memory() {
+    for preset in ["lsm", "wisckey", "hashkv"] {
+        let home = Home::new();
+        let line = |key| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(1000));
+        let lines: String = (0..1000).map(line).collect();
+        home.run_with(&["--preset", preset, "import", "--jsonl", "-"], lines.as_bytes()).ok();
+        let text = home.run(&["stats"]).text();
+        let first = text.lines().next().unwrap();
+        assert!(
+            first.starts_with("about ") && first.contains(" of keys and values, in "),
+            "{text}"
+        );
+        let stats = home.run(&["stats", "--json"]).json().remove(0);
+        let data = number(&stats["space"], "data_bytes");
+        assert!((1_000_000.0..1_150_000.0).contains(&data), "{preset}: {data}");
+        assert!(number(&stats, "memtable_memory") < 4096.0, "nothing is in memory: {stats}");
+    }
+}
+
+#[test]
+fn a_check_names_damage_once_and_says_what_was_healed() {
+    let home = churned();
+    let entries = std::fs::read_dir(home.path("cleave.db")).unwrap();
+    let files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let manifest = files.iter().find(|path| path.extension().is_some_and(|e| e == "manifest"));
+    let mut bytes = std::fs::read(manifest.unwrap()).unwrap();
+    bytes[30] ^= 1;
+    std::fs::write(manifest.unwrap(), bytes).unwrap();
+    let text = home.run(&["check"]).text();
+    assert!(text.contains("healed: 1 edits of the manifest") && text.contains("all is well"));
+    assert!(!home.run(&["check"]).text().contains("healed"), "it is healed");
+    let table = files.iter().find(|path| path.extension().is_some_and(|e| e == "tbl")).unwrap();
+    std::fs::remove_file(table).unwrap();
+    let checked = home.run(&["--json", "check"]);
+    assert_eq!(checked.code, Some(3));
+    let checked: Value = serde_json::from_slice(&checked.out).unwrap();
+    let problems = checked["problems"].as_array().unwrap();
+    let named = |problem: &&Value| problem.as_str().unwrap().contains("failed to open a table");
+    assert_eq!(problems.iter().filter(named).count(), 1, "{checked}");
+    assert!(!problems.iter().any(|p| p.as_str().unwrap().contains("live bytes")), "{checked}");
+}

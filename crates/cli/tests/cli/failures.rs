@@ -171,7 +171,7 @@ fn a_damaged_database_says_so() {
     home.run(&["check"]).fails(3, "corruption");
     home.run(&["put", "key", "other"]).fails(3, "corruption");
     fs::remove_file(&current).unwrap();
-    home.run(&["get", "key"]).fails(4, "restore it from a backup");
+    home.run(&["get", "key"]).fails(3, "restore it from a backup");
     fs::write(&current, whole).unwrap();
     assert_eq!(home.run(&["get", "key"]).ok(), b"value");
 }
@@ -183,4 +183,33 @@ fn a_space_limit_is_told_and_one_that_is_too_low_is_refused() {
     home.run(&["--space-limit", "4GiB", "put", "key", "value"]).ok();
     assert!(home.run(&["--space-limit", "4GiB", "stats"]).text().contains("4.00 GiB that it may"));
     home.run(&["--space-limit", "4GiB", "bench", "quick"]).fails(2, "--space-limit is for one");
+}
+
+#[test]
+fn what_is_readable_in_a_damaged_database_is_saved() {
+    let home = Home::new();
+    let value = "precious".repeat(100);
+    home.fill(&[("damaged", &value), ("whole", "2"), ("gone", "3")]);
+    home.run(&["del", "gone"]).ok();
+    home.run(&["repair", "cleave.db", "same"]).ok();
+    assert_eq!(home.run(&["--db", "same", "count"]).text(), "2\n");
+    for path in files(&home, "log") {
+        let mut bytes = fs::read(&path).unwrap();
+        if let Some(at) = bytes.windows(16).position(|window| window == b"preciousprecious") {
+            bytes[at] ^= 1;
+            fs::write(&path, bytes).unwrap();
+        }
+    }
+    let ran = home.run(&["repair", "cleave.db", "new"]);
+    assert_eq!(ran.code, Some(3), "{}", ran.err);
+    let text = String::from_utf8(ran.out).unwrap();
+    assert!(text.contains("LOST: the value of damaged") && text.contains("DAMAGE: "), "{text}");
+    assert_eq!(home.run(&["--db", "new", "scan"]).text(), "whole\t2\n");
+    home.run(&["repair", "cleave.db", "new"]).fails(4, "new or empty");
+    fs::remove_file(home.path("cleave.db/current")).unwrap();
+    let json = home.run(&["--json", "repair", "cleave.db", "other"]);
+    assert_eq!(json.code, Some(3));
+    let repaired: serde_json::Value = serde_json::from_slice(&json.out).unwrap();
+    assert_eq!(repaired["lost_keys"], json!(1), "{repaired}");
+    home.run(&["repair", "nowhere", "x"]).fails(4, "nowhere");
 }

@@ -56,6 +56,14 @@ impl Arena {
         self.allocated.load(Ordering::Relaxed)
     }
 
+    /// Bytes handed out, the unused ends of full chunks included.
+    pub(super) fn used(&self) -> usize {
+        let chunks = self.chunks.lock();
+        // A hand-out that did not fit has been counted, too.
+        let used = |chunk: &Chunk| chunk.used.load(Ordering::Relaxed).min(chunk.memory.len());
+        chunks.iter().map(|chunk| used(chunk)).sum()
+    }
+
     /// Hands out `len` bytes, aligned to 8, never handed out before.
     pub(super) fn alloc(&self, len: usize) -> *mut u8 {
         let len = len.next_multiple_of(ALIGN);
@@ -107,5 +115,6 @@ mod tests {
         assert!(ranges.iter().all(|r| r.0 % ALIGN == 0));
         assert!(ranges.windows(2).all(|w| w[0].0 + w[0].1 <= w[1].0));
         assert!(arena.allocated() >= 4 * long);
+        assert!(arena.used() >= 4 * long + 40 && arena.used() <= arena.allocated());
     }
 }

@@ -125,6 +125,11 @@ impl MemTable {
         self.buckets.memory() + self.arena.allocated()
     }
 
+    /// Memory that entries take, in bytes: what was taken ahead for more of them does not count.
+    pub fn used(&self) -> usize {
+        self.arena.used()
+    }
+
     /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.tail.newest.load(Ordering::Acquire).is_null()

@@ -9,6 +9,7 @@ mod needless;
 mod reader;
 mod ring;
 mod writer;
+pub mod salvage;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;

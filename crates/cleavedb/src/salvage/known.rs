@@ -1,0 +1,77 @@
+//! What is known of one key, and which of its versions counts.
+
+use cleavedb_base::record::RecordKind;
+use cleavedb_base::{EntryKind, FileNumber, SeqNo};
+
+/// Where a record lies.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) file: FileNumber,
+    pub(super) offset: u64,
+    pub(super) len: usize,
+}
+
+/// A record of a key.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    pub(super) seq: SeqNo,
+    pub(super) kind: RecordKind,
+    pub(super) place: Place,
+    /// Whether no table can know of it: it is in the part of the log behind all flushes.
+    pub(super) young: bool,
+}
+
+/// The newest entry of a key in the tables.
+#[derive(Clone, Copy)]
+pub(super) struct Indexed {
+    pub(super) seq: SeqNo,
+    pub(super) kind: EntryKind,
+    pub(super) table: FileNumber,
+}
+
+/// All that is known of a key.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) entry: Option<Indexed>,
+    pub(super) records: Vec<Found>,
+}
+
+/// What is to be handed out for a key.
+pub(super) enum Verdict {
+    /// Nothing: it was deleted.
+    Gone,
+    /// The value of a record; true if the key is uncertain.
+    Record(Place, bool),
+    /// The inline value of a table's entry.
+    Entry(FileNumber),
+    /// Its newest value is not there.
+    Lost,
+}
+
+impl Known {
+    /// `trusted` says that tables know of every record that is not young.
+    pub(super) fn verdict(&self, trusted: bool) -> Verdict {
+        let counts = |found: &&Found| found.young || !trusted;
+        let newest = self.records.iter().filter(counts).max_by_key(|found| found.seq);
+        let entry_wins =
+            self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
+        match (self.entry.filter(|_| entry_wins), newest) {
+            (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
+            (Some(Indexed { kind: EntryKind::Inline, table, .. }), _) => Verdict::Entry(table),
+            (Some(Indexed { seq, .. }), _) => self.value_of(seq, false),
+            (None, Some(found)) => match found.kind {
+                RecordKind::Delete => Verdict::Gone,
+                RecordKind::Tag => self.value_of(found.seq, !found.young),
+                _ => Verdict::Record(found.place, !found.young),
+            },
+            (None, None) => Verdict::Gone,
+        }
+    }
+
+    /// The value of version `seq`, wherever a collection has put it.
+    pub(super) fn value_of(&self, seq: SeqNo, uncertain: bool) -> Verdict {
+        let holds = |found: &&Found| found.seq == seq && found.kind == RecordKind::Separated;
+        let found = self.records.iter().find(holds);
+        found.map_or(Verdict::Lost, |found| Verdict::Record(found.place, uncertain))
+    }
+}

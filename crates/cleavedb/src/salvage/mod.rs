@@ -1,0 +1,504 @@
+//! Salvage: all that is readable in a damaged database, and what is not.
+//!
+//! Nothing is opened for writing and no lock is taken, since that would write, too; nobody may have
+//! the database open meanwhile. The database id, without which no checksum can be computed, comes
+//! from `current` or the header of any value file. Every value file is searched for records, and
+//! every table for entries; of each key the newest sequence number wins, tombstones included.
+//!
+//! Where the manifest and all its tables can be read they decide, and older records serve as the
+//! values that pointers name only: a record whose key was deleted may outlive the tombstone. Where
+//! they cannot, such records count, and the keys that rest on one alone are *uncertain*: they may
+//! have been deleted, or overwritten.
+//!
+//! Memory holds all keys, with about a hundred bytes for each record of theirs, and no values.
+
+mod report;
+mod known;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use cleavedb_base::key::split_tree_key;
+use cleavedb_base::record::{FileIdentity, Record, RecordKind};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeKey};
+use cleavedb_index::table::Table;
+use cleavedb_index::{BlockCache, Entry, TableStore};
+use cleavedb_storage::api::read_exact_at;
+use cleavedb_storage::log::FileHeader;
+use cleavedb_storage::log::salvage::{Met, WindowBytes, headers_in_window, proven_header, salvage};
+use cleavedb_storage::{
+    Access, Disk, File, FileKind, Mode, Name, Reaper, Storage, WINDOW_HEADER_LEN,
+};
+
+use crate::batch::DEFAULT_KEYSPACE;
+use crate::manifest::{Current, LiveFiles, Loaded, Manifest};
+use crate::options::Preset;
+
+pub use report::SalvageReport;
+
+use known::{Found, Indexed, Known, Place, Verdict};
+use report::{Damage, list};
+
+/// The header of log file `number`, if it stands in the window.
+fn header_of(number: FileNumber, window: &[u8]) -> Option<FileHeader> {
+    headers_in_window(window).find(|header| header.number == number)
+}
+
+/// A damaged database, searched.
+pub struct Salvage {
+    storages: Vec<Arc<dyn Storage>>,
+    database_id: u64,
+    preset: Option<Preset>,
+    /// `None` if the manifest cannot be read.
+    live: Option<LiveFiles>,
+    cache: Arc<BlockCache>,
+    keys: BTreeMap<Vec<u8>, Known>,
+    /// Whether the manifest and every table that it names were read.
+    trusted: bool,
+    report: SalvageReport,
+}
+
+/// Visits a key and its value.
+pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
+impl Salvage {
+    /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
+    /// Changes nothing. Fails with [`ErrorKind::NotADatabase`] if no file there says which database
+    /// it belongs to.
+    pub fn search(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let failed = |e| Error::io("open the directory", e).with("path", path.display());
+        let own: Arc<dyn Storage> = Arc::new(Disk::open(path, false).map_err(failed)?);
+        let mut report = SalvageReport::default();
+        let current = match Current::read(&*own) {
+            Ok(Some(current)) => Some(current),
+            Ok(None) => {
+                report.note(Error::corruption("the file `current` is missing"));
+                None
+            }
+            Err(error) => {
+                report.note(error);
+                None
+            }
+        };
+        let mut storages = vec![own];
+        for volume in current.iter().flat_map(|current| &current.volumes) {
+            match Disk::open(&volume.directory, false) {
+                Ok(disk) => storages.push(Arc::new(disk)),
+                Err(e) => {
+                    let error = Error::io("open the directory of a volume", e);
+                    report.note(error.with("volume", volume.directory.display()));
+                }
+            }
+        }
+        Self::search_in(storages, current, report)
+    }
+
+    fn search_in(
+        storages: Vec<Arc<dyn Storage>>,
+        current: Option<Current>,
+        report: SalvageReport,
+    ) -> Result<Self> {
+        let cache = Arc::new(BlockCache::new(0));
+        let mut this = Self {
+            storages,
+            database_id: 0,
+            preset: current.as_ref().map(|current| current.preset),
+            live: None,
+            cache,
+            keys: BTreeMap::new(),
+            trusted: false,
+            report,
+        };
+        this.database_id = match &current {
+            Some(current) => current.database_id,
+            None => this.find_id()?,
+        };
+        this.load_manifest(current)?;
+        let tables_are_whole = this.read_tables()?;
+        this.trusted = this.live.is_some() && tables_are_whole;
+        this.read_records(tables_are_whole)?;
+        Ok(this)
+    }
+
+    /// Every file of `kind`, in the order of numbers.
+    fn names(&self, kind: FileKind) -> Result<BTreeSet<Name>> {
+        let mut names = BTreeSet::new();
+        for storage in &self.storages {
+            let listed = storage.list().map_err(|e| Error::io("list the directory", e))?;
+            names.extend(listed.into_iter().map(|(name, _)| name).filter(|n| n.kind() == kind));
+        }
+        Ok(names)
+    }
+
+    fn open(&self, name: &Name) -> Result<Arc<dyn File>> {
+        let mut missing = None;
+        for storage in &self.storages {
+            match storage.open(name, Mode::Read, Access::Sequential) {
+                Ok(file) => return Ok(file),
+                Err(error) => missing = Some(error),
+            }
+        }
+        let error = missing.expect("there is a directory at least");
+        Err(Error::unopened("open a file", error).with("file", name))
+    }
+
+    fn identity(&self, number: FileNumber) -> FileIdentity {
+        FileIdentity::new(self.database_id, number)
+    }
+
+    /// The database id that most headers of value files have.
+    fn find_id(&self) -> Result<u64> {
+        let mut ids: BTreeMap<u64, usize> = BTreeMap::new();
+        let mut count = |header: FileHeader| *ids.entry(header.database_id).or_default() += 1;
+        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
+            for name in self.names(kind)? {
+                let header = self.open(&name).ok().and_then(|file| proven_header(&*file));
+                header
+                    .filter(|header| header.number == name.number())
+                    .into_iter()
+                    .for_each(&mut count);
+            }
+        }
+        let window = self.read_window().unwrap_or_default();
+        headers_in_window(&window).for_each(count);
+        let most = ids.into_iter().max_by_key(|(_, files)| *files);
+        most.map(|(id, _)| id).ok_or_else(|| {
+            let message = "no file says which database it belongs to, and without that nothing in \
+                           it can be proved; is it the right directory?";
+            Error::new(ErrorKind::NotADatabase, message)
+        })
+    }
+
+    /// Reads the manifest that `current` names, or else the youngest that can be read.
+    fn load_manifest(&mut self, current: Option<Current>) -> Result<()> {
+        let candidates = match current {
+            Some(current) => vec![current],
+            None => {
+                let of = |name: Name| Current {
+                    manifest: name.number(),
+                    database_id: self.database_id,
+                    preset: Preset::WiscKey,
+                    volumes: Vec::new(),
+                };
+                self.names(FileKind::Manifest)?.into_iter().rev().map(of).collect()
+            }
+        };
+        let (own, cache) = (&self.storages[0], Arc::clone(&self.cache));
+        let reaper = Arc::new(Reaper::default());
+        let tables = Arc::new(TableStore::new(own.clone(), self.database_id, cache, reaper));
+        for candidate in candidates {
+            match Manifest::load(&**own, &candidate, &tables) {
+                Ok(Loaded { live, .. }) => {
+                    let Some(unnamed) = self.unnamed(&live)? else {
+                        self.live = Some(live);
+                        return Ok(());
+                    };
+                    let message = "the manifest does not name a file that is there: it may have \
+                                   lost its last edits";
+                    self.report.note(Error::corruption(message).with("file", unnamed));
+                }
+                Err(error) => self.report.note(error),
+            }
+        }
+        let message = "no manifest can be believed: which tables count is a guess, and a deleted \
+                       key may come back out of one that did not count any more";
+        self.report.note(Error::corruption(message));
+        self.report.stale = true;
+        Ok(())
+    }
+
+    /// A file with data that `live` does not name, if there is one.
+    fn unnamed(&self, live: &LiveFiles) -> Result<Option<Name>> {
+        let is_table =
+            |name: &Name| live.version.tables().any(|(_, table)| table.number() == name.number());
+        let is_value_file = |name: &Name| {
+            live.ledger.get(name.number()).is_some_and(|facts| facts.kind == name.kind())
+        };
+        let tables = self.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
+        let mut unnamed = tables;
+        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
+            let mut names = self.names(kind)?.into_iter().filter(|name| !is_value_file(name));
+            let begun = |name: &Name| {
+                let file = self.open(name).ok();
+                file.is_some_and(|file| proven_header(&*file).is_some())
+            };
+            unnamed = unnamed.or_else(|| names.find(begun));
+        }
+        Ok(unnamed)
+    }
+
+    /// Reads the entries of all tables that count; whether they are all there and whole.
+    fn read_tables(&mut self) -> Result<bool> {
+        let numbers: Vec<FileNumber> = match &self.live {
+            Some(live) => live.version.tables().map(|(_, table)| table.number()).collect(),
+            None => self.names(FileKind::Table)?.iter().map(Name::number).collect(),
+        };
+        let before = self.report.damages;
+        for number in numbers {
+            let mut keys = std::mem::take(&mut self.keys);
+            let read = self.read_table(number, &mut |entry| {
+                let known = keys.entry(entry.key.to_vec()).or_default();
+                if known.entry.is_none_or(|newest| newest.seq < entry.seq) {
+                    let Entry { seq, kind, .. } = *entry;
+                    known.entry = Some(Indexed { seq, kind, table: number });
+                }
+            });
+            self.keys = keys;
+            match read {
+                Ok(damage) => damage.into_iter().for_each(|error| self.report.note(error)),
+                Err(error) => self.report.note(error),
+            }
+        }
+        let whole = self.report.damages == before;
+        self.report.stale |= !whole;
+        Ok(whole)
+    }
+
+    fn read_table(
+        &self,
+        number: FileNumber,
+        visit: &mut dyn FnMut(&Entry<'_>),
+    ) -> Result<Vec<Error>> {
+        let file = self.open(&Name::numbered(FileKind::Table, number))?;
+        let table = Table::open(file, self.identity(number), number, Arc::clone(&self.cache))?;
+        Ok(Arc::new(table).salvage(visit))
+    }
+
+    /// Reads the records of all value files, and says which are missing.
+    fn read_records(&mut self, tables_are_whole: bool) -> Result<()> {
+        let window = self.read_window().unwrap_or_else(|error| {
+            self.report.note(error);
+            self.report.stale = true;
+            Vec::new()
+        });
+        // Without a manifest: what is newer than all that was ever flushed was not flushed.
+        let newest =
+            self.keys.values().filter_map(|known| known.entry).map(|entry| entry.seq).max();
+        let flushed = newest.filter(|_| tables_are_whole);
+        let mut names = BTreeSet::new();
+        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
+            names.extend(self.names(kind)?);
+        }
+        let named = self.live.iter().flat_map(|live| live.ledger.iter());
+        let missing = named
+            .map(|(number, facts)| Name::numbered(facts.kind, number))
+            .filter(|name| !names.contains(name));
+        for name in missing.collect::<Vec<_>>() {
+            let error = Error::corruption("a file that the manifest names is missing");
+            self.report.note(error.with("file", name));
+            self.report.stale |= self.may_be_young(name);
+        }
+        for name in names {
+            if let Err(error) = self.read_value_file(name, &window, flushed) {
+                self.report.note(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// All bytes of the window, without its header.
+    fn read_window(&self) -> Result<Vec<u8>> {
+        let name = Name::fixed(FileKind::Window);
+        let file = self.open(&name)?;
+        let failed = |e| Error::io("read the window", e).with("file", name);
+        let header = WINDOW_HEADER_LEN as u64;
+        let len = file.len().map_err(failed)?.saturating_sub(header);
+        let mut bytes = vec![0; len as usize];
+        read_exact_at(&*file, &mut bytes, header).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// Whether operations that no table has may be in the file.
+    fn may_be_young(&self, name: Name) -> bool {
+        let head = self.live.as_ref().and_then(|live| live.head);
+        name.kind() == FileKind::Log && head.is_none_or(|head| name.number() >= head.file)
+    }
+
+    fn read_value_file(&mut self, name: Name, window: &[u8], flushed: Option<SeqNo>) -> Result<()> {
+        let failed = |e| Error::io("read a value file", e).with("file", name);
+        let (number, identity) = (name.number(), self.identity(name.number()));
+        let (file, is_young) = (self.open(&name)?, self.may_be_young(name));
+        let len = file.len().map_err(failed)?;
+        let head = self.live.as_ref().map(|live| live.head);
+        let facts = self.live.as_ref().and_then(|live| live.ledger.get(number));
+        let sealed = facts.and_then(|facts| facts.len);
+        let header = proven_header(&*file).or_else(|| header_of(number, window));
+        let of_head = head.flatten().filter(|head| head.file == number).map(|head| head.base);
+        let base = header.map(|header| header.base).or(of_head);
+        // What a seal has cut off is not part of the log, and the window holds what is not sealed.
+        let base = base.filter(|_| is_young && sealed.is_none());
+        let source = base.map(|base| {
+            let begin = head.flatten().map_or(0, |head| head.position).max(base + len);
+            WindowBytes { bytes: window, base, reach: begin + window.len() as u64 }
+        });
+        let young = |offset: u64, seq: SeqNo| match head {
+            Some(Some(head)) if number == head.file => head.base + offset >= head.position,
+            Some(_) => is_young,
+            None => is_young && flushed.is_some_and(|flushed| seq > flushed),
+        };
+        let (keys, mut rubbish) = (&mut self.keys, None);
+        let mut damage = Damage { report: &mut self.report, name, is_young };
+        let no_record = "bytes belong to no record: damage, or a write that a crash has torn";
+        let scanned = salvage(&*file, source, identity, &mut |offset, met| match met {
+            Met::Record(header, key, _) => {
+                if let Some(offset) = rubbish.take() {
+                    damage.note(no_record, offset);
+                }
+                let counts = header.kind.is_operation() || header.kind == RecordKind::Tag;
+                if !counts || sealed.is_some_and(|sealed| offset >= sealed) {
+                    return;
+                }
+                let tree_key = TreeKey::new(header.keyspace, key);
+                let known = keys.entry(tree_key.as_bytes().to_vec()).or_default();
+                let place = Place { file: number, offset, len: header.record_len() };
+                let young = young(offset, header.seq);
+                known.records.push(Found { seq: header.seq, kind: header.kind, place, young });
+            }
+            Met::Damaged(_) => damage.note("a record is damaged", offset),
+            // Pages of maps are no records.
+            Met::Rubbish(_) if name.kind() == FileKind::Group => {}
+            // Behind its end the log's part of the window holds what was there before.
+            Met::Rubbish(_) => rubbish = Some(offset),
+            Met::Unreadable(error) => {
+                damage.note(&format!("a block cannot be read: {error}"), offset);
+            }
+        });
+        if let Some(offset) = rubbish.filter(|offset| *offset < len) {
+            damage.note(no_record, offset);
+        }
+        // A log below the replay head may never have reached its file.
+        let is_whole = sealed.is_none_or(|sealed| len >= sealed);
+        if !is_whole && (is_young || name.kind() != FileKind::Log) {
+            damage.note("the file is shorter than the manifest says", len);
+        }
+        scanned.map_err(failed)
+    }
+
+    /// The preset that the database has; a guess if `current` cannot be read.
+    pub fn preset(&self) -> Preset {
+        let separated = self.keys.values().flat_map(|known| &known.records);
+        let mut separated = separated.filter(|found| found.kind == RecordKind::Separated);
+        let groups = self.live.as_ref().is_some_and(|live| !live.groups.is_empty());
+        let guess = match separated.next() {
+            Some(_) if groups => Preset::HashKv,
+            Some(_) => Preset::WiscKey,
+            None => Preset::Lsm,
+        };
+        self.preset.unwrap_or(guess)
+    }
+
+    /// Calls `visit` with every key that can be saved and its value, in no order, and says what
+    /// cannot. Ends at the first error of `visit`, which it returns.
+    pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
+        let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
+        let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
+        for (tree_key, known) in std::mem::take(&mut self.keys) {
+            let Some((DEFAULT_KEYSPACE, key)) = split_tree_key(&tree_key) else {
+                continue;
+            };
+            match known.verdict(self.trusted) {
+                Verdict::Gone => {}
+                Verdict::Lost => list(&mut self.report.lost, &mut self.report.lost_keys, key),
+                Verdict::Record(place, uncertain) => {
+                    if uncertain {
+                        let count = &mut self.report.uncertain_keys;
+                        list(&mut self.report.uncertain, count, key);
+                    }
+                    in_records.insert((place.file, place.offset), (key.to_vec(), place.len));
+                }
+                Verdict::Entry(table) => {
+                    let seq = known.entry.map_or(0, |entry| entry.seq);
+                    in_tables.entry(table).or_default().insert(tree_key, seq);
+                }
+            }
+        }
+        self.hand_out_entries(in_tables, visit)?;
+        self.hand_out_records(in_records, visit)?;
+        Ok(self.report)
+    }
+
+    fn hand_out_entries(
+        &mut self,
+        wanted: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        for (table, keys) in wanted {
+            let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
+            self.read_table(table, &mut |entry| {
+                let user_key = split_tree_key(entry.key);
+                if let (Some((_, key)), true, true) =
+                    (user_key, done.is_ok(), keys.get(entry.key) == Some(&entry.seq))
+                {
+                    done = visit(key, entry.value);
+                    count += 1;
+                    bytes += entry.value.len() as u64;
+                }
+            })?;
+            done?;
+            self.report.keys += count;
+            self.report.value_bytes += bytes;
+        }
+        Ok(())
+    }
+
+    fn hand_out_records(
+        &mut self,
+        wanted: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let window = self.read_window().unwrap_or_default();
+        let mut open: Option<(FileNumber, Arc<dyn File>)> = None;
+        for ((number, offset), (key, len)) in wanted {
+            if open.as_ref().is_none_or(|(opened, _)| *opened != number) {
+                open = Some((number, self.open_value_file(number)?));
+            }
+            let (_, file) = open.as_ref().expect("it was opened above");
+            let value = self.read_record(&**file, number, (offset, len), &window);
+            match value {
+                Ok(value) => {
+                    visit(&key, &value)?;
+                    self.report.keys += 1;
+                    self.report.value_bytes += value.len() as u64;
+                }
+                Err(error) => {
+                    self.report.note(error);
+                    list(&mut self.report.lost, &mut self.report.lost_keys, &key);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_value_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
+        let kinds = [FileKind::Log, FileKind::Segment, FileKind::Group];
+        let mut opened = kinds.map(|kind| self.open(&Name::numbered(kind, number))).into_iter();
+        let file = opened.by_ref().find(Result::is_ok);
+        file.unwrap_or_else(|| self.open(&Name::numbered(FileKind::Log, number)))
+    }
+
+    /// The value of the record that was met before, out of its file or the window.
+    fn read_record(
+        &self,
+        file: &dyn File,
+        number: FileNumber,
+        (offset, len): (u64, usize),
+        window: &[u8],
+    ) -> Result<Vec<u8>> {
+        let failed = |e| Error::io("read a record", e).with("file", number).with("offset", offset);
+        let identity = self.identity(number);
+        let mut bytes = vec![0; len];
+        let in_file = file.len().map_err(failed)?.saturating_sub(offset).min(len as u64) as usize;
+        read_exact_at(file, &mut bytes[..in_file], offset).map_err(failed)?;
+        if in_file < len {
+            let header = proven_header(file).or_else(|| header_of(number, window));
+            let begin = header.map_or(0, |header| header.base) + offset + in_file as u64;
+            for (byte, position) in bytes[in_file..].iter_mut().zip(begin..) {
+                *byte = window[(position % window.len().max(1) as u64) as usize];
+            }
+        }
+        let record = Record::parse(&bytes, identity, offset)?;
+        Ok(record.value.to_vec())
+    }
+}

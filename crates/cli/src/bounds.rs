@@ -1,0 +1,42 @@
+//! Which keys a command means: bounds and prefix together.
+
+use std::ffi::OsString;
+
+use crate::args::BoundArgs;
+use crate::encoding::from_argument;
+use crate::failure::Result;
+
+/// The end of a range; `None` is that of all keys.
+type Bound = Option<Vec<u8>>;
+
+/// The keys that `--from`, `--to` and `--prefix` leave together.
+pub fn bounds(args: &BoundArgs, hex: bool) -> Result<(Bound, Bound)> {
+    let bytes = |argument: &Option<OsString>| {
+        argument.as_deref().map(|argument| from_argument(argument, hex)).transpose()
+    };
+    let (from, to, prefix) = (bytes(&args.from)?, bytes(&args.to)?, bytes(&args.prefix)?);
+    let end = prefix.as_deref().and_then(successor);
+    let to = [to, end].into_iter().flatten().min();
+    Ok((from.max(prefix), to))
+}
+
+/// The least key above all that begin with `prefix`; `None` if there is none.
+pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut successor = prefix[..=last].to_vec();
+    successor[last] += 1;
+    Some(successor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::successor;
+
+    #[test]
+    fn the_successor_of_a_prefix_is_above_all_its_keys() {
+        assert_eq!(successor(b"ab"), Some(b"ac".to_vec()));
+        assert_eq!(successor(b"a\xff\xff"), Some(b"b".to_vec()));
+        assert_eq!(successor(b"\xff\xff"), None);
+        assert_eq!(successor(b""), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! `count`: how many keys there are.
+
+use cleavedb::Db;
+use serde::Serialize;
+
+use crate::args::{BoundArgs, Global};
+use crate::bounds::bounds;
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+use crate::interrupt;
+use crate::store;
+
+#[derive(Serialize)]
+struct Counted {
+    keys: u64,
+}
+
+pub(super) fn run(args: &BoundArgs, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    let db = store::open_existing(global)?;
+    let done = print(&db, args, console);
+    let closed = db.close();
+    done?;
+    closed?;
+    Ok(Exit::Done)
+}
+
+/// Counts, and says how many.
+pub(super) fn print(db: &Db, args: &BoundArgs, console: &Console) -> Result<()> {
+    let (from, to) = bounds(args, console.hex())?;
+    let mut keys = 0;
+    for item in db.range_keys(from.as_deref(), to.as_deref()) {
+        interrupt::check()?;
+        item?;
+        keys += 1;
+    }
+    if console.json() { console.json_line(&Counted { keys }) } else { console.line(keys) }
+}

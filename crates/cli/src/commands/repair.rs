@@ -1,0 +1,149 @@
+//! `repair`: what is readable in a damaged database, into a new one.
+
+use std::fmt;
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use cleavedb::{Db, Durability, Options, Salvage, SalvageReport};
+use cleavedb_bench::units;
+use serde::Serialize;
+
+use crate::args::Global;
+use crate::console::Console;
+use crate::encoding::JsonBytes;
+use crate::failure::{Exit, Failure, Result};
+use crate::interrupt;
+use crate::loader::Loader;
+use crate::progress::Progress;
+use crate::store;
+
+/// Most keys and damages that are listed as text.
+const SHOWN_MAX: usize = 20;
+
+#[derive(Serialize)]
+struct Repaired<'a> {
+    keys: u64,
+    value_bytes: u64,
+    damages: u64,
+    damage: Vec<String>,
+    /// Whether any key may have an older value than its last one, or have been deleted.
+    stale: bool,
+    lost_keys: u64,
+    lost: Vec<JsonBytes<'a>>,
+    uncertain_keys: u64,
+    uncertain: Vec<JsonBytes<'a>>,
+    #[serde(skip)]
+    console: &'a Console,
+}
+
+impl fmt::Display for Repaired<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = |number: u64| units::thousands(number as f64);
+        for damage in self.damage.iter().take(SHOWN_MAX) {
+            writeln!(f, "DAMAGE: {damage}")?;
+        }
+        more(f, self.damage.len(), self.damages)?;
+        for key in self.lost.iter().take(SHOWN_MAX) {
+            writeln!(f, "LOST: the value of {}", self.console.shown(key.bytes))?;
+        }
+        more(f, self.lost.len(), self.lost_keys)?;
+        for key in self.uncertain.iter().take(SHOWN_MAX) {
+            let key = self.console.shown(key.bytes);
+            writeln!(f, "UNCERTAIN: {key} may have been deleted, or overwritten")?;
+        }
+        more(f, self.uncertain.len(), self.uncertain_keys)?;
+        if self.stale {
+            writeln!(
+                f,
+                "STALE: a part of the index or of the newest log is lost: any key may have an \
+                 older value, or have been deleted"
+            )?;
+        }
+        write!(
+            f,
+            "saved {} keys with {} of values; {} places are damaged, {} keys lost, {} uncertain",
+            number(self.keys),
+            units::bytes(self.value_bytes),
+            number(self.damages),
+            number(self.lost_keys),
+            number(self.uncertain_keys),
+        )
+    }
+}
+
+/// Says how many were not shown.
+fn more(f: &mut fmt::Formatter<'_>, listed: usize, all: u64) -> fmt::Result {
+    let left = all - listed.min(SHOWN_MAX) as u64;
+    if left > 0 { writeln!(f, "  and {left} more; --json lists the first 1000") } else { Ok(()) }
+}
+
+pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    check_unlocked(damaged)?;
+    if !store::is_empty(new)? {
+        let message = "there are files in it; repair into a new or empty directory".to_owned();
+        return Err(Failure::Input { path: new.to_owned(), message });
+    }
+    let progress = Progress::new(console, "repair", None);
+    progress.say("searching all files".to_owned());
+    let salvage = Salvage::search(damaged)?;
+    interrupt::check()?;
+    let preset = global.preset.unwrap_or_else(|| salvage.preset());
+    let options = Options { durability: Durability::Os, ..store::options(global, preset) };
+    let db = store::open(new, options)?;
+    let saved = save(salvage, &db, &progress);
+    drop(progress);
+    let closed = db.close();
+    let report = saved?;
+    closed?;
+    let bytes = |keys| -> Vec<JsonBytes<'_>> { Vec::from_iter(shown(keys, console)) };
+    console.outcome(&Repaired {
+        keys: report.keys,
+        value_bytes: report.value_bytes,
+        damages: report.damages,
+        stale: report.stale,
+        damage: report.damage.iter().map(ToString::to_string).collect(),
+        lost_keys: report.lost_keys,
+        lost: bytes(&report.lost),
+        uncertain_keys: report.uncertain_keys,
+        uncertain: bytes(&report.uncertain),
+        console,
+    })?;
+    let whole = report.damages + report.lost_keys + report.uncertain_keys == 0;
+    Ok(if whole { Exit::Done } else { Exit::Damaged })
+}
+
+fn shown<'a>(keys: &'a [Vec<u8>], console: &'a Console) -> impl Iterator<Item = JsonBytes<'a>> {
+    keys.iter().map(|key| console.json_bytes(key))
+}
+
+/// Stores all that the salvage hands out.
+fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport> {
+    let mut loader = Loader::new(db);
+    let report = salvage.hand_out(&mut |key, value| {
+        if interrupt::interrupted() {
+            return Err(cleavedb::Error::new(cleavedb::ErrorKind::Closed, "interrupted"));
+        }
+        loader.put(key, value)?;
+        progress.moved(loader.items, loader.bytes);
+        Ok(())
+    });
+    let report = report.map_err(|error| interrupt::explain(error.into()));
+    let finished = loader.finish();
+    let report = report?;
+    finished?;
+    Ok(report)
+}
+
+/// Fails if somebody has the database open. The lock is tried through a file that is open for
+/// reading, and only if there is one: nothing is made in the damaged directory.
+fn check_unlocked(damaged: &Path) -> Result<()> {
+    let Ok(lock) = File::open(damaged.join("lock")) else { return Ok(()) };
+    match lock.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => {
+            let message = "somebody has it open; close it, and repair it then".to_owned();
+            Err(Failure::Input { path: damaged.to_owned(), message })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,112 @@
+//! `shell`: commands from a terminal or a pipe, one a line, on a database that stays open.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+
+use clap::Parser;
+use cleavedb::{Db, Durability};
+
+use crate::args::{Global, ShellArgs};
+use crate::commands::{count, del, get, put, scan};
+use crate::console::Console;
+use crate::encoding::from_argument;
+use crate::failure::{Exit, Failure, Result};
+use crate::formats;
+use crate::interrupt;
+use crate::shell_line::{ShellCommand, ShellLine};
+use crate::store;
+
+const PROMPT: &str = "cleave> ";
+
+pub(super) fn run(args: &ShellArgs, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch()?;
+    let db = store::open_or_create(global)?;
+    let on_terminal = io::stdin().is_terminal();
+    let shell = Shell { db: &db, durability: args.durability.into(), on_terminal, console };
+    let done = shell.read();
+    let closed = db.close();
+    let exit = done?;
+    closed?;
+    Ok(exit)
+}
+
+/// An open database, and how lines are answered.
+struct Shell<'a> {
+    db: &'a Db,
+    durability: Durability,
+    on_terminal: bool,
+    console: &'a Console,
+}
+
+impl Shell<'_> {
+    /// Does line after line, to the end or to the first that fails where nobody sees it fail.
+    fn read(&self) -> Result<Exit> {
+        let path = Path::new("-");
+        let mut input = BufReader::new(formats::open(path)?);
+        let (mut line, mut number, mut exit) = (Vec::new(), 0_u64, Exit::Done);
+        loop {
+            self.console.flush()?;
+            if self.on_terminal && !self.console.quiet() {
+                let _ = write!(io::stderr(), "{PROMPT}");
+            }
+            line.clear();
+            let read = input.read_until(b'\n', &mut line);
+            if read.map_err(Failure::file("read", path)).map_err(interrupt::explain)? == 0 {
+                return Ok(exit);
+            }
+            number += 1;
+            match self.answer(&line) {
+                Ok(true) => {}
+                Ok(false) => return Ok(exit),
+                Err(cause) => {
+                    let missing = matches!(cause, Failure::NotFound);
+                    let ends = matches!(cause, Failure::Interrupted | Failure::PipeClosed);
+                    let failure = Failure::Line { number, cause: Box::new(cause) };
+                    if ends || !(missing || self.on_terminal) {
+                        return Err(failure);
+                    }
+                    self.console.fail(&failure);
+                    exit = if missing && !self.on_terminal { Exit::NotFound } else { exit };
+                }
+            }
+        }
+    }
+
+    /// Does what a line says; false if that is to end.
+    fn answer(&self, line: &[u8]) -> Result<bool> {
+        let words = shlex::bytes::split(line)
+            .ok_or_else(|| Failure::Usage("a quote is not closed".to_owned()))?;
+        if words.is_empty() {
+            return Ok(true);
+        }
+        let line = match ShellLine::try_parse_from(words.into_iter().map(OsString::from_vec)) {
+            Ok(line) => line,
+            Err(error) if !error.use_stderr() => {
+                return self.console.line(error.render()).map(|()| true);
+            }
+            Err(error) => return Err(Failure::Usage(error.render().to_string())),
+        };
+        self.run(&line.command)
+    }
+
+    fn run(&self, command: &ShellCommand) -> Result<bool> {
+        let Self { db, durability, console, .. } = self;
+        let bytes = |argument: &OsString| from_argument(argument, console.hex());
+        match command {
+            ShellCommand::Get { key } => get::print(db, &bytes(key)?, true, console)?,
+            ShellCommand::Put { key, value } => {
+                let (key, value) = (bytes(key)?, bytes(value)?);
+                db.put_with(&key, &value, *durability)?;
+                put::announce(&key, &value, console)?;
+            }
+            ShellCommand::Del(args) => del::delete(db, args, *durability, console)?,
+            ShellCommand::Scan(args) => scan::list(db, args, console)?,
+            ShellCommand::Count(args) => count::print(db, args, console)?,
+            ShellCommand::Sync => db.sync()?,
+            ShellCommand::Exit => return Ok(false),
+        }
+        Ok(true)
+    }
+}

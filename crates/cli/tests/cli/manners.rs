@@ -1,0 +1,126 @@
+//! How the program behaves towards its surroundings: names, signals, locks, limits and exit codes.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::common::{Home, Ran};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_preset_is_named_in_any_case() {
+    let home = Home::new();
+    home.run(&["--preset", "HashKv", "put", "a", "1"]).ok();
+    assert!(home.run(&["--preset", "HASHKV", "stats"]).text().contains("preset hashkv"));
+    home.run(&["--preset", "btree", "get", "a"]).fails(2, "hashkv");
+}
+
+/// An import that has stored nothing yet and waits for its pipe.
+fn waiting_import(home: &Home) -> (Child, ChildStdin) {
+    let mut command = home.command(&["import", "--jsonl", "-"]);
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(b"{\"key\":\"first\",\"value\":\"1\"}\n").unwrap();
+    let begin = Instant::now();
+    while !home.path("cleave.db/current").exists() {
+        assert!(begin.elapsed() < PATIENCE, "the database is not there");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (child, stdin)
+}
+
+fn send(signal: &str, child: &Child) {
+    let kill = format!("kill -{signal} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+#[test]
+fn a_signal_ends_an_import_that_waits_for_its_pipe() {
+    for signal in ["INT", "TERM"] {
+        let home = Home::new();
+        let (mut child, stdin) = waiting_import(&home);
+        send(signal, &child);
+        let begin = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            let late = begin.elapsed() > PATIENCE;
+            if late {
+                child.kill().unwrap();
+            }
+            assert!(!late, "SIG{signal} is not heard");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ran::new(child.wait_with_output().unwrap()).fails(130, "interrupted");
+        drop(stdin);
+        let stats = home.run(&["--json", "stats"]).json().remove(0);
+        assert_eq!(stats["replayed_operations"], serde_json::json!(0), "it was closed");
+        assert_eq!(home.run(&["get", "first"]).ok(), b"1");
+    }
+}
+
+#[test]
+fn who_holds_the_lock_is_named() {
+    let home = Home::new();
+    let (child, stdin) = waiting_import(&home);
+    home.run(&["get", "first"]).fails(4, &format!("process={}", child.id()));
+    drop(stdin);
+    Ran::new(child.wait_with_output().unwrap()).ok();
+    home.run(&["get", "first"]).ok();
+}
+
+/// The files of the database with data in them, and `current`.
+fn files(home: &Home) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.path("whole")).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    let beside = ["lock", "window"];
+    files.retain(|path| path.file_name().is_some_and(|name| !beside.iter().any(|b| name == *b)));
+    files.sort();
+    files
+}
+
+#[test]
+fn a_file_that_is_missing_is_damage() {
+    for preset in ["lsm", "wisckey", "hashkv"] {
+        let home = Home::new();
+        let line = |key| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(1000));
+        let lines: String = (0..200).map(line).collect();
+        let whole = ["--db", "whole", "--preset", preset, "import", "--jsonl", "-"];
+        home.run_with(&whole, lines.as_bytes()).ok();
+        for file in files(&home) {
+            let name = file.file_name().unwrap().to_str().unwrap();
+            let emptied = fs::metadata(&file).unwrap().len() == 0;
+            let mut copy = Command::new("cp");
+            let copied = copy.args(["-r", "whole", "copy"]).current_dir(home.path("."));
+            assert!(copied.status().unwrap().success());
+            fs::remove_file(home.path("copy").join(name)).unwrap();
+            for command in [&["scan"][..], &["check"]] {
+                let ran = home.run(&[&["--db", "copy"][..], command].concat());
+                // A log file that was made and not begun holds nothing.
+                let codes = if emptied { [0, 3] } else { [3, 3] };
+                assert!(codes.map(Some).contains(&ran.code), "{preset} {name}: {}", ran.err);
+            }
+            fs::remove_dir_all(home.path("copy")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_small_space_limit_makes_everything_smaller() {
+    for preset in ["lsm", "wisckey", "hashkv", "ktstore", "ohdb"] {
+        let home = Home::new();
+        let limit = ["--space-limit", "24MiB", "--preset", preset];
+        let line = |key| format!("{{\"key\":\"key{key:04}\",\"value\":\"{}\"}}\n", "v".repeat(500));
+        let lines: String = (0..2000).map(line).collect();
+        let import = [&limit[..], &["import", "--jsonl", "-"]].concat();
+        home.run_with(&import, lines.as_bytes()).ok();
+        let entries = fs::read_dir(home.path("cleave.db")).unwrap();
+        let bytes: u64 = entries.map(|e| e.unwrap().metadata().unwrap().len()).sum();
+        assert!(bytes <= 24 << 20, "{preset}: {bytes} bytes");
+        let get = [&limit[..], &["get", "key1999"]].concat();
+        assert_eq!(home.run(&get).ok(), "v".repeat(500).as_bytes());
+        home.run(&["check"]).ok();
+    }
+}

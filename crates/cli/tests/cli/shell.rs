@@ -1,0 +1,73 @@
+//! Many keys at once: prefixes, counts, and a shell that keeps the database open.
+
+use crate::common::Home;
+
+fn filled() -> Home {
+    let home = Home::new();
+    home.fill(&[("a1", "1"), ("a2", "2"), ("b1", "3"), ("b2", "4")]);
+    home
+}
+
+#[test]
+fn keys_are_counted_and_deleted_by_prefix() {
+    let home = filled();
+    assert_eq!(home.run(&["count"]).text(), "4\n");
+    assert_eq!(home.run(&["count", "--prefix", "a"]).text(), "2\n");
+    assert_eq!(home.run(&["--json", "count", "--from", "a2"]).json()[0]["keys"], 3);
+    assert_eq!(home.run(&["del", "--prefix", "a"]).text(), "deleted 2 keys\n");
+    assert_eq!(home.run(&["scan"]).text(), "b1\t3\nb2\t4\n");
+    home.run(&["del", "--prefix", ""]).fails(2, "every key");
+    home.run(&["del"]).fails(2, "--prefix");
+    home.run(&["del", "b1", "--prefix", "b"]).fails(2, "cannot be used with");
+    assert_eq!(home.run(&["count"]).text(), "2\n");
+}
+
+#[test]
+fn a_shell_answers_line_by_line() {
+    let home = filled();
+    let lines = "get a1\nput 'a key' \"with spaces\"\n\n# a comment\nget 'a key'\n\
+                 count --prefix a\n\
+                 del --prefix b\nscan\nsync\nexit\nget gone\n";
+    let out = home.run_with(&["shell"], lines.as_bytes()).text();
+    assert_eq!(out, "1\nwith spaces\n3\ndeleted 2 keys\na key\twith spaces\na1\t1\na2\t2\n");
+    let out = home.run_with(&["shell"], b"help\n").text();
+    assert!(out.contains("count") && out.contains("exit"), "{out}");
+    let json = home.run_with(&["--json", "shell"], b"put x y\nget x\ncount\n").json();
+    assert_eq!((&json[1]["value"], &json[2]["keys"]), (&"y".into(), &4.into()));
+}
+
+#[test]
+fn a_line_that_fails_is_named() {
+    let home = filled();
+    let missing = home.run_with(&["shell"], b"get gone\nget a1\n");
+    assert_eq!(missing.fails(1, "line 1: there is no such key"), b"1\n", "and it goes on");
+    let bad = home.run_with(&["shell"], b"get a1\n\nfrobnicate a1\nput a1 9\n");
+    assert_eq!(bad.fails(2, "line 3: "), b"1\n", "and no further");
+    assert_eq!(home.run(&["get", "a1"]).ok(), b"1");
+    home.run_with(&["shell"], b"get 'a1\n").fails(2, "line 1: a quote is not closed");
+    home.run_with(&["shell"], b"get a1 a2\n").fails(2, "line 1: ");
+}
+
+#[test]
+fn the_command_line_is_written_down_for_shells_and_readers() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = home.run(&["completions", shell]).text();
+        assert!(script.contains("cleave") && script.contains("space-limit"), "{shell}");
+    }
+    let page = home.run(&["man"]).text();
+    assert!(page.contains(".TH cleave") && page.contains("Exit codes"), "{page}");
+    std::fs::create_dir(home.path("man1")).unwrap();
+    home.run(&["man", "man1"]).ok();
+    assert!(home.path("man1/cleave-import.1").is_file());
+}
+
+#[test]
+fn the_help_of_a_command_begins_with_its_own_options() {
+    let home = Home::new();
+    let help = home.run(&["scan", "--help"]).text();
+    let at = |words: &str| help.find(words).unwrap_or_else(|| panic!("{words} in {help}"));
+    assert!(at("--reverse") < at("Options of every command") && at("--db") > at("--raw0"));
+    let short = home.run(&["scan", "-h"]).text();
+    assert!(short.contains("--reverse") && !short.contains("--space-limit"), "{short}");
+}

@@ -207,7 +207,9 @@ fn remove_orphans(storage: &dyn Storage, manifest: &Manifest) -> Result<u64> {
         let named = match name.kind() {
             FileKind::Current | FileKind::Window | FileKind::Lock => true,
             // Those of volumes are not listed; here they are left of a mistake.
-            FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
+            FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew | FileKind::WindowNew => {
+                false
+            }
             FileKind::Manifest => name == manifest.name(),
             FileKind::Log | FileKind::Segment | FileKind::Group => {
                 live.ledger.get(number).is_some_and(|facts| facts.kind == name.kind())

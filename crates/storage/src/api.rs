@@ -68,8 +68,9 @@ pub trait Storage: Send + Sync + 'static {
     fn free_space(&self) -> io::Result<u64>;
     /// Opens the log window, creating it with `len` bytes (a multiple of the page size) if it is
     /// missing. One that exists keeps its length, since it may hold the end of the log; the caller
-    /// asks for it. A storage that cannot map files returns a heap window, which does not survive
-    /// the process ([`Window::survives`]).
+    /// asks for it. One that has another name, in somebody's copy, is replaced by a file of its own
+    /// with the same content. A storage that cannot map files returns a heap window, which does not
+    /// survive the process ([`Window::survives`]).
     fn open_window(&self, name: &Name, len: usize) -> io::Result<Window>;
 }
 
@@ -87,8 +88,9 @@ pub trait File: Send + Sync {
     /// Cuts or extends the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Gives back the disk space of a range that nobody will read any more; the length stays. The
-    /// bytes read as zeros or, also after a crash, as they were. Where holes are not supported
-    /// nothing happens, and the space comes back with the file.
+    /// bytes read as zeros or, also after a crash, as they were. Where holes are not supported, and
+    /// in a file that has another name ([`File::is_copied`]), nothing happens, and the space comes
+    /// back with the file.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;

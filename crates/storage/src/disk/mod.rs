@@ -18,7 +18,9 @@ pub(crate) mod lock;
 pub(crate) mod memory;
 pub(crate) mod window;
 
+use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
-use crate::name::Name;
+use crate::name::{FileKind, Name};
 use crate::window::Window;
 
 /// A directory of the file system.
@@ -40,6 +42,19 @@ impl Disk {
     /// Opens the directory `path`; if it is missing and `create` is set, makes it durably.
     pub fn open(path: impl AsRef<Path>, create: bool) -> io::Result<Self> {
         Ok(Self { dir: Arc::new(Dir::open(path.as_ref(), create)?) })
+    }
+
+    /// Puts a file with the content of the window `shared`, which lies in a copy of the directory
+    /// too, in its place: both would store into it.
+    fn own_window(&self, name: &Name, mut shared: fs::File) -> io::Result<fs::File> {
+        let new = Name::fixed(FileKind::WindowNew);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC;
+        let mut own = self.dir.open_file(&new, flags)?;
+        io::copy(&mut shared, &mut own)?;
+        own.sync_all()?;
+        self.dir.rename(&new, name)?;
+        self.dir.sync()?;
+        Ok(own)
     }
 }
 
@@ -91,13 +106,14 @@ impl Storage for Disk {
 
     fn open_window(&self, name: &Name, len: usize) -> io::Result<Window> {
         let file = self.dir.open_file(name, OFlags::RDWR | OFlags::CREATE)?;
+        let copied = file.metadata()?.nlink() > 1;
+        let file = if copied { self.own_window(name, file)? } else { file };
         window::open(&file, len)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use cleavedb_base::FileNumber;
@@ -106,7 +122,6 @@ mod tests {
 
     use super::*;
     use crate::api::{read_exact_at, write_all_at};
-    use crate::name::FileKind;
 
     fn log(number: u64) -> Name {
         Name::numbered(FileKind::Log, FileNumber(number))
@@ -185,6 +200,29 @@ mod tests {
         assert!(bytes[..BLOCK].iter().chain(&bytes[5 * BLOCK..]).all(|byte| *byte == 7));
         let hole = bytes[BLOCK..5 * BLOCK].iter().all(|byte| *byte == 0);
         assert!(!hole || blocks() < before, "a hole takes no blocks");
+    }
+
+    /// A copy of a database may be made of links.
+    #[test]
+    fn a_file_with_another_name_is_neither_punched_nor_stored_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::open(dir.path(), false).unwrap();
+        let file = disk.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 4 * BLOCK], 0).unwrap();
+        assert!(!file.is_copied().unwrap());
+        fs::hard_link(dir.path().join("000001.log"), dir.path().join("copy")).unwrap();
+        let reader = disk.open(&log(1), Mode::Read, Access::Random).unwrap();
+        assert!(file.is_copied().unwrap() && reader.is_copied().unwrap());
+        file.punch(0, BLOCK as u64).unwrap();
+        assert_eq!(fs::read(dir.path().join("copy")).unwrap(), [7; 4 * BLOCK]);
+
+        let name = Name::fixed(FileKind::Window);
+        drop(disk.open_window(&name, BLOCK).unwrap());
+        fs::hard_link(dir.path().join("window"), dir.path().join("window copy")).unwrap();
+        let mut window = disk.open_window(&name, BLOCK).unwrap();
+        window::probe::store(&mut window, 0, b"new");
+        assert_eq!(fs::read(dir.path().join("window copy")).unwrap(), [0; BLOCK]);
+        assert_eq!(fs::metadata(dir.path().join("window")).unwrap().nlink(), 1);
     }
 
     #[test]

@@ -93,8 +93,9 @@ pub trait File: Send + Sync {
     /// Cuts or extends the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
     /// Gives back the disk space of a range that nobody will read any more; the length stays. The
-    /// bytes read as zeros or, also after a crash, as they were. Where holes are not supported
-    /// nothing happens, and the space comes back with the file.
+    /// bytes read as zeros or, also after a crash, as they were. Where holes are not supported, and
+    /// in a file that has another name ([`File::is_copied`]), nothing happens, and the space comes
+    /// back with the file.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;

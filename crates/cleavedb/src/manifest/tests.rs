@@ -51,7 +51,7 @@ fn numbers_stay_reserved_when_the_manifest_is_replaced() {
     for _ in 0..3 * NUMBERS_RESERVED {
         last = manifest.allocate().unwrap();
     }
-    let read = Manifest::load(&sim, &manifest.current, &tables).unwrap();
+    let read = Manifest::load(&sim, &manifest.current, &tables).unwrap().live;
     assert!(read.next_file > last.0, "{} is reserved, {} handed out", read.next_file, last.0);
 }
 
@@ -61,7 +61,7 @@ fn a_long_state_is_not_written_with_every_edit() {
     let sim = Sim::new();
     let (mut manifest, _) = begun(&sim);
     let mut first = 1 << 40;
-    while manifest.state_len <= LEN_MAX {
+    while manifest.len_max <= LEN_MAX {
         manifest.commit(&add(first)).unwrap();
         first += FILES;
     }
@@ -69,5 +69,5 @@ fn a_long_state_is_not_written_with_every_edit() {
     for epoch in 1..20 {
         manifest.commit(&Edit { epoch: Some(epoch), ..Edit::default() }).unwrap();
     }
-    assert_eq!(manifest.name(), name, "{} bytes of state", manifest.state_len);
+    assert_eq!(manifest.name(), name, "replaced at {} bytes", manifest.len_max);
 }

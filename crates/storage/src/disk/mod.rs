@@ -190,6 +190,21 @@ mod tests {
         assert!(!hole || blocks() < before, "a hole takes no blocks");
     }
 
+    /// A copy of a database may be made of links.
+    #[test]
+    fn a_file_with_another_name_is_not_punched() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::open(dir.path(), false).unwrap();
+        let file = disk.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 4 * BLOCK], 0).unwrap();
+        assert!(!file.is_copied().unwrap());
+        fs::hard_link(dir.path().join("000001.log"), dir.path().join("copy")).unwrap();
+        let reader = disk.open(&log(1), Mode::Read, Access::Random).unwrap();
+        assert!(file.is_copied().unwrap() && reader.is_copied().unwrap());
+        file.punch(0, BLOCK as u64).unwrap();
+        assert_eq!(fs::read(dir.path().join("copy")).unwrap(), [7; 4 * BLOCK]);
+    }
+
     #[test]
     fn reserved_space_does_not_show_as_length() {
         let dir = tempfile::tempdir().unwrap();

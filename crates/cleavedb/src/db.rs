@@ -142,6 +142,7 @@ impl Db {
         new_id: u64,
     ) -> Result<Self> {
         options.validate()?;
+        let options = options.within_memory();
         // Before the lock, whose file would be left in a directory that is not ours.
         check_openable(&*first, &options)?;
         let limit = Limit::of(&options)?;
@@ -434,7 +435,7 @@ fn build(
         options.log_file_bytes,
         drain,
     );
-    let memtable = Arc::new(MemSlot::new(options.memtable_bytes, appender.next()));
+    let memtable = Arc::new(MemSlot::new(options.memtable(), appender.next()));
     let mut memtables = vec![memtable.clone()];
     memtables.extend(recovered.memtable);
     let jobs = Jobs::default();
@@ -462,8 +463,8 @@ fn build(
         throttle: Throttle::default(),
         limit,
         spare_log: Mutex::new(None),
-        memtable_pages: MemTable::pool(options.memtable_bytes),
-        flush_pages: PagePool::new(cleavedb_values::PASSING_LEN as usize),
+        memtable_pages: MemTable::pool(options.memtable()),
+        flush_pages: PagePool::new(options.flush_piece()),
         poison,
         counters: Counters::default(),
         options,

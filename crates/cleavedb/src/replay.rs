@@ -282,7 +282,7 @@ impl<'a> Replay<'a> {
 
     /// The slot that replayed operations go to.
     fn slot(&mut self) -> &MemSlot {
-        let (memory, start) = (self.options.memtable_bytes, self.position);
+        let (memory, start) = (self.options.memtable(), self.position);
         self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }
 

@@ -79,7 +79,7 @@ impl Engine {
     fn memtable_full(&self, append: &Append) -> bool {
         let covered = append.appender.next() - append.memtable.start;
         !append.memtable.table.is_empty()
-            && (append.memtable.table.memory() >= self.options.memtable_bytes
+            && (append.memtable.table.memory() >= self.options.memtable()
                 || covered >= self.options.covered_max())
     }
 
@@ -90,11 +90,8 @@ impl Engine {
         // where replay begins, whether or not a mark follows.
         let position = append.appender.end();
         append.memtable.seal(position, append.last_seq());
-        let slot = Arc::new(append.memtable.next(
-            self.options.memtable_bytes,
-            position,
-            &self.memtable_pages,
-        ));
+        let slot =
+            Arc::new(append.memtable.next(self.options.memtable(), position, &self.memtable_pages));
         append.memtable = slot.clone();
         self.state.swap(|state| state.with_memtable(slot.clone()));
         self.jobs.kick();

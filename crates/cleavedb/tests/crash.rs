@@ -314,7 +314,7 @@ fn a_replay_under_other_options_obeys_the_records() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let mut other = setup.clone();
     other.options.separation = Separation::AtLeast(1000);
-    other.options.memtable_bytes = 256 << 10;
+    other.options.memtable_bytes = Some(256 << 10);
     other.options.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: vec![other], depth: 1, ..Plan::default() };
     visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);

@@ -160,6 +160,11 @@ impl PagePool {
         Arc::new(Self { len, most, free: Mutex::default() })
     }
 
+    /// Length of a piece, in bytes.
+    pub fn piece_len(&self) -> usize {
+        self.len
+    }
+
     /// `len` bytes of any content, in a piece that comes back to the pool when it is dropped; in
     /// one of their own if they are longer than the pool's, or much shorter: the least that the
     /// system clears of one is a huge page.

@@ -27,13 +27,13 @@ impl fmt::Display for Setup {
 /// The smallest sizes that options allow, so that few writes make every job run.
 pub fn tiny(preset: Preset) -> Options {
     Options {
-        memtable_bytes: 64 << 10,
+        memtable_bytes: Some(64 << 10),
         memtable_log_bytes: 32 << 10,
         memtables_max: 2,
         log_file_bytes: 32 << 10,
         segment_bytes: 32 << 10,
         window_bytes: Some(64 << 10),
-        cache_bytes: 64 << 10,
+        cache_bytes: Some(64 << 10),
         block_bytes: 512,
         table_bytes: 4 << 10,
         level0_bytes: 8 << 10,

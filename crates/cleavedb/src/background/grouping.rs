@@ -381,7 +381,7 @@ impl Engine {
         let ranks = ranks.collect::<Result<Vec<u32>>>()?;
         let order = by_rank(&ranks, groups.count());
         let file_len =
-            self.options.segment_bytes.max(self.options.memtable_bytes as u64 / (FILES_MAX / 4));
+            self.options.segment_bytes.max(self.options.memtable() as u64 / (FILES_MAX / 4));
         let writer = || {
             ExtentWriter::new(files, self.database_id, file_len)
                 .with_filters(!table.partitioner().keeps_order())

@@ -262,8 +262,8 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport) {
         if iter.kind() == EntryKind::Pointer {
             let resolved = ValuePointer::decode(iter.value())
                 .and_then(|pointer| state.resolve(pointer, iter.key(), iter.seq(), &mut maps))
-                .and_then(|pointer| state.segments.read(pointer, iter.key(), iter.seq()))
-                .map(|value| report.value_bytes += value.len() as u64);
+                .and_then(|pointer| state.segments.check(pointer, iter.key(), iter.seq()))
+                .map(|len| report.value_bytes += len);
             report.note(resolved);
         }
         step = iter.next();

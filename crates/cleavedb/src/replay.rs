@@ -266,7 +266,7 @@ impl<'a> Replay<'a> {
             for (offset, mut header, key, value) in batch.drain(..) {
                 if planted(Bug::OptionsDecideReplay)
                     && header.kind == RecordKind::Inline
-                    && self.options.separation.separates(value.len())
+                    && self.options.separation.separates(header.value_len as usize)
                 {
                     header.kind = RecordKind::Separated;
                 }

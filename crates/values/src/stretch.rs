@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use cleavedb_base::ValuePointer;
 use cleavedb_storage::pages::{PageBuf, PagePool};
-use cleavedb_storage::segment::Segment;
+use cleavedb_storage::segment::{Segment, is_far};
 
 /// Longest gap that is read along, in bytes: what a hard disk transfers (128 MB/s) in the time of a
 /// seek (8 ms).
@@ -142,7 +142,8 @@ pub(crate) fn announce(
             segment.will_need(begin, len as usize);
         }
         let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / chunk_len;
-        for records in records.chunk_by(|a, b| number(a) == number(b)) {
+        for records in records.chunk_by(|a, b| number(a) == number(b) && !is_far(*a) && !is_far(*b))
+        {
             let (first, last) = (records[0], records[records.len() - 1]);
             let chunk = Chunk {
                 segment: segment.clone(),

@@ -83,7 +83,8 @@ fn check_values(
             continue;
         }
         let Some(len) = facts.len else { continue };
-        let needed = if values_stay { Some(0) } else { needed_from(live, segment.number(), facts) };
+        let whole = values_stay || facts.live > 0;
+        let needed = if whole { Some(0) } else { needed_from(live, segment.number(), facts) };
         let Some(begin) = needed else { continue };
         report.value_files += 1;
         let identity = segment.identity();

@@ -22,7 +22,7 @@ use crate::jobs::{JobKind, Jobs};
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{Counters, DirectoryMetrics, Metrics};
-use crate::options::{Durability, Options, Preset, Separation};
+use crate::options::{Durability, Options, Preset};
 use crate::poison::Poison;
 use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_openable, recover, stored_preset};
@@ -240,21 +240,25 @@ impl Db {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.engine();
-        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
+        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
         engine.write(&[prepared], op_bytes(op), durability)
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
-    /// everything committed before it, survives power loss once this returns.
+    /// everything committed before it, survives power loss once this returns. Fails with
+    /// [`ErrorKind::InvalidArgument`] if what memory would hold of it, all but long values
+    /// ([`Options::long_value_bytes`]) and about 256 bytes for each operation, is more than an
+    /// eighth of [`Options::memory_bytes`]; nothing is written then.
     pub fn write(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
         if batch.is_empty() {
             return Ok(());
         }
         let engine = self.engine();
-        let separation = engine.options.separation;
+        let separated_from = engine.options.separated_from();
+        batch.check_memory(separated_from, engine.options.batch_max())?;
         let bytes = batch.ops().map(op_bytes).sum();
         let prepared: Vec<Prepared<'_>> =
-            batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separation)).collect();
+            batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
         engine.write(&prepared, bytes, durability)
     }
 
@@ -480,12 +484,8 @@ fn open_segments(
     live: &crate::manifest::LiveFiles,
     young: (cleavedb_base::FileNumber, u64),
 ) -> Result<()> {
-    let in_logs = engine.options.separation != Separation::Never;
     let mut segments = Vec::new();
     for (number, facts) in live.ledger.iter() {
-        if facts.kind == FileKind::Log && !in_logs {
-            continue;
-        }
         let base = (number == young.0).then_some(young.1);
         segments.push(engine.open_segment(facts.kind, number, base)?);
     }

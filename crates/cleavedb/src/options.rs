@@ -79,7 +79,7 @@ pub enum Durability {
 /// stored in the record's kind; where groups keep them, at the flush that puts it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separation {
-    /// Values live in the index.
+    /// Values live in the index, but for long ones ([`Options::long_value_bytes`]).
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
@@ -145,6 +145,11 @@ pub struct Options {
     /// (`crates/cleavedb/src/options/memory.rs`); those that are set may take three quarters of it
     /// together. Default: 768 MiB, from which the defaults below come; at least 48 MiB.
     pub memory_bytes: usize,
+    /// Length from which on a value is long, in bytes: no preset keeps it in the index, where
+    /// flushes and compactions would hold it whole. It stays in the log, or goes to its group, and
+    /// is copied in pieces of 1 MiB. Default: 1 MiB, or a 768th of the memory if that is less; at
+    /// most a 48th.
+    pub long_value_bytes: Option<usize>,
     /// Memory of one MemTable, in bytes. Default: a twelfth of the memory, 64 MiB, the size at
     /// which a flush is one table of useful length; where values stay in the index a 32nd, 24 MiB,
     /// so that the log is needed for a short time and most of it never reaches the device
@@ -234,6 +239,7 @@ impl Options {
             durability: Durability::Sync,
             separation: Separation::Never,
             memory_bytes: MEMORY,
+            long_value_bytes: None,
             memtable_bytes: None,
             memtables_max: 3,
             memtable_log_bytes: 256 << 20,

@@ -274,6 +274,9 @@ impl<'a> Replay<'a> {
                 let entry = (tree_key.as_bytes(), hash64(tree_key.as_bytes(), 0));
                 let place = Place { file: log.number, offset };
                 self.max_seq = self.max_seq.max(header.seq);
+                if header.kind == RecordKind::Separated {
+                    self.slot().has_long_in(log.number);
+                }
                 insert_record(self.slot(), entry, header.seq, &header, &value, place);
             }
         }

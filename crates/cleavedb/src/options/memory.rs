@@ -24,6 +24,14 @@ const FILE: usize = 12;
 const PIECE: usize = 48;
 const WINDOW_ROOM: usize = 96;
 
+/// What of a batch may be in memory, one part in so many: the MemTable that takes it may be nearly
+/// full before.
+const BATCH: usize = 8;
+
+/// Part of the memory that a value of the index may be, and most bytes that it is by default.
+const LONG_VALUE: usize = 768;
+const LONG_VALUE_MAX: usize = 1 << 20;
+
 /// Bounds of a window that is drained as soon as there is enough for a write, in bytes: a dozen
 /// writes of the drain, or a few where the drain does not wait for the device; and the part of the
 /// memory that it may be.
@@ -57,6 +65,22 @@ impl Options {
         })
     }
 
+    /// Length from which on a value is long, in bytes.
+    pub fn long_value(&self) -> usize {
+        self.long_value_bytes.unwrap_or((self.memory_bytes / LONG_VALUE).min(LONG_VALUE_MAX))
+    }
+
+    /// Length from which on a value leaves the index, in bytes.
+    #[inline]
+    pub(crate) fn separated_from(&self) -> usize {
+        self.separation.least().unwrap_or(usize::MAX).min(self.long_value())
+    }
+
+    /// Most bytes that a batch may take in memory, besides what its caller holds.
+    pub(crate) fn batch_max(&self) -> usize {
+        self.memory_bytes / BATCH
+    }
+
     /// Bytes of the log that a flush reads at once.
     pub(crate) fn flush_piece(&self) -> usize {
         (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::PASSING_LEN as usize)
@@ -78,11 +102,15 @@ impl Options {
     }
 
     /// Each rule of memory, and what to say if it does not hold.
-    pub(super) fn memory_rules(&self) -> [(bool, &'static str); 2] {
+    pub(super) fn memory_rules(&self) -> [(bool, &'static str); 3] {
         let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
         let taken = tables.saturating_add(self.cache()).saturating_add(self.window());
         [
             (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),
+            (
+                (1 << 10..=self.memory_bytes / PIECE).contains(&self.long_value()),
+                "long_value_bytes must lie between 1 KiB and a 48th of memory_bytes",
+            ),
             (
                 taken <= self.memory_bytes / 4 * 3,
                 "MemTables (memtables_max and one), cache_bytes and window_bytes take more than \

@@ -279,8 +279,17 @@ pub struct Metrics {
     pub space_limit: Option<u64>,
     /// Bytes that files take, if there is a limit.
     pub space_used: Option<u64>,
+    /// Most memory that all may take ([`crate::Options::memory_bytes`]). What the parts below leave
+    /// of it is for jobs.
+    pub memory_limit: u64,
     /// Memory of MemTables.
     pub memtable_memory: u64,
+    /// Memory of the log window, if all of it was used.
+    pub window_memory: u64,
+    /// Memory that waits to be used again by MemTables and flushes.
+    pub spare_memory: u64,
+    /// Memory of filters and block indexes of open tables: a part of [`Metrics::cache_memory`].
+    pub table_memory: u64,
     /// Memory of cached blocks, filters and block indexes.
     pub cache_memory: u64,
     /// Look-ups of blocks that the cache answered.

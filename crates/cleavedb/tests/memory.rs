@@ -95,6 +95,14 @@ impl Meter {
     }
 }
 
+/// What the metrics say of memory stays within the bound as well, and leaves a part to jobs.
+fn assert_accounted(db: &Db) {
+    let metrics = db.metrics();
+    let held = metrics.memtable_memory + metrics.window_memory + metrics.spare_memory;
+    assert!(held + metrics.cache_memory <= metrics.memory_limit / 10 * 9, "{metrics:?}");
+    assert!(metrics.table_memory <= metrics.cache_memory, "{metrics:?}");
+}
+
 /// A value that nothing compresses and that its number tells from all others.
 fn fill(value: &mut [u8], number: u64) {
     let mut rng = Rng::new(number);
@@ -112,6 +120,9 @@ fn update(db: &Db, work: &Work) {
             let key = if round == 0 { at } else { rng.index(work.records) };
             fill(&mut value, (round * work.records + at) as u64);
             batch.put(format!("user{key:016}").as_bytes(), &value).unwrap();
+            if (at + 1) % (1000 * BATCH) == 0 {
+                assert_accounted(db);
+            }
             if (at + 1) % BATCH == 0 {
                 db.write(&batch, Durability::Os).unwrap();
                 batch = WriteBatch::new();

@@ -187,6 +187,11 @@ impl PagePool {
         piece
     }
 
+    /// Memory of the pieces that wait for somebody, in bytes.
+    pub fn waiting(&self) -> u64 {
+        (self.free.lock().len() * self.len) as u64
+    }
+
     /// Gives to the system what nobody uses now.
     pub fn clear(&self) {
         let free = std::mem::take(&mut *self.free.lock());
@@ -239,7 +244,9 @@ mod tests {
         assert_eq!(*pool.take_zeroed(2000), [0; 2000]);
         assert_eq!((pool.take(4097).len(), pool.take(1).len()), (4097, 1));
         assert_eq!(pool.free.lock().len(), 1, "too long and too short");
+        assert_eq!(pool.waiting(), 4096);
         pool.clear();
+        assert_eq!(pool.waiting(), 0);
         assert_eq!(*pool.take(2000), [0; 2000]);
     }
 }

@@ -2,12 +2,32 @@
 //!
 //! 32 bits are stored. A record has two of them (payload and header), see [`crate::record`].
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 
 /// 64-bit hash of `bytes`; the one hash of the project, for filters, hash tables and checksums.
 #[inline]
 pub fn hash64(bytes: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(bytes, seed)
+}
+
+/// As [`hash64`], of bytes that come in pieces.
+pub struct Hash64(Xxh3);
+
+impl Hash64 {
+    /// The hash of no bytes yet.
+    pub fn new(seed: u64) -> Self {
+        Self(Xxh3::with_seed(seed))
+    }
+
+    /// Adds the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The hash of all pieces.
+    pub fn finish(&self) -> u64 {
+        self.0.digest()
+    }
 }
 
 /// 32-bit checksum of `bytes`. Never 0, so that a zeroed field never matches.

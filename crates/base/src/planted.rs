@@ -25,6 +25,12 @@ pub enum Bug {
     NewestMemTableFirst,
     /// A flush moves the replay head to the end of the log.
     HeadTooFar,
+    /// A flush does not sync the long values that its run points to.
+    LongValueUnsynced,
+    /// A long value goes to a log file whose front a flush has covered without a sync.
+    LongBehindUnsynced,
+    /// A flush does not sync the part of a log file behind a long value, in which others live.
+    LogBehindLongUnsynced,
     /// A MemTable ends behind the padding of a sync.
     HeadBehindPadding,
     /// Level 0 is ordered by greatest sequence number.

@@ -10,7 +10,7 @@
 //!
 //! Layout and validity rules: `docs/format.md`, "Record".
 
-use crate::checksum::{check32, fold, hash64};
+use crate::checksum::{Hash64, check32, fold, hash64};
 use crate::error::{Error, Result};
 use crate::key::{KeyspaceId, SeqNo};
 use crate::limits::{SEQ_MAX, VALUE_LEN_MAX};
@@ -98,9 +98,38 @@ impl FileIdentity {
 /// The checksum that moves with a record.
 #[inline]
 pub fn payload_check(kind: RecordKind, keyspace: KeyspaceId, key: &[u8], value: &[u8]) -> u32 {
-    let seed = u64::from(kind as u8) | u64::from(keyspace.0) << 8 | (key.len() as u64) << 32;
+    with_key(key, hash64(value, value_seed(kind, keyspace, key.len())))
+}
+
+fn value_seed(kind: RecordKind, keyspace: KeyspaceId, key_len: usize) -> u64 {
+    u64::from(kind as u8) | u64::from(keyspace.0) << 8 | (key_len as u64) << 32
+}
+
+/// The payload checksum of `key` and a value with this hash.
+fn with_key(key: &[u8], value_hash: u64) -> u32 {
     let key = if planted(Bug::ChecksumWithoutKey) { &[] } else { key };
-    fold(hash64(key, hash64(value, seed)))
+    fold(hash64(key, value_hash))
+}
+
+/// Compares a payload with its checksum whose value comes in pieces.
+pub struct PayloadCheck(Hash64);
+
+impl PayloadCheck {
+    /// Begins with the record of `header`.
+    pub fn new(header: &Header) -> Self {
+        let key_len = usize::from(header.key_len);
+        Self(Hash64::new(value_seed(header.kind, header.keyspace, key_len)))
+    }
+
+    /// Takes the next piece of the value.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// Whether `key` and the pieces are those that the checksum of `header` was computed over.
+    pub fn matches(&self, header: &Header, key: &[u8]) -> bool {
+        header.payload_check == with_key(key, self.0.finish())
+    }
 }
 
 /// The decoded header of a record.
@@ -275,6 +304,19 @@ mod tests {
         assert!(Record::parse(&bytes, ID, 4097).is_err(), "another offset");
         assert!(Record::parse(&bytes, FileIdentity(8), 4096).is_err(), "another file");
         assert!(Record::parse(&[0; 64], ID, 0).is_err(), "all zeros");
+    }
+
+    #[test]
+    fn a_payload_in_pieces_has_the_checksum_of_the_whole() {
+        for len in [0, 1, 100, 240, 241, 5000] {
+            let value: Vec<u8> = (0..len).map(|at| at as u8).collect();
+            let header = Header::new(RecordKind::Separated, KeyspaceId(2), 9, b"key", &value);
+            let mut check = PayloadCheck::new(&header);
+            value.chunks(77).for_each(|piece| check.update(piece));
+            assert!(check.matches(&header, b"key") && !check.matches(&header, b"kez"));
+            check.update(&[0]);
+            assert!(!check.matches(&header, b"key"), "a byte more than {len}");
+        }
     }
 
     #[test]

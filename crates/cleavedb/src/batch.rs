@@ -7,6 +7,10 @@ use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 /// The only keyspace so far.
 pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
+/// About the memory that an operation takes besides its key and a value that the index holds, in
+/// bytes: ready to be committed, and as an entry that may be a pointer.
+const OP_MEMORY: usize = 256;
+
 /// One operation, borrowed from its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op<'a> {
@@ -88,6 +92,20 @@ impl WriteBatch {
         self.bytes.extend_from_slice(value);
         self.ops.push((key_end, op.value.map(|_| self.bytes.len())));
         Ok(self)
+    }
+
+    /// Fails if it takes more than `most` bytes of memory on its way and in the MemTable, where
+    /// values of `separated_from` bytes leave the index.
+    pub(crate) fn check_memory(&self, separated_from: usize, most: usize) -> Result<()> {
+        let kept = |value: &[u8]| if value.len() < separated_from { value.len() } else { 0 };
+        let of = |op: Op<'_>| OP_MEMORY + op.key.len() + op.value.map_or(0, kept);
+        let takes: usize = self.ops().map(of).sum();
+        if takes <= most {
+            return Ok(());
+        }
+        let what = "a batch takes more than an eighth of memory_bytes; split it, or raise that";
+        let error = Error::new(ErrorKind::InvalidArgument, what);
+        Err(error.with("takes", takes).with("most", most))
     }
 
     /// Number of operations.

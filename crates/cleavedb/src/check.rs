@@ -120,7 +120,8 @@ fn check_values(
         }
         let Some(len) = facts.len else { continue };
         progress.add(len);
-        let needed = if values_stay { Some(0) } else { needed_from(live, segment.number(), facts) };
+        let whole = values_stay || facts.live > 0;
+        let needed = if whole { Some(0) } else { needed_from(live, segment.number(), facts) };
         let Some(begin) = needed else { continue };
         report.value_files += 1;
         let identity = segment.identity();
@@ -302,8 +303,7 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progres
         if iter.kind() == EntryKind::Pointer {
             let resolved = ValuePointer::decode(iter.value())
                 .and_then(|pointer| state.resolve(pointer, iter.key(), iter.seq(), &mut maps))
-                .and_then(|pointer| state.segments.read(pointer, iter.key(), iter.seq()))
-                .map(|value| value.len() as u64);
+                .and_then(|pointer| state.segments.check(pointer, iter.key(), iter.seq()));
             if let Ok(bytes) = &resolved {
                 report.value_bytes += bytes;
                 progress.add(*bytes);

@@ -23,7 +23,7 @@ use cleavedb_storage::{Storage, Watermark};
 use crate::batch::Op;
 use crate::gate;
 use crate::limit::Need;
-use crate::options::{Durability, Separation};
+use crate::options::Durability;
 use crate::poison::Poison;
 use crate::publish::Publisher;
 use crate::state::{MemSlot, ReadState};
@@ -41,12 +41,12 @@ pub(crate) struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Decides separation and computes the checksum.
+    /// Decides whether the value leaves the index, by its length, and computes the checksum.
     #[inline]
-    pub(crate) fn new(op: Op<'a>, keyspace: KeyspaceId, separation: Separation) -> Self {
+    pub(crate) fn new(op: Op<'a>, keyspace: KeyspaceId, separated_from: usize) -> Self {
         let kind = match op.value {
             None => RecordKind::Delete,
-            Some(value) if separation.separates(value.len()) => RecordKind::Separated,
+            Some(value) if value.len() >= separated_from => RecordKind::Separated,
             Some(_) => RecordKind::Inline,
         };
         let value = op.value.unwrap_or_default();
@@ -59,6 +59,11 @@ impl<'a> Prepared<'a> {
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.header.record_len() as u64
+    }
+
+    /// Whether its value leaves the index.
+    pub(crate) fn is_separated(&self) -> bool {
+        self.header.kind == RecordKind::Separated
     }
 
     fn is_delete(&self) -> bool {

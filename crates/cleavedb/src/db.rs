@@ -11,7 +11,7 @@ use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::process::Own;
-use cleavedb_storage::{Disk, FileKind, Storage};
+use cleavedb_storage::{Disk, Storage};
 use cleavedb_values::SegmentSet;
 
 use crate::background::Threads;
@@ -27,7 +27,7 @@ use crate::jobs::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Counters, DirectoryMetrics, Metrics};
-use crate::options::{Durability, Options, Preset, Separation};
+use crate::options::{Durability, Options, Preset};
 use crate::poison::Poison;
 use crate::range::{Bounds, Range};
 use crate::recovery::{Recovered, check_openable, recover, stored_preset};
@@ -193,6 +193,7 @@ impl Db {
         new_id: u64,
     ) -> Result<Self> {
         options.validate()?;
+        let options = options.within_memory();
         // Before the lock, whose file would be left in a directory that is not ours.
         check_openable(&*first, &options)?;
         let limit = Limit::of(&options)?;
@@ -294,22 +295,26 @@ impl Db {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.inner.writable()?;
-        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separation);
+        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
         engine.write(&[prepared], op.len(), durability)
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
-    /// everything committed before it, survives power loss once this returns.
+    /// everything committed before it, survives power loss once this returns. Fails with
+    /// [`ErrorKind::InvalidArgument`] if what memory would hold of it, all but long values
+    /// ([`Options::long_value_bytes`]) and about 256 bytes for each operation, is more than an
+    /// eighth of [`Options::memory_bytes`]; nothing is written then.
     pub fn write(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
         self.open_engine()?;
         if batch.is_empty() {
             return Ok(());
         }
         let engine = self.inner.writable()?;
-        let separation = engine.options.separation;
+        let separated_from = engine.options.separated_from();
+        batch.check_memory(separated_from, engine.options.batch_max())?;
         let bytes = batch.ops().map(|op| op.len()).sum();
         let prepared: Vec<Prepared<'_>> =
-            batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separation)).collect();
+            batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
         engine.write(&prepared, bytes, durability)
     }
 
@@ -477,7 +482,7 @@ fn build(
     let poison = Arc::new(Poison::default());
     let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
-    let new = || MemSlot::new(options.memtable_bytes, appender.next());
+    let new = || MemSlot::new(options.memtable(), appender.next());
     let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
     let jobs = Jobs::default();
     jobs.set_seq_limit(live.seq_limit);
@@ -502,8 +507,8 @@ fn build(
         throttle: Throttle::default(),
         limit,
         spare_log: Mutex::new(None),
-        memtable_pages: MemTable::pool(options.memtable_bytes),
-        flush_pages: PagePool::new(cleavedb_values::PASSING_LEN as usize),
+        memtable_pages: MemTable::pool(options.memtable()),
+        flush_pages: PagePool::new(options.flush_piece()),
         poison,
         counters: Counters::default(),
         salt,
@@ -518,12 +523,9 @@ fn build(
 
 /// Opens every value file of the ledger for reading.
 fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
-    let in_logs = engine.options.separation != Separation::Never;
     let mut segments = Vec::new();
     for (number, facts) in live.ledger.iter() {
-        if facts.kind != FileKind::Log || in_logs {
-            segments.push(engine.open_segment(facts.kind, number, None)?);
-        }
+        segments.push(engine.open_segment(facts.kind, number, None)?);
     }
     let segments = SegmentSet::default().with(&segments, &[]);
     let segments = engine.open_groups(live, &segments)?;

@@ -132,7 +132,7 @@ pub(crate) fn apart(options: &Options) -> u64 {
 /// whole blocks.
 pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
     let values = if options.has_groups() { options.covered_max() } else { 0 };
-    let bytes = (options.memtable_bytes as u64).max(values);
+    let bytes = (options.memtable() as u64).max(values);
     flushed_max(bytes) + (groups * BLOCK) as u64
 }
 

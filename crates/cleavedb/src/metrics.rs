@@ -282,6 +282,9 @@ pub struct Metrics {
     pub space_limit: Option<u64>,
     /// Bytes that files take, if there is a limit.
     pub space_used: Option<u64>,
+    /// Most memory that all may take ([`crate::Options::memory_bytes`]). What the parts below leave
+    /// of it is for jobs.
+    pub memory_limit: u64,
     /// Memory that entries of MemTables take; what was taken ahead for more does not count.
     pub memtable_memory: u64,
     /// Bytes of the log whose operations are in MemTables only: records with key and value, those
@@ -289,6 +292,12 @@ pub struct Metrics {
     pub unflushed_bytes: u64,
     /// Bytes of keys, and of values or pointers, of all entries in tables, before compression.
     pub entry_bytes: u64,
+    /// Memory of the log window, if all of it was used.
+    pub window_memory: u64,
+    /// Memory that waits to be used again by MemTables and flushes.
+    pub spare_memory: u64,
+    /// Memory of filters and block indexes of open tables: a part of [`Metrics::cache_memory`].
+    pub table_memory: u64,
     /// Memory of cached blocks, filters and block indexes.
     pub cache_memory: u64,
     /// Look-ups of blocks that the cache answered.

@@ -2,6 +2,8 @@
 //!
 //! A preset is a short constructor over the same fields, so two presets read like a diff.
 
+mod memory;
+
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, ErrorKind, Partitioner, Result};
 use cleavedb_index::Compression;
@@ -13,15 +15,10 @@ use cleavedb_values::groups::Relocation;
 use crate::group_options::{GroupOptions, LEN_MAX};
 use crate::volume::{self, Volume};
 
-/// Length of a window that is drained as soon as there is enough for a write, in bytes.
-const WINDOW: usize = 16 << 20;
+use memory::MEMORY;
 
 /// Largest cache that may be asked for, in bytes.
 const CACHE_MAX: u64 = 1 << 40;
-
-/// Bounds of what a window holds of MemTables, and what it has besides, in bytes.
-const WINDOW_MAX: usize = 1 << 30;
-const WINDOW_ROOM: usize = 8 << 20;
 
 /// One of the designs that the engine can be. Stored with the data; a database is opened with the
 /// preset that it was created with.
@@ -85,7 +82,7 @@ pub enum Durability {
 /// stored in the record's kind; where groups keep them, at the flush that puts it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Separation {
-    /// Values live in the index.
+    /// Values live in the index, but for long ones ([`Options::long_value_bytes`]).
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
@@ -149,20 +146,34 @@ pub struct Options {
     /// `HashKv`, its paper's own finding (section 3.5), and for `KtStore`; `cleave tune` measures
     /// it on a disk.
     pub separation: Separation,
-    /// Memory of one MemTable, in bytes. Default: 64 MiB, the size at which a flush is one table of
-    /// useful length; 24 MiB where values stay in the index, so that the log is needed for a short
-    /// time and most of it never reaches the device (decision 0021).
-    pub memtable_bytes: usize,
+    /// Most memory that the database takes, in bytes: MemTables, log window, cache, filters and
+    /// block indexes of tables, buffers of jobs, keys of a collection. What a caller holds, values
+    /// that were returned included, is his own. Sizes that are not set are derived from it
+    /// (`crates/cleavedb/src/options/memory.rs`); those that are set may take three quarters of it
+    /// together. Default: 768 MiB, from which the defaults below come; at least 48 MiB.
+    pub memory_bytes: usize,
+    /// Length from which on a value is long, in bytes: no preset keeps it in the index, where
+    /// flushes and compactions would hold it whole. It stays in the log, or goes to its group, and
+    /// is copied in pieces of 1 MiB. Default: 1 MiB, or a 768th of the memory if that is less; at
+    /// most a 48th.
+    pub long_value_bytes: Option<usize>,
+    /// Memory of one MemTable, in bytes. Default: a twelfth of the memory, 64 MiB, the size at
+    /// which a flush is one table of useful length; where values stay in the index a 32nd, 24 MiB,
+    /// so that the log is needed for a short time and most of it never reaches the device
+    /// (decision 0021).
+    pub memtable_bytes: Option<usize>,
     /// Full MemTables that may wait for their flush before writers wait. Default: 2; 3 for
     /// `WiscKey`, whose MemTables are small.
     pub memtables_max: usize,
     /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
     /// after a crash and log that cannot be collected stay small (design, section 2). Where values
-    /// move into groups at the flush, no more than [`Options::memtable_bytes`] in any case.
+    /// move into groups at the flush, no more than a MemTable's memory in any case.
     pub memtable_log_bytes: u64,
-    /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection.
+    /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection. Never
+    /// more than a twelfth of the memory: a collection holds the keys of a file.
     pub log_file_bytes: u64,
-    /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB.
+    /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB; never more than a
+    /// twelfth of the memory.
     pub segment_bytes: u64,
     /// Length of the log window, in bytes, a multiple of 4096. It is locked in memory as far as it
     /// was used, all of it from the second open on, and lies on the disk. Default: 16 MiB, a dozen
@@ -172,9 +183,10 @@ pub struct Options {
     /// 8 MiB, 200 MiB in all, so that the flush finds them there and the log hardly ever goes to
     /// its files (decision 0026).
     pub window_bytes: Option<usize>,
-    /// Memory for table blocks, filters and block indexes, in bytes. Default: 64 MiB: a block that
-    /// is not here is often in the page cache, and what is held twice is held at others' expense.
-    pub cache_bytes: usize,
+    /// Memory for table blocks, filters and block indexes, in bytes. Default: a twelfth of the
+    /// memory, 64 MiB: a block that is not here is often in the page cache, and what is held twice
+    /// is held at others' expense.
+    pub cache_bytes: Option<usize>,
     /// Most bytes of a table that are read ahead of a scan, once it reads block after block.
     /// Default: 512 KiB, twice what RocksDB takes. With 0 each block is read when its turn comes.
     pub read_ahead_bytes: usize,
@@ -238,13 +250,15 @@ impl Options {
             error_if_exists: false,
             durability: Durability::Sync,
             separation: Separation::Never,
-            memtable_bytes: 64 << 20,
+            memory_bytes: MEMORY,
+            long_value_bytes: None,
+            memtable_bytes: None,
             memtables_max: 3,
             memtable_log_bytes: 256 << 20,
             log_file_bytes: 64 << 20,
             segment_bytes: 64 << 20,
             window_bytes: None,
-            cache_bytes: 64 << 20,
+            cache_bytes: None,
             read_ahead_bytes: READ_AHEAD,
             block_bytes: 4096,
             filter_bits: 10,
@@ -263,9 +277,7 @@ impl Options {
         };
         // Levels that hold values, not pointers.
         let inline = Self {
-            memtable_bytes: 24 << 20,
             memtables_max: 2,
-            window_bytes: Some(4 << 20),
             level0_bytes: 512 << 20,
             level1_bytes: 512 << 20,
             ..common.clone()
@@ -294,7 +306,7 @@ impl Options {
     /// Most log that one MemTable covers, in bytes. Where values move at the flush they count as
     /// its own: until then they are nowhere else.
     pub(crate) fn covered_max(&self) -> u64 {
-        let most = if self.has_groups() { self.memtable_bytes as u64 } else { u64::MAX };
+        let most = if self.has_groups() { self.memtable() as u64 } else { u64::MAX };
         self.memtable_log_bytes.min(most)
     }
 
@@ -311,16 +323,6 @@ impl Options {
     /// it does not hold what one MemTable covers nothing would be passed by.
     pub(crate) fn drain_of(&self, len: usize) -> Drain {
         if (len as u64) < self.covered_max() { Drain::Eager } else { self.drain() }
-    }
-
-    /// Length of the log window of a new database, in bytes.
-    pub fn window(&self) -> usize {
-        let covered = self.covered_max().saturating_mul(self.memtables_max as u64 + 1);
-        let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
-        self.window_bytes.unwrap_or(match self.drain() {
-            Drain::Lazy => of_memtables.next_multiple_of(BLOCK) + WINDOW_ROOM,
-            Drain::Eager => WINDOW,
-        })
     }
 
     /// Whether the preset is one that separates values.
@@ -342,7 +344,7 @@ impl Options {
     fn sizes(&self) -> Vec<(bool, &'static str)> {
         vec![
             (
-                (64 << 10..=LEN_MAX).contains(&(self.memtable_bytes as u64)),
+                (64 << 10..=LEN_MAX).contains(&(self.memtable() as u64)),
                 "memtable_bytes must lie between 64 KiB and 64 GiB",
             ),
             ((1..=1024).contains(&self.memtables_max), "memtables_max must lie between 1 and 1024"),
@@ -358,7 +360,7 @@ impl Options {
                 "log_file_bytes and segment_bytes must lie between 32 KiB and 64 GiB",
             ),
             (
-                self.cache_bytes as u64 <= CACHE_MAX && self.read_ahead_bytes <= 1 << 30,
+                self.cache() as u64 <= CACHE_MAX && self.read_ahead_bytes <= 1 << 30,
                 "cache_bytes must be at most 1 TiB, and read_ahead_bytes 1 GiB",
             ),
             (self.memtable_log_bytes >= 32 << 10, "memtable_log_bytes must be at least 32 KiB"),
@@ -415,7 +417,7 @@ impl Options {
                 "levels of a trie are for the preset ktstore; others have groups of other kinds",
             ),
         ];
-        let rules = self.sizes().into_iter().chain(rules);
+        let rules = self.sizes().into_iter().chain(rules).chain(self.memory_rules());
         let broken = rules.chain(self.groups.rules()).find(|(holds, _)| !holds);
         match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
             Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
@@ -443,7 +445,7 @@ mod tests {
         let options = Options { durability: Durability::Os, ..Options::preset(Preset::KtStore) };
         assert_eq!(options.drain_of(4 << 20), Drain::Eager);
         assert_eq!(options.drain_of(options.window()), Drain::Lazy);
-        assert_eq!(Options::preset(Preset::WiscKey).drain_of(WINDOW), Drain::Eager);
+        assert_eq!(Options::preset(Preset::WiscKey).drain_of(16 << 20), Drain::Eager);
     }
 
     #[test]

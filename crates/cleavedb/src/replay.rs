@@ -283,7 +283,7 @@ impl<'a> Replay<'a> {
             for (offset, mut header, key, value) in batch.drain(..) {
                 if planted(Bug::OptionsDecideReplay)
                     && header.kind == RecordKind::Inline
-                    && self.options.separation.separates(value.len())
+                    && self.options.separation.separates(header.value_len as usize)
                 {
                     header.kind = RecordKind::Separated;
                 }
@@ -291,6 +291,9 @@ impl<'a> Replay<'a> {
                 let entry = (tree_key.as_bytes(), hash64(tree_key.as_bytes(), 0));
                 let place = Place { file: log.number, offset };
                 self.max_seq = self.max_seq.max(header.seq);
+                if header.kind == RecordKind::Separated {
+                    self.slot().has_long_in(log.number);
+                }
                 insert_record(self.slot(), entry, header.seq, &header, &value, place);
             }
         }
@@ -300,7 +303,7 @@ impl<'a> Replay<'a> {
 
     /// The slot that replayed operations go to.
     fn slot(&mut self) -> &MemSlot {
-        let (memory, start) = (self.options.memtable_bytes, self.position);
+        let (memory, start) = (self.options.memtable(), self.position);
         self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }
 

@@ -6,9 +6,11 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_storage::log::FileHeader;
 
 use crate::commit::{Append, Prepared, Rooms, need};
 use crate::engine::Engine;
@@ -27,11 +29,11 @@ const SEQS_LOW: SeqNo = 1 << 22;
 impl Rooms for Engine {
     fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
         self.check_open()?;
-        let long = len > self.options.log_file_bytes;
+        let outgrows_file = len > self.options.log_file_bytes;
         if let Some(longer) = self.commit.log.growth(&append.appender, len) {
             self.commit.grow_window(append, &*self.storage, longer)?;
         }
-        let refused = |_: &&Limit| long && self.refuses_long(len);
+        let refused = |_: &&Limit| outgrows_file && self.refuses_long(len);
         if let Some(limit) = self.limit.as_ref().filter(refused) {
             return Err(self.exhausted(limit));
         }
@@ -41,7 +43,9 @@ impl Rooms for Engine {
             }
             self.rotate_memtable(append);
         }
-        if self.commit.log.needs_file(&append.appender, len) {
+        let long = self.have_long(ops, len);
+        let apart = long && self.needs_file_for_long(append);
+        if apart || self.commit.log.needs_file(&append.appender, len) {
             // However many writers came so far before the limit was reached.
             if self.is_stopped_by_limit(ops) {
                 return Ok(false);
@@ -52,8 +56,11 @@ impl Rooms for Engine {
             // The next log file may be due.
             self.jobs.kick();
         }
-        if long && self.limit.is_some() {
+        if outgrows_file && self.limit.is_some() {
             append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
+        }
+        if long {
+            append.memtable.has_long_in(append.appender.file().number);
         }
         self.reserve_seqs(append.last_seq() + ops.len() as u64)?;
         Ok(true)
@@ -86,8 +93,26 @@ impl Engine {
     fn memtable_full(&self, append: &Append) -> bool {
         let covered = append.appender.next() - append.memtable.start;
         !append.memtable.table.is_empty()
-            && (append.memtable.table.memory() >= self.options.memtable_bytes
+            && (append.memtable.table.memory() >= self.options.memtable()
                 || covered >= self.options.covered_max())
+    }
+
+    /// Whether tables will point to a long value of these, where they do not point into the log
+    /// otherwise.
+    fn have_long(&self, ops: &[Prepared<'_>], len: u64) -> bool {
+        let options = &self.options;
+        let seldom = !options.values_stay_in_log() && !options.has_groups();
+        seldom && len >= options.long_value() as u64 && ops.iter().any(Prepared::is_separated)
+    }
+
+    /// Whether a long value must not go to the log file in use: a flush that did not sync it may
+    /// have covered its front. After a crash that would be missing to who reads it from its start.
+    fn needs_file_for_long(&self, append: &Append) -> bool {
+        let file = append.appender.file();
+        let begun_before = append.memtable.start > file.base + FileHeader::RECORD_LEN as u64;
+        begun_before
+            && !append.memtable.is_long_in(file.number)
+            && !planted(Bug::LongBehindUnsynced)
     }
 
     /// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into
@@ -97,11 +122,12 @@ impl Engine {
         // where replay begins, whether or not a mark follows.
         let position = append.appender.end();
         append.memtable.seal(position, append.last_seq());
-        let slot = Arc::new(append.memtable.next(
-            self.options.memtable_bytes,
-            position,
-            &self.memtable_pages,
-        ));
+        let slot =
+            Arc::new(append.memtable.next(self.options.memtable(), position, &self.memtable_pages));
+        let file = append.appender.file().number;
+        if append.memtable.is_long_in(file) && !planted(Bug::LogBehindLongUnsynced) {
+            slot.has_long_in(file);
+        }
         append.memtable = slot.clone();
         self.state.swap(|state| state.with_memtable(slot.clone()));
         self.jobs.kick();
@@ -119,14 +145,12 @@ impl Engine {
         let number = spare.number;
         let file =
             self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;
-        if self.options.separation != crate::Separation::Never {
-            let kind = cleavedb_storage::FileKind::Log;
-            let segment =
-                self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;
-            self.state.swap(|state| {
-                state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
-            });
-        }
+        let kind = cleavedb_storage::FileKind::Log;
+        let segment =
+            self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;
+        self.state.swap(|state| {
+            state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
+        });
         self.log_file_begun();
         self.jobs.log_files.lock().push((number, file));
         self.jobs.kick();

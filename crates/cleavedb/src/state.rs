@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::AtomicU64;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
-use cleavedb_base::{Result, SeqNo, ValuePointer};
+use cleavedb_base::{FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
@@ -22,6 +22,8 @@ pub(crate) struct MemSlot {
     pub(crate) deletes: AtomicU64,
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
+    /// The log file that the newest of its long values lies in; 0 if it has none.
+    long_in: AtomicU64,
     sealed: OnceLock<Sealed>,
     /// The log, once what is in it is elsewhere, too.
     flushed: OnceLock<Arc<Log>>,
@@ -55,6 +57,7 @@ impl MemSlot {
             start,
             deletes: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
+            long_in: AtomicU64::new(0),
             sealed: OnceLock::new(),
             flushed: OnceLock::new(),
         }
@@ -63,6 +66,22 @@ impl MemSlot {
     /// What is in it is durable elsewhere: with its last reader, its part of `log` is needless.
     pub(crate) fn is_flushed(&self, log: &Arc<Log>) {
         let _ = self.flushed.set(log.clone());
+    }
+
+    /// It has a long value in this log file, or covers a part of it behind one.
+    pub(crate) fn has_long_in(&self, file: FileNumber) {
+        self.long_in.store(file.0, Ordering::Release);
+    }
+
+    /// Whether tables will point into the part of the log that it covers, or into the same file:
+    /// who reads a file from its start must find all of it.
+    pub(crate) fn has_long(&self) -> bool {
+        self.long_in.load(Ordering::Acquire) != 0
+    }
+
+    /// Whether its newest long value lies in this log file.
+    pub(crate) fn is_long_in(&self, file: FileNumber) -> bool {
+        self.long_in.load(Ordering::Acquire) == file.0
     }
 
     /// Ends the slot; nothing is reserved for it any more, though commits may still be inserting.

@@ -80,6 +80,14 @@ fn ohdb_without_a_lasting_window_survives_every_crash() {
     visit("ohdb_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
 }
 
+#[test]
+fn long_values_beside_an_index_survive_every_crash() {
+    let test = "long_values_beside_an_index_survive_every_crash";
+    for (preset, window) in [(Preset::Lsm, true), (Preset::Lsm, false), (Preset::Ohdb, true)] {
+        visit(test, &Setup::long_values(preset, window), Plan::default(), STATES / 24);
+    }
+}
+
 /// Level 0 falls into buckets under the other presets, too; with it the run of a collection is cut.
 /// A sixteenth of the states for each: what is not level 0 is that of the large shards.
 #[test]
@@ -314,7 +322,7 @@ fn a_replay_under_other_options_obeys_the_records() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let mut other = setup.clone();
     other.options.separation = Separation::AtLeast(1000);
-    other.options.memtable_bytes = 256 << 10;
+    other.options.memtable_bytes = Some(256 << 10);
     other.options.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: vec![other], depth: 1, ..Plan::default() };
     visit("a_replay_under_other_options_obeys_the_records", &setup, plan, STATES / 16);

@@ -17,13 +17,13 @@ const NUMBERS: [(&str, Change); 21] = [
             o.separation = cleavedb::Separation::AtLeast(n as usize);
         }
     }),
-    ("memtable_bytes", |o, n| o.memtable_bytes = n as usize),
+    ("memtable_bytes", |o, n| o.memtable_bytes = Some(n as usize)),
     ("memtables_max", |o, n| o.memtables_max = n as usize),
     ("memtable_log_bytes", |o, n| o.memtable_log_bytes = n),
     ("log_file_bytes", |o, n| o.log_file_bytes = n),
     ("segment_bytes", |o, n| o.segment_bytes = n),
     ("window_bytes", |o, n| o.window_bytes = Some(n as usize)),
-    ("cache_bytes", |o, n| o.cache_bytes = n as usize),
+    ("cache_bytes", |o, n| o.cache_bytes = Some(n as usize)),
     ("read_ahead_bytes", |o, n| o.read_ahead_bytes = n as usize),
     ("block_bytes", |o, n| o.block_bytes = n as usize),
     ("filter_bits", |o, n| o.filter_bits = n as usize),

@@ -244,6 +244,11 @@ fn every_call_of_hashkv() {
 }
 
 #[test]
+fn every_call_of_an_index_beside_long_values() {
+    every_call_fails(&Setup::long_values(Preset::Lsm, true), 0);
+}
+
+#[test]
 fn every_call_of_hashkv_with_tagging() {
     every_call_fails(&Setup::tagged(true), 0);
 }

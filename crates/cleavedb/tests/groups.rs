@@ -180,7 +180,7 @@ fn fixed_levels_make_a_group_for_each_prefix() {
 /// Reads of value files for a range of 100 items, of keys that were written in no order.
 fn reads_of_a_range(preset: Preset) -> usize {
     let mut options = options(preset);
-    (options.memtable_bytes, options.memtable_log_bytes) = (256 << 10, 128 << 10);
+    (options.memtable_bytes, options.memtable_log_bytes) = (Some(256 << 10), 128 << 10);
     let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
     let db = Db::open_in(faulty.clone(), options, 7).unwrap();
     (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
@@ -209,7 +209,7 @@ fn a_range_of_neighbours_takes_few_reads() {
 fn updates_of_a_hot_key_are_absorbed_in_memory() {
     for preset in PRESETS {
         let mut options = options(preset);
-        (options.memtable_bytes, options.memtable_log_bytes) = (1 << 20, 1 << 20);
+        (options.memtable_bytes, options.memtable_log_bytes) = (Some(1 << 20), 1 << 20);
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         (0..500).for_each(|round| db.put(&key(1), &value(1, round)).unwrap());
         db.put(&key(2), &value(2, 0)).unwrap();
@@ -227,7 +227,7 @@ fn a_flush_syncs_few_files_whatever_the_number_of_groups() {
     for preset in PRESETS {
         let mut options = options(preset);
         (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (4 << 20, 16 << 10);
-        (options.memtable_bytes, options.memtable_log_bytes) = (1 << 20, 1 << 20);
+        (options.memtable_bytes, options.memtable_log_bytes) = (Some(1 << 20), 1 << 20);
         let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
         let db = Db::open_in(faulty.clone(), options, 7).unwrap();
         write(&db, 0..2);

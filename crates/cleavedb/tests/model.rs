@@ -86,6 +86,20 @@ fn values_of_every_size() {
     }
 }
 
+/// Records that are copied in pieces of a MiB: by flushes, collections and an open.
+#[test]
+fn values_of_more_than_a_piece() {
+    for seed in seeds(SEEDS / 100) {
+        let lens = vec![10, 3_000, 1_100_000, 2_300_000];
+        let profile = Profile { value_lens: lens, keys: 6, ..Profile::model() };
+        let ops = Generator::new(seed, profile).take(40);
+        for setup in &Setup::designs() {
+            let session = Session::on(Disks::forgetful(setup), setup, State::default());
+            check("values_of_more_than_a_piece", seed, setup, run(session, &ops));
+        }
+    }
+}
+
 /// Threads do the background work, on a real disk; a process that shares the disk cannot be killed
 /// in a test of its own, so there are no kills here.
 #[test]

@@ -117,6 +117,13 @@ fn crash_of_the_index_alone(seed: u64) -> Result<(), String> {
     crash_of(&Setup::tiny(Preset::Lsm, !seed.is_multiple_of(3)), plan, seed)
 }
 
+/// Crashes of a store whose index holds all but long values.
+fn crash_of_long_values(seed: u64) -> Result<(), String> {
+    let plan = Plan { images_max: 8, depth: 1, ..Plan::default() };
+    let preset = [Preset::Lsm, Preset::Ohdb][seed as usize % 2];
+    crash_of(&Setup::long_values(preset, !seed.is_multiple_of(3)), plan, seed)
+}
+
 /// Crashes of a store of groups.
 fn crash_of_groups(seed: u64) -> Result<(), String> {
     let plan = Plan { images_max: 8, depth: 1, ..Plan::default() };
@@ -367,6 +374,9 @@ caught! {
     the_newest_memtable_first: NewestMemTableFirst by crash;
     a_replay_head_too_far: HeadTooFar by crash;
     a_replay_head_behind_padding: HeadBehindPadding by crash;
+    a_long_value_that_is_not_synced: LongValueUnsynced by crash_of_long_values;
+    a_long_value_behind_what_is_not_synced: LongBehindUnsynced by crash_of_long_values;
+    a_log_behind_a_long_value_that_is_not_synced: LogBehindLongUnsynced by crash_of_long_values;
     level_0_by_sequence_number: Level0BySeq by model;
     a_collection_without_a_sync_of_the_log: CollectionWithoutLogSync by crash_while_collecting;
     a_collection_without_snapshots: CollectionWithoutSnapshots by model;

@@ -10,7 +10,7 @@ type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(preset: Preset) -> Options {
     Options {
-        memtable_bytes: 64 << 10,
+        memtable_bytes: Some(64 << 10),
         log_file_bytes: 64 << 10,
         segment_bytes: 64 << 10,
         memtable_log_bytes: 64 << 10,

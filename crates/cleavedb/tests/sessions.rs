@@ -85,7 +85,7 @@ fn a_small_store_takes_few_syncs_and_few_bytes() {
         let db = db.unwrap();
         db.put(b"key", b"value").unwrap();
         assert!(space(&sim) <= SMALL, "{} bytes, open", space(&sim));
-        let closed = syncs(&sim, || drop(db.close().unwrap()));
+        let closed = syncs(&sim, || _ = db.close().unwrap());
         assert!(closed <= 3, "{closed} syncs to close");
         assert!(space(&sim) <= SMALL, "{} bytes, closed", space(&sim));
     }

@@ -7,7 +7,7 @@ use cleavedb::{Background, Db, Durability, Level0, Options, Preset};
 
 fn small(preset: Preset, background: Background) -> Options {
     Options {
-        memtable_bytes: 64 << 10,
+        memtable_bytes: Some(64 << 10),
         memtable_log_bytes: 128 << 10,
         log_file_bytes: 64 << 10,
         segment_bytes: 64 << 10,

@@ -113,7 +113,8 @@ impl CleaveOpener {
             "level0-size" => options.level0_bytes = number?,
             "level1-size" => options.level1_bytes = number?,
             "space-limit" => options.space_limit = Some(number?),
-            "memtable" => options.memtable_bytes = number? as usize,
+            "memory" => options.memory_bytes = number? as usize,
+            "memtable" => options.memtable_bytes = Some(number? as usize),
             "memtables" => options.memtables_max = number? as usize,
             "window" => options.window_bytes = Some(number? as usize),
             "table" => options.table_bytes = number?,
@@ -121,7 +122,7 @@ impl CleaveOpener {
                 options.segment_bytes = number?;
                 options.log_file_bytes = options.segment_bytes;
             }
-            "cache" => options.cache_bytes = number? as usize,
+            "cache" => options.cache_bytes = Some(number? as usize),
             "read-ahead" => options.read_ahead_bytes = number? as usize,
             MINIATURE => {
                 let part = number?.max(1);
@@ -382,13 +383,14 @@ impl Engine for Cleave {
             ("volumes", volumes(&options.volumes)),
             ("durability", format!("{:?}", options.durability).to_lowercase()),
             ("separation", separation),
+            ("memory", size(options.memory_bytes)),
             (
                 "memtables",
-                format!("{} and {} full", size(options.memtable_bytes), options.memtables_max),
+                format!("{} and {} full", size(options.memtable()), options.memtables_max),
             ),
             ("log window", size(options.window())),
             ("log file", units::bytes(options.log_file_bytes)),
-            ("cache", size(options.cache_bytes)),
+            ("cache", size(options.cache())),
             ("read-ahead", size(options.read_ahead_bytes)),
             ("table block", size(options.block_bytes)),
             ("table", units::bytes(options.table_bytes)),

@@ -28,11 +28,11 @@ pub fn miniature(options: Options, parts: u64) -> Options {
         ..options.groups
     };
     Options {
-        memtable_bytes: part_in_memory(options.memtable_bytes),
+        memtable_bytes: Some(part_in_memory(options.memtable())),
         memtable_log_bytes: part(options.memtable_log_bytes),
         log_file_bytes: part(options.log_file_bytes),
         segment_bytes: part(options.segment_bytes),
-        cache_bytes: part_in_memory(options.cache_bytes),
+        cache_bytes: Some(part_in_memory(options.cache())),
         table_bytes: (options.table_bytes / parts.max(1)).max(LEAST_TABLE),
         level0_bytes: part(options.level0_bytes),
         level1_bytes: part(options.level1_bytes),
@@ -92,7 +92,7 @@ mod tests {
     fn sizes_keep_their_proportions() {
         let whole = Options::preset(Preset::HashKv);
         let small = miniature(whole.clone(), 32);
-        assert_eq!(small.memtable_bytes * 32, whole.memtable_bytes);
+        assert_eq!(small.memtable() * 32, whole.memtable());
         assert_eq!(small.level1_bytes * 32, whole.level1_bytes);
         assert_eq!(small.groups.main_segment_bytes * 32, whole.groups.main_segment_bytes);
         let wisckey = Options::preset(Preset::WiscKey);

@@ -160,6 +160,11 @@ impl PagePool {
         Arc::new(Self { len, most, free: Mutex::default() })
     }
 
+    /// Length of a piece, in bytes.
+    pub fn piece_len(&self) -> usize {
+        self.len
+    }
+
     /// `len` bytes of any content, in a piece that comes back to the pool when it is dropped; in
     /// one of their own if they are longer than the pool's, or much shorter: the least that the
     /// system clears of one is a huge page.
@@ -180,6 +185,11 @@ impl PagePool {
             piece.fill(0);
         }
         piece
+    }
+
+    /// Memory of the pieces that wait for somebody, in bytes.
+    pub fn waiting(&self) -> u64 {
+        (self.free.lock().len() * self.len) as u64
     }
 
     /// Gives to the system what nobody uses now.
@@ -234,7 +244,9 @@ mod tests {
         assert_eq!(*pool.take_zeroed(2000), [0; 2000]);
         assert_eq!((pool.take(4097).len(), pool.take(1).len()), (4097, 1));
         assert_eq!(pool.free.lock().len(), 1, "too long and too short");
+        assert_eq!(pool.waiting(), 4096);
         pool.clear();
+        assert_eq!(pool.waiting(), 0);
         assert_eq!(*pool.take(2000), [0; 2000]);
     }
 }

@@ -4,6 +4,8 @@
 //! reads: a record is returned only if its checksums hold and it carries the keyspace, key and
 //! sequence number that the caller's index entry names (invariant 6).
 
+mod far;
+
 use std::sync::Arc;
 
 use cleavedb_base::checksum::check32;
@@ -18,6 +20,8 @@ use crate::api::{File, read_exact_at, write_all_at};
 use crate::log::{FileHeader, Held, Ring};
 use crate::name::{FileKind, Name};
 use crate::reaper::Reaper;
+
+pub use far::{FarRecord, PIECE, is_far};
 
 /// Bytes of one write of a [`SegmentWriter`].
 const WRITE_LEN: usize = 1 << 20;
@@ -238,6 +242,17 @@ impl SegmentWriter {
         self.push(&header.encode(self.identity, offset))?;
         self.push(key)?;
         self.push(value)?;
+        Ok(ValuePointer { file: self.name.number(), offset, len: header.record_len() as u32 })
+    }
+
+    /// Appends a record that is copied in pieces, and returns its place. If that fails, part of it
+    /// was appended: nothing of this file may be used.
+    pub fn append_far(&mut self, record: &FarRecord<'_>) -> Result<ValuePointer> {
+        let header = Header { more: false, ..record.header };
+        let offset = self.len();
+        self.push(&header.encode(self.identity, offset))?;
+        self.push(&record.key)?;
+        record.visit(|piece| self.push(piece))?;
         Ok(ValuePointer { file: self.name.number(), offset, len: header.record_len() as u32 })
     }
 

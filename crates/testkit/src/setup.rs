@@ -27,13 +27,13 @@ impl fmt::Display for Setup {
 /// The smallest sizes that options allow, so that few writes make every job run.
 pub fn tiny(preset: Preset) -> Options {
     Options {
-        memtable_bytes: 64 << 10,
+        memtable_bytes: Some(64 << 10),
         memtable_log_bytes: 32 << 10,
         memtables_max: 2,
         log_file_bytes: 32 << 10,
         segment_bytes: 32 << 10,
         window_bytes: Some(64 << 10),
-        cache_bytes: 64 << 10,
+        cache_bytes: Some(64 << 10),
         block_bytes: 512,
         table_bytes: 4 << 10,
         level0_bytes: 8 << 10,
@@ -95,6 +95,15 @@ impl Setup {
         setup
     }
 
+    /// Tiny sizes, long values beside an index that holds all others, collected often.
+    pub fn long_values(preset: Preset, window_survives: bool) -> Self {
+        let base = Self::tiny(preset, window_survives);
+        let mut setup = Self { name: format!("{base}, long values"), ..base };
+        setup.options.long_value_bytes = Some(1 << 10);
+        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup
+    }
+
     /// Tiny sizes, log files longer than the window, which holds all that no flush has covered: the
     /// log is in no file.
     pub fn log_in_window(preset: Preset) -> Self {
@@ -145,11 +154,13 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log, and soft pointers.
+    /// Every design once: each preset, `hashkv` with a cold log, soft pointers, and `lsm` with long
+    /// values.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
         let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
-        presets.chain([Self::tagged(true)]).chain(soft).collect()
+        let long = [Self::long_values(Preset::Lsm, true)];
+        presets.chain([Self::tagged(true)]).chain(soft).chain(long).collect()
     }
 
     /// Every setup that must answer like every other: presets, windows, sizes, compression.
@@ -204,6 +215,9 @@ impl Setup {
             all.push(setup);
         }
         all.extend([true, false].map(Self::tagged));
+        for preset in [Preset::Lsm, Preset::Ohdb] {
+            all.extend([true, false].map(|window| Self::long_values(preset, window)));
+        }
         all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
         for preset in [Preset::HashKv, Preset::KtStore] {
             all.extend([true, false].map(|window| Self::soft(preset, window)));

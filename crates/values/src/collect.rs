@@ -16,7 +16,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, Record, RecordKind};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::LogReader;
-use cleavedb_storage::segment::Segment;
+use cleavedb_storage::segment::{Segment, is_far};
 
 use crate::factory::SegmentFactory;
 use crate::found::{Arena, Content, Found, Visible};
@@ -238,6 +238,10 @@ fn relocate(
             check_cancelled(cancelled)?;
         }
         let segment = source(victims, old.file)?;
+        if is_far(*old) {
+            repoint(run, *entry, writer.append_far(&segment.far(*old)?)?);
+            continue;
+        }
         bytes.resize(old.len as usize, 0);
         segment.read(old.offset, &mut bytes)?;
         let record = Record::parse(&bytes, segment.identity(), old.offset)

@@ -24,6 +24,7 @@ use cleavedb_base::partition::cut;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
+use cleavedb_storage::segment::{FarRecord, is_far};
 
 use crate::collect::{CHECK_EVERY, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
 use crate::collected::{CollectedGroup, CollectedGroups, in_index_order};
@@ -138,9 +139,29 @@ impl Writers<'_> {
             return self.extents.append(group, &header, record.key, record.value);
         };
         let place = log.append(&header, record.key, record.value)?;
-        let tag = Header::new(RecordKind::Tag, header.keyspace, header.seq, record.key, &[]);
-        self.extents.append(group, &tag, record.key, &[])?;
+        self.write_tag(group, &header, record.key)?;
         Ok(place)
+    }
+
+    /// The same for a far record.
+    fn write_far(
+        &mut self,
+        group: GroupId,
+        record: &FarRecord<'_>,
+        cold: bool,
+    ) -> Result<ValuePointer> {
+        let Some(log) = self.cold.as_mut().filter(|_| cold) else {
+            return self.extents.append_far(group, record);
+        };
+        let place = log.append_far(record)?;
+        self.write_tag(group, &record.header, &record.key)?;
+        Ok(place)
+    }
+
+    /// Leaves a tag where the value of a cold record would be.
+    fn write_tag(&mut self, group: GroupId, header: &Header, key: &[u8]) -> Result<()> {
+        let tag = Header::new(RecordKind::Tag, header.keyspace, header.seq, key, &[]);
+        self.extents.append(group, &tag, key, &[]).map(|_| ())
     }
 }
 
@@ -261,8 +282,12 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             if reader.is_listed() {
                 self.bytes_read += u64::from(record.pointer.len);
             }
-            let record = reader.record(record.pointer)?;
-            repoint(&mut self.run, *entry, self.writers.write(part, &record, *cold)?);
+            let place = if is_far(record.pointer) {
+                self.writers.write_far(part, &reader.far(record.pointer)?, *cold)?
+            } else {
+                self.writers.write(part, &reader.record(record.pointer)?, *cold)?
+            };
+            repoint(&mut self.run, *entry, place);
         }
         Ok(())
     }

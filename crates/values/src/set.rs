@@ -9,7 +9,7 @@ use cleavedb_base::record::Record;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::Held;
-use cleavedb_storage::segment::Segment;
+use cleavedb_storage::segment::{FarRecord, Segment, is_far};
 
 use crate::groups::{ExtentHandle, MapReader, Place};
 use crate::stretch::{Chunk, Chunks, announce};
@@ -198,9 +198,29 @@ impl SegmentSet {
         self.find(pointer)?.verify(bytes, pointer, keyspace, key, seq)
     }
 
+    /// The far record of (`tree_key`, `seq`) at `pointer`.
+    pub fn far(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<FarRecord<'_>> {
+        let (keyspace, key) =
+            split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+        let record = self.find(pointer)?.far(pointer)?;
+        record.is_of((keyspace, key, seq))?;
+        Ok(record)
+    }
+
     /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
     pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
         self.value_of(self.bytes(pointer)?.into(), pointer, tree_key, seq)
+    }
+
+    /// Verifies what [`SegmentSet::read`] would read, and returns its length; a far record is never
+    /// held whole.
+    pub fn check(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<u64> {
+        if !is_far(pointer) {
+            return Ok(self.read(pointer, tree_key, seq)?.len() as u64);
+        }
+        let record = self.far(pointer, tree_key, seq)?;
+        record.visit(|_| Ok(()))?;
+        Ok(u64::from(record.header.value_len))
     }
 
     /// As [`SegmentSet::read`], out of a chunk that holds the record.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use cleavedb_base::ValuePointer;
 use cleavedb_storage::pages::{PageBuf, PagePool};
-use cleavedb_storage::segment::Segment;
+use cleavedb_storage::segment::{Segment, is_far};
 
 /// Longest gap that is read along, in bytes: what a hard disk transfers (128 MB/s) in the time of a
 /// seek (8 ms).
@@ -23,14 +23,14 @@ const GAP_MAX: u64 = 1 << 20;
 pub enum Chunks<'a> {
     /// Little: a value that its user keeps holds on to its chunk.
     Kept,
-    /// Much, into pages of a pool, for who takes all records in any order and keeps none.
+    /// As much as a piece of this pool, for who takes all records in any order and keeps none.
     Passing(&'a Arc<PagePool>),
 }
 
 /// Bytes of a chunk out of which values are kept.
 const KEPT_LEN: u64 = 256 << 10;
 
-/// Bytes of a chunk of which nothing is kept.
+/// Most bytes of a chunk of which nothing is kept: those of a pool of pieces.
 pub const PASSING_LEN: u64 = 16 << 20;
 
 /// Part of a file that holds wanted records.
@@ -132,7 +132,7 @@ pub(crate) fn announce(
 ) -> Vec<Option<Arc<Chunk>>> {
     let (chunk_len, pool) = match chunks {
         Chunks::Kept => (KEPT_LEN, None),
-        Chunks::Passing(pool) => (PASSING_LEN, Some(pool)),
+        Chunks::Passing(pool) => (pool.piece_len() as u64, Some(pool)),
     };
     let mut found = Vec::with_capacity(wanted.len());
     for (stretch, records) in stretches(wanted) {
@@ -142,7 +142,8 @@ pub(crate) fn announce(
             segment.will_need(begin, len as usize);
         }
         let number = |pointer: &ValuePointer| (pointer.offset - stretch.begin) / chunk_len;
-        for records in records.chunk_by(|a, b| number(a) == number(b)) {
+        for records in records.chunk_by(|a, b| number(a) == number(b) && !is_far(*a) && !is_far(*b))
+        {
             let (first, last) = (records[0], records[records.len() - 1]);
             let chunk = Chunk {
                 segment: segment.clone(),

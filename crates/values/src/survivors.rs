@@ -3,7 +3,7 @@
 use cleavedb_base::record::Header;
 use cleavedb_base::{Result, ValuePointer};
 use cleavedb_storage::Name;
-use cleavedb_storage::segment::SegmentWriter;
+use cleavedb_storage::segment::{FarRecord, SegmentWriter};
 
 use crate::factory::SegmentFactory;
 
@@ -37,6 +37,16 @@ impl<'a> SurvivorWriter<'a> {
 
     /// Appends a record, its payload checksum as it was, and returns its place.
     pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
+        self.writer_of(header)?.append(header, key, value)
+    }
+
+    /// As [`SurvivorWriter::append`], in pieces.
+    pub fn append_far(&mut self, record: &FarRecord<'_>) -> Result<ValuePointer> {
+        self.writer_of(&record.header)?.append_far(record)
+    }
+
+    /// Where the record of `header` goes, which counts as alive there.
+    fn writer_of(&mut self, header: &Header) -> Result<&mut SegmentWriter> {
         let len = header.record_len() as u64;
         let too_long = |writer: &SegmentWriter| writer.len() + len > self.segment_len;
         if self.open.as_ref().is_some_and(|(_, open)| !open.is_empty() && too_long(open)) {
@@ -47,7 +57,7 @@ impl<'a> SurvivorWriter<'a> {
             none => none.insert(self.factory.begin(self.database_id)?),
         };
         self.live += len;
-        writer.append(header, key, value)
+        Ok(writer)
     }
 
     fn end(&mut self) -> Result<()> {

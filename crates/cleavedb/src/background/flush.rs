@@ -3,7 +3,7 @@
 //! Order (invariant 3): the log through the MemTable's end is synced, if the run will point into
 //! it; then the tables; then the directory; then one edit publishes run, live bytes and replay
 //! head. Where nothing points into the log, the run alone is what must be durable: log files below
-//! the head are forgotten as they are (decision 0011).
+//! the head are forgotten as they are (decision 0011), but for those that hold a long value.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,7 +25,6 @@ use crate::failures::JobKind;
 use crate::groups::publish;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
 use crate::metrics::{Step, StopWatch};
-use crate::options::Separation;
 use crate::state::{MemSlot, Sealed};
 
 /// Tables written from sorted entries, cut at the table length and where level 0 is.
@@ -176,7 +175,7 @@ impl Engine {
             thread::yield_now();
         }
         let (snapshots, _) = self.snapshots.fix(|| self.commit.visible());
-        if self.options.values_stay_in_log() {
+        if self.leads_into_log(slot) && !planted(Bug::LongValueUnsynced) {
             self.commit.sync_to(sealed.end)?;
         }
         let mut writer = RunWriter::new(self);
@@ -197,6 +196,12 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether tables will point into the log that `slot` covers: all values are there, or long
+    /// ones, or replayed ones that were long under other options.
+    fn leads_into_log(&self, slot: &MemSlot) -> bool {
+        self.options.values_stay_in_log() || (!self.options.has_groups() && slot.has_long())
+    }
+
     /// Writes what somebody can still see.
     fn write_run(
         &self,
@@ -207,7 +212,8 @@ impl Engine {
     ) -> Result<Born> {
         let mut born = Born::default();
         let version = self.state.load().version.clone();
-        let separates = self.options.separation != Separation::Never;
+        // Where tables own no records, none of them can be dead there.
+        let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
         let mut retention = Retention::new(snapshots);
         let one_in = hidden::one_in(slot.table.capacity());
         let mut keys = 0u64;
@@ -220,7 +226,7 @@ impl Engine {
                 keys += 1;
                 // A filter that cannot be read costs an estimate, not the flush.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
-                if separates && keys.is_multiple_of(one_in) && is_there().unwrap_or(false) {
+                if owns && keys.is_multiple_of(one_in) && is_there().unwrap_or(false) {
                     born.overwritten += one_in;
                 }
             }
@@ -248,8 +254,8 @@ impl Engine {
         writer: &RunWriter<'_>,
         Flushed { born, grouped, opened }: Flushed,
     ) -> Result<()> {
-        let values_stay = self.options.values_stay_in_log() || planted(Bug::PointsIntoTheLog);
-        debug_assert!(values_stay || born.bytes.is_empty(), "a table points into a log that goes");
+        let leads = self.leads_into_log(slot) || planted(Bug::PointsIntoTheLog);
+        debug_assert!(leads || born.bytes.is_empty(), "a table points into a log that goes");
         let written = &grouped.written;
         let mut manifest = self.manifest.lock();
         let live = manifest.live();

@@ -25,6 +25,7 @@ use cleavedb_storage::FileKind;
 use cleavedb_storage::log::{Held, Ring};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
+use cleavedb_storage::segment::is_far;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, Locator, growth};
 use cleavedb_values::{Chunk, Chunks, GroupEdit, GroupTable, SegmentFactory, SegmentSet};
@@ -251,8 +252,13 @@ impl Part<'_> {
                     continue;
                 }
             };
-            if turn.is_multiple_of(HELD_MAX) || chunk.is_some() {
+            if turn.is_multiple_of(HELD_MAX) || chunk.is_some() || is_far(pointer) {
                 held = None;
+            }
+            if is_far(pointer) {
+                let record = self.log.far(pointer, entry.key, entry.seq)?;
+                places.push((*at, writer.append_far(group, &record)?));
+                continue;
             }
             let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
                 Some(bytes) => self.copy(entry, pointer, bytes, group, &mut writer),
@@ -381,7 +387,7 @@ impl Engine {
         let ranks = ranks.collect::<Result<Vec<u32>>>()?;
         let order = by_rank(&ranks, groups.count());
         let file_len =
-            self.options.segment_bytes.max(self.options.memtable_bytes as u64 / (FILES_MAX / 4));
+            self.options.segment_bytes.max(self.options.memtable() as u64 / (FILES_MAX / 4));
         let writer = || {
             ExtentWriter::new(files, self.database_id, file_len)
                 .with_filters(!table.partitioner().keeps_order())

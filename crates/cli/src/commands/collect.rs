@@ -44,7 +44,9 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let db = store::open_existing(global)?;
     if db.options().separation == Separation::Never {
         let preset: Preset = db.options().preset;
-        console.note(&format!("the preset {preset} keeps values in tables: use `compact`"));
+        console.note(&format!(
+            "the preset {preset} keeps all but long values in tables: use `compact`"
+        ));
     }
     let before = Space::of(&db, &global.db);
     let progress = Progress::new(console, "collect", None);

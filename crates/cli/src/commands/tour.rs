@@ -208,7 +208,7 @@ fn scaled(defaults: Options, bytes: u64) -> Options {
     let part = (bytes / 4).next_multiple_of(4096);
     let file = part.clamp(256 << 10, defaults.log_file_bytes);
     Options {
-        memtable_bytes: defaults.memtable_bytes.min(part.max(1 << 20) as usize),
+        memtable_bytes: Some(defaults.memtable().min(part.max(1 << 20) as usize)),
         log_file_bytes: file,
         segment_bytes: file,
         space_floor: defaults.space_floor.min(file),

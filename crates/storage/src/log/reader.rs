@@ -5,10 +5,13 @@
 //! may end before the replay head, if the drain passed by what a flush had made needless: then all
 //! behind the head is in the window. After a power loss the window may hold anything; checksums,
 //! seeded with file and offset, decide.
+//!
+//! A separated value is checked and left out: who wants it has a pointer to it. So no record is
+//! longer in memory than a value that the index holds.
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, PayloadCheck, Record, RecordKind};
 use cleavedb_base::{Error, Result};
 
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
@@ -126,22 +129,51 @@ impl<'a> LogReader<'a> {
         else {
             return Ok(None);
         };
+        if header.kind == RecordKind::Separated && header.record_len() > CHUNK_LEN {
+            return self.valid_in_pieces(offset, header);
+        }
         if !self.fill(offset, header.record_len())? {
             return Ok(None);
         }
-        let (key, value) = self.body(offset, &header);
+        let record = self.bytes(offset, header.record_len());
+        let (key, value) = record[HEADER_LEN..].split_at(usize::from(header.key_len));
         let whole = header.covers(key, value) || planted(Bug::TornRecordReplayed);
         Ok(whole.then_some(header))
     }
 
-    /// Key and value of a record whose bytes are in the buffer.
-    fn body(&self, offset: u64, header: &Header) -> (&[u8], &[u8]) {
-        let record = self.bytes(offset, header.record_len());
-        record[HEADER_LEN..].split_at(usize::from(header.key_len))
+    /// The same for a record that is too long for the buffer, which holds its key at the end.
+    fn valid_in_pieces(&mut self, offset: u64, header: Header) -> Result<Option<Header>> {
+        let head = HEADER_LEN + usize::from(header.key_len);
+        if !self.fill(offset, head)? {
+            return Ok(None);
+        }
+        let key = self.bytes(offset, head)[HEADER_LEN..].to_vec();
+        let mut check = PayloadCheck::new(&header);
+        let (mut at, end) = (offset + head as u64, offset + header.record_len() as u64);
+        while at < end {
+            let len = CHUNK_LEN.min((end - at) as usize);
+            if !self.fill(at, len)? {
+                return Ok(None);
+            }
+            check.update(self.bytes(at, len));
+            at += len as u64;
+        }
+        let whole = check.matches(&header, &key) || planted(Bug::TornRecordReplayed);
+        Ok((whole && self.fill(offset, head)?).then_some(header))
     }
 
-    /// The next record and its offset; `None` where the log ends, torn or not. Marks are checked
-    /// and skipped.
+    /// Key and value of a record whose bytes are in the buffer; no value where it is separated.
+    fn body(&self, offset: u64, header: &Header) -> (&[u8], &[u8]) {
+        let value_len = match header.kind {
+            RecordKind::Separated => 0,
+            _ => header.value_len as usize,
+        };
+        let len = HEADER_LEN + usize::from(header.key_len) + value_len;
+        self.bytes(offset, len)[HEADER_LEN..].split_at(usize::from(header.key_len))
+    }
+
+    /// The next record and its offset, a separated one without its value, which was checked; `None`
+    /// where the log ends, torn or not. Marks are checked and skipped.
     pub fn next_record(&mut self) -> Result<Option<(u64, Record<'_>)>> {
         let (offset, header) = loop {
             let Some((offset, header)) = self.find_next()? else { return Ok(None) };

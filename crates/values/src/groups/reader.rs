@@ -9,8 +9,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb_base::record::{HEADER_LEN, Header, Record};
+use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, Result, ValuePointer};
+use cleavedb_storage::segment::{FarRecord, is_far};
 
 use super::extent::Place;
 use super::handle::ExtentHandle;
@@ -63,8 +64,8 @@ impl ExtentReader {
     }
 
     /// Hands every record to `visit`, front to back, and lets go of what was read. Where records
-    /// are listed they come without the values that they separate. Returns the bytes that were
-    /// read.
+    /// are listed they come without the values that they separate, and so do far ones. Returns the
+    /// bytes that were read.
     pub fn scan(
         &mut self,
         mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
@@ -76,10 +77,21 @@ impl ExtentReader {
         }
         let Place { file, mut offset } = place;
         while offset < end {
+            let pointer =
+                |header: &Header| ValuePointer { file, offset, len: header.record_len() as u32 };
+            let far = self
+                .header_at(offset)?
+                .filter(|header| header.kind == RecordKind::Separated && is_far(pointer(header)));
+            if let Some(header) = far {
+                let record = self.far(pointer(&header))?;
+                record.visit(|_| Ok(()))?;
+                visit(&Record { header, key: &record.key, value: &[] }, pointer(&header))?;
+                offset += header.record_len() as u64;
+                continue;
+            }
             let record = self.record_at(offset, PIECE)?;
-            let len = record.header.record_len();
-            visit(&record, ValuePointer { file, offset, len: len as u32 })?;
-            offset += len as u64;
+            visit(&record, pointer(&record.header))?;
+            offset += record.header.record_len() as u64;
         }
         self.piece = Vec::new();
         Ok(self.handle.records_len())
@@ -89,6 +101,17 @@ impl ExtentReader {
     pub fn record(&mut self, survivor: ValuePointer) -> Result<Record<'_>> {
         let piece = if self.is_listed() { u64::from(survivor.len) } else { PIECE };
         self.record_at(survivor.offset, piece)
+    }
+
+    /// The record of a survivor that is copied in pieces.
+    pub fn far(&self, survivor: ValuePointer) -> Result<FarRecord<'_>> {
+        self.handle.segment().far(survivor)
+    }
+
+    /// The header at `offset`, if it is one.
+    fn header_at(&mut self, offset: u64) -> Result<Option<Header>> {
+        self.fill(offset, HEADER_LEN as u64, PIECE)?;
+        Ok(Header::decode(self.from(offset), self.handle.segment().identity(), offset))
     }
 
     /// The record at `offset` of the file, verified; reads `piece` bytes, or more.

@@ -11,7 +11,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_base::{Error, FileNumber, GroupId, KeyspaceId, Result, TreeKey, ValuePointer};
 use cleavedb_storage::Name;
-use cleavedb_storage::segment::SegmentWriter;
+use cleavedb_storage::segment::{FarRecord, SegmentWriter};
 
 use super::extent::{Extent, Place};
 use super::listing::ListingBuilder;
@@ -126,6 +126,25 @@ impl<'a> ExtentWriter<'a> {
         key: &[u8],
         value: &[u8],
     ) -> Result<ValuePointer> {
+        self.add(group, header, (key, value), |file| file.append(header, key, value))
+    }
+
+    /// As [`ExtentWriter::append`], of a separated value in pieces.
+    pub fn append_far(&mut self, group: GroupId, record: &FarRecord<'_>) -> Result<ValuePointer> {
+        let header = Header { more: false, ..record.header };
+        self.add(group, &header, (&record.key, &[]), |file| file.append_far(record))
+    }
+
+    /// Appends, by `append`, a record of `key` and `value` to `group`; of a separated value nothing
+    /// is asked here.
+    #[inline]
+    fn add(
+        &mut self,
+        group: GroupId,
+        header: &Header,
+        (key, value): (&[u8], &[u8]),
+        append: impl FnOnce(&mut SegmentWriter) -> Result<ValuePointer>,
+    ) -> Result<ValuePointer> {
         let other = self.open.as_ref().is_some_and(|(extent, _)| extent.group != group);
         if other || self.is_full(header.record_len()) {
             self.end_extent()?;
@@ -139,7 +158,7 @@ impl<'a> ExtentWriter<'a> {
         // Made before the record is copied: to read it back would wait for the copy to be stored.
         let tree_key = TreeKey::new(header.keyspace, key);
         let tree_key = tree_key.as_bytes();
-        let pointer = file.append(header, key, value)?;
+        let pointer = append(file)?;
         self.listing.add(header, key, value, (file.identity(), pointer.offset));
         extent.records += 1;
         match header.kind {

@@ -1,0 +1,163 @@
+//! Memory: how [`Options::memory_bytes`] is divided.
+//!
+//! At the default every size that is not set comes to what was measured to be good, and all grow
+//! and shrink with the memory. MemTables, window and cache take no more than three quarters; the
+//! rest is for jobs, whose needs follow from the lengths of the files that they work on.
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_storage::log::Drain;
+
+use super::Options;
+
+/// Memory of a database if nothing is said, in bytes.
+pub(super) const MEMORY: usize = 768 << 20;
+
+/// Least memory of a database, in bytes: below, buffers of jobs alone are more than their part.
+const MEMORY_MIN: usize = 48 << 20;
+
+/// Parts of the memory, one in so many: a MemTable, one that holds values, the cache, the unit of
+/// collection, a piece of the log that a flush reads, and what a lazy window has besides MemTables.
+const MEMTABLE: usize = 12;
+const MEMTABLE_OF_VALUES: usize = 32;
+const CACHE: usize = 12;
+const FILE: usize = 12;
+const PIECE: usize = 48;
+const WINDOW_ROOM: usize = 96;
+
+/// What of a batch may be in memory, one part in so many: the MemTable that takes it may be nearly
+/// full before.
+const BATCH: usize = 8;
+
+/// Part of the memory that a value of the index may be, and most bytes that it is by default.
+const LONG_VALUE: usize = 768;
+const LONG_VALUE_MAX: usize = 1 << 20;
+
+/// Bounds of a window that is drained as soon as there is enough for a write, in bytes: a dozen
+/// writes of the drain, or a few where the drain does not wait for the device; and the part of the
+/// memory that it may be.
+const WINDOW: usize = 16 << 20;
+const WINDOW_OF_VALUES: usize = 4 << 20;
+const WINDOW_PART: usize = 12;
+
+/// Most that a window holds of MemTables, in bytes.
+const WINDOW_MAX: usize = 1 << 30;
+
+impl Options {
+    /// Memory of one MemTable, in bytes.
+    pub fn memtable(&self) -> usize {
+        let part = if self.separates() { MEMTABLE } else { MEMTABLE_OF_VALUES };
+        self.memtable_bytes.unwrap_or(self.memory_bytes / part)
+    }
+
+    /// Memory of the block cache, in bytes.
+    pub fn cache(&self) -> usize {
+        self.cache_bytes.unwrap_or(self.memory_bytes / CACHE)
+    }
+
+    /// Length of the log window of a new database, in bytes.
+    pub fn window(&self) -> usize {
+        let covered = self.covered_max().saturating_mul(self.memtables_max as u64 + 1);
+        let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
+        let eager = if self.separates() { WINDOW } else { WINDOW_OF_VALUES };
+        self.window_bytes.unwrap_or(match self.drain() {
+            Drain::Lazy => (of_memtables + self.memory_bytes / WINDOW_ROOM).next_multiple_of(BLOCK),
+            Drain::Eager => (self.memory_bytes / WINDOW_PART).min(eager) / BLOCK * BLOCK,
+        })
+    }
+
+    /// Length from which on a value is long, in bytes.
+    pub fn long_value(&self) -> usize {
+        self.long_value_bytes.unwrap_or((self.memory_bytes / LONG_VALUE).min(LONG_VALUE_MAX))
+    }
+
+    /// Length from which on a value leaves the index, in bytes.
+    #[inline]
+    pub(crate) fn separated_from(&self) -> usize {
+        self.separation.least().unwrap_or(usize::MAX).min(self.long_value())
+    }
+
+    /// Most bytes that a batch may take in memory, besides what its caller holds.
+    pub(crate) fn batch_max(&self) -> usize {
+        self.memory_bytes / BATCH
+    }
+
+    /// Bytes of the log that a flush reads at once.
+    pub(crate) fn flush_piece(&self) -> usize {
+        (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::PASSING_LEN as usize)
+    }
+
+    /// These options for an open: the size that each write asks for is known, and no file is longer
+    /// than the memory allows.
+    pub(crate) fn within_memory(self) -> Self {
+        let most = (self.memory_bytes / FILE) as u64;
+        let mut groups = self.groups.clone();
+        groups.main_segment_bytes = groups.main_segment_bytes.min(most);
+        Self {
+            memtable_bytes: Some(self.memtable()),
+            log_file_bytes: self.log_file_bytes.min(most),
+            segment_bytes: self.segment_bytes.min(most),
+            groups,
+            ..self
+        }
+    }
+
+    /// Each rule of memory, and what to say if it does not hold.
+    pub(super) fn memory_rules(&self) -> [(bool, &'static str); 3] {
+        let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
+        let taken = tables.saturating_add(self.cache()).saturating_add(self.window());
+        [
+            (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),
+            (
+                (1 << 10..=self.memory_bytes / PIECE).contains(&self.long_value()),
+                "long_value_bytes must lie between 1 KiB and a 48th of memory_bytes",
+            ),
+            (
+                taken <= self.memory_bytes / 4 * 3,
+                "MemTables (memtables_max and one), cache_bytes and window_bytes take more than \
+                 three quarters of memory_bytes; raise it, or leave them to it",
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::options::{Durability, Options, Preset};
+
+    fn options(preset: Preset, memory_bytes: usize, durability: Durability) -> Options {
+        Options { memory_bytes, durability, ..Options::preset(preset) }
+    }
+
+    #[test]
+    fn the_default_comes_to_the_sizes_that_were_measured() {
+        let sizes = |preset| {
+            let options = options(preset, super::MEMORY, Durability::Os).within_memory();
+            [options.memtable(), options.cache(), options.window(), options.segment_bytes as usize]
+                .map(|bytes| bytes >> 20)
+        };
+        assert_eq!(sizes(Preset::Lsm), [24, 64, 4, 64]);
+        assert_eq!(sizes(Preset::WiscKey), [64, 64, 16, 64]);
+        assert_eq!(sizes(Preset::KtStore), [64, 64, 200, 64]);
+    }
+
+    #[test]
+    fn sizes_follow_the_memory_and_leave_a_part_of_it_to_jobs() {
+        for preset in Preset::ALL {
+            for memory in [48 << 20, 100_000_000, 512 << 20, 16 << 30] {
+                for durability in [Durability::Os, Durability::Sync] {
+                    options(preset, memory, durability).validate().unwrap();
+                }
+            }
+        }
+        assert!(options(Preset::Lsm, 47 << 20, Durability::Os).validate().is_err());
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused_with_the_way_on() {
+        let mut options = Options::preset(Preset::Lsm);
+        options.cache_bytes = Some(1 << 30);
+        assert!(options.validate().unwrap_err().message().contains("raise it"));
+        options.memory_bytes = 2 << 30;
+        options.validate().unwrap();
+    }
+}

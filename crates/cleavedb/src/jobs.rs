@@ -216,16 +216,19 @@ impl Jobs {
         let mut state = self.state.lock();
         change(&mut state);
         match result {
-            Ok(()) => state.failures.succeeded(kind),
+            Ok(()) => {
+                state.failures.succeeded(kind);
+                state.calls += 1;
+            }
             Err(e) if e.kind() == ErrorKind::Closed => {}
             // What is damaged is left alone from now on: there is nothing to try again.
             Err(e) if e.kind() == ErrorKind::Corruption && kind.leaves_damage_alone() => {
                 state.damaged.last = Some(e.clone());
+                state.calls += 1;
             }
+            // A job that failed is no call: its thread would not wait before it tries again.
             Err(e) => state.failures.failed(kind, e),
         }
-        // Also a job that failed may have left others something to do, if only that it is over.
-        state.calls += 1;
         drop(state);
         self.work.notify_all();
         self.progress.notify_all();

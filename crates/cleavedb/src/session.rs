@@ -111,9 +111,8 @@ impl Engine {
         let file = append.appender.file().clone();
         debug_assert_eq!(file.base, base);
         self.jobs.log_files.lock().push((number, file));
-        let segment = self
-            .open_segment(FileKind::Log, number, Some(base))
-            .map_err(|e| self.poison.set(e))?;
+        let segment =
+            self.open_segment(FileKind::Log, number, Some(base)).map_err(|e| self.poison.set(e))?;
         self.state.swap(|state| {
             state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
         });

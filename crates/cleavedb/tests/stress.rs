@@ -66,13 +66,13 @@ fn size(rng: &mut Rng, least: u64, doublings: u64) -> u64 {
 fn redrawn(base: &Options, rng: &mut Rng) -> Options {
     let mut options = base.clone();
     let o = &mut options;
-    o.memtable_bytes = size(rng, 64 << 10, 3) as usize;
+    o.memtable_bytes = Some(size(rng, 64 << 10, 3) as usize);
     o.memtables_max = 1 + rng.index(3);
     o.memtable_log_bytes = size(rng, 32 << 10, 4);
     o.log_file_bytes = size(rng, 32 << 10, 5);
     o.segment_bytes = size(rng, 32 << 10, 4);
     o.window_bytes = Some(size(rng, 64 << 10, 4) as usize);
-    o.cache_bytes = size(rng, 16 << 10, 5) as usize;
+    o.cache_bytes = Some(size(rng, 16 << 10, 5) as usize);
     o.read_ahead_bytes = [0, 4 << 10, 64 << 10][rng.index(3)];
     o.block_bytes = size(rng, 256, 5) as usize;
     o.filter_bits = rng.index(12);

@@ -214,6 +214,8 @@ impl Engine {
     /// slows writers down is looked at once more.
     fn is_stalled(&self, done: impl Fn() -> bool) -> bool {
         self.update_pressure();
+        // Others may wait for the same.
+        self.jobs.progress.notify_all();
         !done()
     }
 

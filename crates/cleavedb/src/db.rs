@@ -7,35 +7,25 @@ use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_index::MemTable;
-use cleavedb_storage::log::Log;
-use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
-use cleavedb_values::SegmentSet;
 
 use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
+use crate::build::build;
 use crate::check::{CheckProgress, CheckReport};
-use crate::commit::{Commit, Prepared};
-use crate::dead::DeadReads;
-use crate::directories::{self, Directories, OpenDirectory};
+use crate::commit::Prepared;
+use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
-use crate::gate::Gate;
-use crate::jobs::Jobs;
 use crate::limit::Limit;
-use crate::manifest::{Edit, LiveFiles};
-use crate::metrics::{Counters, DirectoryMetrics, Metrics};
+use crate::manifest::Edit;
+use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options, Preset};
-use crate::poison::Poison;
 use crate::range::{Bounds, Range};
-use crate::recovery::{Recovered, check_openable, recover, stored_preset};
+use crate::recovery::{check_openable, recover, stored_preset};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
-use crate::snapshot::SnapshotList;
-use crate::state::{MemSlot, Pictures, ReadState};
-use crate::throttle::Throttle;
 use crate::view::Snapshot;
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
@@ -464,71 +454,4 @@ fn random_id() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     RandomState::new().hash_one((now.map_or(0, |d| d.as_nanos()), std::process::id()))
-}
-
-/// Puts the engine together from what recovery found.
-fn build(
-    directories: Directories,
-    options: Options,
-    recovered: Recovered,
-    limit: Option<Limit>,
-    salt: u64,
-) -> Result<(Engine, RecoveryReport)> {
-    let Directories { placed: storage, locks, .. } = directories;
-    let Recovered { manifest, database_id, tables, reaper, .. } = recovered;
-    let live = manifest.live().clone();
-    let separation = options.separation.given(live.saved_separation());
-    let options = Options { separation, ..options };
-    let poison = Arc::new(Poison::default());
-    let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
-    // What was replayed is the MemTable that the next commits go to.
-    let new = || MemSlot::new(options.memtable(), appender.next());
-    let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
-    let jobs = Jobs::default();
-    jobs.set_seq_limit(live.seq_limit);
-    let memtables = vec![memtable.clone()];
-    let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
-    let state = ReadState {
-        memtables,
-        version: live.version.clone(),
-        segments: Arc::new(SegmentSet::default()),
-        groups: live.groups.clone(),
-    };
-    let engine = Engine {
-        storage,
-        database_id,
-        commit,
-        state: Pictures::new(state),
-        manifest: Mutex::new(manifest),
-        snapshots: Arc::new(SnapshotList::default()),
-        tables,
-        reaper,
-        jobs,
-        throttle: Throttle::default(),
-        limit,
-        spare_log: Mutex::new(None),
-        memtable_pages: MemTable::pool(options.memtable()),
-        flush_pages: PagePool::new(options.flush_piece()),
-        poison,
-        counters: Counters::default(),
-        salt,
-        dead_reads: DeadReads::default(),
-        options,
-        gate: Gate::default(),
-        locks: Mutex::new(locks),
-    };
-    open_segments(&engine, &live)?;
-    Ok((engine, recovered.report))
-}
-
-/// Opens every value file of the ledger for reading.
-fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
-    let mut segments = Vec::new();
-    for (number, facts) in live.ledger.iter() {
-        segments.push(engine.open_segment(facts.kind, number, None)?);
-    }
-    let segments = SegmentSet::default().with(&segments, &[]);
-    let segments = engine.open_groups(live, &segments)?;
-    engine.state.swap(|state| state.with_segments(segments.clone()));
-    Ok(())
 }

@@ -54,6 +54,7 @@ mod replay;
 mod directories;
 mod recovery;
 mod session;
+mod build;
 mod db;
 mod salvage;
 

@@ -319,8 +319,8 @@ impl<'a> Replay<'a> {
         let from = reader.file_len().max(needed);
         let name = Name::numbered(FileKind::Log, log.number);
         if log.file.is_copied().map_err(|e| Error::io("look at a log file", e))? {
-            let what = "a log file to be completed after a crash has another name, in a copy of the \
-                        directory; copy the file in the place of the link, and open again";
+            let what = "a log file to be completed after a crash has another name, in a copy of \
+                        the directory; copy the file in the place of the link, and open again";
             return Err(Error::corruption(what).with("file", name));
         }
         let writer = self

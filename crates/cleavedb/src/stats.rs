@@ -21,7 +21,6 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
     let segments = engine.options.groups.segments();
     let by_hash = live.groups.partitioner() == Partitioner::Hash;
-    let cache = engine.tables.cache().stats();
     let state = engine.state.load();
     let value_files: Vec<ValueFileMetrics> = live
         .ledger
@@ -69,17 +68,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         hidden_bytes: live.hidden,
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
         space_limit: engine.options.space_limit,
-        space_used: engine.limit.as_ref().map(|limit| limit.budget.used()),
-        memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
-        unflushed_bytes: unflushed(engine, &state),
         entry_bytes: live.version.tables().map(|(_, table)| table.meta().raw_bytes).sum(),
-        memory_limit: engine.options.memory_bytes as u64,
-        window_memory: engine.commit.log.ring().len(),
-        spare_memory: engine.flush_pages.waiting() + engine.memtable_pages.waiting(),
-        table_memory: cache.pinned_bytes,
-        cache_memory: cache.block_bytes + cache.pinned_bytes,
-        cache_hits: cache.hits,
-        cache_misses: cache.misses,
+        space_used: engine.limit.as_ref().map(|limit| limit.budget.used()),
         open_files: open_files::count(),
         visible_seq: engine.commit.visible(),
         snapshots: engine.snapshots.len(),
@@ -88,6 +78,24 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         failures,
         damaged,
         value_files,
+        ..memory(engine, &state)
+    }
+}
+
+/// What is in memory, and how often a look-up of a block found it there.
+fn memory(engine: &Engine, state: &ReadState) -> Metrics {
+    let cache = engine.tables.cache().stats();
+    Metrics {
+        memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
+        unflushed_bytes: unflushed(engine, state),
+        memory_limit: engine.options.memory_bytes as u64,
+        window_memory: engine.commit.log.ring().len(),
+        spare_memory: engine.flush_pages.waiting() + engine.memtable_pages.waiting(),
+        table_memory: cache.pinned_bytes,
+        cache_memory: cache.block_bytes + cache.pinned_bytes,
+        cache_hits: cache.hits,
+        cache_misses: cache.misses,
+        ..Metrics::default()
     }
 }
 

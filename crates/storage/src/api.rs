@@ -8,8 +8,8 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use crate::mapping::Mapping;
 use crate::name::Name;
-use crate::window::Mapping;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

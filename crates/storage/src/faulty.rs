@@ -15,9 +15,9 @@ use cleavedb_base::sync::Mutex;
 use rustix::io::Errno;
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::mapping::Mapping;
 use crate::name::{FileKind, Name};
 use crate::sim::Sim;
-use crate::window::Mapping;
 
 /// Calls that the trace remembers; older ones are forgotten.
 pub const TRACE_LEN: usize = 4096;

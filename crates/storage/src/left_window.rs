@@ -7,42 +7,11 @@
 use std::io;
 use std::sync::Arc;
 
-use cleavedb_base::FileNumber;
-use cleavedb_base::checksum::check32;
 use cleavedb_base::limits::BLOCK;
 
 use crate::api::{Access, File, Mode, Storage, read_exact_at};
 use crate::name::{FileKind, Name};
-use crate::window::{HEADER_LEN, Watermark, WindowIdentity};
-
-/// First bytes of a window.
-const MAGIC: [u8; 8] = *b"CleaveWn";
-const VERSION: u32 = 1;
-const IDENTITY_LEN: usize = 8 + 4 + 8 + 8 + 4;
-
-/// The first bytes of the file.
-pub(crate) fn encode_identity(identity: WindowIdentity) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(IDENTITY_LEN);
-    bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&identity.database_id.to_le_bytes());
-    bytes.extend_from_slice(&identity.number.0.to_le_bytes());
-    let check = check32(&bytes, 0);
-    bytes.extend_from_slice(&check.to_le_bytes());
-    bytes
-}
-
-/// What stands behind a watermark that is believed after a loss of power.
-pub(crate) fn mark_check(value: u64) -> u64 {
-    u64::from(check32(&value.to_le_bytes(), u64::from_le_bytes(MAGIC)))
-}
-
-/// Whose window the header says it is; `None` if it is none.
-fn decode_identity(bytes: &[u8]) -> Option<WindowIdentity> {
-    let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-    let identity = WindowIdentity { database_id: word(12)?, number: FileNumber(word(20)?) };
-    (bytes.get(..IDENTITY_LEN)? == encode_identity(identity)).then_some(identity)
-}
+use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, decode_identity, mark_check};
 
 /// What lies under the name of the window.
 pub enum FoundWindow {
@@ -126,25 +95,5 @@ impl LeftWindow {
         let (front, back) = out.split_at_mut(first);
         read_exact_at(&*self.file, front, HEADER_LEN as u64 + position)?;
         read_exact_at(&*self.file, back, HEADER_LEN as u64)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_identity_is_known_by_every_bit() {
-        let identity = WindowIdentity { database_id: 0x0123_4567_89ab_cdef, number: FileNumber(7) };
-        let bytes = encode_identity(identity);
-        assert_eq!(decode_identity(&bytes), Some(identity));
-        for at in 0..bytes.len() {
-            for bit in 0..8 {
-                let mut damaged = bytes.clone();
-                damaged[at] ^= 1 << bit;
-                assert_eq!(decode_identity(&damaged), None, "byte {at} bit {bit}");
-            }
-            assert_eq!(decode_identity(&bytes[..at]), None, "cut at {at}");
-        }
     }
 }

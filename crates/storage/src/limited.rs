@@ -21,8 +21,8 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::mapping::Mapping;
 use crate::name::{FileKind, Name};
-use crate::window::Mapping;
 
 /// Bytes of the disk that several storages may take together.
 pub struct Budget {

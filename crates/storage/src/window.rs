@@ -10,85 +10,17 @@
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::PlainRange;
+use cleavedb_base::sync::real::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::api::{Access, Mode, Pace, Storage, write_all_at};
-use crate::disk::memory::Mapped;
-use crate::left_window::{encode_identity, mark_check};
+use crate::mapping::{Mapping, WindowMemory, WindowObserver};
+use crate::memory::Mapped;
 use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
-
-/// Bytes of the file in front of the ring.
-pub const HEADER_LEN: usize = BLOCK;
-
-/// Sees every store into a window; the simulator's ear.
-pub trait WindowObserver: Send + Sync {
-    /// `bytes` were stored at byte `offset` of the file (no wrap-around inside one call).
-    fn stored(&self, offset: usize, bytes: &[u8]);
-}
-
-/// Memory of a window: who owns it and how it is freed.
-pub trait WindowMemory: Send + Sync {
-    /// Start of the memory, aligned to the page size.
-    fn start(&self) -> *mut u8;
-    /// Length in bytes, of which the file need not have all yet.
-    fn len(&self) -> usize;
-    /// Whether it has no byte: never.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-    /// Has the system put memory behind a range of whole pages now, not at its first use. It
-    /// changes no byte, and may be given while others store there. An error says that a store
-    /// there would end in a signal.
-    fn touch(&self, _range: Range<usize>) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A file mapped for a window.
-pub struct Mapping {
-    /// The memory.
-    pub memory: Box<dyn WindowMemory>,
-    /// Who is told of each store.
-    pub observer: Option<Arc<dyn WindowObserver>>,
-}
-
-/// Whose window it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowIdentity {
-    /// Id of the database.
-    pub database_id: u64,
-    /// Its own number, which no other window of the database has.
-    pub number: FileNumber,
-}
-
-/// How far the log has come, as the first page of a window tells it; each only grows. They stand in
-/// sectors of their own, so that a loss of power leaves an old one or a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watermark {
-    /// The greatest sequence number that is visible. Believed only if no power was lost since.
-    Visible,
-    /// Log position up to which the window was drained. Believed only if no power was lost since.
-    Drained,
-    /// The greatest sequence number that is durable in the log or elsewhere. It has a check of its
-    /// own, and is believed whatever came since.
-    Durable,
-}
-
-impl Watermark {
-    /// Where it stands in the file.
-    pub(crate) fn offset(self) -> usize {
-        match self {
-            Self::Visible => 1024,
-            Self::Drained => 1536,
-            Self::Durable => 2048,
-        }
-    }
-}
+use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, encode_identity, mark_check};
 
 /// A piece of memory, addressed modulo its length.
 pub struct Window {
@@ -108,7 +40,8 @@ unsafe impl Sync for Window {}
 
 impl Window {
     /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
-    /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block. Where a file cannot be mapped without the risk of
+    /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block.
+    /// Where a file cannot be mapped without the risk of
     /// a signal it is memory of the process, which does not survive it ([`Window::survives`]), and
     /// there is no file. The name is durable after the next [`Storage::sync_dir`].
     pub fn create(

@@ -12,7 +12,7 @@ pub const ALLOWED: [&str; 11] = [
     "crates/storage/src/prefetch.rs",
     "crates/storage/src/pages.rs",
     "crates/storage/src/window.rs",
-    "crates/storage/src/disk/memory.rs",
+    "crates/storage/src/memory.rs",
     "crates/storage/src/disk/window.rs",
     "crates/storage/src/aligned.rs",
     "crates/storage/src/log/*",

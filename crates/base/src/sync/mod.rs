@@ -32,6 +32,12 @@ pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
 
+/// Atomics that no checker replaces: of a mapped page, which is not ours to make, and of a length
+/// that changes only while nobody else uses what it is the length of.
+pub mod real {
+    pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+}
+
 /// Does `work` for all `parts` at the same time, each but the first on a thread of its own if there
 /// is one; what came out, in the order of the parts. One after the other under a checker, since
 /// what they share is not what it is there for. If one panics, so does this.

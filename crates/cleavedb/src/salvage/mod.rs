@@ -26,7 +26,9 @@ use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry, TableStore};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::FileHeader;
-use cleavedb_storage::log::salvage::{Met, WindowBytes, headers_in_window, proven_header, salvage};
+use cleavedb_storage::log::salvage::{
+    Met, WindowBytes, header_in_window, headers_in_window, proven_header, salvage,
+};
 use cleavedb_storage::{
     Access, Disk, File, FileKind, Mode, Name, Reaper, Storage, WINDOW_HEADER_LEN,
 };
@@ -35,15 +37,9 @@ use crate::batch::DEFAULT_KEYSPACE;
 use crate::manifest::{Current, LiveFiles, Loaded, Manifest};
 use crate::options::Preset;
 
-pub use report::SalvageReport;
-
 use known::{Found, Indexed, Known, Place, Verdict};
+pub use report::SalvageReport;
 use report::{Damage, list};
-
-/// The header of log file `number`, if it stands in the window.
-fn header_of(number: FileNumber, window: &[u8]) -> Option<FileHeader> {
-    headers_in_window(window).find(|header| header.number == number)
-}
 
 /// A damaged database, searched.
 pub struct Salvage {
@@ -324,7 +320,7 @@ impl Salvage {
         let head = self.live.as_ref().map(|live| live.head);
         let facts = self.live.as_ref().and_then(|live| live.ledger.get(number));
         let sealed = facts.and_then(|facts| facts.len);
-        let header = proven_header(&*file).or_else(|| header_of(number, window));
+        let header = proven_header(&*file).or_else(|| header_in_window(number, window));
         let of_head = head.flatten().filter(|head| head.file == number).map(|head| head.base);
         let base = header.map(|header| header.base).or(of_head);
         // What a seal has cut off is not part of the log, and the window holds what is not sealed.
@@ -492,7 +488,7 @@ impl Salvage {
         let in_file = file.len().map_err(failed)?.saturating_sub(offset).min(len as u64) as usize;
         read_exact_at(file, &mut bytes[..in_file], offset).map_err(failed)?;
         if in_file < len {
-            let header = proven_header(file).or_else(|| header_of(number, window));
+            let header = proven_header(file).or_else(|| header_in_window(number, window));
             let begin = header.map_or(0, |header| header.base) + offset + in_file as u64;
             for (byte, position) in bytes[in_file..].iter_mut().zip(begin..) {
                 *byte = window[(position % window.len().max(1) as u64) as usize];

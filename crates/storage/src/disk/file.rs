@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::{advice, window};
 use crate::api::{Access, File};
-use crate::window::Mapping;
+use crate::mapping::Mapping;
 
 /// Bytes of one of the blocks that the system counts, whatever those of the file system are.
 pub(super) const COUNTED_BLOCK: u64 = 512;

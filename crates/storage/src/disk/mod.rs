@@ -11,12 +11,11 @@
 pub mod open_files;
 mod dir;
 mod advice;
+mod window;
 mod file;
 mod read_file;
 mod gentle;
 pub(crate) mod lock;
-pub(crate) mod memory;
-pub(crate) mod window;
 
 use std::io;
 use std::path::Path;

@@ -28,8 +28,8 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FallocateFlags, fallocate, fstatfs, ioctl_ficlone};
 use rustix::io::Errno;
 
-use super::memory::Mapped;
-use crate::window::Mapping;
+use crate::mapping::Mapping;
+use crate::memory::Mapped;
 
 /// Magic numbers of file systems that rewrite an allocated block in place: ext2 to 4, XFS, tmpfs.
 const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
@@ -99,8 +99,9 @@ mod tests {
     use cleavedb_base::limits::BLOCK;
 
     use crate::left_window::{FoundWindow, LeftWindow};
+    use crate::window::Window;
     use crate::window::probe::{load, store};
-    use crate::window::{HEADER_LEN, Watermark, Window, WindowIdentity};
+    use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity};
     use crate::{Disk, FileKind, Name, Storage};
 
     const OURS: WindowIdentity = WindowIdentity { database_id: 1, number: FileNumber(2) };

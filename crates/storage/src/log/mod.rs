@@ -34,10 +34,10 @@ fn spare_of(storage: &impl crate::Storage, number: u64) -> SpareLog {
 
 /// A log of `sim` that was begun, with a window and files of `len` bytes.
 #[cfg(test)]
-fn log_of(sim: &crate::Sim, len: usize, drain: Drain) -> (Log, Appender) {
+fn log_of(storage: &impl crate::Storage, len: usize, drain: Drain) -> (Log, Appender) {
     let identity = crate::WindowIdentity { database_id: 1, number: cleavedb_base::FileNumber(1) };
-    let window = crate::Window::create(sim, identity, 0, (len, len)).unwrap();
+    let window = crate::Window::create(storage, identity, 0, (len, len)).unwrap();
     let (log, mut appender) = Log::idle(1, 0, len as u64);
-    log.begin(&mut appender, window, drain, First::New(spare_of(sim, 1)));
+    log.begin(&mut appender, window, drain, First::New(spare_of(storage, 1)));
     (log, appender)
 }

@@ -17,7 +17,7 @@ use cleavedb_base::{Error, Result};
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
 use crate::api::{File, read_exact_at};
 use crate::left_window::LeftWindow;
-use crate::window::Watermark;
+use crate::window_header::Watermark;
 
 /// Bytes read at once while replaying.
 const CHUNK_LEN: usize = 1 << 20;

@@ -4,6 +4,7 @@
 
 use std::io;
 
+use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 
@@ -159,6 +160,11 @@ pub fn proven_header(file: &dyn File) -> Option<FileHeader> {
     let mut bytes = [0; FileHeader::RECORD_LEN];
     read_exact_at(file, &mut bytes, 0).ok()?;
     proven(&bytes)
+}
+
+/// The header of log file `number`, if it stands in the window.
+pub fn header_in_window(number: FileNumber, window: &[u8]) -> Option<FileHeader> {
+    headers_in_window(window).find(|header| header.number == number)
 }
 
 /// The headers of log files that stand in the window.

@@ -25,7 +25,8 @@ use super::needless::Needless;
 use super::ring::{Ring, Slot};
 use crate::api::{File, Storage};
 use crate::name::{FileKind, Name};
-use crate::window::{Watermark, Window};
+use crate::window::Window;
+use crate::window_header::Watermark;
 
 use First::{New, Resumed};
 

@@ -40,8 +40,8 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::mapping::Mapping;
 use crate::name::Name;
-use crate::window::Mapping;
 use device::{Device, Direction, Extent};
 use page_cache::PageCache;
 

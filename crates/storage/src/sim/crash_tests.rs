@@ -9,8 +9,9 @@ use cleavedb_base::limits::BLOCK;
 use super::{DirectoryOrder, Image, PowerLoss, Replay, Rng, SECTOR, Sim};
 use crate::api::{Access, File, Mode, Pace, Storage, write_all_at};
 use crate::name::{FileKind, Name};
+use crate::window::Window;
 use crate::window::probe::store;
-use crate::window::{Window, WindowIdentity};
+use crate::window_header::WindowIdentity;
 
 fn log(number: u64) -> Name {
     Name::numbered(FileKind::Log, FileNumber(number))

@@ -10,9 +10,9 @@ use super::Ear;
 use super::event::FileId;
 use super::state::State;
 use crate::api::File;
-use crate::disk::memory::Mapped;
+use crate::mapping::Mapping;
+use crate::memory::Mapped;
 use crate::name::Name;
-use crate::window::Mapping;
 
 pub(super) struct SimFile {
     state: Arc<Mutex<State>>,

@@ -39,8 +39,8 @@ pub use rng::Rng;
 pub use states::{PowerLoss, States};
 
 use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::mapping::WindowObserver;
 use crate::name::{FileKind, Name};
-use crate::window::WindowObserver;
 use file::SimFile;
 use state::State;
 

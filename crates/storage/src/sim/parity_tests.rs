@@ -13,7 +13,8 @@ use crate::disk::Disk;
 use crate::left_window::{FoundWindow, LeftWindow};
 use crate::modelled::{Clock, Modelled, Profile};
 use crate::name::{FileKind, Name};
-use crate::window::{Window, WindowIdentity, probe};
+use crate::window::{Window, probe};
+use crate::window_header::WindowIdentity;
 
 fn log(number: u64) -> Name {
     Name::numbered(FileKind::Log, FileNumber(number))

@@ -19,7 +19,7 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use super::{Appender, Log, LogFile};
 use crate::api::write_all_at;
 use crate::log::frame::FileHeader;
-use crate::window::Watermark;
+use crate::window_header::Watermark;
 
 /// Most bytes of one write of the drain: large enough for the device's full speed, small enough
 /// that the window never waits long for one write.

@@ -9,7 +9,7 @@ use std::ptr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-use crate::window::WindowMemory;
+use crate::mapping::WindowMemory;
 
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
@@ -28,7 +28,7 @@ unsafe impl Sync for Mapped {}
 
 impl Mapped {
     /// Maps the first `len` bytes of `file`, which may have fewer yet.
-    pub(super) fn new(file: &File, len: usize) -> io::Result<Self> {
+    pub(crate) fn new(file: &File, len: usize) -> io::Result<Self> {
         // SAFETY: a fresh mapping at an address of the kernel's choice aliases no Rust object.
         let start = unsafe { mmap(ptr::null_mut(), len, PROTECTION, MapFlags::SHARED, file, 0) }?;
         let mapped = Self { start, len };

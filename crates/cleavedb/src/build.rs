@@ -1,0 +1,94 @@
+//! The parts of an engine, put together from what recovery found.
+
+use std::sync::Arc;
+
+use cleavedb_base::Result;
+use cleavedb_base::sync::Mutex;
+use cleavedb_index::MemTable;
+use cleavedb_storage::log::Log;
+use cleavedb_storage::pages::PagePool;
+use cleavedb_values::SegmentSet;
+
+use crate::commit::Commit;
+use crate::dead::DeadReads;
+use crate::directories::Directories;
+use crate::engine::Engine;
+use crate::gate::Gate;
+use crate::jobs::Jobs;
+use crate::limit::Limit;
+use crate::manifest::LiveFiles;
+use crate::metrics::Counters;
+use crate::options::Options;
+use crate::poison::Poison;
+use crate::recovery::Recovered;
+use crate::replay::RecoveryReport;
+use crate::snapshot::SnapshotList;
+use crate::state::{MemSlot, Pictures, ReadState};
+use crate::throttle::Throttle;
+
+/// Puts the engine together from what recovery found.
+pub(crate) fn build(
+    directories: Directories,
+    options: Options,
+    recovered: Recovered,
+    limit: Option<Limit>,
+    salt: u64,
+) -> Result<(Engine, RecoveryReport)> {
+    let Directories { placed: storage, locks, .. } = directories;
+    let Recovered { manifest, database_id, tables, reaper, .. } = recovered;
+    let live = manifest.live().clone();
+    let separation = options.separation.given(live.saved_separation());
+    let options = Options { separation, ..options };
+    let poison = Arc::new(Poison::default());
+    let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
+    // What was replayed is the MemTable that the next commits go to.
+    let new = || MemSlot::new(options.memtable(), appender.next());
+    let memtable = Arc::new(recovered.memtable.unwrap_or_else(new));
+    let jobs = Jobs::default();
+    jobs.set_seq_limit(live.seq_limit);
+    let memtables = vec![memtable.clone()];
+    let commit = Commit::new(log, appender, memtable, recovered.next_seq, poison.clone());
+    let state = ReadState {
+        memtables,
+        version: live.version.clone(),
+        segments: Arc::new(SegmentSet::default()),
+        groups: live.groups.clone(),
+    };
+    let engine = Engine {
+        storage,
+        database_id,
+        commit,
+        state: Pictures::new(state),
+        manifest: Mutex::new(manifest),
+        snapshots: Arc::new(SnapshotList::default()),
+        tables,
+        reaper,
+        jobs,
+        throttle: Throttle::default(),
+        limit,
+        spare_log: Mutex::new(None),
+        memtable_pages: MemTable::pool(options.memtable()),
+        flush_pages: PagePool::new(options.flush_piece()),
+        poison,
+        counters: Counters::default(),
+        salt,
+        dead_reads: DeadReads::default(),
+        options,
+        gate: Gate::default(),
+        locks: Mutex::new(locks),
+    };
+    open_segments(&engine, &live)?;
+    Ok((engine, recovered.report))
+}
+
+/// Opens every value file of the ledger for reading.
+fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
+    let mut segments = Vec::new();
+    for (number, facts) in live.ledger.iter() {
+        segments.push(engine.open_segment(facts.kind, number, None)?);
+    }
+    let segments = SegmentSet::default().with(&segments, &[]);
+    let segments = engine.open_groups(live, &segments)?;
+    engine.state.swap(|state| state.with_segments(segments.clone()));
+    Ok(())
+}

@@ -16,6 +16,7 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
+use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::endless::{
     a_long_last_log_stops_no_writer, a_queue_is_popped, collections_go_on_without_compactions,
     damaged_blocks_stop_nothing, damaged_values_stop_no_writer, short_segments_settle,
@@ -83,6 +84,40 @@ fn crash_while_collecting(seed: u64) -> Result<(), String> {
     let recording = Recording::first(&setup, &ops)?;
     let plan = Plan { seed, images_max: 4, depth: 1, profile, ..Plan::default() };
     Explorer::new(plan).explore(&recording)
+}
+
+/// Crashes of short sessions, most of which go on with the log of the one before.
+fn crash_over_sessions(seed: u64) -> Result<(), String> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let put = |key: u8, durability| Op::Write(vec![Write::put(&[key], vec![key; 300])], durability);
+    let mut ops = Vec::new();
+    for key in 0..4 {
+        let durability = if key % 2 == 0 { Durability::Os } else { Durability::Sync };
+        ops.extend([put(key, Durability::Os), put(key + 10, durability), Op::Reopen]);
+    }
+    let recording = Recording::first(&Setup::tiny(preset, seed % 2 == 0), &ops)?;
+    let plan = Plan { seed, images_max: 8, depth: 1, ..Plan::default() };
+    Explorer::new(plan).explore(&recording)
+}
+
+/// A store whose window grows while it holds the end of the log.
+fn growing_window(seed: u64) -> Result<(), String> {
+    let preset = [Preset::HashKv, Preset::KtStore][seed as usize % 2];
+    let setup = Setup::log_in_window(preset);
+    let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
+    for i in 0..60u8 {
+        let write = Write::put(&[i], vec![i; 2000]);
+        session.run(&Op::Write(vec![write], Durability::Os))?;
+        session.run(&Op::Get(vec![i]))?;
+    }
+    session.compare_all()?;
+    session.run(&Op::Kill)
+}
+
+/// A copy of a store beside its original, as in `sessions.rs`.
+fn copy_beside_its_original(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    a_copy_stays_apart(&designs[seed as usize % designs.len()])
 }
 
 /// Stores that are filled up to their space limit, as in `space.rs`.
@@ -384,6 +419,10 @@ caught! {
     a_window_looked_for_behind_a_short_file: WindowBehindTheFile by crash_of_the_window;
     a_log_passed_by_under_its_readers: NeedlessUnderReaders by range_of_an_old_log;
     a_lost_edit_behind_a_hole: HoleWithoutProof by lost_edits;
+    a_log_that_goes_on_without_an_edit: ResumedWithoutEdit by crash_over_sessions;
+    a_close_before_the_sync: ClosedBeforeSync by crash_over_sessions;
+    a_window_that_grows_undrained: GrowsUndrained by growing_window;
+    a_copy_that_is_not_noticed: CopyUnnoticed by copy_beside_its_original;
     a_replay_past_a_gap: ReplayPastGap by crash;
     half_a_batch: HalfBatch by crash;
     a_torn_record_that_is_replayed: TornRecordReplayed by crash;

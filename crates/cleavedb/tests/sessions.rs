@@ -8,6 +8,7 @@ use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset};
 use cleavedb_storage::sim::{Event, Image};
 use cleavedb_storage::{FileKind, Name, Sim, Storage};
 use cleavedb_testkit::Setup;
+use cleavedb_testkit::copies::a_copy_stays_apart;
 
 /// Most bytes of a store that holds little, open or closed.
 const SMALL: u64 = 256 << 10;
@@ -268,29 +269,6 @@ fn a_byte_that_is_appended_to_the_log_takes_nothing_with_it() {
 #[test]
 fn a_copy_has_an_identity_of_its_own_from_its_first_write_on() {
     for setup in Setup::designs() {
-        let original = Sim::new();
-        let db = open(&original, &setup.options);
-        db.put(b"shared", &[1; 300]).unwrap();
-        db.close().unwrap();
-        let copy = Sim::from_image(original.image());
-        copy.set_directory_id(2);
-        let before = original.list().unwrap();
-        for (sim, value) in [(&original, [2u8; 300]), (&copy, [3; 300])] {
-            let db = open(sim, &setup.options);
-            db.put(b"own", &value).unwrap();
-            db.flush().unwrap();
-            db.close().unwrap();
-            let db = open(sim, &setup.options);
-            assert_eq!(db.get(b"own").unwrap().unwrap(), &value[..], "{setup}");
-            assert_eq!(db.get(b"shared").unwrap().unwrap(), &[1; 300][..], "{setup}");
-        }
-        let new = |sim: &Sim| -> Vec<Name> {
-            let files = sim.list().unwrap().into_iter().map(|(name, _)| name);
-            files.filter(|name| before.iter().all(|(old, _)| old != name)).collect()
-        };
-        let numbered = |name: &&Name| name.number().0 > 0;
-        let shared: Vec<Name> =
-            new(&original).into_iter().filter(|n| new(&copy).contains(n)).collect();
-        assert_eq!(shared.iter().filter(numbered).count(), 0, "{setup}: {shared:?}");
+        a_copy_stays_apart(&setup).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
     }
 }

@@ -17,6 +17,7 @@ pub mod read;
 pub mod full;
 pub mod session;
 pub mod endless;
+pub mod copies;
 pub mod check;
 pub mod gated;
 pub mod recording;

@@ -1,0 +1,44 @@
+//! A copy of a database beside its original.
+
+use std::sync::Arc;
+
+use cleavedb::Error;
+use cleavedb_storage::{Name, Sim, Storage};
+
+use crate::read::Checked;
+use crate::session::open;
+use crate::setup::Setup;
+
+/// Copies a closed database and writes to both; fails if a file of one has a name of the other's.
+pub fn a_copy_stays_apart(setup: &Setup) -> Checked {
+    let failed = |e: Error| e.to_string();
+    let opened = |sim: &Sim| open(Arc::new(sim.clone()), setup).map_err(failed);
+    let original = Sim::new();
+    let db = opened(&original)?;
+    db.put(b"shared", &[1; 300]).map_err(failed)?;
+    db.close().map_err(failed)?;
+    let copy = Sim::from_image(original.image());
+    copy.set_directory_id(2);
+    let names = |sim: &Sim| -> Result<Vec<Name>, String> {
+        let files = sim.list().map_err(|e| e.to_string())?;
+        Ok(files.into_iter().map(|(name, _)| name).collect())
+    };
+    let before = names(&original)?;
+    for (sim, value) in [(&original, [2; 300]), (&copy, [3; 300])] {
+        let db = opened(sim)?;
+        db.put(b"own", &value).and_then(|()| db.flush()).map_err(failed)?;
+        db.close().map_err(failed)?;
+        let db = opened(sim)?;
+        for (key, expected) in [(&b"own"[..], value), (b"shared", [1; 300])] {
+            if db.get(key).map_err(failed)?.as_deref() != Some(&expected[..]) {
+                return Err(format!("{} has another value", key.escape_ascii()));
+            }
+        }
+    }
+    let of_copy = names(&copy)?;
+    let both = |name: &Name| name.number().0 > 0 && of_copy.contains(name);
+    match names(&original)?.iter().find(|name| !before.contains(name) && both(name)) {
+        Some(name) => Err(format!("the original and its copy have both made {name}")),
+        None => Ok(()),
+    }
+}

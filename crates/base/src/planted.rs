@@ -45,8 +45,8 @@ pub enum Bug {
     WindowBehindTheFile,
     /// What a flush has made needless is passed by while readers may still want it.
     NeedlessUnderReaders,
-    /// A log that flushes made needless leaves nothing behind that tells how far it went.
-    HoleWithoutProof,
+    /// Files that no edit has named prove nothing at the open of a closed database.
+    FollowersIgnored,
     /// A log file counts as free although its drain has not looked whether it is.
     FreeUnderTheDrain,
     /// Replay does not ask whether a log file continues the one before it.
@@ -167,8 +167,6 @@ pub enum Bug {
     VictimDroppedByOthers,
     /// A byte that a collection may win of a short file is worth it.
     ByteIsWorthIt,
-    /// What a collection has just written is collected again.
-    CollectsInVain,
     /// A compaction that met a damaged block is tried again and again.
     DamagedBlockTriedAgain,
     /// A job that fails keeps those that would come after it from running.

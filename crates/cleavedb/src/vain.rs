@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, SeqNo};
 use cleavedb_values::{FileFacts, Ledger};
 
@@ -46,8 +45,7 @@ impl Survivors {
         (epoch, snapshots): (u64, &[SeqNo]),
     ) -> bool {
         let Some(written) = self.0.get(&number) else { return true };
-        planted(Bug::CollectsInVain)
-            || written.epoch != epoch
+        written.epoch != epoch
             || written.live != facts.live
             || written.snapshots.iter().any(|held| !snapshots.contains(held))
     }

@@ -257,8 +257,8 @@ impl Log {
         full.then(|| now.saturating_mul(GROWTH).min(most))
     }
 
-    /// Gives the window blocks for a length of `len` bytes. If there is no room it goes on as it
-    /// is, until as much again was written.
+    /// Gives the window, which is empty, blocks for a length of `len` bytes. If there is no room it
+    /// goes on as it is, until as much again was written.
     pub fn extend_window(
         &self,
         storage: &dyn Storage,
@@ -275,7 +275,7 @@ impl Log {
         }
     }
 
-    /// Makes the window `len` bytes long, once it was extended, padded, and drained.
+    /// Makes the window `len` bytes long, once the log was padded and drained, and it was extended.
     pub fn grow_window(&self, appender: &Appender, len: usize) {
         self.ring.set_len(len);
         self.touched.store(0, Ordering::Relaxed);

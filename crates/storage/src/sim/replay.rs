@@ -183,6 +183,10 @@ impl Replay {
             return None;
         };
         let (name, _) = self.names.iter().find(|(_, f)| *f == file)?;
+        // A word of a window is stored at once.
+        if name.kind() == FileKind::Window && bytes.len() == 8 && offset.is_multiple_of(8) {
+            return None;
+        }
         let mut image = self.process_kill();
         image.files.get_mut(name)?.write(*offset as usize, bytes.get(..len)?);
         (len < bytes.len()).then_some(image)

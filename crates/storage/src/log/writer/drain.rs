@@ -91,7 +91,7 @@ impl Log {
             let piece = self.ring.piece(drained, len);
             // A file that has anything has its header, by which it is known what it belongs to.
             let passed = file.header_passed.swap(false, Ordering::Relaxed);
-            if passed && !planted(Bug::HoleWithoutProof) {
+            if passed {
                 self.write(&file, &self.header_of(&file).encode(), 0)?;
             }
             self.write(&file, piece, drained - file.base)?;

@@ -369,8 +369,10 @@ impl Db {
     /// of WiscKey, section 3.3.2). Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
-        self.inner.writable()?.flush_all()?;
-        self.engine().collect_all()
+        let engine = self.inner.writable()?;
+        engine.flush_all()?;
+        engine.end_log_file()?;
+        engine.collect_all()
     }
 
     /// Waits until no background work is due. Tables with many tombstones count as due then,

@@ -41,7 +41,7 @@ impl Commits {
     /// Writes and completes the commit of a ticket, whose sequence number is one above it.
     fn commit(&self, ticket: u64) {
         self.written[ticket as usize].written();
-        self.publisher.complete(ticket, ticket + 1, (ticket + 1) * LEN, |filled| {
+        self.publisher.complete(ticket, ticket + 1, (ticket + 1) * LEN, |filled, _| {
             self.filled.store(filled, Ordering::Release);
         });
     }

@@ -133,7 +133,7 @@ impl Engine {
         self.jobs.kick();
     }
 
-    fn rotate_log(&self, append: &mut Append) -> Result<()> {
+    pub(crate) fn rotate_log(&self, append: &mut Append) -> Result<()> {
         // Locked throughout: of two files created at once the higher number might be used first,
         // and replay goes by number.
         let mut ahead = self.spare_log.lock();

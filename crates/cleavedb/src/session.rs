@@ -195,6 +195,22 @@ impl Engine {
         Ok(Begun { first, number, edit: LedgerEdit::Add(number, FileKind::Log) })
     }
 
+    /// Ends the log file in use if tables point into it and all of it is flushed, so that it can be
+    /// collected: for who asks for a collection of all.
+    pub(crate) fn end_log_file(&self) -> Result<()> {
+        let mut append = self.commit.append();
+        let number = append.appender.file().number;
+        let live = self.manifest.lock().live().ledger.get(number).map_or(0, |facts| facts.live);
+        if live == 0 || !self.has_nothing_to_flush() {
+            return Ok(());
+        }
+        self.rotate_log(&mut append)?;
+        let mut manifest = self.manifest.lock();
+        let mut edit = Edit::default();
+        self.advance_head(manifest.live(), append.appender.end(), &mut edit);
+        self.commit_edit(&mut manifest, &edit)
+    }
+
     /// Whether so little was written since the last flush that a close may leave it to the log.
     pub(crate) fn leaves_to_replay(&self) -> bool {
         let append = self.commit.append();

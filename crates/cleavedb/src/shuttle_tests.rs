@@ -22,7 +22,7 @@ fn writers_wait_for_each_other() {
                 *next += 1;
                 *next - 1
             };
-            publisher.complete(ticket, ticket + 1, ticket, |_| {});
+            publisher.complete(ticket, ticket + 1, ticket, |_, _| {});
             publisher.wait(ticket);
             assert!(publisher.visible() > ticket);
         })

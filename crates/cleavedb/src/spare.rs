@@ -21,6 +21,9 @@ use crate::volume::Volume;
 impl Engine {
     /// Whether a dead log file may become the next one, since there is none ahead.
     pub(crate) fn keeps_logs(&self) -> bool {
+        if self.reaper.logs() == 0 {
+            return false;
+        }
         // A lock that is taken means that one comes, or goes, right now.
         self.reuses_logs() && self.spare_log.try_lock().is_none_or(|spare| spare.is_none())
     }
@@ -40,8 +43,12 @@ impl Engine {
         created.map(|()| true)
     }
 
-    /// Whether the log file in use is so full that the next one should be there.
+    /// Whether the log file in use is so full that the next one should be there, or an old one waits
+    /// to become the next.
     fn wants_spare(&self) -> bool {
+        if self.reuses_logs() && self.reaper.logs() > 0 {
+            return true;
+        }
         let files = self.jobs.log_files.lock();
         let used = |(_, file): &(FileNumber, Arc<LogFile>)| {
             self.commit.log.ring().filled().saturating_sub(file.base)

@@ -72,10 +72,12 @@ fn a_key_beyond_the_limit_is_nowhere() {
 
 /// More operations than a batch could once have.
 #[test]
-fn a_batch_is_bounded_by_its_bytes_only() {
+fn a_batch_is_bounded_by_memory_only() {
     const OPS: u32 = (1 << 20) + 3;
     let dir = tempfile::tempdir().unwrap();
-    let open = || Db::open(dir.path(), Options::preset(Preset::WiscKey)).unwrap();
+    // An eighth of the memory takes it.
+    let options = Options { memory_bytes: 3 << 30, ..Options::preset(Preset::WiscKey) };
+    let open = || Db::open(dir.path(), options.clone()).unwrap();
     let db = open();
     let mut batch = WriteBatch::new();
     for key in 0..OPS {

@@ -69,7 +69,8 @@ mod tests {
         for preset in Preset::ALL {
             let usual = Options::preset(preset);
             let wide = within(usual.clone(), 1 << 40);
-            let expected = Options { space_limit: Some(1 << 40), ..usual };
+            let memtable_bytes = Some(usual.memtable());
+            let expected = Options { space_limit: Some(1 << 40), memtable_bytes, ..usual };
             assert_eq!(format!("{wide:?}"), format!("{expected:?}"));
             for limit in [12 << 20, 100 << 20, 1 << 30] {
                 let small = within(Options::preset(preset), limit);
@@ -98,6 +99,8 @@ mod tests {
         let wisckey = Options::preset(Preset::WiscKey);
         assert_eq!(miniature(wisckey.clone(), 32).window(), wisckey.window());
         let same = miniature(whole.clone(), 1);
+        let (memtable_bytes, cache_bytes) = (Some(whole.memtable()), Some(whole.cache()));
+        let whole = Options { memtable_bytes, cache_bytes, ..whole };
         assert_eq!(format!("{same:?}"), format!("{whole:?}"));
     }
 }

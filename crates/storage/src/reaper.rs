@@ -39,6 +39,11 @@ impl Reaper {
         self.names.lock().iter().map(|(_, len)| len).sum()
     }
 
+    /// Log files that are queued.
+    pub fn logs(&self) -> usize {
+        self.names.lock().iter().filter(|(name, _)| name.kind() == FileKind::Log).count()
+    }
+
     /// Queues a range whose drop is durable in the manifest and which no reader holds.
     pub fn give_back(&self, hole: Hole) {
         self.holes.lock().push(hole);

@@ -296,7 +296,7 @@ impl Engine {
     }
 
     /// Moves the replay head to `position`: log files that end below are sealed in the ledger.
-    fn advance_head(&self, live: &LiveFiles, mut position: u64, edit: &mut Edit) {
+    pub(crate) fn advance_head(&self, live: &LiveFiles, mut position: u64, edit: &mut Edit) {
         if planted(Bug::HeadTooFar) {
             position = self.commit.log.ring().filled();
         }

@@ -107,7 +107,7 @@ impl World {
     /// The second version is committed, and the MemTable is full.
     fn commit(&self) {
         self.full.table.insert(KEY, hash64(KEY, 0), 2, EntryKind::Inline, &[2]);
-        self.publisher.complete(0, 2, 0, |_| {});
+        self.publisher.complete(0, 2, 0, |_, _| {});
     }
 
     /// Another MemTable takes the commits.

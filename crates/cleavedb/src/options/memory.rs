@@ -56,7 +56,8 @@ impl Options {
 
     /// Length of the log window of a new database, in bytes.
     pub fn window(&self) -> usize {
-        let covered = self.covered_max().saturating_mul(self.memtables_max as u64 + 1);
+        let covered =
+            self.covered_max().saturating_mul((self.memtables_max as u64).saturating_add(1));
         let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
         let eager = if self.separates() { WINDOW } else { WINDOW_OF_VALUES };
         self.window_bytes.unwrap_or(match self.drain() {

@@ -264,12 +264,14 @@ impl Salvage {
 
     /// Reads the records of all value files, and says which are missing.
     fn read_records(&mut self, tables_are_whole: bool) -> Result<()> {
+        // A close leaves no window.
+        let closed = self.live.as_ref().is_some_and(|live| live.session.is_none());
         let window = self.read_window().unwrap_or_else(|error| {
-            self.report.note(error);
-            self.report.stale = true;
+            (!closed).then(|| self.report.note(error));
+            self.report.stale |= !closed;
             Vec::new()
         });
-        // Without a manifest: what is newer than all that was ever flushed was not flushed.
+        // Without a manifest, what is newer than all that was ever flushed was not flushed.
         let newest =
             self.keys.values().filter_map(|known| known.entry).map(|entry| entry.seq).max();
         let flushed = newest.filter(|_| tables_are_whole);

@@ -140,7 +140,8 @@ fn a_check_names_damage_once_and_says_what_was_healed() {
     std::fs::write(manifest.unwrap(), bytes).unwrap();
     let text = home.run(&["check"]).text();
     assert!(text.contains("healed: 1 edits of the manifest") && text.contains("all is well"));
-    assert!(!home.run(&["check"]).text().contains("healed"), "it is healed");
+    home.run(&["put", "key", "value"]).ok();
+    assert!(!home.run(&["check"]).text().contains("healed"), "the first write heals it");
     let table = files.iter().find(|path| path.extension().is_some_and(|e| e == "tbl")).unwrap();
     std::fs::remove_file(table).unwrap();
     let checked = home.run(&["--json", "check"]);

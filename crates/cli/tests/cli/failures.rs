@@ -68,8 +68,8 @@ fn import_that_waits(home: &Home) -> (Child, ChildStdin) {
 fn a_second_opener_is_told_so() {
     let home = Home::new();
     let (child, stdin) = import_that_waits(&home);
-    home.run(&["get", "first"]).fails(4, "another process");
-    home.run(&["put", "key", "other"]).fails(4, "another process");
+    home.run(&["get", "first"]).fails(4, "has the database open");
+    home.run(&["put", "key", "other"]).fails(4, "has the database open");
     let json = home.run(&["--json", "stats"]);
     let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
     assert_eq!(error["error"]["kind"], json!("locked"));

@@ -65,7 +65,7 @@ fn a_signal_ends_an_import_that_waits_for_its_pipe() {
 fn who_holds_the_lock_is_named() {
     let home = Home::new();
     let (child, stdin) = waiting_import(&home);
-    home.run(&["get", "first"]).fails(4, &format!("process={}", child.id()));
+    home.run(&["get", "first"]).fails(4, &format!("process {}", child.id()));
     drop(stdin);
     Ran::new(child.wait_with_output().unwrap()).ok();
     home.run(&["get", "first"]).ok();

@@ -14,6 +14,7 @@ fn a_place_is_remembered_shown_and_missed() {
     let home = Home::new();
     let place = ["--preset", "ohdb", "--place", "level0,levels=ssd:1GiB"];
     home.run(&[&place[..], &["put", "apple", "red"]].concat()).ok();
+    home.run(&["compact"]).ok();
     assert_eq!((tables(&home, "cleave.db"), tables(&home, "ssd")), (0, 1));
     assert_eq!(home.run(&["get", "apple"]).text(), "red");
     let text = home.run(&["stats"]).text();

@@ -308,13 +308,14 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
     // Each volume has one name of its own that a crash may leave.
     let new = Name::fixed(FileKind::VolumeNew);
     for volume in storage.volumes() {
-        match volume.storage.remove(&new, Pace::Swift) {
-            Ok(()) => removed += 1,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => {
-                let error = Error::io("remove an orphan", e).with("file", new);
-                return Err(error.with("volume", &volume.path));
-            }
+        let failed = |e| {
+            let error = Error::io("remove an orphan", e).with("file", new);
+            error.with("volume", &volume.path)
+        };
+        let files = volume.storage.list().map_err(failed)?;
+        if files.iter().any(|(name, _)| *name == new) {
+            volume.storage.remove(&new, Pace::Swift).map_err(failed)?;
+            removed += 1;
         }
     }
     if removed > 0 {

@@ -50,6 +50,9 @@ impl Engine {
         self.check_open()?;
         let mut manifest = self.manifest.lock();
         let is_copy = self.notice_copy(&mut manifest);
+        if self.storage.volumes().next().is_some() {
+            manifest.begin_anew();
+        }
         let number = manifest.take_number();
         let identity = WindowIdentity { database_id: self.database_id, number };
         let capacity = self.options.window();

@@ -43,8 +43,8 @@ impl Engine {
         created.map(|()| true)
     }
 
-    /// Whether the log file in use is so full that the next one should be there, or an old one waits
-    /// to become the next.
+    /// Whether the log file in use is so full that the next one should be there, or an old one
+    /// waits to become the next.
     fn wants_spare(&self) -> bool {
         if self.reuses_logs() && self.reaper.logs() > 0 {
             return true;

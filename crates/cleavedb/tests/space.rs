@@ -27,7 +27,8 @@ fn a_collection_on_a_full_disk_leaves_nothing_behind() {
     for setup in Setup::designs().iter().filter(|setup| setup.options.preset != Preset::Lsm) {
         let failed = collected_on_a_full_disk(setup, 60).unwrap_or_else(|e| panic!("{setup}: {e}"));
         println!("{setup}: {failed} collections of 61 met a full disk");
-        assert!(failed > 0, "{setup}");
+        // A cold log may have room in what a first collection has given back.
+        assert!(failed > 0 || setup.options.groups.tagging, "{setup}");
     }
 }
 

@@ -388,6 +388,12 @@ impl Manifest {
     /// writes is never taken for what its original does.
     pub(crate) fn become_a_copy(&mut self, number: u64) {
         self.next_file = self.next_file.max(number);
+        self.begin_anew();
+    }
+
+    /// Has the next edit begin a new file, whose number the volumes see: an older copy of one of
+    /// them is noticed by it.
+    pub(crate) fn begin_anew(&mut self) {
         self.len_max = 0;
     }
 

@@ -264,14 +264,13 @@ impl Salvage {
 
     /// Reads the records of all value files, and says which are missing.
     fn read_records(&mut self, tables_are_whole: bool) -> Result<()> {
-        // A close leaves no window.
         let closed = self.live.as_ref().is_some_and(|live| live.session.is_none());
         let window = self.read_window().unwrap_or_else(|error| {
-            (!closed).then(|| self.report.note(error));
             self.report.stale |= !closed;
+            (!closed).then(|| self.report.note(error));
             Vec::new()
         });
-        // Without a manifest, what is newer than all that was ever flushed was not flushed.
+        // Without a manifest, what is newer than all flushes was not flushed.
         let newest =
             self.keys.values().filter_map(|known| known.entry).map(|entry| entry.seq).max();
         let flushed = newest.filter(|_| tables_are_whole);
@@ -302,8 +301,7 @@ impl Salvage {
         let file = self.open(&name)?;
         let failed = |e| Error::io("read the window", e).with("file", name);
         let header = WINDOW_HEADER_LEN as u64;
-        let len = file.len().map_err(failed)?.saturating_sub(header);
-        let mut bytes = vec![0; len as usize];
+        let mut bytes = vec![0; file.len().map_err(failed)?.saturating_sub(header) as usize];
         read_exact_at(&*file, &mut bytes, header).map_err(failed)?;
         Ok(bytes)
     }

@@ -32,10 +32,13 @@ pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
 
-/// Atomics that no checker replaces: of a mapped page, which is not ours to make, and of a length
-/// that changes only while nobody else uses what it is the length of.
+/// What no checker replaces: atomics of a mapped page, which is not ours to make; a length that
+/// changes only while nobody else uses what it is the length of; and what the whole process shares,
+/// since a checker knows only what was made in the schedule that it runs.
 pub mod real {
-    pub use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    pub use arc_swap::{ArcSwap, Guard};
+    pub use parking_lot::Mutex;
+    pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
 /// Does `work` for all `parts` at the same time, each but the first on a thread of its own if there

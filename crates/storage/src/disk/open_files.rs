@@ -11,9 +11,9 @@ use std::fs::File;
 use std::io;
 use std::sync::{Arc, LazyLock};
 
-use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use cleavedb_base::sync::swap::{ArcSwap, Guard};
+use cleavedb_base::sync::real::{
+    ArcSwap, AtomicBool, AtomicU64, AtomicUsize, Guard, Mutex, Ordering,
+};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 

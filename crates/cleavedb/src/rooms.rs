@@ -6,10 +6,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_storage::FileKind;
 use cleavedb_storage::log::FileHeader;
 
 use crate::commit::{Append, Prepared, Rooms, need};
@@ -141,13 +143,20 @@ impl Engine {
             Some(spare) => spare,
             None => self.create_spare()?,
         };
-        drop(ahead);
         let number = spare.number;
+        let base = append.appender.next().next_multiple_of(BLOCK as u64);
+        // Before the file is begun: if it cannot be opened, it stays the next one.
+        let segment = match self.open_segment(FileKind::Log, number, Some(base)) {
+            Ok(segment) => segment,
+            Err(e) => {
+                *ahead = Some(spare);
+                return Err(e);
+            }
+        };
+        drop(ahead);
         let file =
             self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;
-        let kind = cleavedb_storage::FileKind::Log;
-        let segment =
-            self.open_segment(kind, number, Some(file.base)).map_err(|e| self.poison.set(e))?;
+        debug_assert_eq!(file.base, base);
         self.state.swap(|state| {
             state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
         });

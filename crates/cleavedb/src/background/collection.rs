@@ -75,7 +75,7 @@ impl Engine {
         let all = live.ledger.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
         // Of these files the ledger does not know the length yet.
         let first = self.jobs.log_files.lock().first().map(|(_, file)| file.base);
-        all + first.map_or(0, |base| self.commit.log.ring().filled() - base)
+        all + first.map_or(0, |base| self.commit.log.ring().filled().saturating_sub(base))
     }
 
     /// What to collect, if something should be: space is beyond the goal, or somebody asked for all

@@ -103,7 +103,6 @@ fn drain(engine: &Engine) {
     let _guard = PanicGuard(engine);
     let mut idle = 0;
     while !engine.jobs.closing() {
-        let calls = engine.jobs.calls();
         match engine.commit.drain() {
             Ok(true) => idle = 0,
             // A failure has poisoned the database; there is nothing to drain any more.
@@ -111,11 +110,7 @@ fn drain(engine: &Engine) {
             Ok(false) | Err(_) => {
                 engine.sort_ahead();
                 idle += 1;
-                match idle > IDLE_NAPS {
-                    // A close wakes it.
-                    true => _ = engine.jobs.wait_for_work(calls, IDLE_NAP),
-                    false => thread::sleep(DRAIN_NAP),
-                }
+                thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
             }
         }
     }

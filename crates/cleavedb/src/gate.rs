@@ -71,6 +71,11 @@ impl Gate {
         Error::new(ErrorKind::Forked, message)
     }
 
+    /// Whether the calls of the database were ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.stage.load(Ordering::Acquire) >= CLOSED
+    }
+
     /// Fails in another process.
     pub(crate) fn check_own(&self) -> Result<()> {
         if self.is_own() { Ok(()) } else { Err(self.refuse()) }

@@ -25,7 +25,7 @@ use cleavedb_storage::{Name, Pace, Reaper, Storage};
 pub(crate) use threads::Threads;
 
 use crate::engine::Engine;
-use crate::failures::JobKind;
+use crate::failures::{Failure, JobKind};
 use crate::jobs::{Damaged, JobState};
 use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
@@ -181,7 +181,9 @@ impl Engine {
             self.check_open()?;
             // What will not get better by waiting is the writer's to know.
             let failure = awaited().and_then(|kind| state.failures.of(kind));
-            if let Some(failure) = failure.filter(|failure| failure.is_lasting()) {
+            // A close does not wait for another try: the log keeps what was not flushed.
+            let is_final = |failure: &&Failure| failure.is_lasting() || self.gate.is_closed();
+            if let Some(failure) = failure.filter(is_final) {
                 return Err(failure.error.clone());
             }
             if !state.is_over(calls) {

@@ -53,6 +53,10 @@ pub enum Bug {
     ReplayPastGap,
     /// Replay takes part of a batch.
     HalfBatch,
+    /// A batch that is torn takes the mark before it with it.
+    TornBatchTakesMark,
+    /// The log goes on in a file behind the rest of a torn batch.
+    ResumedBehindTorn,
     /// Replay believes a record whose payload does not match its checksum.
     TornRecordReplayed,
     /// A reader takes the gap that a sync leaves for the end of the log.

@@ -96,10 +96,14 @@ pub(crate) fn recover(
                 None => live.groups = Arc::new(initial(options)?),
             }
             edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
-            let next_file = highest_number(&**storage)?.max(live.next_file);
+            let mut next_file = highest_number(&**storage)?.max(live.next_file);
+            // Of a copy the first session says where it is, and begins a log file of its own.
+            match is_copy(&**storage, &live) {
+                true => next_file = number_of_copy(next_file, new_id),
+                false => live.directory_id = storage.directory_id(),
+            }
             (live.session, live.closed) = (None, false);
             (live.seq_limit, live.next_file) = (next_seq, next_file + 1);
-            live.directory_id = storage.directory_id();
             let volumes = directories.volumes.clone();
             let manifest = FileNumber(next_file);
             let next = Current { manifest, database_id, preset: options.preset, volumes };
@@ -188,6 +192,22 @@ fn check_nothing_follows(
         }
     }
     Ok(())
+}
+
+/// File numbers that a copy of a database leaves to its original: half of them, and at random up to
+/// all.
+const NUMBERS_OF_ORIGINAL: u64 = 1 << 40;
+
+/// Whether the database lies in another directory than at its last session.
+pub(crate) fn is_copy(storage: &dyn Storage, live: &LiveFiles) -> bool {
+    let (here, there) = (storage.directory_id(), live.directory_id);
+    here != 0 && there != 0 && here != there && !planted(Bug::CopyUnnoticed)
+}
+
+/// Where the file numbers of a copy begin, of which `next` would be the next one; `salt` is drawn.
+pub(crate) fn number_of_copy(next: u64, salt: u64) -> u64 {
+    let half = NUMBERS_OF_ORIGINAL / 2;
+    next.saturating_add(half + salt % half)
 }
 
 /// The sealed log file that ends at `position`, the end of the log, if there is one.

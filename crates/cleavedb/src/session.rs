@@ -8,9 +8,12 @@
 //! else the next open replays it, so that many short sessions share one log file and one flush. A
 //! session that does not get to its close is recovered at the next open ([`crate::recovery`]).
 
+use std::io;
+
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::{ALLOCATED_MIN, First, SpareLog};
 use cleavedb_storage::{
     Access, FileClass, FileKind, Mode, Name, Pace, Storage, Window, WindowIdentity,
@@ -20,7 +23,7 @@ use cleavedb_values::LedgerEdit;
 use crate::commit::Append;
 use crate::engine::{Engine, log_access};
 use crate::manifest::{Edit, Manifest, Session};
-use crate::recovery::last_log;
+use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::rooms::SEQS_RESERVED;
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
@@ -29,9 +32,6 @@ const REPLAYED_MAX: u64 = 1 << 20;
 
 /// Length of a new window, in bytes.
 const WINDOW_MIN: usize = 64 << 10;
-
-/// File numbers that a copy of a database leaves to its original: below half of them, at random.
-const NUMBERS_OF_ORIGINAL: u64 = 1 << 40;
 
 /// The log of a session that begins.
 struct Begun {
@@ -74,11 +74,9 @@ impl Engine {
     /// Whether the database lies in another directory than at its last session; then its files get
     /// numbers that the original will not use, so that no file of one passes for the other's.
     fn notice_copy(&self, manifest: &mut Manifest) -> bool {
-        let (here, there) = (self.storage.directory_id(), manifest.live().directory_id);
-        let is_copy = here != 0 && there != 0 && here != there && !planted(Bug::CopyUnnoticed);
+        let is_copy = is_copy(&*self.storage, manifest.live());
         if is_copy {
-            let apart = NUMBERS_OF_ORIGINAL / 2 + self.salt % (NUMBERS_OF_ORIGINAL / 2);
-            manifest.become_a_copy(manifest.next_number() + apart);
+            manifest.become_a_copy(number_of_copy(manifest.next_number(), self.salt));
         }
         is_copy
     }
@@ -158,8 +156,8 @@ impl Engine {
         Ok(())
     }
 
-    /// The last log file, if the log can go on in it: it ends where the log does, it has room, and
-    /// nobody else has it under another name.
+    /// The last log file, if the log can go on in it: it ends where the log does, it has room,
+    /// nothing is left behind its end, and it has no other name.
     fn resumed_log(
         &self,
         append: &Append,
@@ -180,8 +178,21 @@ impl Engine {
         if allocated > padded || file.is_copied().map_err(failed)? {
             return Ok(None);
         }
+        let file_ends_here = end == allocated || self.is_blank_behind(name, end).map_err(failed)?;
+        if !file_ends_here && !planted(Bug::ResumedBehindTorn) {
+            return Ok(None);
+        }
         let first = First::Resumed { spare: SpareLog { number, file, allocated }, base, end };
         Ok(Some(Begun { first, number, edit: LedgerEdit::Resume(number) }))
+    }
+
+    /// Whether only zeros stand behind `end` in a log file. The rest of a batch that a crash has torn
+    /// would be read as a part of the log that goes on behind it.
+    fn is_blank_behind(&self, name: Name, end: u64) -> io::Result<bool> {
+        let file = self.storage.open(&name, Mode::Read, Access::Sequential)?;
+        let mut behind = vec![0; file.len()?.saturating_sub(end) as usize];
+        read_exact_at(&*file, &mut behind, end)?;
+        Ok(behind.iter().all(|byte| *byte == 0))
     }
 
     fn new_log(&self, manifest: &mut Manifest, access: Access) -> Result<Begun> {

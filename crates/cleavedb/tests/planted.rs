@@ -23,6 +23,7 @@ use cleavedb_testkit::endless::{
 };
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::session::open;
+use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
 };
@@ -86,6 +87,22 @@ fn crash_while_collecting(seed: u64) -> Result<(), String> {
     Explorer::new(plan).explore(&recording)
 }
 
+/// Crashes of batches that are torn, and crashes of the sessions that go on with their log.
+fn crash_of_batches(seed: u64) -> Result<(), String> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let batch = |key: u8| {
+        let batch = [(key, 40), (key + 1, 90), (key + 2, 900)];
+        let batch = batch.map(|(key, len)| Write::put(&[key], vec![key; len]));
+        Op::Write(batch.to_vec(), Durability::Os)
+    };
+    let ops = [batch(1), batch(11), Op::Reopen, batch(21)];
+    let recording = Recording::first(&Setup::tiny(preset, seed % 2 == 0), &ops)?;
+    let profile = Profile { kills: false, ..Profile::crash() };
+    let plan =
+        Plan { seed, images_max: 8, deeper_one_in: 10, depth: 2, profile, ..Plan::default() };
+    Explorer::new(plan).explore(&recording)
+}
+
 /// Crashes of short sessions, most of which go on with the log of the one before.
 fn crash_over_sessions(seed: u64) -> Result<(), String> {
     let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
@@ -121,7 +138,12 @@ fn growing_window(seed: u64) -> Result<(), String> {
 /// A copy of a store beside its original, as in `sessions.rs`.
 fn copy_beside_its_original(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
-    a_copy_stays_apart(&designs[seed as usize % designs.len()])
+    a_copy_stays_apart(&designs[seed as usize % designs.len()], seed.is_multiple_of(2))
+}
+
+/// The log that goes on behind a torn batch, as in `sessions.rs`.
+fn torn_batch(seed: u64) -> Result<(), String> {
+    a_torn_batch_stays_away(&Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], false))
 }
 
 /// Stores that are filled up to their space limit, as in `space.rs`.
@@ -430,6 +452,8 @@ caught! {
     a_copy_that_is_not_noticed: CopyUnnoticed by copy_beside_its_original;
     a_replay_past_a_gap: ReplayPastGap by crash;
     half_a_batch: HalfBatch by crash;
+    a_torn_batch_that_takes_a_mark: TornBatchTakesMark by crash_of_batches;
+    a_log_that_goes_on_behind_a_torn_batch: ResumedBehindTorn by torn_batch;
     a_torn_record_that_is_replayed: TornRecordReplayed by crash;
     a_mark_that_is_ignored: MarkIgnored by crash;
     padding_that_is_claimed: PaddingClaimed by crash;

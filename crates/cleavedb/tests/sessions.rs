@@ -9,6 +9,7 @@ use cleavedb_storage::sim::{Event, Image};
 use cleavedb_storage::{FileKind, Name, Sim, Storage};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::copies::a_copy_stays_apart;
+use cleavedb_testkit::torn::a_torn_batch_stays_away;
 
 /// Most bytes of a store that holds little, open or closed.
 const SMALL: u64 = 256 << 10;
@@ -269,6 +270,16 @@ fn a_byte_that_is_appended_to_the_log_takes_nothing_with_it() {
 #[test]
 fn a_copy_has_an_identity_of_its_own_from_its_first_write_on() {
     for setup in Setup::designs() {
-        a_copy_stays_apart(&setup).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
+        for closed in [true, false] {
+            let outcome = a_copy_stays_apart(&setup, closed);
+            outcome.unwrap_or_else(|failure| panic!("{setup}, closed: {closed}: {failure}"));
+        }
+    }
+}
+
+#[test]
+fn a_log_goes_on_only_where_nothing_is_left_behind_its_end() {
+    for setup in Preset::ALL.map(|preset| Setup::tiny(preset, false)) {
+        a_torn_batch_stays_away(&setup).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
     }
 }

@@ -9,16 +9,23 @@ use crate::read::Checked;
 use crate::session::open;
 use crate::setup::Setup;
 
-/// Copies a closed database and writes to both; fails if a file of one has a name of the other's.
-pub fn a_copy_stays_apart(setup: &Setup) -> Checked {
+/// Copies a database, closed or while it is open, and writes to both; fails if a file of one has a
+/// name of the other's.
+pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
     let failed = |e: Error| e.to_string();
     let opened = |sim: &Sim| open(Arc::new(sim.clone()), setup).map_err(failed);
     let original = Sim::new();
     let db = opened(&original)?;
     db.put(b"shared", &[1; 300]).map_err(failed)?;
-    db.close().map_err(failed)?;
+    let mut open = Some(db);
+    if let Some(db) = open.take_if(|_| closed) {
+        db.close().map_err(failed)?;
+    }
     let copy = Sim::from_image(original.image());
     copy.set_directory_id(2);
+    if let Some(db) = open {
+        db.close().map_err(failed)?;
+    }
     let names = |sim: &Sim| -> Result<Vec<Name>, String> {
         let files = sim.list().map_err(|e| e.to_string())?;
         Ok(files.into_iter().map(|(name, _)| name).collect())

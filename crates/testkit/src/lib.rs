@@ -18,6 +18,7 @@ pub mod full;
 pub mod session;
 pub mod endless;
 pub mod copies;
+pub mod torn;
 pub mod check;
 pub mod gated;
 pub mod recording;

@@ -186,8 +186,8 @@ impl Engine {
         Ok(Some(Begun { first, number, edit: LedgerEdit::Resume(number) }))
     }
 
-    /// Whether only zeros stand behind `end` in a log file. The rest of a batch that a crash has torn
-    /// would be read as a part of the log that goes on behind it.
+    /// Whether only zeros stand behind `end` in a log file. The rest of a batch that a crash has
+    /// torn would be read as a part of the log that goes on behind it.
     fn is_blank_behind(&self, name: Name, end: u64) -> io::Result<bool> {
         let file = self.storage.open(&name, Mode::Read, Access::Sequential)?;
         let mut behind = vec![0; file.len()?.saturating_sub(end) as usize];

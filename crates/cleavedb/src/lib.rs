@@ -6,9 +6,9 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("db");
-//! use cleavedb::{Db, Durability, Options, Preset, WriteBatch};
+//! use cleavedb::{Db, Durability, Options, WriteBatch};
 //!
-//! let db = Db::open(&path, Options::preset(Preset::WiscKey))?;
+//! let db = Db::open(&path, Options::default())?;
 //! let mut batch = WriteBatch::new();
 //! batch.put(b"apple", b"red")?.put(b"banana", b"yellow")?;
 //! db.write(&batch, Durability::Sync)?;

@@ -22,7 +22,7 @@ const CACHE_MAX: u64 = 1 << 40;
 
 /// One of the designs that the engine can be. Stored with the data; a database is opened with the
 /// preset that it was created with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Preset {
     /// Baseline: a log-structured merge tree that holds keys and values.
@@ -33,7 +33,8 @@ pub enum Preset {
     /// group is collected without asking the index.
     HashKv,
     /// KT-Store (2019): large values lie in groups of neighbouring keys, so that a range reads them
-    /// in few long pieces.
+    /// in few long pieces. The default: of all presets it is the best at most things.
+    #[default]
     KtStore,
     /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
     /// side.
@@ -127,7 +128,7 @@ pub enum Background {
     Manual,
 }
 
-/// How a database works. `Options::default()` is `Options::preset(Preset::WiscKey)`.
+/// How a database works. `Options::default()` is `Options::preset(Preset::KtStore)`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The design; stored with the data and checked at open.
@@ -237,7 +238,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self::preset(Preset::WiscKey)
+        Self::preset(Preset::default())
     }
 }
 

@@ -1,10 +1,12 @@
 //! Slowing writers down before they must be stopped.
 //!
-//! Pressure is how far background work has fallen behind: 0 below the point where it matters, 1
-//! where writers must wait. In between, every written byte costs a pause that grows exponentially,
-//! so writers settle at the speed that the background sustains, instead of running into a wall.
+//! Two things set the pace of writers, and the slower one counts. *Pressure* is how far background
+//! work has fallen behind: 0 below the point where it matters, 1 where writers must wait; in between
+//! the pace falls exponentially, so writers settle at the speed that the background sustains. The
+//! *last MemTable* is filled no faster than the one before it is flushed, so that writers do not
+//! stand still for the rest of a flush.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +19,9 @@ const SLOWEST: f64 = 8e6;
 
 /// Pauses shorter than this are saved up: a sleep is no more exact.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
+
+/// Longest pause of one call. What a long batch owes beyond it is left to the calls that follow.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// How far behind the background is, and why.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,10 +43,11 @@ impl Pressure {
     }
 }
 
-/// Turns pressure into pauses.
+/// Turns the pace of writers into pauses.
 #[derive(Default)]
 pub(crate) struct Throttle {
-    /// Nanoseconds of pause per MiB written; 0 while there is no pressure. Readable without a lock.
+    /// Nanoseconds that writers take for a MiB; 0 while they need not slow down. Readable without a
+    /// lock.
     nanos_per_mib: AtomicU64,
     state: Mutex<State>,
 }
@@ -49,29 +55,74 @@ pub(crate) struct Throttle {
 #[derive(Default)]
 struct State {
     pressure: Option<Pressure>,
-    owed: Duration,
+    /// Nanoseconds that flushes took for a MiB of log of late; 0 before the first one.
+    flush_nanos: u64,
+    /// Whether the last MemTable is being filled.
+    fills_last: bool,
+    /// What slows writers down.
+    cause: Option<StallCause>,
+    /// When what was written so far would have been written at the pace asked for.
+    until: Option<Instant>,
+}
+
+impl State {
+    /// Nanoseconds for a MiB that pressure asks for.
+    fn pressed(&self) -> u64 {
+        let level = self.pressure.map_or(0.0, |pressure| pressure.level.min(1.0));
+        if level <= 0.0 {
+            return 0;
+        }
+        let pace = FASTEST * (SLOWEST / FASTEST).powf(level);
+        ((1 << 20) as f64 / pace * 1e9) as u64
+    }
 }
 
 impl Throttle {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        change(&mut state);
+        let (pressed, filling) = (state.pressed(), u64::from(state.fills_last) * state.flush_nanos);
+        let nanos = pressed.max(filling);
+        state.cause = match nanos {
+            0 => None,
+            _ if pressed >= filling => state.pressure.map(|pressure| pressure.cause),
+            _ => Some(StallCause::Flush),
+        };
+        if nanos == 0 {
+            state.until = None;
+        }
+        self.nanos_per_mib.store(nanos, Ordering::Relaxed);
+    }
+
     /// Sets the pressure, from the job that changed it.
     pub(crate) fn set(&self, pressure: Pressure) {
-        let mut state = self.state.lock();
-        let level = pressure.level.min(1.0);
-        let pace = FASTEST * (SLOWEST / FASTEST).powf(level);
-        let nanos = if level <= 0.0 { 0 } else { ((1 << 20) as f64 / pace * 1e9) as u64 };
-        if nanos == 0 {
-            state.owed = Duration::ZERO;
-        }
-        state.pressure = Some(pressure);
-        self.nanos_per_mib.store(nanos, Ordering::Relaxed);
+        self.change(|state| state.pressure = Some(pressure));
     }
 
     /// Sets the pressure, if it is greater than what was set.
     pub(crate) fn raise(&self, pressure: Pressure) {
-        let lower = self.state.lock().pressure.is_none_or(|old| old.level < pressure.level);
-        if lower && pressure.level > 0.0 {
-            self.set(pressure);
-        }
+        self.change(|state| {
+            let lower = state.pressure.is_none_or(|old| old.level < pressure.level);
+            if lower && pressure.level > 0.0 {
+                state.pressure = Some(pressure);
+            }
+        });
+    }
+
+    /// Asks whether the last MemTable is being filled, while all others wait for their flush: under
+    /// the lock, so that the last to ask has the last word.
+    pub(crate) fn fills_last(&self, fills_last: impl FnOnce() -> bool) {
+        self.change(|state| state.fills_last = fills_last());
+    }
+
+    /// Counts a flush of `bytes` of log; the last few make the pace.
+    pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
+        let nanos = (took.as_nanos() << 20) / u128::from(bytes.max(1));
+        let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+        self.change(|state| {
+            let before = if state.flush_nanos == 0 { nanos } else { state.flush_nanos };
+            state.flush_nanos = before / 2 + nanos / 2;
+        });
     }
 
     /// Whether nobody needs to slow down.
@@ -82,26 +133,23 @@ impl Throttle {
 
     /// The cause for which writers must wait now, if they must.
     pub(crate) fn stop(&self) -> Option<StallCause> {
-        if self.nanos_per_mib.load(Ordering::Relaxed) == 0 {
+        if self.is_idle() {
             return None;
         }
         self.state.lock().pressure.filter(|p| p.level >= 1.0).map(|p| p.cause)
     }
 
-    /// The pause that a writer of `bytes` owes now.
-    #[inline]
-    pub(crate) fn pause(&self, bytes: u64) -> Option<(StallCause, Duration)> {
-        let nanos = self.nanos_per_mib.load(Ordering::Relaxed);
-        if nanos == 0 {
-            return None;
-        }
+    /// The pause that a writer of `bytes` owes at the moment `now`.
+    pub(crate) fn pause(&self, bytes: u64, now: Instant) -> Option<(StallCause, Duration)> {
         let mut state = self.state.lock();
-        state.owed += Duration::from_nanos((bytes * nanos) >> 20);
-        if state.owed < PAUSE_MIN {
-            return None;
-        }
-        let cause = state.pressure?.cause;
-        Some((cause, std::mem::take(&mut state.owed)))
+        let cause = state.cause?;
+        let nanos = u128::from(self.nanos_per_mib.load(Ordering::Relaxed));
+        let cost = u64::try_from((u128::from(bytes) * nanos) >> 20).unwrap_or(u64::MAX);
+        let before = state.until.map_or(now, |until| until.max(now));
+        let until = before.checked_add(Duration::from_nanos(cost)).unwrap_or(before);
+        state.until = Some(until);
+        let pause = until - now;
+        (pause >= PAUSE_MIN).then_some((cause, pause.min(PAUSE_MAX)))
     }
 }
 
@@ -111,19 +159,50 @@ mod tests {
 
     #[test]
     fn pauses_grow_with_pressure_and_end_with_it() {
-        let throttle = Throttle::default();
-        assert_eq!(throttle.pause(1 << 30), None);
-        let mut last = Duration::ZERO;
+        let now = Instant::now();
+        assert_eq!(Throttle::default().pause(1 << 30, now), None);
+        let mut last = 0;
         for amount in [11, 50, 90, 99] {
+            let throttle = Throttle::default();
             throttle.set(Pressure::of(StallCause::Compaction, amount, 10, 100));
-            let (cause, pause) = throttle.pause(64 << 20).unwrap();
-            assert!(pause > last && cause == StallCause::Compaction, "{amount}: {pause:?}");
+            // The pauses of many writes, of which each takes the time that it sleeps.
+            let (mut now, mut pauses) = (now, Duration::ZERO);
+            for _ in 0..64 {
+                while let Some((cause, pause)) = throttle.pause(64 << 10, now) {
+                    assert!(cause == StallCause::Compaction && pause <= PAUSE_MAX);
+                    pauses += pause;
+                    now += pause;
+                    if pause < PAUSE_MAX {
+                        break;
+                    }
+                }
+            }
+            assert!(pauses.as_nanos() > last, "{amount}: {pauses:?}");
             assert_eq!(throttle.stop(), None);
-            last = pause;
+            last = pauses.as_nanos();
+            throttle.set(Pressure::of(StallCause::Space, 100, 10, 100));
+            assert_eq!(throttle.stop(), Some(StallCause::Space));
+            throttle.set(Pressure::of(StallCause::Space, 10, 10, 100));
+            assert_eq!((throttle.stop(), throttle.pause(1 << 30, now)), (None, None));
         }
-        throttle.set(Pressure::of(StallCause::Space, 100, 10, 100));
-        assert_eq!(throttle.stop(), Some(StallCause::Space));
-        throttle.set(Pressure::of(StallCause::Space, 10, 10, 100));
-        assert_eq!((throttle.stop(), throttle.pause(1 << 30)), (None, None));
+    }
+
+    #[test]
+    fn the_last_memtable_is_filled_at_the_pace_of_flushes() {
+        let (throttle, start) = (Throttle::default(), Instant::now());
+        throttle.fills_last(|| true);
+        assert_eq!(throttle.pause(1 << 20, start), None, "nothing was flushed yet");
+        throttle.flushed(64 << 20, Duration::from_millis(640));
+        let mut now = start;
+        for _ in 0..1000 {
+            if let Some((cause, pause)) = throttle.pause(1 << 14, now) {
+                assert_eq!(cause, StallCause::Flush);
+                now += pause;
+            }
+        }
+        let (wanted, took) = (Duration::from_micros(156_250), now - start);
+        assert!(took.abs_diff(wanted) < 2 * PAUSE_MIN, "16,000 KiB in {took:?}");
+        throttle.fills_last(|| false);
+        assert!(throttle.is_idle() && throttle.pause(1 << 20, now).is_none());
     }
 }

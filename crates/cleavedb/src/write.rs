@@ -63,7 +63,7 @@ impl Engine {
                 return self.find_space(limit, Need::Write);
             }
         } else if self.options.background != Background::Manual
-            && let Some((cause, pause)) = self.throttle.pause(bytes)
+            && let Some((cause, pause)) = self.throttle.pause(bytes, Instant::now())
         {
             thread::sleep(pause);
             self.counters.stalled(cause, pause);

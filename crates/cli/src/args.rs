@@ -28,7 +28,7 @@ Examples:
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v     keep level 1 and below on another disk, from now on
-  cleave bench quick                         measure: wisckey, lsm and RocksDB, two minutes
+  cleave bench quick                         measure: ktstore, lsm and RocksDB, two minutes
   cleave tune site.db --save                 from which size on its values leave the index
 
 Exit codes:
@@ -65,7 +65,7 @@ pub struct Global {
         value_name = "PATH"
     )]
     pub db: PathBuf,
-    /// Design of the database: of a new one, wisckey if not given; of an existing one, checked
+    /// Design of the database: of a new one, ktstore if not given; of an existing one, checked
     #[arg(
         long,
         global = true,

@@ -32,7 +32,7 @@ pub struct BenchCommand {
 
 const EXAMPLES: &str = "\
 Examples:
-  cleave bench quick                             wisckey, lsm and RocksDB, in two minutes
+  cleave bench quick                             ktstore, lsm and RocksDB, in two minutes
   cleave bench quick --all                       every preset and every peer: longer
   cleave bench quick --out quick.html            the same, with charts
   cleave bench suite --config ycsb               YCSB on every engine, three times
@@ -52,7 +52,7 @@ to drop caches), with --dir on the disk that is to be measured. What was not so,
 /// Commands that run many engines, or none.
 #[derive(Debug, Subcommand)]
 pub enum Many {
-    /// A first answer in two minutes: the presets wisckey and lsm, and RocksDB
+    /// A first answer in two minutes: the presets ktstore and lsm, and RocksDB
     ///
     /// 430,000 records of 1 KiB under a memory limit of 320 MiB; load, cold reads, scans and
     /// updates. Engines take turns, a piece of work each, so that all meet the same disk, and begin

@@ -19,7 +19,7 @@ pub fn open_existing(global: &Global) -> Result<Db> {
     if stored.is_none() && is_empty(path)? {
         return Err(Failure::NoDatabase(path.clone()));
     }
-    let preset = global.preset.or(stored).unwrap_or(Preset::WiscKey);
+    let preset = global.preset.or(stored).unwrap_or_default();
     open(path, Options { create_if_missing: false, ..options(global, preset) })
 }
 
@@ -27,7 +27,7 @@ pub fn open_existing(global: &Global) -> Result<Db> {
 pub fn open_or_create(global: &Global) -> Result<Db> {
     let preset = match global.preset {
         Some(preset) => preset,
-        None => stored_preset(&global.db)?.unwrap_or(Preset::WiscKey),
+        None => stored_preset(&global.db)?.unwrap_or_default(),
     };
     open(&global.db, options(global, preset))
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
@@ -142,7 +143,12 @@ impl Engine {
             state.flushing = true;
             (slot, sealed)
         };
+        let start = Instant::now();
         let result = self.flush(&slot, sealed);
+        if result.is_ok() {
+            self.throttle.flushed(sealed.end - slot.start, start.elapsed());
+            self.throttle.fills_last(|| self.state.load().waiting() >= self.options.memtables_max);
+        }
         self.end_job(JobKind::Flush, &result, |state| state.flushing = false);
         result.map(|()| true)
     }

@@ -21,7 +21,7 @@ use crate::interrupt;
 
 /// Engines for whom two minutes are enough: the default preset, the one that keeps values in the
 /// tree, and the tree that all others are compared with.
-const FEW: [&str; 3] = ["cleave-wisckey", "cleave-lsm", "rocksdb"];
+const FEW: [&str; 3] = ["cleave-ktstore", "cleave-lsm", "rocksdb"];
 
 /// Which engines take part if none are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

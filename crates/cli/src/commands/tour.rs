@@ -166,7 +166,7 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
         Some(path) => path.clone(),
         None => scratch.path().join("db"),
     };
-    let options = scaled(store::options(global, global.preset.unwrap_or(Preset::WiscKey)), bytes);
+    let options = scaled(store::options(global, global.preset.unwrap_or_default()), bytes);
     if !console.json() {
         console.line(format_args!(
             "tour of {}: {} files, {}; preset {}, log files of {} to suit the tree",

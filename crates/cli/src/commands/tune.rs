@@ -46,7 +46,7 @@ impl Target {
     fn of(args: &TuneArgs, global: &Global) -> Result<Self> {
         let path = args.dir.as_ref().unwrap_or(&global.db).clone();
         let stored = store::stored_preset(&path)?;
-        let preset = global.preset.or(stored).unwrap_or(Preset::WiscKey);
+        let preset = global.preset.or(stored).unwrap_or_default();
         let directory = match (stored, &args.dir) {
             (Some(_), _) => beside(&path)?,
             (None, Some(dir)) => dir.clone(),

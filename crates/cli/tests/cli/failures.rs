@@ -123,13 +123,12 @@ fn a_reader_that_goes_away_ends_the_command_quietly() {
     }
 }
 
-/// The files of the database with this ending, oldest first.
-fn files(home: &Home, ending: &str) -> Vec<PathBuf> {
+/// The files of the database that may hold values.
+fn value_files(home: &Home) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(home.path("cleave.db")).unwrap();
-    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|path| path.extension().is_some_and(|found| found == ending));
-    files.sort();
-    files
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let holds = |path: &PathBuf| path.extension().is_some_and(|end| end == "log" || end == "grp");
+    paths.filter(holds)
 }
 
 #[test]
@@ -137,14 +136,14 @@ fn a_damaged_value_is_an_error_and_never_missing() {
     let home = Home::new();
     let value = "precious".repeat(100);
     home.fill(&[("damaged", &value), ("whole", "2")]);
-    let hit = files(&home, "log").into_iter().find_map(|path| {
+    let hit = value_files(&home).find_map(|path| {
         let mut bytes = fs::read(&path).unwrap();
         let at = bytes.windows(16).position(|window| window == b"preciousprecious")?;
         bytes[at] ^= 1;
         fs::write(&path, bytes).unwrap();
         Some(path)
     });
-    assert!(hit.is_some(), "no log file holds the value");
+    assert!(hit.is_some(), "no file holds the value");
     home.run(&["get", "damaged"]).fails(3, "corruption");
     assert_eq!(home.run(&["get", "whole"]).ok(), b"2", "the rest is not affected");
     home.run(&["scan"]).fails(3, "corruption");
@@ -152,7 +151,7 @@ fn a_damaged_value_is_an_error_and_never_missing() {
     let checked = home.run(&["check"]);
     assert_eq!(checked.code, Some(3));
     let report = String::from_utf8(checked.out).unwrap();
-    assert!(report.contains("PROBLEM: corruption") && report.contains(".log"), "{report}");
+    assert!(report.contains("PROBLEM: corruption") && report.contains(".grp"), "{report}");
     let json = home.run(&["--json", "get", "damaged"]);
     let error: serde_json::Value = serde_json::from_str(&json.err).unwrap();
     assert_eq!(error["error"]["exit"], json!(3));
@@ -193,7 +192,7 @@ fn what_is_readable_in_a_damaged_database_is_saved() {
     home.run(&["del", "gone"]).ok();
     home.run(&["repair", "cleave.db", "same"]).ok();
     assert_eq!(home.run(&["--db", "same", "count"]).text(), "2\n");
-    for path in files(&home, "log") {
+    for path in value_files(&home) {
         let mut bytes = fs::read(&path).unwrap();
         if let Some(at) = bytes.windows(16).position(|window| window == b"preciousprecious") {
             bytes[at] ^= 1;

@@ -62,7 +62,7 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     let lines = home.run(&args).json();
     assert_eq!(lines.len(), 5, "the run, three workloads and the verification");
     assert_eq!(lines[0]["kind"], json!("run"));
-    assert_eq!(lines[1]["engine"], json!("cleave-wisckey"));
+    assert_eq!(lines[1]["engine"], json!("cleave-ktstore"));
     assert_eq!(lines[4]["wrong"], json!(0));
     home.run(&[&args[..], &["--results", "kept"]].concat()).ok();
     let kept = std::fs::read_to_string(home.path("kept")).unwrap();
@@ -73,7 +73,7 @@ fn bench_runs_on_every_preset_and_cleans_up() {
     assert!(home.run(&["bench", "--list"]).text().contains("ycsb-f"));
     home.run(&["bench", "-w", "nonsense"]).fails(2, "no workload");
     home.run(&["bench", "--records", "1000", "-w", "load", "--keep", "--results", "r"]).ok();
-    assert!(home.path("bench-data/cleave-wisckey").is_dir() && home.path("r").is_file());
+    assert!(home.path("bench-data/cleave-ktstore").is_dir() && home.path("r").is_file());
 }
 
 #[test]
@@ -88,12 +88,12 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
     assert!(results.contains("latency_buckets") && results.contains("space_budget"));
     home.run(&[&load[..], &["--miniature", "8"]].concat()).ok();
     let results = std::fs::read_to_string(home.path("r")).unwrap();
-    assert!(results.contains(r#""records":62"#) && results.contains("8.00 MiB and 3 full"));
+    assert!(results.contains(r#""records":62"#) && results.contains("8.00 MiB and 2 full"));
     home.run(&[&load[..], &["--miniature", "0"]].concat()).fails(2, "--miniature");
     home.run(&with("hot-store=1GiB")).fails(2, "no option hot-store");
     home.run(&with("threshold=much")).fails(2, "threshold");
     home.run(&with("hoakv.hot-store=1GiB")).ok();
-    home.run(&with("wisckey.threshold=much")).fails(2, "threshold");
+    home.run(&with("ktstore.threshold=much")).fails(2, "threshold");
     home.run(&with("hokv.hot-store=1GiB")).fails(2, "no option hokv.hot-store");
     let lsm = [&["--preset", "lsm"][..], &with("threshold=2KiB")].concat();
     home.run(&lsm).fails(2, "no option threshold");
@@ -178,7 +178,7 @@ fn a_suite_outlives_its_engines() {
     let ran = home.run(&[&["bench", "quick"][..], &hurried].concat());
     let text = String::from_utf8(ran.out).unwrap();
     assert_eq!(ran.code, Some(4), "{}", ran.err);
-    for engine in ["cleave-lsm", "cleave-wisckey"] {
+    for engine in ["cleave-lsm", "cleave-ktstore"] {
         let ends = text.lines().filter(|line| line.contains("killed at its time limit"));
         assert!(ends.filter(|line| line.contains(engine)).count() >= 2, "{text}");
     }

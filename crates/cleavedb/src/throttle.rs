@@ -1,10 +1,10 @@
 //! Slowing writers down before they must be stopped.
 //!
 //! Two things set the pace of writers, and the slower one counts. *Pressure* is how far background
-//! work has fallen behind: 0 below the point where it matters, 1 where writers must wait; in between
-//! the pace falls exponentially, so writers settle at the speed that the background sustains. The
-//! *last MemTable* is filled no faster than the one before it is flushed, so that writers do not
-//! stand still for the rest of a flush.
+//! work has fallen behind: 0 below the point where it matters, 1 where writers must wait; in
+//! between the pace falls exponentially, so writers settle at the speed that the background
+//! sustains. The *last MemTable* is filled no faster than the one before it is flushed, so that
+//! writers do not stand still for the rest of a flush.
 
 use std::time::{Duration, Instant};
 

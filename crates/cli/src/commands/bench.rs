@@ -1,6 +1,6 @@
 //! `bench`: the workloads on one preset; its commands are elsewhere.
 
-use cleavedb::{Options, Preset};
+use cleavedb::Options;
 use cleavedb_bench::cli::{self, BenchArgs, Report};
 use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cleavedb::{Db, Options, Preset};
+use cleavedb::{Db, Options};
 use cleavedb_bench::system::ProcessBytes;
 use cleavedb_bench::units;
 use serde::Serialize;

@@ -353,6 +353,30 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
     }
 }
 
+/// A window that could not grow as far as it was to had another length for who read it after a kill
+/// than for who wrote it.
+#[test]
+fn a_window_that_grows_in_part_loses_nothing() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::log_in_window(preset);
+        let sim = Sim::new();
+        let faulty = Arc::new(Faulty::over(&sim));
+        let db = open(faulty.clone(), &setup).unwrap();
+        db.put(b"first", b"value").unwrap();
+        faulty.fail_matching(Rule::both(Call::Allocate, FileKind::Window), Fault::Short);
+        for i in 0..60u8 {
+            db.put_with(&[b'k', i], &vec![i; 2000], Durability::Os).unwrap();
+        }
+        let killed = sim.kill();
+        drop(db);
+        let db = open(Arc::new(killed), &setup).unwrap();
+        assert_eq!(db.recovery_report().operations_lost, 0, "{preset}");
+        for i in 0..60u8 {
+            assert_eq!(db.get(&[b'k', i]).unwrap().unwrap(), vec![i; 2000], "{preset}: {i}");
+        }
+    }
+}
+
 /// A store that was closed, in another directory since if it is a `copy`, over a disk that can be
 /// made to fail.
 fn closed(setup: &Setup, copy: bool) -> (Arc<Faulty>, Sim, Db) {

@@ -173,6 +173,8 @@ pub enum Bug {
     ByteIsWorthIt,
     /// A compaction that met a damaged block is tried again and again.
     DamagedBlockTriedAgain,
+    /// Runs pile up in level 0 above damaged tables.
+    DamageFillsLevel0,
     /// A job that fails keeps those that would come after it from running.
     FailureEndsTheLook,
     /// Tombstones are no reason to compact.

@@ -74,11 +74,18 @@ impl Engine {
         class: FileClass,
         access: Access,
     ) -> Result<(FileNumber, Arc<dyn File>)> {
-        let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
+        let number = self.allocate_number()?;
         let created = self.storage.create(class, number, access);
         let name = Name::numbered(class.kind(), number);
         let failed = |e| Error::io("create a file", e).with("file", name).with_remedy();
         Ok((number, created.map_err(failed)?))
+    }
+
+    /// A file number that was never used.
+    pub(crate) fn allocate_number(&self) -> Result<FileNumber> {
+        let mut manifest = self.manifest.lock();
+        let allocated = manifest.allocate();
+        allocated.map_err(|e| self.failed_edit(&manifest, e))
     }
 
     /// The same error, with the volume on which its file lies.
@@ -131,10 +138,19 @@ impl Engine {
         }
     }
 
-    /// Makes `edit` durable. A failure leaves it unknown whether it is: the database is poisoned.
+    /// Makes `edit` durable. If a failure leaves it unknown whether it is, the database is
+    /// poisoned; that it does not is the case of the first edit since the open alone.
     pub(crate) fn commit_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         self.poison.check()?;
-        manifest.commit(edit).map_err(|e| self.poison.set(e))
+        let committed = manifest.commit(edit);
+        committed.map_err(|e| self.failed_edit(manifest, e))
+    }
+
+    fn failed_edit(&self, manifest: &Manifest, error: Error) -> Error {
+        match manifest.is_in_doubt() {
+            true => self.poison.set(error),
+            false => error.with_remedy(),
+        }
     }
 
     /// The segment to read file `number` through.

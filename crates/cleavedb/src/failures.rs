@@ -19,8 +19,8 @@ const FULL_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// read counts as damaged.
 pub(crate) const TRIES: u64 = 3;
 
-/// Whether a checker draws the schedule: time does not pass then, so nothing pauses, and who waits
-/// is told at once.
+/// Whether a checker draws the schedule: time does not pass then, so a pause ends when somebody asks
+/// for work, and who waits is told at once.
 const TIMELESS: bool = cfg!(feature = "checked");
 
 /// Kinds of jobs, in the order in which they are picked.
@@ -85,6 +85,8 @@ pub(crate) struct Failure {
     pub(crate) last: Instant,
     /// When the job is tried again.
     again: Instant,
+    /// How often somebody had asked to look for work.
+    calls: u64,
 }
 
 impl Failure {
@@ -100,8 +102,8 @@ impl Failure {
 pub(crate) struct Failures(BTreeMap<JobKind, Failure>);
 
 impl Failures {
-    /// A job of `kind` has failed.
-    pub(crate) fn failed(&mut self, kind: JobKind, error: &Error) {
+    /// A job of `kind` has failed, when somebody had asked for work `calls` times.
+    pub(crate) fn failed(&mut self, kind: JobKind, error: &Error, calls: u64) {
         let now = Instant::now();
         let (tries, since) = match self.0.get(&kind) {
             Some(before) => (before.tries + 1, before.since),
@@ -109,10 +111,8 @@ impl Failures {
         };
         let longest = if error.kind() == ErrorKind::NoSpace { FULL_PAUSE_MAX } else { PAUSE_MAX };
         let pause = PAUSE_MIN.saturating_mul(1 << (tries - 1).min(16)).min(longest);
-        self.0.insert(
-            kind,
-            Failure { error: error.clone(), tries, since, last: now, again: now + pause },
-        );
+        let (error, again) = (error.clone(), now + pause);
+        self.0.insert(kind, Failure { error, tries, since, last: now, again, calls });
     }
 
     /// A job of `kind` has succeeded.
@@ -130,10 +130,14 @@ impl Failures {
         self.0.get(&kind)
     }
 
-    /// The failures of jobs that are not to be tried yet.
-    pub(crate) fn pausing(&self) -> Vec<(JobKind, Error)> {
+    /// The failures of jobs that are not to be tried yet, since somebody has asked for work `calls`
+    /// times.
+    pub(crate) fn pausing(&self, calls: u64) -> Vec<(JobKind, Error)> {
         let now = Instant::now();
-        let waits = |failure: &Failure| !TIMELESS && now < failure.again;
+        let waits = |failure: &Failure| match TIMELESS {
+            true => failure.calls == calls,
+            false => now < failure.again,
+        };
         let pausing = self.0.iter().filter(|(_, failure)| waits(failure));
         pausing.map(|(kind, failure)| (*kind, failure.error.clone())).collect()
     }
@@ -154,19 +158,19 @@ mod tests {
         let error = Error::new(ErrorKind::Io, "failed to read");
         let mut last = Duration::ZERO;
         for tries in 1..=20 {
-            failures.failed(JobKind::Compact, &error);
+            failures.failed(JobKind::Compact, &error, tries);
             let failure = failures.of(JobKind::Compact).unwrap();
             let pause = failure.again.saturating_duration_since(failure.since);
             assert!(pause >= last.min(PAUSE_MAX) && failure.tries == tries);
             assert_eq!(failure.is_lasting(), tries >= TRIES);
             last = pause;
         }
-        assert!(last >= PAUSE_MAX && failures.pausing().len() == 1);
+        assert!(last >= PAUSE_MAX && failures.pausing(20).len() == 1);
         failures.succeeded(JobKind::Flush);
         assert!(failures.of(JobKind::Compact).is_some(), "of another kind");
         failures.succeeded(JobKind::Compact);
-        assert!(failures.of(JobKind::Compact).is_none() && failures.pausing().is_empty());
-        failures.failed(JobKind::Flush, &Error::new(ErrorKind::NoSpace, "full"));
+        assert!(failures.of(JobKind::Compact).is_none() && failures.pausing(20).is_empty());
+        failures.failed(JobKind::Flush, &Error::new(ErrorKind::NoSpace, "full"), 21);
         assert!(failures.of(JobKind::Flush).unwrap().is_lasting());
     }
 }

@@ -174,7 +174,7 @@ impl Jobs {
     /// and pause.
     pub(crate) fn begin_look(&self) -> (u64, Vec<(JobKind, Error)>) {
         let state = self.state.lock();
-        (state.calls, state.failures.pausing())
+        (state.calls, state.failures.pausing(state.calls))
     }
 
     /// A look that began when there were `calls` found no job of `kinds` to be due.
@@ -227,7 +227,10 @@ impl Jobs {
                 state.calls += 1;
             }
             // A job that failed is no call: its thread would not wait before it tries again.
-            Err(e) => state.failures.failed(kind, e),
+            Err(e) => {
+                let calls = state.calls;
+                state.failures.failed(kind, e, calls);
+            }
         }
         drop(state);
         self.work.notify_all();

@@ -76,7 +76,8 @@ impl Engine {
     fn notice_copy(&self, manifest: &mut Manifest) -> bool {
         let is_copy = is_copy(&*self.storage, manifest.live());
         if is_copy {
-            manifest.become_a_copy(number_of_copy(manifest.next_number(), self.salt));
+            // By what the disk knows: a session that is tried again goes no further.
+            manifest.become_a_copy(number_of_copy(manifest.live().next_file, self.salt));
         }
         is_copy
     }
@@ -102,11 +103,16 @@ impl Engine {
             First::New(_) => (append.appender.next().next_multiple_of(BLOCK as u64), true),
             First::Resumed { base, .. } => (*base, false),
         };
-        let begun = self.say_begun(append, manifest, (&window, window_number), edit);
+        // Before the edit: if it cannot be opened, nothing has changed.
+        let segment = self.open_segment(FileKind::Log, number, Some(base));
+        let begun = segment.and_then(|segment| {
+            self.say_begun(append, manifest, (&window, window_number), edit)?;
+            Ok(segment)
+        });
         if begun.is_err() && is_new && self.poison.check().is_ok() {
             self.discard(FileKind::Log, &[number]);
         }
-        begun?;
+        let segment = begun?;
         let drain = self.options.drain_of(window.capacity());
         self.commit.log.begin(&mut append.appender, window, drain, first);
         let file = append.appender.file().clone();
@@ -116,8 +122,6 @@ impl Engine {
             append.memtable.has_long_in(number);
         }
         self.jobs.log_files.lock().push((number, file));
-        let segment =
-            self.open_segment(FileKind::Log, number, Some(base)).map_err(|e| self.poison.set(e))?;
         self.state.swap(|state| {
             state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
         });

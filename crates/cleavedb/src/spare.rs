@@ -92,7 +92,7 @@ impl Engine {
         }
         let Some(old) = self.reaper.take_log() else { return Ok(None) };
         if let Ok(Some(file)) = self.pristine(&old, access) {
-            let number = self.manifest.lock().allocate().map_err(|e| self.poison.set(e))?;
+            let number = self.allocate_number()?;
             let new = Name::numbered(FileKind::Log, number);
             if self.storage.rename(&old, &new).is_ok() {
                 return Ok(Some((number, file)));

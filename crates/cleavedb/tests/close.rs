@@ -1,6 +1,10 @@
 //! What is left of a database after its close: nothing for handles, all for snapshots and ranges.
 
+use std::sync::Arc;
+
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
+use cleavedb_storage::Sim;
+use cleavedb_storage::faulty::{Fault, Faulty};
 use cleavedb_testkit::setup::tiny;
 
 fn options(preset: Preset) -> Options {
@@ -102,6 +106,31 @@ fn close_now_ends_snapshots_and_ranges_and_gives_the_database_up() {
         drop((snapshot, range));
         assert_eq!(next.range(None, None).filter(Result::is_ok).count(), 201);
         assert!(next.verify().unwrap().problems.is_empty(), "{preset}");
+    }
+}
+
+/// Calls that a close may make on a disk that refuses all of them: a try of each kind of job that is
+/// due, and of each step of its own.
+const TRIES_MAX: u64 = 40;
+
+/// A close waited for a flush that failed again and again.
+#[test]
+fn a_close_on_a_disk_that_is_gone_does_not_go_on_trying() {
+    let modes = [Background::Manual, Background::Threads(2)];
+    for (preset, background) in Preset::ALL.into_iter().flat_map(|p| modes.map(|mode| (p, mode))) {
+        for fault in [Fault::Io, Fault::NoSpace] {
+            let faulty = Arc::new(Faulty::over(&Sim::new()));
+            let options = Options { background, ..tiny(preset) };
+            let db = Db::open_in(faulty.clone(), options, 7).unwrap();
+            for key in 0..200u32 {
+                db.put(&key.to_be_bytes(), &[7; 500]).unwrap();
+            }
+            faulty.fail_from(faulty.calls(), fault);
+            let before = faulty.calls();
+            assert!(db.close().is_err(), "{preset}, {background:?}");
+            let tries = faulty.calls() - before;
+            assert!(tries <= TRIES_MAX, "{preset}, {background:?}, {fault:?}: {tries} tries");
+        }
     }
 }
 

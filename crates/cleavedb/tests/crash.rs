@@ -80,6 +80,18 @@ fn ohdb_without_a_lasting_window_survives_every_crash() {
     visit("ohdb_without_a_lasting_window_survives_every_crash", &setup, Plan::default(), STATES);
 }
 
+/// What a session leaves is what the next one goes on with, crash after crash.
+#[test]
+fn short_sessions_of_batches_survive_every_crash() {
+    let plan = Plan { profile: Profile::sessions(), deeper_one_in: 60, ..Plan::default() };
+    for preset in Preset::ALL {
+        for window in [true, false] {
+            let test = "short_sessions_of_batches_survive_every_crash";
+            visit(test, &Setup::tiny(preset, window), plan.clone(), STATES / 24);
+        }
+    }
+}
+
 #[test]
 fn long_values_beside_an_index_survive_every_crash() {
     let test = "long_values_beside_an_index_survive_every_crash";

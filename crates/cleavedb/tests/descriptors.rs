@@ -18,8 +18,8 @@ fn designs() -> Vec<Setup> {
     presets.into_iter().chain([Setup::tagged(true)]).collect()
 }
 
-fn limit_descriptors() {
-    setrlimit(Resource::Nofile, Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) }).unwrap();
+fn limit_descriptors(limit: u64) {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: Some(limit) }).unwrap();
 }
 
 /// Descriptors that this process holds.
@@ -32,6 +32,11 @@ fn options(setup: &Setup) -> Options {
     Options { background: Background::Threads(2), ..setup.options.clone() }
 }
 
+/// Threads of this process.
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
 fn open(path: &Path, setup: &Setup) -> Db {
     Db::open(path, options(setup)).unwrap()
 }
@@ -39,7 +44,7 @@ fn open(path: &Path, setup: &Setup) -> Db {
 #[test]
 fn a_store_of_many_files_lives_with_few_descriptors() {
     in_a_child("a_store_of_many_files_lives_with_few_descriptors", || {
-        limit_descriptors();
+        limit_descriptors(LIMIT);
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("db");
@@ -90,7 +95,7 @@ fn nothing_is_opened_before_it_is_read_and_readers_keep_to_their_bound() {
 #[test]
 fn a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some() {
     in_a_child("a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some", || {
-        limit_descriptors();
+        limit_descriptors(LIMIT);
         for setup in designs() {
             let dir = tempfile::tempdir().unwrap();
             let mut churn = Churn::new(7).over(1 << 20);
@@ -114,6 +119,54 @@ fn a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some() {
             churn.write(&db, 500);
             churn.work(&db, 300);
             churn.check(&db);
+        }
+    });
+}
+
+/// Descriptors of an idle store, and threads of one that was written: one that drains, one that
+/// flushes, one that removes, and the workers that the options ask for.
+const IDLE_MAX: usize = 4;
+const THREADS_MAX: usize = 3 + 2;
+
+/// Stores of a process, whose number `CLEAVEDB_STORES` sets, for a run by hand; the limit grows
+/// with it.
+fn stores() -> usize {
+    std::env::var("CLEAVEDB_STORES").map_or(200, |stores| stores.parse().unwrap())
+}
+
+/// With the options that users get.
+#[test]
+fn a_process_has_many_stores() {
+    in_a_child("a_process_has_many_stores", || {
+        let stores = stores();
+        limit_descriptors(100 + (IDLE_MAX * stores) as u64);
+        for preset in Preset::ALL {
+            let dir = tempfile::tempdir().unwrap();
+            let options = Options { background: Background::Threads(2), ..Options::preset(preset) };
+            let open =
+                |i: usize| Db::open(dir.path().join(i.to_string()), options.clone()).unwrap();
+            let (files, tasks) = (held(), threads());
+            let told = |what: &str, per_store: usize, dbs: &[Db]| {
+                let (files, tasks) = (held() - files, threads() - tasks);
+                println!(
+                    "{preset}: {files} descriptors, {tasks} threads of {stores} stores {what}"
+                );
+                assert!(files <= IDLE_MAX * dbs.len(), "{preset}, {what}: {files} descriptors");
+                assert!(tasks <= per_store * dbs.len(), "{preset}, {what}: {tasks} threads");
+            };
+            for what in ["new", "again"] {
+                let dbs: Vec<Db> = (0..stores).map(open).collect();
+                told(what, 0, &dbs);
+                for db in &dbs {
+                    db.put(b"key", b"value").unwrap();
+                }
+                told("written", THREADS_MAX, &dbs);
+                for db in dbs {
+                    assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
+                    db.close().unwrap();
+                }
+            }
+            assert_eq!((held(), threads()), (files, tasks), "{preset}: all of it goes at a close");
         }
     });
 }

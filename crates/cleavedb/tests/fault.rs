@@ -307,12 +307,13 @@ fn a_failed_sync_poisons_writes_and_leaves_reads() {
 }
 
 /// Whether a call that fails leaves it open what the disk holds of something that counts: of the
-/// log, the manifest or a directory. All else a job can do again.
+/// log, the manifest or a directory. All else can be done again.
 fn leaves_doubt(call: &Traced) -> bool {
     let kind = call.name.map(|name| name.kind());
-    let keeps = [FileKind::Manifest, FileKind::Current, FileKind::CurrentNew];
-    let of_log = matches!(call.op, Call::WriteAt | Call::Sync) && kind == Some(FileKind::Log);
-    call.op == Call::SyncDir || of_log || kind.is_some_and(|kind| keeps.contains(&kind))
+    let counts = matches!(kind, Some(FileKind::Log | FileKind::Manifest));
+    let of_content = matches!(call.op, Call::WriteAt | Call::Sync) && counts;
+    let renames = call.op == Call::Rename && kind == Some(FileKind::CurrentNew);
+    call.op == Call::SyncDir || of_content || renames
 }
 
 /// "Only where a write is in doubt may the store refuse writes": any other call of a flush, a
@@ -346,6 +347,81 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
                 for i in 0..60u8 {
                     let len = if i % 2 == 0 { 1400 } else { 1500 };
                     assert_eq!(db.get(&[b'k', i]).unwrap().unwrap(), vec![i; len]);
+                }
+            }
+        }
+    }
+}
+
+/// A window that could not grow as far as it was to had another length for who read it after a kill
+/// than for who wrote it.
+#[test]
+fn a_window_that_grows_in_part_loses_nothing() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::log_in_window(preset);
+        let sim = Sim::new();
+        let faulty = Arc::new(Faulty::over(&sim));
+        let db = open(faulty.clone(), &setup).unwrap();
+        db.put(b"first", b"value").unwrap();
+        faulty.fail_matching(Rule::both(Call::Allocate, FileKind::Window), Fault::Short);
+        for i in 0..60u8 {
+            db.put_with(&[b'k', i], &vec![i; 2000], Durability::Os).unwrap();
+        }
+        let killed = sim.kill();
+        drop(db);
+        let db = open(Arc::new(killed), &setup).unwrap();
+        assert_eq!(db.recovery_report().operations_lost, 0, "{preset}");
+        for i in 0..60u8 {
+            assert_eq!(db.get(&[b'k', i]).unwrap().unwrap(), vec![i; 2000], "{preset}: {i}");
+        }
+    }
+}
+
+/// A store that was closed, in another directory since if it is a `copy`, over a disk that can be
+/// made to fail.
+fn closed(setup: &Setup, copy: bool) -> (Arc<Faulty>, Sim, Db) {
+    let sim = Sim::new();
+    let db = open(Arc::new(sim.clone()), setup).unwrap();
+    db.put(b"old", b"value").unwrap();
+    db.close().unwrap();
+    if copy {
+        sim.set_directory_id(2);
+    }
+    let faulty = Arc::new(Faulty::over(&sim));
+    let db = open(faulty.clone(), setup).unwrap();
+    (faulty, sim, db)
+}
+
+/// A process that had no descriptor left for the manifest at its first write took none any more,
+/// and each try of a copy went on a long way in the numbers of files.
+#[test]
+fn a_first_write_that_fails_refuses_no_others() {
+    for (setup, copy) in Setup::designs().iter().flat_map(|setup| [(setup, false), (setup, true)]) {
+        let highest = |sim: &Sim| {
+            let files = sim.list().unwrap();
+            files.iter().map(|(name, _)| name.number().0).max().unwrap()
+        };
+        let (faulty, sim, db) = closed(setup, copy);
+        let before = faulty.calls();
+        db.put(b"new", b"value").unwrap();
+        let (files, number) = (sim.list().unwrap().len(), highest(&sim));
+        let calls = faulty.trace().into_iter().filter(|call| call.number >= before);
+        for call in calls.filter(|call| !leaves_doubt(call)) {
+            for fault in [Fault::Io, Fault::TooManyFiles] {
+                let (faulty, sim, db) = closed(setup, copy);
+                for _ in 0..3 {
+                    faulty.fail_call(faulty.calls() + call.number - before, fault);
+                    let _ = db.put(b"new", b"value");
+                    faulty.heal();
+                }
+                let put = db.put(b"new", b"value");
+                assert!(put.is_ok(), "{setup}, {copy}: {call} fails with {fault:?}: {put:?}");
+                assert!(sim.list().unwrap().len() <= files + 1, "{setup}: {call}: files are left");
+                assert!(highest(&sim) < number + 100, "{setup}: {call}: numbers are wasted");
+                db.close().unwrap();
+                let db = open(faulty, setup).unwrap();
+                for key in [b"old", b"new"] {
+                    assert_eq!(db.get(key).unwrap().unwrap(), "value", "{setup}: {call}");
                 }
             }
         }

@@ -40,6 +40,12 @@ fn a_compaction_without_room_lets_collections_run() {
     holds(endless::collections_go_on_without_compactions, 1);
 }
 
+/// Each flush added a run above damaged tables, for ever.
+#[test]
+fn runs_above_damage_do_not_pile_up() {
+    holds(endless::damage_fills_no_level0, 5);
+}
+
 /// Garbage in damaged files counted as what somebody would collect: writers waited for ever.
 #[test]
 fn damaged_values_never_stop_writers() {

@@ -18,8 +18,8 @@ use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::endless::{
-    a_queue_is_popped, collections_go_on_without_compactions, damaged_blocks_stop_nothing,
-    damaged_values_stop_no_writer,
+    a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
+    damaged_blocks_stop_nothing, damaged_values_stop_no_writer,
 };
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::session::open;
@@ -492,6 +492,7 @@ caught! {
     a_byte_that_is_worth_a_collection: ByteIsWorthIt by gains;
     a_damaged_block_that_is_tried_again: DamagedBlockTriedAgain by damaged_blocks_stop_nothing;
     tombstones_that_stay: TombstonesStay by a_queue_is_popped;
+    damage_that_fills_level_0: DamageFillsLevel0 by damage_fills_no_level0;
     a_failure_that_ends_the_look: FailureEndsTheLook by collections_go_on_without_compactions;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
 }

@@ -113,6 +113,49 @@ fn many_short_sessions_leave_few_files() {
     }
 }
 
+/// Sizes between those of tests and those of users: a close flushes 64 KiB, and files should have a
+/// MiB.
+fn mid_sized(preset: Preset) -> Options {
+    let tiny = Setup::tiny(preset, true).options;
+    let (memtable_bytes, cache_bytes) = (Some(512 << 10), Some(1 << 20));
+    let (log_file_bytes, segment_bytes) = (1 << 20, 1 << 20);
+    let mut options =
+        Options { memtable_bytes, cache_bytes, log_file_bytes, segment_bytes, ..tiny };
+    (options.memtable_log_bytes, options.block_bytes) = (256 << 10, 4 << 10);
+    (options.table_bytes, options.level0_bytes, options.level1_bytes) = (1 << 20, 1 << 20, 4 << 20);
+    (options.space_floor, options.groups.capacity_bytes) = (8 << 20, 8 << 20);
+    options.groups.main_segment_bytes = 1 << 20;
+    options
+}
+
+/// Each session left a table, and where values lie in groups a file of these, for good: nothing but
+/// a call for a compaction or a collection made them fewer.
+#[test]
+fn what_short_sessions_leave_is_packed_in_the_background() {
+    const SESSIONS: u32 = 200;
+    for preset in Preset::ALL {
+        for (len, in_order) in [(12_000, true), (40_000, false), (100_000, true)] {
+            let options = mid_sized(preset);
+            let sim = Sim::new();
+            sim.stop_recording();
+            for i in 0..SESSIONS {
+                let key = if in_order { i } else { i.wrapping_mul(0x9e37_79b1) };
+                let db = open(&sim, &options);
+                db.put(&key.to_be_bytes(), &vec![i as u8; len]).unwrap();
+                db.close().unwrap();
+            }
+            let db = open(&sim, &options);
+            db.settle().unwrap();
+            let files = sim.list().unwrap();
+            let most = 20 + 6 * (SESSIONS as usize * len >> 20);
+            let count = files.len();
+            assert!(count <= most, "{preset}, {len}: {count} files, not {most}: {files:?}");
+            assert_eq!(db.range_keys(None, None).count(), SESSIONS as usize);
+            assert!(db.verify().unwrap().problems.is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_killed_session_is_resumed_without_a_file_for_each() {
     for preset in Preset::ALL {
@@ -170,6 +213,29 @@ fn what_was_deleted_leaves_little_behind() {
         db.close().unwrap();
         let files = sim.list().unwrap();
         assert!(space(&sim) <= SMALL, "{setup}: {} bytes in {files:?}", space(&sim));
+    }
+}
+
+/// The same with the sizes that users get, and more than memory holds.
+#[test]
+fn what_was_deleted_leaves_little_of_a_large_store() {
+    for preset in Preset::ALL {
+        let background = Background::Manual;
+        let options = Options { background, ..Options::preset(preset) };
+        let sim = Sim::new();
+        sim.stop_recording();
+        let db = open(&sim, &options);
+        for i in 0..50_000u32 {
+            db.put(&i.to_be_bytes(), &[i as u8; 1024]).unwrap();
+        }
+        for i in 0..50_000u32 {
+            db.delete(&i.to_be_bytes()).unwrap();
+        }
+        db.compact().unwrap();
+        db.collect().unwrap();
+        db.close().unwrap();
+        let files = sim.list().unwrap();
+        assert!(space(&sim) <= SMALL, "{preset}: {} bytes in {files:?}", space(&sim));
     }
 }
 

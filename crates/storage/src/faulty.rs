@@ -11,6 +11,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 use rustix::io::Errno;
 
@@ -69,7 +70,8 @@ pub enum Fault {
     TooManyFiles,
     /// Any other error, by its number.
     Errno(i32),
-    /// A read or write of half the bytes; other calls succeed.
+    /// A read or write of half the bytes; a window that grows by half of what was asked for, which
+    /// is an error, too. Other calls succeed.
     Short,
     /// A write that returns 0; other calls succeed.
     Zero,
@@ -388,8 +390,12 @@ impl File for FaultyFile {
     }
 
     fn extend_mapped(&self, len: u64) -> io::Result<()> {
-        self.enter(Op::Allocate, len, 0)?;
-        self.inner.extend_mapped(len)
+        if self.enter(Op::Allocate, len, 0)? != Some(Fault::Short) {
+            return self.inner.extend_mapped(len);
+        }
+        let half = self.inner.len()? + (len - self.inner.len()?) / 2;
+        self.inner.extend_mapped(half.next_multiple_of(BLOCK as u64))?;
+        Err(Errno::NOSPC.into())
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
@@ -194,14 +195,33 @@ impl Inode {
         Arc::new(inode)
     }
 
-    /// Makes the file end at `end`, by what was written or reserved, if it ended before.
-    fn grow(&self, end: u64, written: bool) -> io::Result<()> {
+    /// Makes the file end at `end`, by what is written or reserved from `from` on, if it ended
+    /// before. Returns whether that may fill a hole, such as the rest of one that was cut.
+    fn grow(&self, from: u64, end: u64, written: bool) -> io::Result<bool> {
         let mut size = self.size.lock();
         let claim = if written { self.claim } else { self.claim.reserving() };
-        self.budget.take(end.saturating_sub(size.end()), claim)?;
+        let front = from - from % BLOCK as u64;
+        let filled = size.end().min(end).saturating_sub(front).min(size.holes);
+        self.budget.take(end.saturating_sub(size.end()) + filled, claim)?;
+        size.holes -= filled;
         let part = if written { &mut size.len } else { &mut size.reserved };
         *part = end.max(*part);
-        Ok(())
+        Ok(filled > 0)
+    }
+
+    /// Has `file` say what it takes, if it `may` be less than was counted.
+    fn recount(&self, file: &dyn File, may: bool) -> io::Result<()> {
+        match may {
+            true => self.change(|size| {
+                size.holes = size.end().saturating_sub(file.space()?);
+                Ok(())
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.size.lock().end()
     }
 
     /// Changes what the file takes, to something that was not asked for.
@@ -309,8 +329,10 @@ impl File for LimitedFile {
 
     /// A write that fails keeps the space that it asked for, until the file is removed.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.inode.grow(offset + buf.len() as u64, true)?;
-        self.inner.write_at(buf, offset)
+        let filled = self.inode.grow(offset, offset + buf.len() as u64, true)?;
+        let written = self.inner.write_at(buf, offset)?;
+        self.inode.recount(&*self.inner, filled)?;
+        Ok(written)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -318,8 +340,10 @@ impl File for LimitedFile {
     }
 
     fn allocate(&self, len: u64) -> io::Result<()> {
-        self.inode.grow(len, false)?;
-        self.inner.allocate(len)
+        let end = self.inode.end();
+        let filled = self.inode.grow(end.min(len), len, false)?;
+        self.inner.allocate(len)?;
+        self.inode.recount(&*self.inner, filled)
     }
 
     fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
@@ -327,12 +351,12 @@ impl File for LimitedFile {
     }
 
     fn extend_mapped(&self, len: u64) -> io::Result<()> {
-        self.inode.grow(len, true)?;
+        self.inode.grow(len, len, true)?;
         self.inner.extend_mapped(len)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.inode.grow(len, true)?;
+        let filled = self.inode.grow(len, len, true)?;
         self.inode.change(|size| {
             self.inner.truncate(len)?;
             let space = self.inner.space()?;
@@ -341,7 +365,7 @@ impl File for LimitedFile {
                 size.reserved = size.reserved.min(len);
             }
             size.len = len;
-            if size.holes > 0 {
+            if filled || size.holes > 0 {
                 // Which of them are gone is for the disk to say.
                 size.holes = size.end().saturating_sub(space);
             }

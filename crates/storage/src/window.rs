@@ -125,7 +125,13 @@ impl Window {
         if self.survives {
             let name = Name::fixed(FileKind::Window);
             let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
-            file.extend_mapped((HEADER_LEN + len) as u64)?;
+            let extended = file.extend_mapped((HEADER_LEN + len) as u64);
+            if extended.is_err() {
+                // Recovery goes by the length of the file: it must be that of the ring.
+                let cut = file.truncate((HEADER_LEN + self.len()) as u64);
+                cut.map_err(io::Error::other)?;
+            }
+            extended?;
         }
         Ok(())
     }

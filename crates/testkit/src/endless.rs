@@ -113,6 +113,33 @@ pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
     Ok(())
 }
 
+/// A store whose tables of level 1 are damaged, and whose keys are written again and again: whether
+/// level 0, which cannot leave, stays about as long as what lives.
+pub fn damage_fills_no_level0(seed: u64) -> Checked<()> {
+    let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
+    let options = Setup::tiny(preset, true).options;
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    write(&db, 0..300, 0)?;
+    db.compact().and_then(|()| db.close()).map_err(|e| e.to_string())?;
+    let db = opened(&damage(&sim, FileKind::Table), &options)?;
+    let (mut first, mut last) = (0, 0);
+    for round in 1..40 {
+        write(&db, 0..300, round)?;
+        let failed = (0..JOBS_MAX).find(|_| matches!(db.step(), Ok(false)));
+        failed.ok_or_else(|| format!("{preset}: {JOBS_MAX} jobs ran or failed"))?;
+        let levels = db.metrics().levels;
+        last = levels.iter().find(|level| level.level == 0).map_or(0, |level| level.bytes);
+        if round <= 8 {
+            first = last.max(first);
+        }
+    }
+    match last <= 2 * first {
+        true => Ok(()),
+        false => Err(format!("{preset}: level 0 has grown from {first} to {last} bytes")),
+    }
+}
+
 /// A store whose values are damaged, all but those that are written anew: whether writers go on,
 /// although none of the garbage can be collected.
 pub fn damaged_values_stop_no_writer(seed: u64) -> Checked<()> {
@@ -156,6 +183,8 @@ pub fn collections_go_on_without_compactions(_: u64) -> Checked<()> {
     let setup = Setup::tiny(Preset::WiscKey, true).on_two_disks([FileClass::Levels]);
     let disks = Disks::forgetful(&setup);
     let db = open_all(&disks.storages(), &setup).map_err(|e| e.to_string())?;
+    // The first write says in each volume what it has seen.
+    write(&db, 0..1, 0)?;
     disks.sims()[1].set_capacity(1);
     write(&db, 0..200, 0)?;
     for round in 1..8 {

@@ -25,6 +25,10 @@ pub struct Profile {
     pub synced: u64,
     /// Whether collections, compactions and flushes are asked for; else they come by themselves.
     pub collects: bool,
+    /// Chance, in percent, that a write is one of several of a batch.
+    pub batches: u64,
+    /// Chance, in percent, that a session ends with an operation, besides what the others do.
+    pub endings: u64,
     /// Whether the process may be killed; only where nothing is written to memory only.
     pub kills: bool,
 }
@@ -40,8 +44,16 @@ impl Profile {
             buffered: 0,
             synced: 20,
             collects: true,
+            batches: 20,
+            endings: 0,
             kills: true,
         }
+    }
+
+    /// Batches in short sessions, most of which go on with the log of the one before.
+    pub fn sessions() -> Self {
+        let value_lens = vec![0, 40, 90, 300, 900, 5000, 20_000];
+        Self { value_lens, batches: 70, endings: 30, ..Self::crash() }
     }
 
     /// All keys and all lengths, with reads: for comparing answers.
@@ -54,6 +66,8 @@ impl Profile {
             buffered: 0,
             synced: 10,
             collects: true,
+            batches: 20,
+            endings: 0,
             kills: true,
         }
     }
@@ -114,7 +128,7 @@ impl Generator {
     }
 
     fn writes(&mut self) -> Op {
-        let count = if self.rng.chance(20) { 2 + self.rng.index(4) } else { 1 };
+        let count = if self.rng.chance(self.profile.batches) { 2 + self.rng.index(4) } else { 1 };
         let writes = (0..count).map(|_| self.write()).collect();
         Op::Write(writes, self.durability())
     }
@@ -151,6 +165,9 @@ impl Generator {
     fn op(&mut self) -> Op {
         if self.profile.reads && self.rng.chance(30) {
             return self.read();
+        }
+        if self.profile.endings > 0 && self.rng.chance(self.profile.endings) {
+            return if self.profile.kills && self.rng.chance(50) { Op::Kill } else { Op::Reopen };
         }
         match self.rng.below(100) {
             0..62 => self.writes(),

@@ -46,8 +46,9 @@ const PARTS: usize = 2;
 
 impl Engine {
     /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
-    /// segments is used up, or somebody asked for all files up to a number; the best first. As many
-    /// as fit a main segment together, since each collection costs syncs, an edit and a run.
+    /// segments is used up, somebody asked for all files up to a number, or there are very many
+    /// short ones; the best first. As many as fit a main segment together, since each collection
+    /// costs syncs, an edit and a run.
     pub(super) fn choose_groups(
         &self,
         live: &LiveFiles,
@@ -72,13 +73,19 @@ impl Engine {
         }
         let segments = self.options.groups.segments();
         let by_hash = !groups.partitioner().keeps_order();
-        let due = over || by_hash && segments.exhausted(groups);
-        if !due {
+        let chosen = if over || by_hash && segments.exhausted(groups) {
+            let candidates = self.candidates(live, &jobs.damaged.groups);
+            self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
+        } else {
             let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-            return segments.outgrown(groups, &sound).into_iter().collect();
+            segments.outgrown(groups, &sound).into_iter().collect()
+        };
+        // Where space is limited it is what counts.
+        if !chosen.is_empty() || self.limit.is_some() {
+            return chosen;
         }
-        let candidates = self.candidates(live, &jobs.damaged.groups);
-        self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
+        let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
+        first_that_fit(groups, segments.crowded(groups, &sound).into_iter(), room)
     }
 
     /// The groups that can be collected: all but the `damaged` ones, and those that there is no

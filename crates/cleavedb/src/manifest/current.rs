@@ -70,10 +70,15 @@ impl Current {
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 
-    /// Replaces `current`, durably. The manifest that it names is durable already.
-    pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
+    /// Writes the next `current`, which counts for nothing yet.
+    pub(super) fn prepare(&self, storage: &dyn Storage) -> Result<()> {
+        text::prepare(storage, Name::fixed(FileKind::CurrentNew), &self.encode())
+    }
+
+    /// Puts it in its place, durably. The manifest that it names is durable already.
+    pub(super) fn replace(storage: &dyn Storage) -> Result<()> {
         let [name, new] = [FileKind::Current, FileKind::CurrentNew].map(Name::fixed);
-        text::replace(storage, name, new, &self.encode())
+        text::replace(storage, name, new)
     }
 }
 

@@ -178,6 +178,8 @@ pub(crate) struct Manifest {
     /// Next number to hand out; numbers up to `live.next_file` are reserved on disk.
     next_file: u64,
     written: u64,
+    /// Whether a failure from here on leaves it open what the disk holds.
+    in_doubt: bool,
 }
 
 /// What a manifest says, and whether edits may follow it.
@@ -222,17 +224,20 @@ impl Manifest {
     /// Nothing is written before the first edit.
     pub(crate) fn resume(storage: Arc<Placed>, current: Current, loaded: Loaded) -> Self {
         let Loaded { live, len, is_whole, .. } = loaded;
+        let number = current.manifest;
         Self {
             storage,
-            identity: FileIdentity::new(current.database_id, current.manifest),
+            identity: FileIdentity::new(current.database_id, number),
             current,
             file: None,
             offset: len,
             // What cannot be continued is replaced before the first edit.
             len_max: if is_whole { len_max(len) } else { 0 },
-            next_file: live.next_file,
+            // A close that has begun a new manifest gave its number back.
+            next_file: live.next_file.max(number.0 + 1),
             live,
             written: 0,
+            in_doubt: false,
         }
     }
 
@@ -256,8 +261,16 @@ impl Manifest {
     }
 
     /// Begins the new manifest that `current` names, with `live` in it, and makes it the current
-    /// one. The stamps of the volumes go first, see `stamp`.
+    /// one.
     pub(crate) fn begin(storage: Arc<Placed>, current: Current, live: LiveFiles) -> Result<Self> {
+        let manifest = Self::prepare(storage, current, live)?;
+        manifest.take_effect()?;
+        Ok(manifest)
+    }
+
+    /// Writes the manifest that `current` will name, and the files that will name it, all of which
+    /// count for nothing yet. After a failure the manifest is gone.
+    fn prepare(storage: Arc<Placed>, current: Current, live: LiveFiles) -> Result<Self> {
         let number = current.manifest;
         let mut live = live;
         live.next_file = live.next_file.max(number.0 + 1);
@@ -275,28 +288,49 @@ impl Manifest {
             next_file: number.0 + 1,
             live,
             written: 0,
+            in_doubt: false,
         };
-        manifest.append(&manifest.live.export())?;
+        let written = manifest.append(&manifest.live.export());
+        if let Err(e) = written.and_then(|()| manifest.prepare_names()) {
+            // What cannot be removed now is an orphan, which the next open removes.
+            let _ = manifest.storage.remove(&name, Pace::Swift);
+            return Err(e);
+        }
         manifest.len_max = len_max(manifest.offset);
-        let synced = manifest.storage.sync_dir();
+        Ok(manifest)
+    }
+
+    /// Writes what will say, here and in every volume, that this is the manifest.
+    fn prepare_names(&self) -> Result<()> {
+        let Current { database_id, manifest, .. } = self.current;
+        for (at, volume) in self.storage.volumes().enumerate() {
+            let stamp = Stamp { database_id, number: at + 1, manifest };
+            let written = stamp.prepare(&*volume.storage).map_err(Error::with_remedy);
+            written.map_err(|e| e.with("volume", &volume.path))?;
+        }
+        self.current.prepare(&*self.storage)
+    }
+
+    /// Makes a manifest that was prepared the current one. The stamps of the volumes go first, see
+    /// `stamp`.
+    fn take_effect(&self) -> Result<()> {
+        let synced = self.storage.sync_dir();
         synced.map_err(|e| Error::sync_failed("the directory", e))?;
         if !planted(Bug::VolumeStampedLate) {
-            manifest.stamp_volumes()?;
+            self.stamp_volumes()?;
         }
-        manifest.current.write(&*manifest.storage)?;
+        Current::replace(&*self.storage)?;
         if planted(Bug::VolumeStampedLate) {
-            manifest.stamp_volumes()?;
+            self.stamp_volumes()?;
         }
-        Ok(manifest)
+        Ok(())
     }
 
     /// Says in every volume that it has seen this manifest.
     fn stamp_volumes(&self) -> Result<()> {
-        let Current { database_id, manifest, .. } = self.current;
-        for (at, volume) in self.storage.volumes().enumerate() {
-            let stamp = Stamp { database_id, number: at + 1, manifest };
-            let written = stamp.write(&*volume.storage).map_err(Error::with_remedy);
-            written.map_err(|e| e.with("volume", &volume.path))?;
+        for volume in self.storage.volumes() {
+            let stamped = Stamp::replace(&*volume.storage).map_err(Error::with_remedy);
+            stamped.map_err(|e| e.with("volume", &volume.path))?;
         }
         Ok(())
     }
@@ -317,18 +351,44 @@ impl Manifest {
     }
 
     /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold
-    /// it: the caller poisons the database.
+    /// it, if that [is in doubt](Self::is_in_doubt): the caller poisons the database.
     pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
         // Before the copy is made: the new file reserves numbers.
         if self.offset > self.len_max {
-            self.replace()?;
+            match self.replace() {
+                // The old one serves as well, for a while.
+                Err(_) if !self.in_doubt && self.len_max > 0 => {
+                    self.len_max = self.offset + LEN_MIN;
+                }
+                replaced => replaced?,
+            }
         }
+        self.open()?;
+        self.in_doubt = true;
         // Applied to a copy first: an edit that contradicts the state must not reach the disk.
         let mut live = self.live.clone();
         live.apply(edit)?;
         self.append(edit)?;
         self.live = live;
+        self.in_doubt = false;
         Ok(())
+    }
+
+    /// Whether the last commit failed, and nobody knows what the disk holds of it.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
+    /// The file, which is opened for the first edit.
+    fn open(&mut self) -> Result<Arc<dyn File>> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        let opened = self.storage.open(&self.name(), Mode::ReadWrite, Access::Random);
+        let name = self.name();
+        let file =
+            opened.map_err(|e| Error::unopened("write the manifest", e).with("file", name))?;
+        Ok(self.file.insert(file).clone())
     }
 
     fn append(&mut self, edit: &Edit) -> Result<()> {
@@ -342,13 +402,9 @@ impl Manifest {
         }
         let name = self.name();
         let failed = |e| Error::io("write the manifest", e).with("file", name);
-        let file = match &self.file {
-            Some(file) => file.clone(),
-            None => self.storage.open(&name, Mode::ReadWrite, Access::Random).map_err(failed)?,
-        };
+        let file = self.open()?;
         write_all_at(&*file, &bytes, self.offset).map_err(failed)?;
         file.sync().map_err(|e| Error::sync_failed("the manifest", e).with("file", name))?;
-        self.file = Some(file);
         self.offset += bytes.len() as u64;
         self.written += bytes.len() as u64;
         Ok(())
@@ -357,13 +413,15 @@ impl Manifest {
     /// Continues in a new file that begins with the whole state.
     fn replace(&mut self) -> Result<()> {
         let old = self.name();
-        let current = Current { manifest: FileNumber(self.next_file), ..self.current.clone() };
-        let mut new = Self::begin(self.storage.clone(), current, self.live.clone())?;
+        let current = Current { manifest: self.take_number(), ..self.current.clone() };
+        let mut new = Self::prepare(self.storage.clone(), current, self.live.clone())?;
+        self.in_doubt = true;
+        new.take_effect()?;
         new.written += self.written;
         *self = new;
-        self.storage
-            .remove(&old, Pace::Swift)
-            .map_err(|e| Error::io("remove the old manifest", e).with("file", old))
+        // What cannot be removed now is an orphan, which the next open removes.
+        let _ = self.storage.remove(&old, Pace::Swift);
+        Ok(())
     }
 
     /// The next file number that was never used, before an edit reserves it: for files that prove
@@ -399,7 +457,7 @@ impl Manifest {
 
     /// A file number that was never used.
     pub(crate) fn allocate(&mut self) -> Result<FileNumber> {
-        if self.next_file == self.live.next_file {
+        if self.next_file >= self.live.next_file {
             let next_file = Some(self.next_file + NUMBERS_RESERVED);
             self.commit(&Edit { next_file, ..Edit::default() })?;
         }

@@ -55,10 +55,15 @@ impl Stamp {
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 
-    /// Replaces the stamp of a directory, durably.
-    pub(crate) fn write(&self, storage: &dyn Storage) -> Result<()> {
+    /// Writes the next stamp of a directory, which counts for nothing yet.
+    pub(super) fn prepare(&self, storage: &dyn Storage) -> Result<()> {
+        text::prepare(storage, Name::fixed(FileKind::VolumeNew), &self.encode())
+    }
+
+    /// Puts it in its place, durably.
+    pub(super) fn replace(storage: &dyn Storage) -> Result<()> {
         let [name, new] = [FileKind::Volume, FileKind::VolumeNew].map(Name::fixed);
-        text::replace(storage, name, new, &self.encode())
+        text::replace(storage, name, new)
     }
 }
 

@@ -1,6 +1,7 @@
 //! When a manifest is replaced, and what it has promised by then.
 
 use cleavedb_index::cache::BlockCache;
+use cleavedb_storage::faulty::{Fault, Faulty, Op};
 use cleavedb_storage::{FileKind, Reaper, Sim};
 use cleavedb_values::LedgerEdit;
 
@@ -11,8 +12,10 @@ use crate::options::Preset;
 const FILES: u64 = 20_000;
 
 fn begun(sim: &Sim) -> (Manifest, Arc<TableStore>) {
-    sim.stop_recording();
-    let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+    begun_in(Arc::new(sim.clone()))
+}
+
+fn begun_in(storage: Arc<dyn Storage>) -> (Manifest, Arc<TableStore>) {
     let cache = Arc::new(BlockCache::new(1 << 20));
     let tables = TableStore::new(storage.clone(), 1, cache, Arc::new(Reaper::default()));
     let tables = Arc::new(tables);
@@ -70,4 +73,59 @@ fn a_long_state_is_not_written_with_every_edit() {
         manifest.commit(&Edit { epoch: Some(epoch), ..Edit::default() }).unwrap();
     }
     assert_eq!(manifest.name(), name, "replaced at {} bytes", manifest.len_max);
+}
+
+/// A manifest that could not be replaced refused all edits, and so all writes, and each try left a
+/// file behind.
+#[test]
+fn a_manifest_that_cannot_be_replaced_goes_on() {
+    let due = || {
+        let sim = Sim::new();
+        let faulty = Arc::new(Faulty::over(&sim));
+        let (mut manifest, tables) = begun_in(faulty.clone());
+        manifest.commit(&add(1 << 40)).unwrap();
+        assert!(manifest.offset > manifest.len_max);
+        (sim, faulty, manifest, tables)
+    };
+    let edit = |epoch| Edit { epoch: Some(epoch), ..Edit::default() };
+    let (_, faulty, mut manifest, _) = due();
+    let (first, before) = (manifest.name(), faulty.calls());
+    manifest.commit(&edit(1)).unwrap();
+    let calls: Vec<_> = faulty.trace().into_iter().filter(|it| it.number >= before).collect();
+    let effect = calls.iter().position(|call| call.op == Op::SyncDir).unwrap();
+    assert!(effect > 4, "{calls:?}");
+    for call in &calls[..effect] {
+        for fault in [Fault::TooManyFiles, Fault::NoSpace, Fault::Io] {
+            let (sim, faulty, mut manifest, tables) = due();
+            faulty.fail_call(call.number, fault);
+            manifest.commit(&edit(1)).unwrap();
+            assert_eq!((manifest.name(), manifest.is_in_doubt()), (first, false), "{call}");
+            let manifests = || {
+                let files = sim.list().unwrap().into_iter();
+                files.filter(|(name, _)| name.kind() == FileKind::Manifest).count()
+            };
+            assert_eq!(manifests(), 1, "{call} fails with {fault:?}");
+            while manifest.name() == first {
+                manifest.commit(&add(1 << 50)).unwrap();
+                manifest.commit(&edit_of(1 << 50, LedgerEdit::Remove)).unwrap();
+            }
+            assert_eq!(manifests(), 1);
+            let read = Manifest::load(&sim, &manifest.current, &tables).unwrap().live;
+            assert_eq!(read.epoch, 1);
+        }
+    }
+}
+
+/// A close that began a new manifest gave its number back, for another file.
+#[test]
+fn the_number_of_a_manifest_is_not_given_out_again() {
+    let sim = Sim::new();
+    let (mut manifest, tables) = begun(&sim);
+    manifest.commit(&add(1 << 40)).unwrap();
+    let next_file = Some(manifest.next_number());
+    manifest.commit(&Edit { next_file, ..Edit::default() }).unwrap();
+    let current = manifest.current.clone();
+    let loaded = Manifest::load(&sim, &current, &tables).unwrap();
+    let mut again = Manifest::resume(manifest.storage.clone(), current.clone(), loaded);
+    assert!(again.take_number() > current.manifest);
 }

@@ -30,17 +30,23 @@ pub(super) fn read(storage: &dyn Storage, name: Name) -> Result<Option<Vec<u8>>>
     Ok(Some(bytes))
 }
 
-/// Replaces the file `name`, durably, by way of `new`.
-pub(super) fn replace(storage: &dyn Storage, name: Name, new: Name, text: &str) -> Result<()> {
-    let failed = |e| Error::io("replace the file", e).with("file", name);
+/// Writes `text` to the file `new`, which is to take the place of another: durably, but for its
+/// name.
+pub(super) fn prepare(storage: &dyn Storage, new: Name, text: &str) -> Result<()> {
+    let failed = |e| Error::io("write the file", e).with("file", new);
     match storage.remove(&new, Pace::Swift) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
     let file = storage.open(&new, Mode::CreateNew, Access::Random).map_err(failed)?;
     write_all_at(&*file, text.as_bytes(), 0).map_err(failed)?;
-    file.sync().map_err(|e| Error::sync_failed("the file", e).with("file", new))?;
-    storage.rename(&new, &name).map_err(failed)?;
+    file.sync().map_err(|e| Error::sync_failed("the file", e).with("file", new))
+}
+
+/// Puts the file `new`, which was prepared, in the place of `name`, durably.
+pub(super) fn replace(storage: &dyn Storage, name: Name, new: Name) -> Result<()> {
+    let renamed = storage.rename(&new, &name);
+    renamed.map_err(|e| Error::io("replace the file", e).with("file", name))?;
     storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))
 }
 

@@ -107,6 +107,17 @@ impl Picker<'_> {
         }
     }
 
+    /// Merges slices of a level 0 that is full and that nothing may leave, since damaged tables are
+    /// in the way, whatever their size: level 0 comes to hold no key much more than once, and the
+    /// tables of a long run that are over no damage leave it by themselves.
+    pub(super) fn merge_stuck_level0(&self) -> Option<Compaction> {
+        let stuck = !self.constraints.damaged.is_empty()
+            && self.options.level0 != Level0::OneTable
+            && !planted(Bug::DamageFillsLevel0);
+        let buckets = self.version.buckets().iter().filter(|_| stuck);
+        buckets.map(|bucket| &bucket.slices).find_map(|s| self.merge_slices(s, u64::MAX))
+    }
+
     /// Merges adjacent slices, from the youngest on, as long as the next one is no larger than
     /// those before it together. So a byte is merged a logarithmic number of times before it
     /// leaves.

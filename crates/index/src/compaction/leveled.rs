@@ -4,7 +4,8 @@
 //! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
 //! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing
 //! is urgent, tables go down that cost reads too many seeks (the matter of `seeks`), and tables
-//! with many tombstones go down to what they hide, or are rewritten (the matter of `tombstones`).
+//! with many tombstones go down to what they hide, or are rewritten (the matter of `tombstones`),
+//! and small neighbours become one (the matter of `packing`).
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level go tables
 //! with all tables below that have keys in common with them. What other compactions are about to
@@ -43,11 +44,11 @@ pub fn pick(
     scores.retain(|(score, _)| *score >= 1.0);
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     let urgent = scores.into_iter().find_map(|(_, level)| match level {
-        0 => picker.level0_down(),
+        0 => picker.level0_down().or_else(|| picker.merge_stuck_level0()),
         _ => picker.level_down(level),
     });
     let merged = || if merges_first { None } else { picker.merge_level0() };
-    let idle = || picker.seeks_down().or_else(|| picker.tombstones());
+    let idle = || picker.seeks_down().or_else(|| picker.tombstones()).or_else(|| picker.pack());
     urgent.or_else(merged).or_else(idle)
 }
 

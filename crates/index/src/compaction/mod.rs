@@ -25,6 +25,7 @@ mod picker;
 mod level0;
 mod seeks;
 mod tombstones;
+mod packing;
 pub mod leveled;
 pub mod job;
 

@@ -31,8 +31,11 @@ pub(super) struct Inode {
 
 impl Inode {
     pub(super) fn space(&self) -> u64 {
-        let holes = self.holes.len() as u64 * BLOCK as u64;
-        self.allocated.max(self.content.len() as u64) - holes
+        let block = BLOCK as u64;
+        let end = self.allocated.max(self.content.len() as u64);
+        // The last hole may be cut.
+        let beyond = self.holes.last().map_or(0, |last| ((last + 1) * block).saturating_sub(end));
+        end - (self.holes.len() as u64 * block - beyond)
     }
 }
 
@@ -262,7 +265,7 @@ impl State {
         self.check_write_once(file, new_len, "a truncation");
         let inode = self.inode_mut(file);
         if new_len < old_len {
-            inode.holes.retain(|block| (block + 1) * BLOCK as u64 <= len);
+            inode.holes.retain(|block| block * (BLOCK as u64) < len);
         }
         inode.synced_len = inode.synced_len.min(new_len);
         inode.content.set_len(new_len);
@@ -275,6 +278,10 @@ impl State {
             return Err(Errno::NOSPC.into());
         }
         let inode = self.inode_mut(file);
+        let end = inode.allocated.max(inode.content.len() as u64);
+        if len > end {
+            inode.holes.remove(&(end / BLOCK as u64));
+        }
         inode.allocated = inode.allocated.max(len);
         Ok(())
     }

@@ -4,10 +4,11 @@
 //! segment*, which the group has in any case; the rest is *log segments*, whole ones, out of a
 //! reserve that all groups share. Collection is due when the reserve is used up.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{GroupId, Partitioner, SeqNo};
+use cleavedb_base::{FileNumber, GroupId, Partitioner, SeqNo};
 
 use super::extent::Extent;
 use super::table::GroupTable;
@@ -54,6 +55,28 @@ impl Segments {
         };
         let divides = table.partitioner() == Partitioner::Key;
         groups.iter().copied().filter(|_| divides).find(grew)
+    }
+}
+
+/// Files of groups that are tolerated in any case, and besides, for each main segment's worth of
+/// bytes.
+const FILES_MIN: u64 = 16;
+const FILES_PER_SEGMENT: u64 = 4;
+
+impl Segments {
+    /// Those of `groups` that lie in several extents, the most divided ones first, if there are so
+    /// many files that they must be short: each short session leaves one. It ends, since a group
+    /// that was collected lies in one extent.
+    pub fn crowded(&self, table: &GroupTable, groups: &[GroupId]) -> Vec<GroupId> {
+        let files: BTreeSet<FileNumber> = table.extents().map(|extent| extent.place.file).collect();
+        let worth = table.bytes().saturating_mul(FILES_PER_SEGMENT) / self.main.max(1);
+        if files.len() as u64 <= FILES_MIN + worth {
+            return Vec::new();
+        }
+        let extents = groups.iter().map(|group| (table.extents_of(*group).count(), *group));
+        let mut divided: Vec<(usize, GroupId)> = extents.filter(|(count, _)| *count > 1).collect();
+        divided.sort_by_key(|(count, _)| Reverse(*count));
+        divided.into_iter().map(|(_, group)| group).collect()
     }
 }
 

@@ -1,0 +1,106 @@
+//! Packing: small tables become few.
+//!
+//! Each short session, and each flush of a slow writer, leaves a table. Where keys come in order
+//! such tables sink without being rewritten, and there would be one for each for ever. When nothing
+//! else is due, small neighbours of a level become one table of it.
+//!
+//! Why it ends: of so many small tables one is small after that, at most. A byte is rewritten each
+//! time for a table that is several times as long.
+
+use std::sync::Arc;
+
+use super::picker::{Picker, bytes_of};
+use super::{Compaction, CompactionInput, Level0, key_range};
+use crate::edit::LEVEL_MAX;
+use crate::table_handle::TableHandle;
+
+/// Neighbours that become one, and the part of a table below which one is small: they fit one.
+const PACKED: usize = 8;
+
+impl Picker<'_> {
+    /// Small neighbours of a level that become one.
+    pub(super) fn pack(&self) -> Option<Compaction> {
+        if self.options.level0 == Level0::OneTable {
+            return None;
+        }
+        (1..=LEVEL_MAX).find_map(|level| self.pack_level(level))
+    }
+
+    fn pack_level(&self, level: u8) -> Option<Compaction> {
+        // In level 1 the buckets of level 0 cut what is longer.
+        let cut = level == 1 && self.options.level0.partitions() > 1;
+        let small = match cut {
+            true => self.options.table_bytes_min(),
+            false => self.options.table_bytes / PACKED as u64,
+        };
+        let mut neighbours = self.version.level(level).tables().windows(PACKED);
+        let tables = neighbours.find(|tables| {
+            tables.iter().all(|table| table.meta().size < small) && self.may_pack(level, tables)
+        })?;
+        let input = CompactionInput { level, position: None, tables: tables.to_vec() };
+        Some(Compaction::new(vec![input], level, None, false))
+    }
+
+    /// Whether `tables` of `level`, which are neighbours, are free, and do not lie over so much
+    /// that what they become would be cut for that.
+    fn may_pack(&self, level: u8, tables: &[Arc<TableHandle>]) -> bool {
+        let Some((smallest, largest)) = key_range(tables.iter().map(|table| table.meta())) else {
+            return false;
+        };
+        let over = match level {
+            LEVEL_MAX => 0,
+            _ => bytes_of(self.version.level(level + 1).overlapping(smallest, largest)),
+        };
+        over <= self.options.overlap_bytes_max()
+            && !tables.iter().any(|table| self.constraints.is_busy(table))
+            && !self.constraints.is_written(level, smallest, largest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::compaction::leveled::pick;
+    use crate::compaction::{CompactionOptions, Constraints, Level0};
+    use crate::edit::{AddedTable, VersionEdit};
+    use crate::testing::{Item, World};
+    use crate::version::Version;
+
+    /// A level of tables with one key each.
+    fn tables(world: &World, level: u8, count: u64) -> Version {
+        let item = |i: u64| Item::inline(&format!("{i:04}"), i + 1, "value");
+        let table = |i| AddedTable { level, position: None, meta: world.table(&[item(i)]) };
+        let edit = VersionEdit { added: (0..count).map(table).collect(), removed: Vec::new() };
+        Version::empty(world.store.clone()).apply(&edit).unwrap()
+    }
+
+    #[test]
+    fn small_neighbours_become_one_when_nothing_else_is_due() {
+        let (world, none) = (World::new(), Constraints::default());
+        let options = CompactionOptions::default();
+        for level in [1, 3, 6] {
+            assert!(pick(&tables(&world, level, 7), &options, &none).is_none());
+            let version = tables(&world, level, 9);
+            let compaction = pick(&version, &options, &none).unwrap();
+            assert_eq!((compaction.level, compaction.moves), (level, false));
+            assert_eq!(compaction.tables().count(), 8);
+            let mut constraints = Constraints::default();
+            constraints.start(&compaction);
+            assert!(pick(&version, &options, &constraints).is_none(), "it runs already");
+        }
+    }
+
+    #[test]
+    fn what_is_long_enough_or_cut_for_a_reason_stays() {
+        let (world, none) = (World::new(), Constraints::default());
+        let version = tables(&world, 2, 9);
+        let len = version.level(2).tables()[0].meta().size;
+        let of = |table_bytes| CompactionOptions { table_bytes, ..CompactionOptions::default() };
+        assert!(pick(&version, &of(8 * len), &none).is_none());
+        assert!(pick(&version, &of(8 * len + 8), &none).is_some());
+        let buckets =
+            |table_bytes| CompactionOptions { level0: Level0::Partitions(4), ..of(table_bytes) };
+        let version = tables(&world, 1, 9);
+        assert!(pick(&version, &buckets(32 * len), &none).is_none(), "buckets cut it again");
+        assert!(pick(&version, &buckets(32 * len + 32), &none).is_some());
+    }
+}

@@ -85,7 +85,9 @@ impl Engine {
             return chosen;
         }
         let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-        first_that_fit(groups, segments.crowded(groups, &sound).into_iter(), room)
+        let of_groups = live.ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
+        let crowded = segments.crowded(groups, of_groups.count() as u64, &sound);
+        first_that_fit(groups, crowded.into_iter(), room)
     }
 
     /// The groups that can be collected: all but the `damaged` ones, and those that there is no

@@ -5,10 +5,10 @@
 //! reserve that all groups share. Collection is due when the reserve is used up.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{FileNumber, GroupId, Partitioner, SeqNo};
+use cleavedb_base::{GroupId, Partitioner, SeqNo};
 
 use super::extent::Extent;
 use super::table::GroupTable;
@@ -65,12 +65,11 @@ const FILES_PER_SEGMENT: u64 = 4;
 
 impl Segments {
     /// Those of `groups` that lie in several extents, the most divided ones first, if there are so
-    /// many files that they must be short: each short session leaves one. It ends, since a group
+    /// many `files` of groups that they must be short: each short session leaves one. It ends, since a group
     /// that was collected lies in one extent.
-    pub fn crowded(&self, table: &GroupTable, groups: &[GroupId]) -> Vec<GroupId> {
-        let files: BTreeSet<FileNumber> = table.extents().map(|extent| extent.place.file).collect();
+    pub fn crowded(&self, table: &GroupTable, files: u64, groups: &[GroupId]) -> Vec<GroupId> {
         let worth = table.bytes().saturating_mul(FILES_PER_SEGMENT) / self.main.max(1);
-        if files.len() as u64 <= FILES_MIN + worth {
+        if files <= FILES_MIN + worth {
             return Vec::new();
         }
         let extents = groups.iter().map(|group| (table.extents_of(*group).count(), *group));

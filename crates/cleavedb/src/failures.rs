@@ -19,8 +19,8 @@ const FULL_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// read counts as damaged.
 pub(crate) const TRIES: u64 = 3;
 
-/// Whether a checker draws the schedule: time does not pass then, so a pause ends when somebody asks
-/// for work, and who waits is told at once.
+/// Whether a checker draws the schedule: time does not pass then, so a pause ends when somebody
+/// asks for work, and who waits is told at once.
 const TIMELESS: bool = cfg!(feature = "checked");
 
 /// Kinds of jobs, in the order in which they are picked.

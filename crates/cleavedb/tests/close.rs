@@ -109,8 +109,8 @@ fn close_now_ends_snapshots_and_ranges_and_gives_the_database_up() {
     }
 }
 
-/// Calls that a close may make on a disk that refuses all of them: a try of each kind of job that is
-/// due, and of each step of its own.
+/// Calls that a close may make on a disk that refuses all of them: a try of each kind of job that
+/// is due, and of each step of its own.
 const TRIES_MAX: u64 = 40;
 
 /// A close waited for a flush that failed again and again.

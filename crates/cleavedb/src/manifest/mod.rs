@@ -10,11 +10,12 @@ mod text;
 mod current;
 mod stamp;
 mod edit;
+mod read;
 
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind, put_record};
+use cleavedb_base::record::{FileIdentity, Header, RecordKind, put_record};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::{TableStore, Version};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
@@ -24,6 +25,8 @@ use cleavedb_values::{GroupTable, Ledger};
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use stamp::Stamp;
+
+use read::{read_copies, read_edits};
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
 /// with, but not below a length and, unless the state alone is long, not above another, in bytes.
@@ -469,64 +472,6 @@ impl Manifest {
 /// Length at which a manifest that began with a state of `len` bytes is replaced.
 fn len_max(len: u64) -> u64 {
     (GROWTH * len).clamp(LEN_MIN, LEN_MAX.max(2 * len))
-}
-
-/// Edits that were read.
-struct Read {
-    edits: Vec<Edit>,
-    /// Bytes that they take.
-    len: usize,
-    /// Edits of which one copy is damaged.
-    healed: u64,
-}
-
-/// The edits of a manifest. Each stands there twice; one whole copy is enough.
-fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Read> {
-    let mut read = Read { edits: Vec::new(), len: 0, healed: 0 };
-    while let Some((edit, whole)) = read_copies(bytes, identity, &mut read.len)? {
-        read.edits.push(edit);
-        read.healed += u64::from(!whole);
-    }
-    // Every edit is synced before the next is written: a whole record behind the end means that the
-    // end is damage and not a torn write. (A header alone may be the second copy's, torn as well.)
-    let rest = read.len + 1..bytes.len().saturating_sub(HEADER_LEN);
-    for later in rest {
-        if Record::parse(&bytes[later..], identity, later as u64).is_ok() {
-            let what = "an edit of the manifest is damaged; restore the database from a backup";
-            return Err(Error::corruption(what).with("offset", read.len));
-        }
-    }
-    Ok(read)
-}
-
-/// Reads the two copies of one edit at `offset`, which moves behind them, and says whether both are
-/// whole.
-fn read_copies(
-    bytes: &[u8],
-    identity: FileIdentity,
-    offset: &mut usize,
-) -> Result<Option<(Edit, bool)>> {
-    let parse = |at: usize| {
-        let record = Record::parse(bytes.get(at..)?, identity, at as u64).ok()?;
-        (record.header.kind == RecordKind::Edit).then_some(record)
-    };
-    if let Some(first) = parse(*offset) {
-        let len = first.header.record_len();
-        let second = parse(*offset + len);
-        *offset += 2 * len;
-        let whole = second.is_some_and(|second| second.value == first.value);
-        return Ok(Some((Edit::decode(first.value)?, whole)));
-    }
-    // The second copy lies one record's length on; both have the same length.
-    for at in *offset + HEADER_LEN..bytes.len().saturating_sub(HEADER_LEN) + 1 {
-        if let Some(second) = parse(at)
-            && at - *offset == second.header.record_len()
-        {
-            *offset = at + second.header.record_len();
-            return Ok(Some((Edit::decode(second.value)?, false)));
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -130,7 +130,8 @@ impl CompactionJob {
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
         let cuts = match (compaction.level, options.level0) {
-            (1, Level0::Partitions(_)) => {
+            // What comes from level 1 alone is packed, or has lost its tombstones.
+            (1, Level0::Partitions(_)) if compaction.inputs[0].level == 0 => {
                 version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
             }
             _ => Vec::new(),

@@ -27,12 +27,7 @@ impl Picker<'_> {
     }
 
     fn pack_level(&self, level: u8) -> Option<Compaction> {
-        // In level 1 the buckets of level 0 cut what is longer.
-        let cut = level == 1 && self.options.level0.partitions() > 1;
-        let small = match cut {
-            true => self.options.table_bytes_min(),
-            false => self.options.table_bytes / PACKED as u64,
-        };
+        let small = self.options.table_bytes / PACKED as u64;
         let mut neighbours = self.version.level(level).tables().windows(PACKED);
         let tables = neighbours.find(|tables| {
             tables.iter().all(|table| table.meta().size < small) && self.may_pack(level, tables)
@@ -90,17 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_long_enough_or_cut_for_a_reason_stays() {
+    fn what_is_long_enough_stays() {
         let (world, none) = (World::new(), Constraints::default());
         let version = tables(&world, 2, 9);
         let len = version.level(2).tables()[0].meta().size;
         let of = |table_bytes| CompactionOptions { table_bytes, ..CompactionOptions::default() };
         assert!(pick(&version, &of(8 * len), &none).is_none());
         assert!(pick(&version, &of(8 * len + 8), &none).is_some());
-        let buckets =
-            |table_bytes| CompactionOptions { level0: Level0::Partitions(4), ..of(table_bytes) };
-        let version = tables(&world, 1, 9);
-        assert!(pick(&version, &buckets(32 * len), &none).is_none(), "buckets cut it again");
-        assert!(pick(&version, &buckets(32 * len + 32), &none).is_some());
+        let as_before = CompactionOptions { level0: Level0::OneTable, ..of(8 * len + 8) };
+        assert!(pick(&version, &as_before, &none).is_none());
     }
 }

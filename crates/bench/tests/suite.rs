@@ -73,7 +73,7 @@ impl Home {
                 timeout,
                 budget: None,
                 in_pieces: false,
-                ..Suite::quick()
+                ..Suite::quick(1)
             },
             baseline: targets[0].engine.clone(),
             targets,

@@ -1,6 +1,6 @@
 //! `bench`: the workloads on one preset; its commands are elsewhere.
 
-use cleavedb::{Options, Preset};
+use cleavedb::Options;
 use cleavedb_bench::cli::{self, BenchArgs, Report};
 use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     if let Some(many) = &args.many {
         return bench_suite::run(many, global, console);
     }
-    let preset = global.preset.unwrap_or(Preset::WiscKey);
+    let preset = global.preset.unwrap_or_else(store::usual_preset);
     // Volumes are the opener's own matter: it makes and deletes them.
     let (durability, volumes) = (args.durability.into(), Vec::new());
     let options = Options { durability, volumes, ..store::options(global, preset) };

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use cleavedb::{Db, Options, Preset};
+use cleavedb::{Db, Options};
 use cleavedb_bench::system::ProcessBytes;
 use cleavedb_bench::units;
 use serde::Serialize;
@@ -166,7 +166,8 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
         Some(path) => path.clone(),
         None => scratch.path().join("db"),
     };
-    let options = scaled(store::options(global, global.preset.unwrap_or(Preset::WiscKey)), bytes);
+    let options =
+        scaled(store::options(global, global.preset.unwrap_or_else(store::usual_preset)), bytes);
     if !console.json() {
         console.line(format_args!(
             "tour of {}: {} files, {}; preset {}, log files of {} to suit the tree",

@@ -200,7 +200,6 @@ fn repetitions_that_come_too_late_are_left_out() {
     home.right("slow", &[100; 3]);
     let slow = home.engine("slow", "sleep 1.5; cat $0.$n >> $out");
     let mut settings = home.settings(vec![slow], 3);
-    settings.suite.lists[0].arguments.extend(["--records", "1"].map(str::to_owned));
     settings.suite.timeout = Duration::from_secs(60);
     settings.suite.budget = Some(Duration::from_millis(4200));
     assert_eq!(go(&settings), Finish::default());

@@ -70,6 +70,9 @@ pub struct Finish {
 /// Repetitions that are run however long they take: fewer have no spread to tell.
 const REPETITIONS_MIN: u32 = 2;
 
+/// Engines that fit the time of a suite that has one.
+const BUDGETED_MAX: usize = 3;
+
 /// Runs the suite; `stop` is asked all the while whether to end.
 pub fn run(settings: &Settings, watcher: &dyn Watcher, stop: &dyn Fn() -> bool) -> Result<Finish> {
     let scratch = Scratch::claim(&settings.dir)?;
@@ -103,8 +106,7 @@ fn tasks(
     let (finish, pace) = (Finish::default(), Pace::new(&settings.suite, engines.len()));
     watcher.plans(planned.len(), pace.estimate(&planned));
     // A suite that was made to fit a time leaves repetitions out rather than take longer.
-    let fits = |budget: &Duration| pace.estimate(&planned) <= *budget * 3 / 2;
-    let budget = settings.suite.budget.filter(fits);
+    let budget = settings.suite.budget.filter(|_| engines.len() <= BUDGETED_MAX);
     let begin = Instant::now();
     let left = &planned[..];
     let mut course = Course { settings, scratch, gathered, watcher, stop, finish, pace, left };

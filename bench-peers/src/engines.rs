@@ -1,9 +1,9 @@
 //! The list of engines that were compiled in.
 
-use cleavedb_bench::{Opener, Result};
+use cleavedb_bench::{BenchError, Opener, Result};
 
 use crate::fresh::Fresh;
-use crate::settings::PeerArgs;
+use crate::settings::{Durability, PeerArgs};
 
 /// An engine by name.
 pub struct Entry {
@@ -11,14 +11,22 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
-    /// Whether it runs only where it is named: it is no store that anybody could use.
+    /// Whether it runs only where it is named: it is no store that anybody could use, or too slow.
     pub extra: bool,
+    /// Whether it can be asked for [`Durability::Sync`].
+    syncs: bool,
     open: fn(&PeerArgs) -> Result<Box<dyn Opener>>,
 }
 
 impl Entry {
     /// An opener of this engine with the settings of `args`.
     pub fn opener(&self, args: &PeerArgs) -> Result<Box<dyn Opener>> {
+        if args.durability == Durability::Sync && !self.syncs {
+            return Err(BenchError::Usage(format!(
+                "--durability sync: not here for {}",
+                self.name
+            )));
+        }
         Ok(Box::new(Fresh((self.open)(args)?)))
     }
 }
@@ -35,6 +43,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::rocks::NAME,
         about: "RocksDB, leveled",
         extra: false,
+        syncs: true,
         open: |args| Ok(Box::new(crate::rocks::RocksOpener::plain(args))),
     },
     #[cfg(feature = "rocksdb")]
@@ -42,6 +51,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::rocks::BLOB_NAME,
         about: "RocksDB with values in blob files",
         extra: false,
+        syncs: true,
         open: |args| Ok(Box::new(crate::rocks::RocksOpener::blob(args))),
     },
     #[cfg(feature = "leveldb")]
@@ -49,6 +59,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::level::NAME,
         about: "LevelDB, reads not mapped",
         extra: false,
+        syncs: false,
         open: |args| Ok(Box::new(crate::level::LevelOpener::new(args))),
     },
     #[cfg(feature = "fjall")]
@@ -56,6 +67,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::fjall::NAME,
         about: "fjall, leveled",
         extra: false,
+        syncs: true,
         open: |args| Ok(Box::new(crate::fjall::FjallOpener::plain(args))),
     },
     #[cfg(feature = "fjall")]
@@ -63,6 +75,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::fjall::SEPARATED_NAME,
         about: "fjall with large values in blob files",
         extra: false,
+        syncs: true,
         open: |args| Ok(Box::new(crate::fjall::FjallOpener::separated(args))),
     },
     #[cfg(feature = "lmdb")]
@@ -70,6 +83,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::lmdb::NAME,
         about: "LMDB, a mapped B+ tree",
         extra: false,
+        syncs: false,
         open: |_| Ok(Box::new(crate::lmdb::LmdbOpener)),
     },
     #[cfg(feature = "redb")]
@@ -77,13 +91,23 @@ pub const ENGINES: &[Entry] = &[
         name: crate::redb::NAME,
         about: "redb, a B+ tree",
         extra: false,
+        syncs: true,
         open: |args| Ok(Box::new(crate::redb::RedbOpener::new(args))),
+    },
+    #[cfg(feature = "sqlite")]
+    Entry {
+        name: crate::sqlite::NAME,
+        about: "SQLite, a table of keys and values",
+        extra: true,
+        syncs: true,
+        open: |args| Ok(Box::new(crate::sqlite::SqliteOpener::new(args))),
     },
     #[cfg(feature = "badger")]
     Entry {
         name: crate::badger::NAME,
         about: "Badger in a process of its own, values in its tree",
         extra: false,
+        syncs: false,
         open: |args| Ok(Box::new(crate::badger::BadgerOpener::plain(args)?)),
     },
     #[cfg(feature = "badger")]
@@ -91,6 +115,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::badger::SEPARATED_NAME,
         about: "Badger in a process of its own, large values in its value log",
         extra: false,
+        syncs: false,
         open: |args| Ok(Box::new(crate::badger::BadgerOpener::separated(args)?)),
     },
     #[cfg(feature = "rocksdb")]
@@ -98,6 +123,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::over::ON_ROCKSDB,
         about: "HashKV's values over RocksDB, for its experiment 13",
         extra: true,
+        syncs: false,
         open: |args| over(crate::over::ON_ROCKSDB, crate::rocks::RocksOpener::plain(args)),
     },
     #[cfg(feature = "leveldb")]
@@ -105,6 +131,7 @@ pub const ENGINES: &[Entry] = &[
         name: crate::over::ON_LEVELDB,
         about: "HashKV's values over LevelDB, for its experiment 13",
         extra: true,
+        syncs: false,
         open: |args| over(crate::over::ON_LEVELDB, crate::level::LevelOpener::new(args)),
     },
 ];

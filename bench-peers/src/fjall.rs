@@ -30,7 +30,7 @@ use fjall::{
 
 use crate::idle;
 use crate::memory::{Advice, Fitted, Memory};
-use crate::settings::{PeerArgs, counted, described};
+use crate::settings::{Durability, PeerArgs, counted, described};
 
 /// Name of the plain one in results.
 pub const NAME: &str = "fjall";
@@ -59,6 +59,7 @@ struct Settings {
     workers: u16,
     /// Size from which values are separated, if they are.
     separate_from: Option<u32>,
+    durability: Durability,
 }
 
 /// Opens fjall with the same settings each time.
@@ -79,8 +80,8 @@ impl FjallOpener {
     }
 
     fn new(name: &'static str, args: &PeerArgs, separate_from: Option<u32>) -> Self {
-        let workers = args.background().max(1);
-        Self { settings: Settings { name, cache: args.cache, workers, separate_from } }
+        let (workers, durability) = (args.background().max(1), args.durability);
+        Self { settings: Settings { name, cache: args.cache, workers, separate_from, durability } }
     }
 }
 
@@ -157,6 +158,14 @@ impl Fjall {
         failed(self.settings.name, action)
     }
 
+    /// Makes what was written survive what it must.
+    fn synced(&self, action: &'static str) -> Result<()> {
+        match self.settings.durability {
+            Durability::Os => Ok(()),
+            Durability::Sync => self.db.persist(PersistMode::SyncData).map_err(self.failed(action)),
+        }
+    }
+
     /// Returns once memtables take no more than their part of the memory limit.
     fn wait_for_room(&self) -> Result<()> {
         let full = || self.db.write_buffer_size() > self.fitted.room;
@@ -184,7 +193,8 @@ impl Engine for Fjall {
 
     fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.wait_for_room()?;
-        self.keyspace.insert(key, value).map_err(self.failed("put"))
+        self.keyspace.insert(key, value).map_err(self.failed("put"))?;
+        self.synced("put")
     }
 
     fn get(&self, key: &[u8], visit: &mut dyn FnMut(&[u8])) -> Result<bool> {
@@ -195,7 +205,8 @@ impl Engine for Fjall {
 
     fn delete(&self, key: &[u8]) -> Result<()> {
         self.wait_for_room()?;
-        self.keyspace.remove(key).map_err(self.failed("delete"))
+        self.keyspace.remove(key).map_err(self.failed("delete"))?;
+        self.synced("delete")
     }
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
@@ -239,7 +250,7 @@ impl Engine for Fjall {
         described([
             ("version", env!("FJALL_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
-            ("journal", "on, to the system at each write; synced at flushes".to_owned()),
+            ("journal", format!("on, {}", self.settings.durability.words())),
             ("cache", self.fitted.describe_cache()),
             ("max_memtable_size", units::bytes(self.fitted.write_buffer)),
             ("all memtables", room),
@@ -290,11 +301,13 @@ mod tests {
 
     use cleavedb_bench::Engine;
 
-    use super::{ADVICE, FjallOpener, Memory, NAME, Settings};
+    use super::{ADVICE, Durability, FjallOpener, Memory, NAME, Settings};
 
     #[test]
     fn writes_wait_for_room_and_go_on() {
-        let settings = Settings { name: NAME, cache: None, workers: 1, separate_from: None };
+        let durability = Durability::Os;
+        let settings =
+            Settings { name: NAME, cache: None, workers: 1, separate_from: None, durability };
         let directory = tempfile::tempdir().unwrap();
         // Less room than a memtable: it must be sealed before it is full.
         let mut fitted = ADVICE.fit(Memory::here(), None, 1);

@@ -2,7 +2,8 @@
 //!
 //! Each engine is one module that implements `cleavedb_bench::Opener` and `cleavedb_bench::Engine`,
 //! and a feature of this crate. Durability is the same for all: a write that was acknowledged
-//! survives the death of the process, not the loss of power. (What [`over`] puts on top of an
+//! survives the death of the process, not the loss of power; of some it can be asked that it does
+//! ([`settings::Durability`]). (What [`over`] puts on top of an
 //! engine only logs its writes, and is lost with the process.)
 
 #![deny(unsafe_code)]
@@ -23,6 +24,8 @@ pub mod fjall;
 pub mod lmdb;
 #[cfg(feature = "redb")]
 pub mod redb;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 #[cfg(feature = "badger")]
 pub mod badger;
 pub mod over;
@@ -34,6 +37,7 @@ pub mod engines;
     feature = "fjall",
     feature = "lmdb",
     feature = "redb",
+    feature = "sqlite",
     feature = "badger"
 )))]
 compile_error!("no engine: choose at least one feature");

@@ -1,4 +1,4 @@
-//! redb over a file that is never synced.
+//! redb over a file that is never synced, unless every put is to survive the loss of power.
 //!
 //! redb has two durabilities: a commit with `Durability::None` lies in the memory of the process
 //! and dies with it, one with `Durability::Immediate` is synced. Neither is what the others promise
@@ -16,7 +16,7 @@ use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, StorageBackend, TableDefinition, WriteTransaction};
 
 use crate::memory::{Advice, Fitted, Memory};
-use crate::settings::{PeerArgs, counted, described};
+use crate::settings::{Durability, PeerArgs, counted, described};
 
 /// Name in results.
 pub const NAME: &str = "redb";
@@ -37,12 +37,13 @@ const ADVICE: Advice = Advice {
 /// Opens redb with the same settings each time.
 pub struct RedbOpener {
     cache: Option<u64>,
+    durability: Durability,
 }
 
 impl RedbOpener {
     /// Will open stores with `args`.
     pub fn new(args: &PeerArgs) -> Self {
-        Self { cache: args.cache }
+        Self { cache: args.cache, durability: args.durability }
     }
 }
 
@@ -56,50 +57,58 @@ impl Opener for RedbOpener {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let file = options.open(&path).map_err(BenchError::io("open", &path))?;
-        let backend = Unsynced(FileBackend::new(file).map_err(failed("open"))?);
+        let file = FileBackend::new(file).map_err(failed("open"))?;
+        let backend = Backend { file, durability: self.durability };
         let mut builder = Database::builder();
         let fitted = ADVICE.fit(Memory::here(), self.cache, 1);
         builder.set_cache_size(fitted.cache as usize);
         let db = builder.create_with_backend(backend).map_err(failed("open"))?;
-        let redb = Redb { db, fitted };
+        let redb = Redb { db, fitted, durability: self.durability };
         redb.change("open", |_| Ok(()))?;
         Ok(Box::new(redb))
     }
 }
 
-/// A file whose syncs do nothing.
+/// A file whose syncs do nothing unless somebody asks for them.
 #[derive(Debug)]
-struct Unsynced(FileBackend);
+struct Backend {
+    file: FileBackend,
+    durability: Durability,
+}
 
-impl StorageBackend for Unsynced {
+impl StorageBackend for Backend {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        self.file.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
+        self.file.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        Ok(())
+        match self.durability {
+            Durability::Os => Ok(()),
+            Durability::Sync => self.file.sync_data(),
+        }
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
+        self.file.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {
-        self.0.close()
+        self.file.close()
     }
 }
 
 struct Redb {
     db: Database,
     fitted: Fitted,
+    durability: Durability,
 }
 
 /// The table of all pairs in a transaction that writes.
@@ -162,7 +171,7 @@ impl Engine for Redb {
     fn describe(&self) -> Vec<(String, String)> {
         described([
             ("version", env!("REDB_VERSION").to_owned()),
-            ("durability", "Immediate, on a file whose syncs are left out".to_owned()),
+            ("durability", format!("Immediate, on a file that is {}", self.durability.words())),
             ("transactions", "one for each operation; one writer at a time".to_owned()),
             ("cache", self.fitted.describe_cache()),
             ("by default", "pages of 4 KiB, XXH3".to_owned()),

@@ -27,7 +27,7 @@ use rocksdb::{
 };
 
 use crate::memory::{Advice, Fitted, Memory, WRITE_BUFFER};
-use crate::settings::{self, BLOOM_BITS, PeerArgs, described};
+use crate::settings::{self, BLOOM_BITS, Durability, PeerArgs, described};
 
 /// Name of the plain one in results.
 pub const NAME: &str = "rocksdb";
@@ -61,6 +61,7 @@ struct Settings {
     separate_from: Option<u64>,
     /// What divides buffers, cache, tables and levels.
     miniature: u64,
+    durability: Durability,
 }
 
 /// Opens RocksDB with the same settings each time.
@@ -87,6 +88,7 @@ impl RocksOpener {
             jobs: args.background(),
             separate_from,
             miniature: 1,
+            durability: args.durability,
         };
         Self { settings }
     }
@@ -102,7 +104,7 @@ impl Opener for RocksOpener {
         let options = self.settings.options(&fitted);
         let db = DB::open(&options, directory).map_err(failed(self.settings.name, "open"))?;
         let mut write = WriteOptions::default();
-        write.set_sync(false);
+        write.set_sync(self.settings.durability == Durability::Sync);
         let checksums = checksum_support(directory);
         let settings = self.settings.clone();
         Ok(Box::new(Rocks { db, write, fitted, settings, checksums }))
@@ -286,7 +288,7 @@ impl Engine for Rocks {
         let mut all = described([
             ("version", env!("ROCKSDB_VERSION").to_owned()),
             ("compression", "none (values do not compress)".to_owned()),
-            ("write-ahead log", "on, not synced".to_owned()),
+            ("write-ahead log", format!("on, {}", self.settings.durability.words())),
             ("write_buffer_size", units::bytes(self.fitted.write_buffer)),
             ("max_write_buffer_number", settings.write_buffers.to_string()),
             ("max_background_jobs", settings.jobs.to_string()),

@@ -1,11 +1,31 @@
 //! Settings that a run may vary for every engine that has them.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use cleavedb_bench::engine::{MINIATURE, no_option, of_preset};
 use cleavedb_bench::{BenchError, Result, units};
 
 /// Bits of a Bloom filter for each key.
 pub const BLOOM_BITS: u8 = 10;
+
+/// What a write survives before it is acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    /// The death of the process
+    #[default]
+    Os,
+    /// The loss of power
+    Sync,
+}
+
+impl Durability {
+    /// What becomes of a log, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Os => "not synced",
+            Self::Sync => "synced at each write",
+        }
+    }
+}
 
 /// Settings of the peers. An engine that has no use for one says so among its settings.
 #[derive(Args, Clone, Debug)]
@@ -18,6 +38,9 @@ pub struct PeerArgs {
     /// that separate values from keys
     #[arg(long, value_parser = units::parse, value_name = "BYTES")]
     pub separate_from: Option<u64>,
+    /// What a write survives before it is acknowledged; `sync` is for engines that can
+    #[arg(long, value_enum, default_value = "os")]
+    pub durability: Durability,
     /// Background jobs of RocksDB and threads of fjall, in place of one for each processor
     #[arg(long, value_name = "COUNT")]
     pub jobs: Option<u16>,

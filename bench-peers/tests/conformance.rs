@@ -60,6 +60,25 @@ fn value(number: u32, len: usize) -> Vec<u8> {
 }
 
 #[test]
+fn writes_are_synced_by_engines_that_can() {
+    let arguments = Arguments::parse_from(["test", "--durability", "sync"]);
+    for entry in ENGINES {
+        let opener = match entry.opener(&arguments.peer) {
+            Ok(opener) => opener,
+            Err(error) => {
+                assert!(error.to_string().contains("--durability sync"), "{error}");
+                continue;
+            }
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let engine = opener.open(directory.path()).unwrap();
+        engine.put(b"key", b"value").unwrap();
+        assert_eq!(get(engine.as_ref(), b"key").unwrap(), b"value");
+        engine.close().unwrap();
+    }
+}
+
+#[test]
 fn names_are_unique_and_those_of_the_openers() {
     let arguments = Arguments::parse_from(["test"]);
     for (at, entry) in ENGINES.iter().enumerate() {

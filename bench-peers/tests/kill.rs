@@ -79,7 +79,8 @@ fn reopen(name: &str, directory: &Path) -> Box<dyn Engine> {
 
 #[test]
 fn acknowledged_writes_survive_the_death_of_the_process() {
-    for entry in ENGINES.iter().filter(|entry| !entry.extra) {
+    // Values that lie over another store are lost with their process.
+    for entry in ENGINES.iter().filter(|entry| !entry.name.starts_with("hashkv-")) {
         let directory = tempfile::tempdir().unwrap();
         write_and_die(entry.name, directory.path());
         let engine = reopen(entry.name, directory.path());

@@ -416,6 +416,7 @@ fn one_line(result: &PhaseResult) -> String {
 
 fn summary(report: &Report) -> String {
     let mut lines = vec![table::speed(&report.phases), table::cost(&report.phases)];
+    lines.extend(table::state(&report.phases));
     lines.extend(table::problems(&report.phases));
     lines.extend(report.verification.as_ref().map(table::verification));
     lines.join("\n")

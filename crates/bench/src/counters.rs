@@ -19,6 +19,17 @@ pub const SPACE_BUDGET: &str = "space_budget";
 /// Counter: bytes of disk that the engine must not exceed at any moment.
 pub const SPACE_LIMIT: &str = "space_limit";
 
+/// Counters of what an engine has of the machine at this moment: bytes of its log window and
+/// whether that is mapped, descriptors of files that it holds for reading, and the most memory that
+/// it means to take.
+pub const WINDOW_BYTES: &str = "window_memory";
+/// See [`WINDOW_BYTES`]; 1 if it is mapped.
+pub const WINDOW_MAPPED: &str = "window_mapped";
+/// See [`WINDOW_BYTES`].
+pub const OPEN_FILES: &str = "open_files";
+/// See [`WINDOW_BYTES`].
+pub const MEMORY_BOUND: &str = "memory_bound";
+
 /// Counter: how many seconds background threads spent on a step of their work.
 pub fn step_seconds(step: &str) -> String {
     format!("seconds_{step}")

@@ -12,6 +12,9 @@ const MIB: u64 = 1 << 20;
 /// hours for the presets.
 pub const MINIATURE: u64 = 8;
 
+/// Least memory of a quick answer, in bytes, however slow the machine is.
+const QUICK_MEMORY_MIN: u64 = 64 * MIB;
+
 /// Workloads that one process runs, one after another, on one engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
@@ -80,15 +83,20 @@ impl Suite {
 
     /// The first answer: data of half as much again as the memory, engines in turns, four times
     /// from an empty store. A disk that others use, too, and compactions that begin now or a little
-    /// later let one load differ by a quarter from the next.
-    pub fn quick() -> Self {
-        let arguments = ["--scale", "quick", "--records", "430k", "--operations", "165k", "-w"];
-        let workloads = "load,readrandom-cold,scan-100,update";
+    /// later let one load differ by a quarter from the next. On a machine that is so many times as
+    /// slow as the one that it was made for, all sizes are divided by that.
+    pub fn quick(parts: u64) -> Self {
+        let operations = (165_000 / parts).to_string();
+        let arguments = ["--scale", "quick", "--records", "430k", "--operations", &operations];
+        let workloads = ["-w", "load,readrandom-cold,scan-100,update"];
+        let (divided, part) = divided(parts);
+        let arguments = arguments.into_iter().chain(workloads).map(str::to_owned);
         let list = List {
             name: "quick".to_owned(),
             about: "430,000 records of 1 KiB: load, cold reads and scans by time, updates"
-                .to_owned(),
-            arguments: arguments.into_iter().chain([workloads]).map(str::to_owned).collect(),
+                .to_owned()
+                + &part,
+            arguments: arguments.chain(divided).collect(),
             timed: 2,
             without: &[],
         };
@@ -99,7 +107,7 @@ impl Suite {
             is_part: false,
             repetitions: 4,
             in_pieces: true,
-            memory_limit: 320 * MIB,
+            memory_limit: (320 * MIB / parts).max(QUICK_MEMORY_MIN),
             timeout: Duration::from_secs(120),
             budget: Some(Duration::from_secs(120)),
             each: None,
@@ -215,13 +223,7 @@ impl List {
 
 /// One list for each run of the experiment.
 fn lists_of(experiment: &Experiment, miniature: u64) -> Vec<List> {
-    let (divided, part) = match miniature {
-        0 | 1 => (Vec::new(), String::new()),
-        parts => {
-            let arguments = vec!["--miniature".to_owned(), parts.to_string()];
-            (arguments, format!("; all sizes divided by {parts}"))
-        }
-    };
+    let (divided, part) = divided(miniature);
     let list = |run: Run| List {
         name: list_name(experiment, &run.label),
         about: format!("{}: {}{part}", experiment.rows.join("; "), experiment.about),
@@ -230,6 +232,17 @@ fn lists_of(experiment: &Experiment, miniature: u64) -> Vec<List> {
         without: &[],
     };
     experiment.runs().into_iter().map(list).collect()
+}
+
+/// The arguments that divide all sizes into so many parts, and what is said of it.
+fn divided(parts: u64) -> (Vec<String>, String) {
+    match parts {
+        0 | 1 => (Vec::new(), String::new()),
+        parts => {
+            let arguments = vec!["--miniature".to_owned(), parts.to_string()];
+            (arguments, format!("; all sizes divided by {parts}"))
+        }
+    }
 }
 
 /// The name of the list of a run of `experiment`.
@@ -270,7 +283,7 @@ mod tests {
     #[test]
     fn every_list_can_be_run() {
         let named = SUITES.iter().map(|(name, ..)| Suite::named(name).unwrap());
-        for suite in named.chain([Suite::quick()]) {
+        for suite in named.chain([Suite::quick(1), Suite::quick(3)]) {
             for list in &suite.lists {
                 let words = ["bench".to_owned()].into_iter().chain(list.arguments.clone());
                 let args = Arguments::try_parse_from(words).unwrap().bench;
@@ -284,12 +297,17 @@ mod tests {
 
     #[test]
     fn quick_measures_more_data_than_memory_and_fits_its_budget() {
-        let quick = Suite::quick();
+        let quick = Suite::quick(1);
         let words = ["bench".to_owned()].into_iter().chain(quick.lists[0].arguments.clone());
         let config = Arguments::try_parse_from(words).unwrap().bench.config().unwrap();
         assert!(config.records * config.record_bytes() > quick.memory_limit * 4 / 3);
         let (few, many) = (quick.duration(3).unwrap(), quick.duration(10).unwrap());
         assert!(many < few && many >= Duration::from_secs(1), "{few:?} {many:?}");
+        let third = Suite::quick(3);
+        assert_eq!(third.memory_limit, quick.memory_limit / 3);
+        assert!(third.lists[0].arguments.join(" ").ends_with("--miniature 3"));
+        assert!(third.lists[0].about.ends_with("all sizes divided by 3"));
+        assert!(Suite::quick(8).memory_limit >= 64 << 20, "programs need some memory of their own");
         assert_eq!(Suite::papers(&[], &[], 1).unwrap().duration(3), None);
     }
 

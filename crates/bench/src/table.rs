@@ -5,6 +5,7 @@ use std::ops::Range;
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
+use crate::counters::{MEMORY_BOUND, OPEN_FILES, WINDOW_BYTES, WINDOW_MAPPED};
 use crate::result::{HARNESS_MAX, PhaseResult, Verification};
 use crate::units::{bytes, short, thousands};
 
@@ -111,6 +112,21 @@ pub fn problems(results: &[PhaseResult]) -> Vec<String> {
             format!("WRONG: {}: {} problems, first: {first}", result.workload, result.problems())
         })
         .collect()
+}
+
+/// What the engine has of the machine at the end, in a line, if it says so.
+pub fn state(results: &[PhaseResult]) -> Option<String> {
+    let counters = &results.last()?.counters;
+    let of = |name: &str| counters.get(name).copied();
+    let size = |name: &str| of(name).map(|size| bytes(size as u64));
+    let mapped = if of(WINDOW_MAPPED)? > 0.0 { "mapped" } else { "in memory" };
+    Some(format!(
+        "at the end: log window {}, {mapped}, not locked; {} files open for reading; at most {} of \
+         memory",
+        size(WINDOW_BYTES)?,
+        thousands(of(OPEN_FILES)?),
+        size(MEMORY_BOUND)?,
+    ))
 }
 
 /// The check of the whole store, in a line.

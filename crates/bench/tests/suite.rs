@@ -73,7 +73,7 @@ impl Home {
                 timeout,
                 budget: None,
                 in_pieces: false,
-                ..Suite::quick()
+                ..Suite::quick(1)
             },
             baseline: targets[0].engine.clone(),
             targets,
@@ -191,6 +191,19 @@ fn trouble_ends_its_own_task_only() {
 
 fn results(settings: &Settings) -> Results {
     collect(std::slice::from_ref(&settings.results), None).unwrap()
+}
+
+/// A suite that is to take two minutes took as long as its four repetitions did.
+#[test]
+fn repetitions_that_come_too_late_are_left_out() {
+    let home = Home::new();
+    home.right("slow", &[100; 3]);
+    let slow = home.engine("slow", "sleep 1.5; cat $0.$n >> $out");
+    let mut settings = home.settings(vec![slow], 3);
+    settings.suite.timeout = Duration::from_secs(60);
+    settings.suite.budget = Some(Duration::from_millis(4200));
+    assert_eq!(go(&settings), Finish::default());
+    assert_eq!(ends(&settings.results).len(), 2, "two have a spread to tell");
 }
 
 #[test]

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_storage::FileClass;
 
+use crate::totals::Totals;
+
 /// A counter that is only ever added to.
 #[derive(Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -212,6 +214,8 @@ pub struct DirectoryMetrics {
 /// A picture of what the database holds and did since it was opened. All sizes are in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
+    /// What it did since it was created.
+    pub totals: Totals,
     /// Keys and values that users wrote.
     pub user_bytes: u64,
     /// Write calls.
@@ -292,8 +296,11 @@ pub struct Metrics {
     pub unflushed_bytes: u64,
     /// Bytes of keys, and of values or pointers, of all entries in tables, before compression.
     pub entry_bytes: u64,
-    /// Memory of the log window, if all of it was used.
+    /// Memory of the log window; 0 before the first write. It is never locked.
     pub window_memory: u64,
+    /// Whether the window is a file that is mapped: then commits outlive the process without a
+    /// call of the system.
+    pub window_is_mapped: bool,
     /// Memory that waits to be used again by MemTables and flushes.
     pub spare_memory: u64,
     /// Memory of filters and block indexes of open tables: a part of [`Metrics::cache_memory`].

@@ -176,13 +176,12 @@ pub struct Options {
     /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB; never more than a
     /// twelfth of the memory.
     pub segment_bytes: u64,
-    /// Length of the log window, in bytes, a multiple of 4096. It is locked in memory as far as it
-    /// was used, all of it from the second open on, and lies on the disk. Default: 16 MiB, a dozen
-    /// writes of the drain; 4 MiB where values stay in the index, since the drain does not wait for
-    /// the device there, and where the system lets no more be locked. Where values move into groups
-    /// at the flush and commits are not synced by default: all that MemTables cover of the log, and
-    /// 8 MiB, 200 MiB in all, so that the flush finds them there and the log hardly ever goes to
-    /// its files (decision 0026).
+    /// Length to which the log window may grow, in bytes, a multiple of 4096. It lies on the disk
+    /// and is mapped where that is safe, else in memory; it is never locked. Default: 16 MiB, a
+    /// dozen writes of the drain; 4 MiB where values stay in the index, since the drain does not
+    /// wait for the device there. Where values move into groups at the flush and commits are not
+    /// synced by default: all that MemTables cover of the log, and 8 MiB, 200 MiB in all, so that
+    /// the flush finds them there and the log hardly ever goes to its files (decision 0026).
     pub window_bytes: Option<usize>,
     /// Memory for table blocks, filters and block indexes, in bytes. Default: a twelfth of the
     /// memory, 64 MiB: a block that is not here is often in the page cache, and what is held twice

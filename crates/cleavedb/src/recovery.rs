@@ -71,13 +71,14 @@ pub(crate) fn recover(
                     open it without tagging";
         return Err(Error::new(ErrorKind::InvalidOptions, what));
     }
-    let left = match live.session {
+    let Left { window, is_lost } = match live.session {
         Some(session) => left_by(&**storage, options, database_id, session)?,
-        None => None,
+        None => Left::default(),
     };
-    let mut replay = Replay::new(&**storage, options, database_id, live, left.as_ref());
+    let mut replay = Replay::new(&**storage, options, database_id, live, window.as_ref());
     replay.run()?;
     let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish()?;
+    report.window_lost = is_lost;
     let manifest = match (current, loaded) {
         (Some(current), Some(loaded))
             if loaded.live.session.is_none()
@@ -126,24 +127,32 @@ fn are_stamped(storage: &Placed, current: &Current) -> Result<bool> {
     Ok(true)
 }
 
+/// What is left of the window of a process that died.
+#[derive(Default)]
+struct Left {
+    window: Option<LeftWindow>,
+    /// Whether it cannot be found, and nobody minds.
+    is_lost: bool,
+}
+
 /// The window that the process of `session` left.
 fn left_by(
     storage: &dyn Storage,
     options: &Options,
     database_id: u64,
     session: Session,
-) -> Result<Option<LeftWindow>> {
+) -> Result<Left> {
     let boot_id = storage.boot_id();
     let same_boot = boot_id != 0 && boot_id == session.boot_id;
-    let Some(number) = session.window else { return Ok(None) };
+    let Some(number) = session.window else { return Ok(Left::default()) };
     let identity = WindowIdentity { database_id, number };
     let found = LeftWindow::find(storage, identity, same_boot)
         .map_err(|e| Error::io("read the log window", e).with("file", "window"))?;
     let what = match found {
-        FoundWindow::Ours(window) => return Ok(Some(window)),
+        FoundWindow::Ours(window) => return Ok(Left { window: Some(window), is_lost: false }),
         // Its first page never reached the disk before the machine stopped.
-        FoundWindow::Blank if !same_boot => return Ok(None),
-        _ if options.accept_lost_window => return Ok(None),
+        FoundWindow::Blank if !same_boot => return Ok(Left::default()),
+        _ if options.accept_lost_window => return Ok(Left { window: None, is_lost: true }),
         FoundWindow::Missing => "the file `window`, which holds the end of the log, is missing",
         FoundWindow::Blank => "the file `window`, which holds the end of the log, is damaged",
         FoundWindow::Foreign(_) => {
@@ -152,7 +161,8 @@ fn left_by(
     };
     let message = format!(
         "{what}; put it back from where the directory was copied, or open the database once with \
-         accept_lost_window, which gives up the last writes that were not synced"
+         accept_lost_window (--accept-lost-window), which gives up the last writes that were not \
+         synced"
     );
     Err(Error::corruption(message).with("file", "window").with("window", number))
 }

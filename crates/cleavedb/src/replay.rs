@@ -35,6 +35,9 @@ pub struct RecoveryReport {
     /// Operations that were acknowledged, survived the death of the process in the log window, and
     /// were damaged there since: they are lost, the ones before them are whole.
     pub operations_lost: u64,
+    /// Whether the log window was missing, damaged or foreign, and the open did without it
+    /// ([`Options::accept_lost_window`]): how many writes it held alone nobody knows.
+    pub window_lost: bool,
     /// Copies of edits of the manifest that were damaged: each edit stands there twice, and the
     /// other copy served. The next manifest has both again.
     pub copies_healed: u64,

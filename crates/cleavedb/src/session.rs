@@ -25,6 +25,7 @@ use crate::engine::{Engine, log_access};
 use crate::manifest::{Edit, Manifest, Session};
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::rooms::SEQS_RESERVED;
+use crate::stats::since_open;
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
 /// if MemTables are small.
@@ -267,6 +268,7 @@ impl Engine {
             next_file: Some(manifest.next_number()),
             seq_limit: Some(append.last_seq() + 1),
             session: Some(None),
+            totals: Some(manifest.live().totals.then(since_open(self, manifest.written()))),
             ..Edit::default()
         };
         self.commit_edit(&mut manifest, &edit)?;

@@ -12,43 +12,58 @@ use crate::jobs::JobState;
 use crate::manifest::LiveFiles;
 use crate::metrics::{DirectoryMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics};
 use crate::state::ReadState;
+use crate::totals::Totals;
 
-/// What the database holds and did.
-pub(crate) fn metrics(engine: &Engine) -> Metrics {
-    let live = engine.manifest.lock().live().clone();
-    let manifest_written = engine.manifest.lock().written();
+/// What the database did since it was opened, which wrote so much to the manifest.
+pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
     let counters = &engine.counters;
-    let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
-    let segments = engine.options.groups.segments();
-    let by_hash = live.groups.partitioner() == Partitioner::Hash;
-    let state = engine.state.load();
-    let value_files: Vec<ValueFileMetrics> = live
-        .ledger
-        .iter()
-        .map(|(number, facts)| ValueFileMetrics {
-            name: Name::numbered(facts.kind, number).to_string(),
-            bytes: match facts.kind {
-                FileKind::Group => Some(extents(&live, number).map(Extent::len).sum()),
-                _ => facts.len,
-            },
-            live: facts.live + extents(&live, number).map(|extent| extent.live).sum::<u64>(),
-        })
-        .collect();
-    Metrics {
+    Totals {
         user_bytes: counters.user_bytes.get(),
         writes: counters.writes.get(),
         log_written: engine.commit.log.written(),
         flush_written: counters.flush_written.get(),
         compaction_written: counters.compaction_written.get(),
-        compaction_read: counters.compaction_read.get(),
         collection_written: counters.collection_written.get(),
-        collection_read: counters.collection_read.get(),
         manifest_written,
         flushes: counters.flushes.get(),
         compactions: counters.compactions.get(),
+        collections: counters.collections.get(),
+    }
+}
+
+/// What the database holds and did.
+pub(crate) fn metrics(engine: &Engine) -> Metrics {
+    let (live, manifest_written) = {
+        let manifest = engine.manifest.lock();
+        (manifest.live().clone(), manifest.written())
+    };
+    let counters = &engine.counters;
+    let now = since_open(engine, manifest_written);
+    let totals = match engine.gate.check_open() {
+        Ok(()) => live.totals.then(now),
+        // The edit of the close has them.
+        Err(_) => live.totals,
+    };
+    let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
+    let segments = engine.options.groups.segments();
+    let by_hash = live.groups.partitioner() == Partitioner::Hash;
+    let state = engine.state.load();
+    Metrics {
+        totals,
+        user_bytes: now.user_bytes,
+        writes: now.writes,
+        log_written: now.log_written,
+        flush_written: now.flush_written,
+        compaction_written: now.compaction_written,
+        compaction_read: counters.compaction_read.get(),
+        collection_written: now.collection_written,
+        collection_read: counters.collection_read.get(),
+        manifest_written,
+        flushes: now.flushes,
+        compactions: now.compactions,
         compaction_moves: counters.compaction_moves.get(),
         pointers_refreshed: counters.pointers_refreshed.get(),
-        collections: counters.collections.get(),
+        collections: now.collections,
         groups: live.groups.groups().count(),
         group_records: group_records(&live),
         splits: counters.splits.get(),
@@ -77,7 +92,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         background_error,
         failures,
         damaged,
-        value_files,
+        value_files: value_files(&live),
         ..memory(engine, &state)
     }
 }
@@ -90,6 +105,7 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
         unflushed_bytes: unflushed(engine, state),
         memory_limit: engine.options.memory_bytes as u64,
         window_memory: engine.commit.log.ring().len(),
+        window_is_mapped: engine.commit.log.ring().survives(),
         spare_memory: engine.flush_pages.waiting() + engine.memtable_pages.waiting(),
         table_memory: cache.pinned_bytes,
         cache_memory: cache.block_bytes + cache.pinned_bytes,
@@ -152,6 +168,20 @@ fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
         bytes: files.iter().map(|(_, len)| len).sum(),
         free: storage.free_space().map_err(failed)?,
     })
+}
+
+fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
+    live.ledger
+        .iter()
+        .map(|(number, facts)| ValueFileMetrics {
+            name: Name::numbered(facts.kind, number).to_string(),
+            bytes: match facts.kind {
+                FileKind::Group => Some(extents(live, number).map(Extent::len).sum()),
+                _ => facts.len,
+            },
+            live: facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
+        })
+        .collect()
 }
 
 fn group_records(live: &LiveFiles) -> Vec<u64> {

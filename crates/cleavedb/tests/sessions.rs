@@ -42,13 +42,19 @@ fn defaults() -> impl Iterator<Item = Options> {
     Preset::ALL.into_iter().flat_map(of)
 }
 
+/// A database that was closed, with one record.
+fn with_a_record(options: &Options) -> Sim {
+    let sim = Sim::new();
+    let db = open(&sim, options);
+    db.put(b"key", b"value").unwrap();
+    db.close().unwrap();
+    sim
+}
+
 #[test]
 fn reads_and_snapshots_begin_no_session() {
     for options in defaults() {
-        let sim = Sim::new();
-        let db = open(&sim, &options);
-        db.put(b"key", b"value").unwrap();
-        db.close().unwrap();
+        let sim = with_a_record(&options);
         let before = sim.history_len();
         let db = open(&sim, &options);
         assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
@@ -61,10 +67,7 @@ fn reads_and_snapshots_begin_no_session() {
 #[test]
 fn an_open_and_a_close_without_a_write_change_nothing() {
     for options in defaults() {
-        let sim = Sim::new();
-        let db = open(&sim, &options);
-        db.put(b"key", b"value").unwrap();
-        db.close().unwrap();
+        let sim = with_a_record(&options);
         let before = sim.history_len();
         for _ in 0..3 {
             let db = open(&sim, &options);
@@ -279,6 +282,7 @@ fn a_window_that_is_missing_or_foreign_is_an_error_with_a_way_on() {
             assert_eq!(sim.image().hash(), image.hash(), "a refused open changes nothing");
             let options = Options { accept_lost_window: true, ..setup.options.clone() };
             let db = open(&sim, &options);
+            assert!(db.recovery_report().window_lost, "{setup}: nobody is told");
             db.put(b"more", b"is written").unwrap();
         }
     }
@@ -347,5 +351,30 @@ fn a_copy_has_an_identity_of_its_own_from_its_first_write_on() {
 fn a_log_goes_on_only_where_nothing_is_left_behind_its_end() {
     for setup in Preset::ALL.map(|preset| Setup::tiny(preset, false)) {
         a_torn_batch_stays_away(&setup).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
+    }
+}
+
+/// What a database has done was forgotten by every close.
+#[test]
+fn totals_survive_a_close_and_what_a_crash_takes_is_not_in_them() {
+    for options in defaults() {
+        let sim = Sim::new();
+        for session in 1..=3 {
+            let db = open(&sim, &options);
+            db.put(&[session], &[session; 1000]).unwrap();
+            let totals = db.metrics().totals;
+            assert_eq!(totals.user_bytes, 1001 * u64::from(session), "{options:?}");
+            db.clone().close().unwrap();
+            assert_eq!(db.metrics().totals.user_bytes, totals.user_bytes, "and not twice");
+        }
+        let db = open(&sim, &options);
+        let closed = db.metrics().totals;
+        assert_eq!((closed.writes, db.metrics().writes), (3, 0));
+        assert!(closed.written() > 3003 && closed.write_amplification() > 1.0, "{closed:?}");
+        db.put(b"lost", b"count").unwrap();
+        let crashed = sim.kill();
+        drop(db);
+        let after = open(&crashed, &options).metrics().totals;
+        assert_eq!((after.writes, after.log_written), (closed.writes, closed.log_written));
     }
 }

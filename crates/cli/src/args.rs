@@ -116,6 +116,16 @@ pub struct Global {
         value_name = "BYTES"
     )]
     pub space_limit: Option<u64>,
+    /// Open the database although the end of its log is gone: the file `window` is missing, damaged
+    /// or foreign
+    ///
+    /// The process that had the database open has died, and left the last writes in that file.
+    /// Those that were not synced are given up, and nobody knows how many they were; what was
+    /// written before them, or with `--durability sync`, is there. Better is to put the file back,
+    /// from where the directory was copied. Needed once; nothing is given up where the window is
+    /// whole
+    #[arg(long, global = true, hide_short_help = true)]
+    pub accept_lost_window: bool,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
     pub json: bool,
@@ -165,10 +175,10 @@ pub enum Command {
     Count(BoundArgs),
     /// Read commands from the terminal or a pipe, one a line, and keep the database open
     ///
-    /// The commands are get, put, del, scan and count with their arguments, sync, help and exit;
-    /// words are quoted as for a shell. In a pipe the first line that fails ends it, with the exit
-    /// code of its failure and the number of the line; a key that is not there is said, and the
-    /// exit code is 1 at the end.
+    /// The commands are get, put, del, scan and count with their arguments, stats, sync, help and
+    /// exit; words are quoted as for a shell. In a pipe the first line that fails ends it, with the
+    /// exit code of its failure and the number of the line; a key that is not there is said, and
+    /// the exit code is 1 at the end.
     Shell(ShellArgs),
     /// Store the contents of a directory tree or a file
     ///

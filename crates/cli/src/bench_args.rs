@@ -56,11 +56,16 @@ pub enum Many {
     ///
     /// 430,000 records of 1 KiB under a memory limit of 320 MiB; load, cold reads, scans and
     /// updates. Engines take turns, a piece of work each, so that all meet the same disk, and begin
-    /// anew three times. More engines take longer, because a load cannot be cut short.
+    /// anew three times. More engines take longer, because a load cannot be cut short. A short
+    /// trial comes first: on a machine that is slow, or busy, all sizes are divided, and
+    /// repetitions that would come too late are left out.
     Quick {
         /// Every preset, and every peer that is found, though that takes much longer
         #[arg(long)]
         all: bool,
+        /// Divide all sizes by N, in place of what the trial finds
+        #[arg(long, value_parser = clap::value_parser!(u64).range(1..=64), value_name = "N")]
+        miniature: Option<u64>,
         #[command(flatten)]
         suite: SuiteArgs,
     },

@@ -93,6 +93,14 @@ impl Console {
         say(&if self.json { json!({ "note": note }).to_string() } else { format!("note: {note}") });
     }
 
+    /// Something that was lost: said to who wants no notes, too.
+    pub fn warn(&self, loss: &str) {
+        say(&match self.json {
+            true => json!({ "warning": loss }).to_string(),
+            false => format!("warning: {loss}"),
+        });
+    }
+
     /// The error that ended the command. A reader that went away is told nothing.
     pub fn fail(&self, failure: &Failure) {
         // What was written before the error is still a result.

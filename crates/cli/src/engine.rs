@@ -9,7 +9,9 @@ use cleavedb::{
     Db, Level0, Metrics, Modelled, Options, Preset, Relocation, Separation, Step, VictimPolicy,
     Volume,
 };
-use cleavedb_bench::counters::{SPACE_BUDGET, SPACE_LIMIT, step_seconds};
+use cleavedb_bench::counters::{
+    MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
+};
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
@@ -435,6 +437,10 @@ impl Engine for Cleave {
             ("cache_hits", metrics.cache_hits),
             ("cache_misses", metrics.cache_misses),
             (SPACE_BUDGET, self.space_budget(&metrics)),
+            (WINDOW_BYTES, metrics.window_memory),
+            (WINDOW_MAPPED, metrics.window_is_mapped.into()),
+            (OPEN_FILES, metrics.open_files as u64),
+            (MEMORY_BOUND, metrics.memory_limit),
         ];
         let stalls = metrics.stalls.iter().flat_map(|stall| {
             let cause = stall.cause.name();

@@ -22,6 +22,7 @@ mod miniature;
 mod store;
 mod watch;
 mod space;
+mod vitals;
 mod formats;
 mod loader;
 mod device;

@@ -144,3 +144,14 @@ impl Drop for Countdown {
         self.bar.finish_and_clear();
     }
 }
+
+/// What was moved in so many seconds, in words.
+pub fn moved(items: u64, bytes: u64, seconds: f64) -> String {
+    let rate = (bytes as f64 / seconds.max(1e-3)) as u64;
+    format!(
+        "{} items, {}, in {seconds:.2} s ({}/s)",
+        units::thousands(items as f64),
+        units::bytes(bytes),
+        units::bytes(rate),
+    )
+}

@@ -36,6 +36,8 @@ pub enum ShellCommand {
     Scan(ScanArgs),
     /// Print how many keys there are
     Count(BoundArgs),
+    /// Show what the database holds and did, and what it has of the machine now
+    Stats,
     /// Make all that was written survive power loss
     Sync,
     /// End

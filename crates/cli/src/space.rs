@@ -55,6 +55,13 @@ impl Space {
     }
 }
 
+impl Space {
+    /// Bytes of value files that nobody needs: what is in memory only, too, is needed of the log.
+    pub fn dead_bytes(&self) -> u64 {
+        self.value_bytes.saturating_sub(self.live_bytes + self.unflushed_bytes)
+    }
+}
+
 /// Bytes of disk blocks that the files in `path`, and in the volumes, take; files that go meanwhile
 /// do not count.
 fn on_disk(db: &Db, path: &Path) -> u64 {

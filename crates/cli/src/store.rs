@@ -4,15 +4,23 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use cleavedb::{Db, Options, Preset};
+use cleavedb::{Db, Options, Preset, RecoveryReport};
+use cleavedb_bench::units;
 
 use crate::args::Global;
+use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::miniature;
 use crate::placement;
 
-/// Opens the database, which must be there, with the preset that it was created with.
-pub fn open_existing(global: &Global) -> Result<Db> {
+/// Opens the database, which must be there, with the preset that it was created with, and warns of
+/// what it lost.
+pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
+    warned(find(global)?, console)
+}
+
+/// Opens the database, which must be there; the caller says what it lost.
+pub fn find(global: &Global) -> Result<Db> {
     let path = &global.db;
     let stored = stored_preset(path)?;
     // A directory with files in it but without a database is for the engine to explain.
@@ -23,13 +31,49 @@ pub fn open_existing(global: &Global) -> Result<Db> {
     open(path, Options { create_if_missing: false, ..options(global, preset) })
 }
 
-/// Opens the database, or creates it.
-pub fn open_or_create(global: &Global) -> Result<Db> {
+/// Opens the database, or creates it, and warns of what it lost.
+pub fn open_or_create(global: &Global, console: &Console) -> Result<Db> {
     let preset = match global.preset {
         Some(preset) => preset,
         None => stored_preset(&global.db)?.unwrap_or_default(),
     };
-    open(&global.db, options(global, preset))
+    warned(open(&global.db, options(global, preset))?, console)
+}
+
+fn warned(db: Db, console: &Console) -> Result<Db> {
+    losses(db.recovery_report()).iter().for_each(|loss| console.warn(loss));
+    Ok(db)
+}
+
+/// What an open could not bring back, or only from a second copy, in words.
+pub fn losses(report: &RecoveryReport) -> Vec<String> {
+    let number = |number: u64| units::thousands(number as f64);
+    let RecoveryReport { bytes_cut, operations_lost, window_lost, copies_healed, .. } = *report;
+    let mut losses = Vec::new();
+    if window_lost {
+        losses.push(
+            "the log window was given up: the last writes that were not synced are lost".to_owned(),
+        );
+    }
+    if operations_lost > 0 {
+        losses.push(format!(
+            "{} operations that were not synced were damaged in the log window, and are lost",
+            number(operations_lost)
+        ));
+    }
+    if bytes_cut > 0 {
+        losses.push(format!(
+            "{} behind the last whole write were cut: writes that were not synced",
+            units::bytes(bytes_cut)
+        ));
+    }
+    if copies_healed > 0 {
+        losses.push(format!(
+            "{} edits of the manifest had a damaged copy; the other one served",
+            number(copies_healed)
+        ));
+    }
+    losses
 }
 
 /// The options that the arguments of every command ask for.
@@ -38,7 +82,8 @@ pub fn options(global: &Global, preset: Preset) -> Options {
     let volumes = placement::volumes(&global.place, Path::new(""));
     let usual = Options::preset(preset);
     let level0 = global.level0.unwrap_or(usual.level0);
-    let options = Options { volumes, level0, ..usual };
+    let accept_lost_window = global.accept_lost_window;
+    let options = Options { volumes, level0, accept_lost_window, ..usual };
     match global.space_limit {
         Some(limit) => miniature::within(options, limit),
         None => options,
@@ -48,6 +93,14 @@ pub fn options(global: &Global, preset: Preset) -> Options {
 /// Opens the database in `path` with `options`.
 pub fn open(path: &Path, options: Options) -> Result<Db> {
     Ok(Db::open(path, options)?)
+}
+
+/// Closes the database behind what was `done` with it: what went wrong there matters more.
+pub fn closed<T>(db: Db, done: Result<T>) -> Result<T> {
+    let closed = db.close();
+    let done = done?;
+    closed?;
+    Ok(done)
 }
 
 /// The preset of the database in `path`, if there is one.

@@ -19,7 +19,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::{BenchError, Result};
 use crate::orchestrate::guard::Guard;
+use crate::orchestrate::target::Target;
 use crate::record::Ended;
+use crate::scratch::Scratch;
 use crate::system::memory_limit::KILLED;
 use crate::turns::TURN;
 
@@ -43,6 +45,24 @@ pub struct Job {
     pub notes: PathBuf,
     /// After which it is taken to hang.
     pub timeout: Duration,
+}
+
+impl Job {
+    /// A run of `target` with these arguments, on a new store called `name` in `scratch`.
+    pub fn of(
+        target: &Target,
+        arguments: impl IntoIterator<Item = String>,
+        (scratch, name): (&Scratch, &str),
+        timeout: Duration,
+    ) -> Result<Self> {
+        let store = scratch.emptied(name)?;
+        let file = |kind: &str| store.with_file_name(format!("{name}.{kind}"));
+        let (results, notes) = (file("jsonl"), file("err"));
+        let mut command = Command::new(&target.program);
+        command.args(&target.arguments).args(arguments).arg("--quiet");
+        command.arg("--dir").arg(&store).arg(target.results).arg(&results);
+        Ok(Self { command, results, notes, timeout })
+    }
 }
 
 /// How a child ended, before anybody looked at its results.

@@ -11,11 +11,11 @@ pub mod guard;
 pub mod child;
 pub mod gather;
 pub mod watch;
+pub mod trial;
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -67,6 +67,12 @@ pub struct Finish {
     pub interrupted: bool,
 }
 
+/// Repetitions that are run however long they take: fewer have no spread to tell.
+const REPETITIONS_MIN: u32 = 2;
+
+/// Engines that fit the time of a suite that has one.
+const BUDGETED_MAX: usize = 3;
+
 /// Runs the suite; `stop` is asked all the while whether to end.
 pub fn run(settings: &Settings, watcher: &dyn Watcher, stop: &dyn Fn() -> bool) -> Result<Finish> {
     let scratch = Scratch::claim(&settings.dir)?;
@@ -99,9 +105,18 @@ fn tasks(
     };
     let (finish, pace) = (Finish::default(), Pace::new(&settings.suite, engines.len()));
     watcher.plans(planned.len(), pace.estimate(&planned));
+    // A suite that was made to fit a time leaves repetitions out rather than take longer.
+    let budget = settings.suite.budget.filter(|_| engines.len() <= BUDGETED_MAX);
+    let begin = Instant::now();
     let left = &planned[..];
     let mut course = Course { settings, scratch, gathered, watcher, stop, finish, pace, left };
     for round in planned.chunk_by(round) {
+        let over = |budget| begin.elapsed() + course.pace.estimate(round) > budget;
+        let told = round.iter().any(|task| task.repetition > REPETITIONS_MIN);
+        if told && budget.is_some_and(over) {
+            watcher.leaves_out(course.left.len());
+            break;
+        }
         course.round(round, planned.len())?;
         if course.finish.interrupted {
             break;
@@ -165,17 +180,12 @@ impl Course<'_> {
 
     /// Starts the child of `task`; `None` if it could not be run.
     fn start<'t>(&mut self, task: &'t Task, in_turns: bool) -> Result<Option<Member<'t>>> {
-        let name = self.settings.store(task);
-        let store = self.scratch.emptied(&name)?;
-        let file = |kind: &str| store.with_file_name(format!("{name}.{kind}"));
-        let (results, notes) = (file("jsonl"), file("err"));
-        let target = self.settings.target(task);
-        let mut command = Command::new(&target.program);
-        command.args(&target.arguments).args(self.settings.arguments(task)).arg("--quiet");
-        command.args(in_turns.then_some("--turns"));
-        command.arg("--dir").arg(&store).arg(target.results).arg(&results);
+        let (target, name) = (self.settings.target(task), self.settings.store(task));
+        let turns = in_turns.then(|| "--turns".to_owned());
+        let arguments = self.settings.arguments(task).into_iter().chain(turns);
         let timeout = self.settings.suite.timeout;
-        match Running::start(Job { command, results, notes, timeout }, in_turns)? {
+        let job = Job::of(target, arguments, (self.scratch, &name), timeout)?;
+        match Running::start(job, in_turns)? {
             Ok(running) => {
                 let heard = Heard::default();
                 Ok(Some(Member { task, running, heard, step: 0, new: true }))

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn engines_take_turns() {
         let engines = ["a", "b"].map(str::to_owned);
-        let tasks = plan(&Suite { repetitions: 2, ..Suite::quick() }, &engines);
+        let tasks = plan(&Suite { repetitions: 2, ..Suite::quick(1) }, &engines);
         let order: Vec<_> =
             tasks.iter().map(|task| (task.repetition, task.engine.as_str())).collect();
         assert_eq!(order, [(1, "a"), (1, "b"), (2, "a"), (2, "b")]);
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_rest_takes_as_long_as_it_took_before() {
         let engines = ["a", "b"].map(str::to_owned);
-        let suite = Suite { repetitions: 2, ..Suite::quick() };
+        let suite = Suite { repetitions: 2, ..Suite::quick(1) };
         let tasks = plan(&suite, &engines);
         let mut pace = Pace::new(&suite, 2);
         let whole = pace.estimate(&tasks);

@@ -22,6 +22,8 @@ pub trait Watcher {
     fn phase(&self, task: &Task, result: &PhaseResult);
     /// `task` has ended.
     fn ends(&self, task: &Task, outcome: &Outcome);
+    /// So many tasks are left out: the time of the suite is over.
+    fn leaves_out(&self, tasks: usize);
 }
 
 /// Tells nobody.
@@ -34,6 +36,7 @@ impl Watcher for Unwatched {
     fn begins(&self, _: &Task, _: usize, _: usize, _: Duration) {}
     fn phase(&self, _: &Task, _: &PhaseResult) {}
     fn ends(&self, _: &Task, _: &Outcome) {}
+    fn leaves_out(&self, _: usize) {}
 }
 
 /// Rows on standard error, and a progress bar if that is a terminal.
@@ -123,6 +126,10 @@ impl Watcher for Rows {
                 outcome.ended.words().to_uppercase(),
             ));
         }
+    }
+
+    fn leaves_out(&self, tasks: usize) {
+        self.say(&format!("{tasks} task(s) left out: the time is over"));
     }
 }
 

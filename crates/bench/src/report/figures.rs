@@ -150,12 +150,10 @@ fn finding(group: &Group, workload: &str, style: &Style<'_>, metric: &Metric) ->
     Some(format!("{workload}: {engine} {word}, {reached}{compared}"))
 }
 
-/// Whether some run of the one was no better than some run of the other: then neither is ahead.
-/// One run alone has no spread to tell.
+/// Whether neither row is ahead of the other.
 fn within_spread(one: &Row, other: &Row, metric: &Metric) -> bool {
-    let spreads = [one, other].map(|row| row.spread(metric).filter(|spread| spread.count > 1));
-    let [Some(one), Some(other)] = spreads else { return false };
-    one.least <= other.most && other.least <= one.most
+    let [Some(one), Some(other)] = [one, other].map(|row| row.spread(metric)) else { return false };
+    one.meets(&other)
 }
 
 fn about(metric: &Metric) -> String {
@@ -366,23 +364,27 @@ fn rates(run: &PhaseResult) -> Vec<(f64, f64)> {
     before.zip(&run.samples).filter_map(rate).collect()
 }
 
-/// Which engine slows down least: its slowest stretch between two samples beside the middle one.
+/// The slowest stretch of a run between two samples, as a share of the middle one.
+fn steadiness(run: &PhaseResult) -> Option<f64> {
+    let clients = run.samples.iter().filter(|s| s.seconds <= run.speed.running_seconds).count();
+    let rates = rates(run).into_iter().take(clients).map(|(_, rate)| rate);
+    let spread = Spread::of(rates).filter(|spread| spread.count > 2 && spread.median > 0.0)?;
+    Some(spread.least / spread.median)
+}
+
+/// Which engine slows down least; all of them that are not told apart by their repetitions.
 fn steadiest(group: &Group, workload: &str) -> String {
-    let of = |row: &Row| {
-        let run = row.typical();
-        let clients = run.samples.iter().filter(|s| s.seconds <= run.speed.running_seconds).count();
-        let rates = rates(run).into_iter().take(clients).map(|(_, rate)| rate);
-        let spread = Spread::of(rates).filter(|spread| spread.count > 2 && spread.median > 0.0)?;
-        Some((spread.least / spread.median, row.engine.clone()))
+    let of =
+        |row: &Row| Some((Spread::of(row.runs.iter().filter_map(steadiness))?, row.engine.clone()));
+    let rows: Vec<_> = group.of(workload).filter(|row| !row.wrong).filter_map(of).collect();
+    let best = rows.iter().max_by(|a, b| a.0.median.total_cmp(&b.0.median));
+    let Some((best, first)) = best else {
+        return format!("{workload}: operations a second over time");
     };
-    let rows = group.of(workload).filter(|row| !row.wrong).filter_map(of);
-    match rows.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((share, engine)) => {
-            let percent = share * 100.0;
-            format!("{workload}: {engine} steadiest, never below {percent:.0}% of its usual speed")
-        }
-        None => format!("{workload}: operations a second over time"),
-    }
+    let equals = rows.iter().filter(|(other, name)| name != first && best.meets(other));
+    let names: Vec<_> = [&**first].into_iter().chain(equals.map(|(_, name)| &**name)).collect();
+    let (names, percent) = (names.join(" and "), best.median * 100.0);
+    format!("{workload}: {names} steadiest, never below {percent:.0}% of its usual speed")
 }
 
 fn over_time(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
@@ -500,5 +502,14 @@ mod tests {
         let rows = vec![row("even", 1.0, [9, 10, 10, 12]), row("stalls", 1.0, [99, 90, 9, 90])];
         let title = steadiest(&Group::of_rows("g", rows), "w");
         assert_eq!(title, "w: even steadiest, never below 90% of its usual speed");
+        let twice = |engine: &str, parts: [[u64; 4]; 2]| {
+            let mut both = row(engine, 1.0, parts[0]);
+            both.runs.extend(row(engine, 1.0, parts[1]).runs);
+            both
+        };
+        let one = twice("one", [[9, 10, 10, 12], [7, 10, 10, 12]]);
+        let other = twice("other", [[8, 10, 10, 12], [6, 10, 10, 12]]);
+        let title = steadiest(&Group::of_rows("g", vec![one, other]), "w");
+        assert!(title.starts_with("w: one and other steadiest"), "{title}");
     }
 }

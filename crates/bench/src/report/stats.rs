@@ -31,6 +31,13 @@ impl Spread {
     pub fn relative(&self) -> Option<f64> {
         (self.count > 1 && self.median > 0.0).then(|| (self.most - self.least) / self.median)
     }
+
+    /// Whether some measurement of the one was no better than some of the other: then neither is
+    /// ahead. One alone has no spread to tell.
+    pub fn meets(&self, other: &Self) -> bool {
+        let told = self.count > 1 && other.count > 1;
+        told && self.least <= other.most && other.least <= self.most
+    }
 }
 
 /// `ours` as a multiple of `theirs`, each value with its round: the median of the ratios of runs of

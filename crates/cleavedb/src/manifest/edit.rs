@@ -6,6 +6,8 @@ use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use cleavedb_index::VersionEdit;
 use cleavedb_values::{GroupEdit, LedgerEdit};
 
+use crate::totals::Totals;
+
 /// Where replay begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplayHead {
@@ -56,6 +58,8 @@ pub(crate) struct Edit {
     ///
     /// [`Storage::directory_id`]: cleavedb_storage::Storage::directory_id
     pub(crate) directory_id: Option<u64>,
+    /// What the database did up to the close that this edit makes.
+    pub(crate) totals: Option<Totals>,
 }
 
 const INDEX: u8 = 1;
@@ -71,6 +75,7 @@ const BEGUN: u8 = 10;
 const CLOSED: u8 = 11;
 const FLUSHED: u8 = 12;
 const DIRECTORY: u8 = 13;
+const TOTALS: u8 = 14;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
@@ -119,6 +124,10 @@ impl Edit {
             Some(None) => out.push(CLOSED),
             None => {}
         }
+        if let Some(totals) = self.totals {
+            out.push(TOTALS);
+            totals.encode(&mut out);
+        }
         out
     }
 
@@ -150,6 +159,7 @@ impl Edit {
                     let (boot_id, last_seq) = (cursor.varint()?, cursor.varint()?);
                     edit.session = Some(Some(Session { window, boot_id, last_seq }));
                 }
+                TOTALS => edit.totals = Some(Totals::decode(&mut cursor)?),
                 CLOSED => edit.session = Some(None),
                 tag => {
                     let what = format!("a manifest edit has unknown field {tag}");

@@ -26,6 +26,7 @@ pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use stamp::Stamp;
 
+use crate::totals::Totals;
 use read::{read_copies, read_edits};
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
@@ -59,6 +60,8 @@ pub(crate) struct LiveFiles {
     pub(crate) flushed: SeqNo,
     /// The directory in which the database was when it was last written; 0 if nobody knows.
     pub(crate) directory_id: u64,
+    /// What the database did up to the last close.
+    pub(crate) totals: Totals,
 }
 
 impl LiveFiles {
@@ -78,6 +81,7 @@ impl LiveFiles {
             closed: false,
             flushed: 0,
             directory_id: 0,
+            totals: Totals::default(),
         }
     }
 
@@ -104,6 +108,7 @@ impl LiveFiles {
         }
         self.flushed = edit.flushed.unwrap_or(self.flushed);
         self.directory_id = edit.directory_id.unwrap_or(self.directory_id);
+        self.totals = edit.totals.unwrap_or(self.totals);
         Ok(())
     }
 
@@ -121,6 +126,7 @@ impl LiveFiles {
             session: (self.session.is_some() || self.closed).then_some(self.session),
             flushed: Some(self.flushed),
             directory_id: Some(self.directory_id),
+            totals: Some(self.totals),
         }
     }
 

@@ -8,6 +8,7 @@ use cleavedb::Preset;
 use cleavedb_bench::catalogue::{experiments, overview};
 use cleavedb_bench::orchestrate::plan::plan;
 use cleavedb_bench::orchestrate::target::{Target, choose, find_peers, list_peers};
+use cleavedb_bench::orchestrate::trial;
 use cleavedb_bench::orchestrate::watch::{Rows, Unwatched, Watcher};
 use cleavedb_bench::orchestrate::{Finish, Settings, run as run_suite};
 use cleavedb_bench::suite::Suite;
@@ -49,9 +50,18 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
         )));
     }
     match many {
-        Many::Quick { all, suite: args } => {
+        Many::Quick { all, miniature, suite: args } => {
             let engines = if *all { Engines::All } else { Engines::Few };
-            measure(Suite::quick(), args, engines, global, console)
+            let targets = targets(args, engines, global, console)?;
+            interrupt::watch()?;
+            // Peers that cannot be divided run only where somebody has time.
+            let few = engines == Engines::Few && args.engines.is_empty();
+            let parts = match miniature {
+                Some(parts) => *parts,
+                None if few => tried(args, console)?,
+                None => 1,
+            };
+            measure(Suite::quick(parts), args, targets, console)
         }
         Many::Suite { list: true, .. } => {
             console.line(overview())?;
@@ -61,7 +71,9 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let mut suite = Suite::named(config)?;
             suite.keep(only)?;
             let args = kept(args, &format!("suite-{config}"));
-            measure(suite, &args, Engines::All, global, console)
+            let targets = targets(&args, Engines::All, global, console)?;
+            interrupt::watch()?;
+            measure(suite, &args, targets, console)
         }
         Many::Papers { list: true, .. } => {
             console.line(experiments())?;
@@ -73,7 +85,9 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let args = kept(args, "papers");
             let named = args.peers.is_some() || !args.engines.is_empty();
             let engines = if named { Engines::All } else { Engines::Presets };
-            measure(suite, &args, engines, global, console)
+            let targets = targets(&args, engines, global, console)?;
+            interrupt::watch()?;
+            measure(suite, &args, targets, console)
         }
         Many::Report { files, baseline, pages } => {
             let asked = Asked { files, baseline: baseline.as_deref(), pages };
@@ -90,14 +104,28 @@ fn kept(args: &SuiteArgs, name: &str) -> SuiteArgs {
     SuiteArgs { results: Some(results), pages, ..args.clone() }
 }
 
+/// Into how many parts a quick answer's data is to be divided here and now.
+fn tried(args: &SuiteArgs, console: &Console) -> Result<u64> {
+    if args.resume {
+        let message = "--resume goes on with the sizes of before: name them by --miniature, which \
+                       is 1 if that run has not said another number";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let parts = trial::parts(&preset(Preset::Lsm)?, &args.dir, &interrupt::interrupted)?;
+    if parts > 1 {
+        console.note(&format!(
+            "this machine is slow now: all sizes are divided by {parts} (--miniature {parts})"
+        ));
+    }
+    Ok(parts)
+}
+
 fn measure(
     mut suite: Suite,
     args: &SuiteArgs,
-    engines: Engines,
-    global: &Global,
+    targets: Vec<Target>,
     console: &Console,
 ) -> Result<Exit> {
-    let targets = targets(args, engines, global, console)?;
     if !args.engines.is_empty() {
         suite.leave_none_out();
     }
@@ -119,7 +147,6 @@ fn measure(
         targets,
     };
     announce(&settings, console);
-    interrupt::watch()?;
     let finish = {
         let rows = (!console.quiet() && !console.json()).then(Rows::new);
         let watcher: &dyn Watcher = rows.as_ref().map_or(&Unwatched, |rows| rows);
@@ -145,6 +172,18 @@ fn exit(finish: Finish) -> Result<Exit> {
     }
 }
 
+/// A preset, run by this program.
+fn preset(preset: Preset) -> Result<Target> {
+    let own = Path::new("this program");
+    Ok(Target {
+        engine: format!("cleave-{preset}"),
+        program: env::current_exe().map_err(Failure::file("find", own))?,
+        arguments: ["--preset", preset.name(), "bench"].map(str::to_owned).into(),
+        results: "--results",
+        extra: false,
+    })
+}
+
 /// The presets, and the peers that are found: those that were named, or else that take part.
 fn targets(
     args: &SuiteArgs,
@@ -152,17 +191,8 @@ fn targets(
     global: &Global,
     console: &Console,
 ) -> Result<Vec<Target>> {
-    let own = Path::new("this program");
-    let program = env::current_exe().map_err(Failure::file("find", own))?;
-    let preset = |preset: Preset| Target {
-        engine: format!("cleave-{preset}"),
-        program: program.clone(),
-        arguments: ["--preset", preset.name(), "bench"].map(str::to_owned).into(),
-        results: "--results",
-        extra: false,
-    };
     let chosen = Preset::ALL.into_iter().filter(|own| global.preset.is_none_or(|p| p == *own));
-    let mut targets: Vec<_> = chosen.map(preset).collect();
+    let mut targets = chosen.map(preset).collect::<Result<Vec<_>>>()?;
     if engines != Engines::Presets && !args.no_peers {
         targets.extend(found_peers(args.peers.as_deref(), console)?);
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use cleavedb::{CheckProgress, CheckReport, Db};
+use cleavedb::{CheckProgress, CheckReport, Db, RecoveryReport};
 use cleavedb_bench::units;
 use serde::Serialize;
 
@@ -26,11 +26,23 @@ struct Checked {
     seconds: f64,
     /// Copies of edits of the manifest that were damaged, and that the open has replaced.
     healed: u64,
+    /// What the open has lost.
+    operations_lost: u64,
+    bytes_cut: u64,
+    window_lost: bool,
+    /// The same in words, healed copies among them.
+    #[serde(skip)]
+    losses: Vec<String>,
     problems: Vec<String>,
 }
 
 impl Checked {
-    fn new(report: &CheckReport, healed: u64, directories: usize, seconds: f64) -> Self {
+    fn new(
+        report: &CheckReport,
+        opened: &RecoveryReport,
+        directories: usize,
+        seconds: f64,
+    ) -> Self {
         Self {
             directories,
             tables: report.tables,
@@ -39,7 +51,11 @@ impl Checked {
             keys: report.keys,
             value_bytes: report.value_bytes,
             seconds,
-            healed,
+            healed: opened.copies_healed,
+            operations_lost: opened.operations_lost,
+            bytes_cut: opened.bytes_cut,
+            window_lost: opened.window_lost,
+            losses: store::losses(opened),
             problems: report.problems.iter().map(ToString::to_string).collect(),
         }
     }
@@ -66,12 +82,8 @@ impl fmt::Display for Checked {
             number(self.keys),
             units::bytes(self.value_bytes)
         )?;
-        if self.healed > 0 {
-            writeln!(
-                f,
-                "healed: {} edits of the manifest had a damaged copy; the other one served",
-                number(self.healed)
-            )?;
+        for loss in &self.losses {
+            writeln!(f, "the open found: {loss}")?;
         }
         for problem in &self.problems {
             writeln!(f, "PROBLEM: {problem}")?;
@@ -86,7 +98,7 @@ impl fmt::Display for Checked {
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch()?;
-    let db = store::open_existing(global)?;
+    let db = store::find(global)?;
     let (progress, checked) =
         (Progress::towards(console, "check"), Arc::<CheckProgress>::default());
     let theirs = Arc::clone(&checked);
@@ -99,10 +111,10 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let directories = db.directories()?.len();
-    let healed = db.recovery_report().copies_healed;
+    let opened = db.recovery_report().clone();
     // Damage may keep it from closing well; what was found matters more.
     let closed = db.close();
-    let checked = Checked::new(&report?, healed, directories, seconds);
+    let checked = Checked::new(&report?, &opened, directories, seconds);
     console.outcome(&checked)?;
     if !checked.problems.is_empty() {
         return Ok(Exit::Damaged);

@@ -41,7 +41,7 @@ impl fmt::Display for Collected {
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch()?;
-    let db = store::open_existing(global)?;
+    let db = store::open_existing(global, console)?;
     if db.options().separation == Separation::Never {
         let preset: Preset = db.options().preset;
         console.note(&format!(

@@ -17,11 +17,9 @@ struct Counted {
 
 pub(super) fn run(args: &BoundArgs, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch()?;
-    let db = store::open_existing(global)?;
+    let db = store::open_existing(global, console)?;
     let done = print(&db, args, console);
-    let closed = db.close();
-    done?;
-    closed?;
+    store::closed(db, done)?;
     Ok(Exit::Done)
 }
 

@@ -27,11 +27,9 @@ struct DeletedAll<'a> {
 
 pub(super) fn run(args: &DelArgs, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch()?;
-    let db = store::open_existing(global)?;
+    let db = store::open_existing(global, console)?;
     let done = delete(&db, args, Durability::Sync, console);
-    let closed = db.close();
-    done?;
-    closed?;
+    store::closed(db, done)?;
     Ok(Exit::Done)
 }
 

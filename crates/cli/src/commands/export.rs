@@ -12,7 +12,7 @@ use crate::encoding::escape;
 use crate::failure::{Exit, Result};
 use crate::formats::{self, Sink};
 use crate::interrupt;
-use crate::progress::Progress;
+use crate::progress::{Progress, moved};
 use crate::store;
 
 /// Most refused keys that are named; the rest is only counted.
@@ -28,15 +28,7 @@ struct Exported {
 
 impl fmt::Display for Exported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = (self.bytes as f64 / self.seconds.max(1e-3)) as u64;
-        write!(
-            f,
-            "exported {} items, {}, in {:.2} s ({}/s)",
-            units::thousands(self.items as f64),
-            units::bytes(self.bytes),
-            self.seconds,
-            units::bytes(rate),
-        )?;
+        write!(f, "exported {}", moved(self.items, self.bytes, self.seconds))?;
         if self.refused > 0 {
             let refused = units::thousands(self.refused as f64);
             write!(f, "\nNOT EXPORTED: {refused} keys that it cannot hold")?;
@@ -52,14 +44,12 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch()?;
-    let db = store::open_existing(global)?;
+    let db = store::open_existing(global, console)?;
     let outcome = formats::sink(place, layout).and_then(|mut sink| {
         let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));
         save(&db, sink.as_mut(), &progress, console)
     });
-    let closed = db.close();
-    let outcome = outcome?;
-    closed?;
+    let outcome = store::closed(db, outcome)?;
     if formats::is_stream(formats::path(place)) {
         // Standard output is the export itself.
         console.note(&outcome.to_string());

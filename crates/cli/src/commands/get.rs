@@ -24,11 +24,9 @@ struct Got<'a> {
 
 pub(super) fn run(key: &OsStr, global: &Global, console: &Console) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
-    let db = store::open_existing(global)?;
+    let db = store::open_existing(global, console)?;
     let printed = print(&db, &key, console.on_terminal(), console);
-    let closed = db.close();
-    printed?;
-    closed?;
+    store::closed(db, printed)?;
     Ok(Exit::Done)
 }
 

@@ -13,7 +13,7 @@ use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Input, Source};
 use crate::interrupt;
 use crate::loader::Loader;
-use crate::progress::Progress;
+use crate::progress::{Progress, moved};
 use crate::store;
 
 /// Most notes of one kind; the rest is only counted.
@@ -32,14 +32,10 @@ struct Imported {
 
 impl fmt::Display for Imported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = (self.bytes as f64 / self.seconds.max(1e-3)) as u64;
         write!(
             f,
-            "imported {} items, {}, in {:.2} s ({}/s); {} written to disk, {:.2} per byte",
-            units::thousands(self.items as f64),
-            units::bytes(self.bytes),
-            self.seconds,
-            units::bytes(rate),
+            "imported {}; {} written to disk, {:.2} per byte",
+            moved(self.items, self.bytes, self.seconds),
             units::bytes(self.written),
             self.write_amplification,
         )?;
@@ -62,15 +58,13 @@ pub(super) fn run(
     interrupt::watch()?;
     // The source first: a mistyped name must not leave an empty database behind.
     let mut source = formats::source(place, layout, &global.db).map_err(interrupt::explain)?;
-    let db = store::open_or_create(global)?;
+    let db = store::open_or_create(global, console)?;
     let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
     let total = total.and_then(|file| fs::metadata(file).ok()).filter(fs::Metadata::is_file);
     let progress = Progress::new(console, "import", total.map(|metadata| metadata.len()));
     let outcome = load(source.as_mut(), place, &db, &progress, console);
     drop(progress);
-    let closed = db.close();
-    let outcome = outcome?;
-    closed?;
+    let outcome = store::closed(db, outcome)?;
     console.outcome(&outcome)?;
     Ok(if outcome.failed > 0 { Exit::Failed } else { Exit::Done })
 }

@@ -36,7 +36,7 @@ pub(super) fn run(
         Some(value) if value != "-" => from_argument(value, global.hex)?,
         _ => from_stdin(global.hex, console)?,
     };
-    let db = store::open_or_create(global)?;
+    let db = store::open_or_create(global, console)?;
     db.put_with(&key, &value, durability)?;
     db.close()?;
     announce(&key, &value, console)?;

@@ -93,9 +93,7 @@ pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console
     let db = store::open(new, options)?;
     let saved = save(salvage, &db, &progress);
     drop(progress);
-    let closed = db.close();
-    let report = saved?;
-    closed?;
+    let report = store::closed(db, saved)?;
     let bytes = |keys| -> Vec<JsonBytes<'_>> { Vec::from_iter(shown(keys, console)) };
     console.outcome(&Repaired {
         keys: report.keys,

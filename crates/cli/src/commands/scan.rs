@@ -21,11 +21,9 @@ struct Row<'a> {
 pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result<Exit> {
     check_form(args, console)?;
     interrupt::watch()?;
-    let db = store::open_existing(global)?;
+    let db = store::open_existing(global, console)?;
     let done = list(&db, args, console);
-    let closed = db.close();
-    done?;
-    closed?;
+    store::closed(db, done)?;
     Ok(Exit::Done)
 }
 

@@ -9,7 +9,7 @@ use clap::Parser;
 use cleavedb::{Db, Durability};
 
 use crate::args::{Global, ShellArgs};
-use crate::commands::{count, del, get, put, scan};
+use crate::commands::{count, del, get, put, scan, stats};
 use crate::console::Console;
 use crate::encoding::from_argument;
 use crate::failure::{Exit, Failure, Result};
@@ -22,14 +22,12 @@ const PROMPT: &str = "cleave> ";
 
 pub(super) fn run(args: &ShellArgs, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch()?;
-    let db = store::open_or_create(global)?;
+    let db = store::open_or_create(global, console)?;
     let on_terminal = io::stdin().is_terminal();
-    let shell = Shell { db: &db, durability: args.durability.into(), on_terminal, console };
+    let durability = args.durability.into();
+    let shell = Shell { db: &db, durability, on_terminal, global, console };
     let done = shell.read();
-    let closed = db.close();
-    let exit = done?;
-    closed?;
-    Ok(exit)
+    store::closed(db, done)
 }
 
 /// An open database, and how lines are answered.
@@ -37,6 +35,7 @@ struct Shell<'a> {
     db: &'a Db,
     durability: Durability,
     on_terminal: bool,
+    global: &'a Global,
     console: &'a Console,
 }
 
@@ -92,7 +91,7 @@ impl Shell<'_> {
     }
 
     fn run(&self, command: &ShellCommand) -> Result<bool> {
-        let Self { db, durability, console, .. } = self;
+        let Self { db, durability, global, console, .. } = self;
         let bytes = |argument: &OsString| from_argument(argument, console.hex());
         match command {
             ShellCommand::Get { key } => get::print(db, &bytes(key)?, true, console)?,
@@ -104,6 +103,7 @@ impl Shell<'_> {
             ShellCommand::Del(args) => del::delete(db, args, *durability, console)?,
             ShellCommand::Scan(args) => scan::list(db, args, console)?,
             ShellCommand::Count(args) => count::print(db, args, console)?,
+            ShellCommand::Stats => stats::print(db, global, console)?,
             ShellCommand::Sync => db.sync()?,
             ShellCommand::Exit => return Ok(false),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Metrics, Options, ValueFileMetrics};
+use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Options, ValueFileMetrics};
 use cleavedb_bench::units;
 use serde::Serialize;
 
@@ -11,6 +11,7 @@ use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::space::Space;
 use crate::store;
+use crate::vitals::Vitals;
 
 /// Most value files that are listed as text.
 const FILES_MAX: usize = 24;
@@ -49,13 +50,8 @@ struct Stats {
     /// Values of groups that were not updated, and what they take in the cold log.
     tags: u64,
     cold_log_bytes: u64,
-    user_bytes: u64,
-    written_bytes: u64,
-    write_amplification: Option<f64>,
-    memtable_memory: u64,
-    cache_memory: u64,
-    snapshots: usize,
-    background_error: Option<String>,
+    #[serde(flatten)]
+    vitals: Vitals,
 }
 
 #[derive(Serialize)]
@@ -112,12 +108,10 @@ impl Stats {
     fn new(db: &Db, global: &Global) -> Result<Self> {
         let space = Space::of(db, &global.db);
         let (metrics, opened) = (db.metrics(), db.recovery_report());
-        let write_amplification = (metrics.user_bytes > 0).then(|| metrics.write_amplification());
-        let written_bytes = metrics.written();
+        let vitals = Vitals::of(&metrics);
         let Options { preset, separation, space_amplification, space_floor, filter_bits, .. } =
             *db.options();
-        let Metrics { levels, value_files, user_bytes, memtable_memory, cache_memory, .. } =
-            metrics;
+        let (levels, value_files) = (metrics.levels, metrics.value_files);
         Ok(Self {
             directories: db.directories()?.into_iter().map(Directory::from).collect(),
             path: global.db.display().to_string(),
@@ -127,7 +121,7 @@ impl Stats {
             runs: levels.iter().map(|level| level.runs).sum(),
             levels: levels.into_iter().map(Level::from).collect(),
             value_files: value_files.into_iter().map(ValueFile::from).collect(),
-            dead_bytes: space.value_bytes.saturating_sub(space.live_bytes),
+            dead_bytes: space.dead_bytes(),
             space,
             space_goal: space_amplification,
             space_floor,
@@ -142,13 +136,7 @@ impl Stats {
             reserve_bytes: metrics.reserve_bytes,
             tags: metrics.tags,
             cold_log_bytes: metrics.cold_log_bytes,
-            user_bytes,
-            written_bytes,
-            write_amplification,
-            memtable_memory,
-            cache_memory,
-            snapshots: metrics.snapshots,
-            background_error: metrics.background_error,
+            vitals,
         })
     }
 
@@ -290,16 +278,7 @@ impl Stats {
             f,
             "                filters of {bits} bits a key skip nearly all that lack the key{value}"
         )?;
-        match self.write_amplification {
-            Some(ratio) => writeln!(
-                f,
-                "  write {ratio:>6.2}  bytes written for each of keys and values, since the open"
-            ),
-            None => writeln!(
-                f,
-                "  write      -  counted since the open; import, bench and tour print theirs"
-            ),
-        }
+        write!(f, "{}", self.vitals.totals)
     }
 }
 
@@ -321,13 +300,11 @@ impl fmt::Display for Stats {
             )?,
             _ => writeln!(f, "{}: preset {}", self.path, self.preset)?,
         }
-        writeln!(
-            f,
-            "in memory {} of new entries, with {} of log that no table has yet; {} of cache",
-            units::bytes(self.memtable_memory),
-            units::bytes(self.space.unflushed_bytes),
-            units::bytes(self.cache_memory),
-        )?;
+        self.vitals.machine(f)?;
+        if self.space.unflushed_bytes > 0 {
+            let bytes = units::bytes(self.space.unflushed_bytes);
+            writeln!(f, "{bytes} of the log are in memory only; no table has them yet")?;
+        }
         if self.replayed_operations > 0 || self.bytes_cut > 0 {
             writeln!(
                 f,
@@ -341,21 +318,23 @@ impl fmt::Display for Stats {
         self.index(f)?;
         self.values(f)?;
         self.amplification(f)?;
-        match &self.background_error {
-            Some(error) => write!(f, "\nPROBLEM in the background: {error}"),
-            None => Ok(()),
-        }
+        self.vitals.problems(f)
     }
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    let db = store::open_existing(global)?;
-    let stats = Stats::new(&db, global)?;
-    db.close()?;
-    if console.json() {
-        console.json_line(&stats)?;
-    } else {
-        console.write(stats.to_string().as_bytes())?;
-    }
+    let db = store::open_existing(global, console)?;
+    let printed = print(&db, global, console);
+    store::closed(db, printed)?;
     Ok(Exit::Done)
+}
+
+/// Prints what an open database holds.
+pub(super) fn print(db: &Db, global: &Global, console: &Console) -> Result<()> {
+    let stats = Stats::new(db, global)?;
+    if console.json() {
+        console.json_line(&stats)
+    } else {
+        console.write(stats.to_string().as_bytes())
+    }
 }

@@ -57,13 +57,13 @@ impl Target {
     }
 
     /// The database, which must be there.
-    fn open(&self, global: &Global) -> Result<Db> {
-        store::open_existing(&Global { db: self.path.clone(), ..global.clone() })
+    fn open(&self, global: &Global, console: &Console) -> Result<Db> {
+        store::open_existing(&Global { db: self.path.clone(), ..global.clone() }, console)
     }
 
     /// The threshold that the database has now.
-    fn present(&self, global: &Global) -> Result<Option<usize>> {
-        let db = self.open(global)?;
+    fn present(&self, global: &Global, console: &Console) -> Result<Option<usize>> {
+        let db = self.open(global, console)?;
         let present = db.options().separation.least();
         db.close()?;
         Ok(present)
@@ -205,14 +205,15 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
         return Err(Failure::Usage(message));
     }
     // What cannot be opened is found out before the search, not behind it.
-    let present = (target.stored || args.save).then(|| target.present(global)).transpose()?;
+    let present =
+        (target.stored || args.save).then(|| target.present(global, console)).transpose()?;
     let mut curve = Curve::default();
     let options = Options { volumes: Vec::new(), ..store::options(global, target.preset) };
     let (outcome, searched) = search(args, &target, options, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
     let saved = match (&searched, args.save, outcome.threshold) {
         (Ok(()), true, Some(threshold)) => {
-            let saved = save(Some(threshold), &target, global);
+            let saved = save(Some(threshold), &target, global, console);
             outcome.saved = saved.is_ok();
             saved
         }
@@ -304,8 +305,8 @@ fn describe(curve: &Curve, next: Next) -> String {
     format!("{value_bytes} B, pair {pair}, {how}{known}")
 }
 
-fn save(least: Option<usize>, target: &Target, global: &Global) -> Result<()> {
-    let db = target.open(global)?;
+fn save(least: Option<usize>, target: &Target, global: &Global, console: &Console) -> Result<()> {
+    let db = target.open(global, console)?;
     db.save_separation(least)?;
     db.close()?;
     Ok(())
@@ -317,7 +318,7 @@ fn set(saved: Saved, target: &Target, global: &Global, console: &Console) -> Res
         Saved::Default => None,
         Saved::Least(least) => Some(least),
     };
-    save(least, target, global)?;
+    save(least, target, global, console)?;
     if console.json() {
         console.json_line(&json!({ "threshold": least, "saved": true }))?;
     } else {

@@ -3,10 +3,14 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// Most time that something may take that happens at once.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A directory of its own, in which `cleave` runs.
 pub struct Home {
@@ -41,10 +45,7 @@ impl Home {
 
     /// Runs with `input` as standard input.
     pub fn run_with<A: AsRef<OsStr>>(&self, args: &[A], input: &[u8]) -> Ran {
-        let mut command = self.command(args);
-        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = pipes.spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
+        let (child, mut stdin) = self.start(args);
         let input = input.to_vec();
         let writer = std::thread::spawn(move || {
             // A command that does not read its input closes it.
@@ -53,6 +54,28 @@ impl Home {
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         Ran::new(output)
+    }
+
+    /// Starts a command with pipes.
+    pub fn start<A: AsRef<OsStr>>(&self, args: &[A]) -> (Child, ChildStdin) {
+        let mut command = self.command(args);
+        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = pipes.spawn().unwrap();
+        let stdin = child.stdin.take().unwrap();
+        (child, stdin)
+    }
+
+    /// An import into a new database that waits for more input. The file `current` is not there
+    /// before the import has the database to itself.
+    pub fn waiting_import(&self) -> (Child, ChildStdin) {
+        let (child, mut stdin) = self.start(&["import", "--jsonl", "-"]);
+        stdin.write_all(b"{\"key\":\"first\",\"value\":\"1\"}\n").unwrap();
+        let begin = Instant::now();
+        while !self.path("cleave.db/current").exists() {
+            assert!(begin.elapsed() < PATIENCE, "the database is not there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        (child, stdin)
     }
 
     /// Stores keys and values that are text.

@@ -3,14 +3,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::common::{Home, Ran};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::{Home, PATIENCE, Ran};
 
 #[test]
 fn reading_creates_no_database() {
@@ -47,27 +45,10 @@ fn a_directory_of_somebody_else_is_left_alone() {
     assert_eq!(fs::read(home.path("cleave.db/thesis.tex")).unwrap(), b"precious");
 }
 
-/// An import into a new database that waits for more input. The file is not there before the import
-/// has the database to itself.
-fn import_that_waits(home: &Home) -> (Child, ChildStdin) {
-    let mut command = home.command(&["import", "--jsonl", "-"]);
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = pipes.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"{\"key\":\"first\",\"value\":\"1\"}\n").unwrap();
-    stdin.flush().unwrap();
-    let begin = Instant::now();
-    while !home.path("cleave.db/current").exists() {
-        assert!(begin.elapsed() < PATIENCE, "the database is not there");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    (child, stdin)
-}
-
 #[test]
 fn a_second_opener_is_told_so() {
     let home = Home::new();
-    let (child, stdin) = import_that_waits(&home);
+    let (child, stdin) = home.waiting_import();
     home.run(&["get", "first"]).fails(4, "has the database open");
     home.run(&["put", "key", "other"]).fails(4, "has the database open");
     let json = home.run(&["--json", "stats"]);
@@ -81,7 +62,7 @@ fn a_second_opener_is_told_so() {
 #[test]
 fn ctrl_c_stops_between_operations_and_closes_well() {
     let home = Home::new();
-    let (child, mut stdin) = import_that_waits(&home);
+    let (child, mut stdin) = home.waiting_import();
     let pid = child.id();
     let feeder = std::thread::spawn(move || {
         let line = format!("{{\"key\":\"k\",\"value\":\"{}\"}}\n", "v".repeat(1000));

@@ -174,7 +174,7 @@ fn a_suite_outlives_its_engines() {
     let home = Home::new();
     // Its phases take longer than this, whatever the machine.
     let hurried = ["--no-peers", "--no-memory-limit", "--timeout", "1", "--repetitions", "2"];
-    let hurried = [&hurried[..], &["--results", "r.jsonl"]].concat();
+    let hurried = [&hurried[..], &["--results", "r.jsonl", "--miniature", "1"]].concat();
     let ran = home.run(&[&["bench", "quick"][..], &hurried].concat());
     let text = String::from_utf8(ran.out).unwrap();
     assert_eq!(ran.code, Some(4), "{}", ran.err);
@@ -191,7 +191,10 @@ fn a_suite_outlives_its_engines() {
 fn the_memory_limit_ends_a_task_and_the_row_says_so() {
     let home = Home::new();
     let limited = ["bench", "quick", "--no-peers", "--engines", "wisckey", "--repetitions", "1"];
-    let ran = home.run(&[&limited[..], &["--memory-limit", "16MiB", "--duration", "1"]].concat());
+    let ran = home.run(
+        &[&limited[..], &["--memory-limit", "16MiB", "--duration", "1", "--miniature", "1"]]
+            .concat(),
+    );
     let text = String::from_utf8(ran.out).unwrap();
     if text.contains("MEMORY IS NOT LIMITED") {
         return;
@@ -217,6 +220,7 @@ fn what_a_suite_may_be_called_is_said() {
     home.run(&engines).fails(2, "cleave-wisckey");
     home.run(&["bench", "quick", "--peers", "nonsense"]).fails(2, "nonsense");
     home.run(&["bench", "quick", "-w", "load"]).fails(2, "-w");
+    home.run(&["bench", "quick", "--no-peers", "--resume"]).fails(2, "--miniature");
     // Quiet is understood behind the command, too, although `bench` has an argument of that name.
     assert_eq!(home.run(&["bench", "suite", "--list", "-q"]).text(), text);
     home.run(&["bench", "-w", "load", "quick"]).fails(2, "quick");

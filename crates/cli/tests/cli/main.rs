@@ -6,6 +6,7 @@ mod level0;
 mod formats;
 mod care;
 mod failures;
+mod losses;
 mod interchange;
 mod shell;
 mod manners;

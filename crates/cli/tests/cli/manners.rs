@@ -1,14 +1,11 @@
 //! How the program behaves towards its surroundings: names, signals, locks, limits and exit codes.
 
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use crate::common::{Home, Ran};
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::common::{Home, PATIENCE, Ran};
 
 #[test]
 fn a_preset_is_named_in_any_case() {
@@ -16,21 +13,6 @@ fn a_preset_is_named_in_any_case() {
     home.run(&["--preset", "HashKv", "put", "a", "1"]).ok();
     assert!(home.run(&["--preset", "HASHKV", "stats"]).text().contains("preset hashkv"));
     home.run(&["--preset", "btree", "get", "a"]).fails(2, "hashkv");
-}
-
-/// An import that has stored nothing yet and waits for its pipe.
-fn waiting_import(home: &Home) -> (Child, ChildStdin) {
-    let mut command = home.command(&["import", "--jsonl", "-"]);
-    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = pipes.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(b"{\"key\":\"first\",\"value\":\"1\"}\n").unwrap();
-    let begin = Instant::now();
-    while !home.path("cleave.db/current").exists() {
-        assert!(begin.elapsed() < PATIENCE, "the database is not there");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    (child, stdin)
 }
 
 fn send(signal: &str, child: &Child) {
@@ -42,7 +24,7 @@ fn send(signal: &str, child: &Child) {
 fn a_signal_ends_an_import_that_waits_for_its_pipe() {
     for signal in ["INT", "TERM"] {
         let home = Home::new();
-        let (mut child, stdin) = waiting_import(&home);
+        let (mut child, stdin) = home.waiting_import();
         send(signal, &child);
         let begin = Instant::now();
         while child.try_wait().unwrap().is_none() {
@@ -64,7 +46,7 @@ fn a_signal_ends_an_import_that_waits_for_its_pipe() {
 #[test]
 fn who_holds_the_lock_is_named() {
     let home = Home::new();
-    let (child, stdin) = waiting_import(&home);
+    let (child, stdin) = home.waiting_import();
     home.run(&["get", "first"]).fails(4, &format!("process {}", child.id()));
     drop(stdin);
     Ran::new(child.wait_with_output().unwrap()).ok();

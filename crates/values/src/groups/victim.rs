@@ -65,8 +65,8 @@ const FILES_PER_SEGMENT: u64 = 4;
 
 impl Segments {
     /// Those of `groups` that lie in several extents, the most divided ones first, if there are so
-    /// many `files` of groups that they must be short: each short session leaves one. It ends, since a group
-    /// that was collected lies in one extent.
+    /// many `files` of groups that they must be short: each short session leaves one. It ends,
+    /// since a group that was collected lies in one extent.
     pub fn crowded(&self, table: &GroupTable, files: u64, groups: &[GroupId]) -> Vec<GroupId> {
         let worth = table.bytes().saturating_mul(FILES_PER_SEGMENT) / self.main.max(1);
         if files <= FILES_MIN + worth {

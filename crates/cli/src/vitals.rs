@@ -1,0 +1,225 @@
+//! What a database did, what it has of the machine, and what goes wrong in it.
+
+use std::fmt;
+
+use cleavedb::{JobFailure, Metrics, Totals, open_files};
+use cleavedb_bench::units;
+use serde::Serialize;
+
+/// What an open database did and does.
+#[derive(Serialize)]
+pub struct Vitals {
+    /// What it did since it was created.
+    pub totals: Written,
+    memory: Memory,
+    window: Window,
+    /// Files that are open for reading, and most of them that this process keeps open.
+    open_files: usize,
+    open_files_max: usize,
+    /// Dead entries that ranges stepped over since the open.
+    dead_read: u64,
+    snapshots: usize,
+    poisoned: Option<String>,
+    background_error: Option<String>,
+    /// Kinds of jobs that fail now, and are tried again.
+    failures: Vec<Failing>,
+    /// Files and groups in which damage was met.
+    damaged: Vec<String>,
+}
+
+impl Vitals {
+    /// What `metrics` say.
+    pub fn of(metrics: &Metrics) -> Self {
+        Self {
+            totals: metrics.totals.into(),
+            memory: Memory::of(metrics),
+            window: Window::of(metrics),
+            open_files: metrics.open_files,
+            open_files_max: open_files::max(),
+            dead_read: metrics.dead_read,
+            snapshots: metrics.snapshots,
+            poisoned: metrics.poisoned.clone(),
+            background_error: metrics.background_error.clone(),
+            failures: metrics.failures.iter().map(Failing::of).collect(),
+            damaged: metrics.damaged.clone(),
+        }
+    }
+
+    /// What it has of the machine now.
+    pub fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = units::bytes;
+        let Memory { memtables, cache, window, spare, bound, .. } = self.memory;
+        writeln!(
+            f,
+            "memory {} of at most {}: new entries {}, cache {}, window {}, spare {}",
+            size(self.memory.used()),
+            size(bound),
+            size(memtables),
+            size(cache),
+            size(window),
+            size(spare),
+        )?;
+        writeln!(
+            f,
+            "{}; {} files open for reading, of at most {}",
+            self.window,
+            units::thousands(self.open_files as f64),
+            units::thousands(self.open_files_max as f64),
+        )?;
+        if self.dead_read > 0 {
+            let dead = units::thousands(self.dead_read as f64);
+            writeln!(f, "ranges stepped over {dead} dead entries")?;
+        }
+        Ok(())
+    }
+
+    /// What goes wrong.
+    pub fn problems(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(cause) = &self.poisoned {
+            writeln!(f, "\nPROBLEM: writes are refused: {cause}")?;
+        }
+        for Failing { job, error, tries, seconds } in &self.failures {
+            writeln!(f, "\nPROBLEM: {job} fails for {seconds:.0} s, {tries} times: {error}")?;
+        }
+        if let (Some(error), []) = (&self.background_error, &self.failures[..]) {
+            writeln!(f, "\nPROBLEM in the background: {error}")?;
+        }
+        for name in &self.damaged {
+            writeln!(f, "PROBLEM: damage in {name}; it is read, and left alone")?;
+        }
+        Ok(())
+    }
+}
+
+/// What was written since a database was created.
+#[derive(Serialize)]
+pub struct Written {
+    user_bytes: u64,
+    writes: u64,
+    written_bytes: u64,
+    log: u64,
+    flush: u64,
+    compaction: u64,
+    collection: u64,
+    manifest: u64,
+    flushes: u64,
+    compactions: u64,
+    collections: u64,
+    /// Unknown before anything was written.
+    write_amplification: Option<f64>,
+}
+
+impl From<Totals> for Written {
+    fn from(from: Totals) -> Self {
+        Self {
+            user_bytes: from.user_bytes,
+            writes: from.writes,
+            written_bytes: from.written(),
+            log: from.log_written,
+            flush: from.flush_written,
+            compaction: from.compaction_written,
+            collection: from.collection_written,
+            manifest: from.manifest_written,
+            flushes: from.flushes,
+            compactions: from.compactions,
+            collections: from.collections,
+            write_amplification: (from.user_bytes > 0).then(|| from.write_amplification()),
+        }
+    }
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(ratio) = self.write_amplification else {
+            return writeln!(f, "  write      -  nothing was written yet");
+        };
+        let size = units::bytes;
+        let Written { user_bytes, log, flush, compaction, collection, .. } = *self;
+        writeln!(
+            f,
+            "  write {ratio:>6.2}  bytes written for each of {} of keys and values that were put",
+            size(user_bytes)
+        )?;
+        writeln!(
+            f,
+            "                log {}, flushes {}, compaction {}, collection {}",
+            size(log),
+            size(flush),
+            size(compaction),
+            size(collection)
+        )?;
+        let since = "since it was created, without sessions that a crash ended";
+        writeln!(f, "                {since}")
+    }
+}
+
+/// What is in memory, in bytes, and the bound of all of it.
+#[derive(Serialize)]
+struct Memory {
+    bound: u64,
+    memtables: u64,
+    cache: u64,
+    /// Filters and block indexes of open tables: a part of the cache.
+    tables: u64,
+    window: u64,
+    /// What waits to be used again.
+    spare: u64,
+}
+
+impl Memory {
+    fn of(metrics: &Metrics) -> Self {
+        Self {
+            bound: metrics.memory_limit,
+            memtables: metrics.memtable_memory,
+            cache: metrics.cache_memory,
+            tables: metrics.table_memory,
+            window: metrics.window_memory,
+            spare: metrics.spare_memory,
+        }
+    }
+
+    fn used(&self) -> u64 {
+        self.memtables + self.cache + self.window + self.spare
+    }
+}
+
+/// The newest bytes of the log. Its memory is never locked.
+#[derive(Serialize)]
+struct Window {
+    /// 0 before the first write of a session.
+    bytes: u64,
+    mapped: bool,
+    locked: bool,
+}
+
+impl Window {
+    fn of(metrics: &Metrics) -> Self {
+        let (bytes, mapped) = (metrics.window_memory, metrics.window_is_mapped);
+        Self { bytes, mapped, locked: false }
+    }
+}
+
+impl fmt::Display for Window {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mapped = if self.mapped { "mapped" } else { "in memory" };
+        match self.bytes {
+            0 => write!(f, "no log window before the first write"),
+            bytes => write!(f, "log window {}, {mapped}, not locked", units::bytes(bytes)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Failing {
+    job: &'static str,
+    error: String,
+    tries: u64,
+    seconds: f64,
+}
+
+impl Failing {
+    fn of(failure: &JobFailure) -> Self {
+        let JobFailure { job, error, tries, since } = failure;
+        Self { job, error: error.clone(), tries: *tries, seconds: since.as_secs_f64() }
+    }
+}

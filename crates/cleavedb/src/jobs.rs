@@ -152,6 +152,12 @@ impl Jobs {
         state.calls == calls
     }
 
+    /// Has all who wait look again, also those that are about to wait.
+    pub(crate) fn wake_waiters(&self) {
+        drop(self.state.lock());
+        self.progress.notify_all();
+    }
+
     /// Tells everybody to stop: running jobs give up, waiting writers fail.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);

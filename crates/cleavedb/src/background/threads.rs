@@ -124,7 +124,13 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
             Ok(true) => {}
             Ok(false) if engine.jobs.wait_for_work(calls, IDLE_LOOK) => engine.clear_pages(),
             Ok(false) => {}
-            Err(_) => _ = engine.jobs.wait_for_work(calls, IDLE_LOOK),
+            Err(_) => {
+                // Nothing is done any more after the first failure of a write: who waits hears it.
+                if engine.poison.check().is_err() {
+                    engine.jobs.wake_waiters();
+                }
+                engine.jobs.wait_for_work(calls, IDLE_LOOK);
+            }
         }
     }
 }

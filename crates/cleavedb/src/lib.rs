@@ -33,6 +33,7 @@ mod metrics;
 mod snapshot;
 mod throttle;
 mod limit;
+mod full_disk;
 mod commit;
 mod failures;
 mod vain;

@@ -45,7 +45,7 @@ pub use modelled::Modelled;
 pub use name::{FileKind, Name};
 pub use placed::{Directory, Placed};
 pub use reaper::{Hole, Reaper};
-pub use reserve::{Borrower, Reserve, Reserving};
+pub use reserve::{Borrower, Reserve, Reserving, Wanted};
 pub use sim::Sim;
 pub use window::Window;
 pub use window_header::{HEADER_LEN as WINDOW_HEADER_LEN, Watermark, WindowIdentity};

@@ -14,22 +14,16 @@ use std::sync::Arc;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
-use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, Pace, Storage, is_full};
 use crate::mapping::Mapping;
 use crate::name::{FileKind, Name};
 
 /// Fewest bytes that are lent at once: a file takes blocks for more than its data.
 const LENT_MIN: u64 = 2 * BLOCK as u64;
 
-/// Parts of the reserve, one in so many, that are left by those that write data, and by deletes:
-/// for these, and for what names the rest.
-const LEFT_BY_DATA: u64 = 4;
-const LEFT_BY_DELETES: u64 = 8;
-
-/// How many times as long as asked for a reserve may be before it is cut.
-const TOO_LONG: u64 = 4;
+/// Part of the reserve, one in so many, that is left to deletes by those that write data.
+const FOR_DELETES: u64 = 8;
 
 /// What space is borrowed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +45,28 @@ impl Borrower {
     }
 }
 
+/// Bytes that a reserve should have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// All of them.
+    pub len: u64,
+    /// Those of them that are for what names the rest.
+    pub names: u64,
+    /// What it is cut to if it is longer.
+    pub most: u64,
+}
+
+impl Wanted {
+    /// What is left by a borrower.
+    fn left_by(&self, borrower: Borrower) -> u64 {
+        match borrower {
+            Borrower::Data => self.names + self.len / FOR_DELETES,
+            Borrower::Deletes => self.names,
+            Borrower::Names => 0,
+        }
+    }
+}
+
 /// The reserve of one directory.
 pub struct Reserve {
     storage: Arc<dyn Storage>,
@@ -64,7 +80,7 @@ struct Kept {
     file: Option<Arc<dyn File>>,
     len: u64,
     /// Length that it should have, as far as anybody has said.
-    wanted: u64,
+    wanted: Wanted,
     /// The file system does not set space apart.
     is_vain: bool,
 }
@@ -113,22 +129,28 @@ impl Reserve {
         self.len() == 0
     }
 
-    /// Makes it `wanted` bytes long, if the disk has room, or shorter if it is far too long. Where
-    /// space cannot be set apart there is none.
-    pub fn keep(&self, wanted: u64) {
+    /// Bytes that this borrower may get.
+    pub fn left_for(&self, borrower: Borrower) -> u64 {
+        let kept = self.kept.lock();
+        kept.len.saturating_sub(kept.wanted.left_by(borrower))
+    }
+
+    /// Makes it as long as is wanted, if the disk has room. Where space cannot be set apart there
+    /// is none.
+    pub fn keep(&self, wanted: Wanted) {
         let mut kept = self.kept.lock();
         if kept.is_vain {
             return;
         }
         kept.wanted = wanted;
-        if self.grow(&mut kept).is_err() {
+        if self.fit(&mut kept).is_err() {
             kept.is_vain = true;
             let _ = kept.set_len(0);
         }
-        self.short.store(!kept.is_vain && kept.len < wanted, Ordering::Relaxed);
+        self.short.store(!kept.is_vain && kept.len < wanted.len, Ordering::Relaxed);
     }
 
-    fn grow(&self, kept: &mut Kept) -> io::Result<()> {
+    fn fit(&self, kept: &mut Kept) -> io::Result<()> {
         match kept.find(&*self.storage) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let name = Name::fixed(FileKind::Reserve);
@@ -139,8 +161,8 @@ impl Reserve {
             }
             found => found?,
         }
-        let (len, wanted) = (kept.len, kept.wanted);
-        if len > wanted.saturating_mul(TOO_LONG) {
+        let (len, wanted) = (kept.len, kept.wanted.len);
+        if len > kept.wanted.most {
             return kept.set_len(wanted);
         }
         let Some(file) = kept.file.clone().filter(|_| len < wanted) else { return Ok(()) };
@@ -164,11 +186,7 @@ impl Reserve {
         if kept.find(&*self.storage).is_err() {
             return false;
         }
-        let left = match borrower {
-            Borrower::Data => kept.wanted / LEFT_BY_DATA,
-            Borrower::Deletes => kept.wanted / LEFT_BY_DELETES,
-            Borrower::Names => 0,
-        };
+        let left = kept.wanted.left_by(borrower);
         if kept.len <= left {
             return false;
         }
@@ -194,13 +212,6 @@ impl Reserve {
             }
         }
     }
-}
-
-/// Whether a call failed for want of space on the disk, or of the user's share of it; a limit of
-/// the database's own is another matter.
-fn is_full(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::StorageFull
-        || error.raw_os_error() == Some(Errno::DQUOT.raw_os_error())
 }
 
 /// A storage whose writes find the disk full only when its reserve is used up.
@@ -345,6 +356,10 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
+    fn wanted(len: u64, most: u64) -> Wanted {
+        Wanted { len, names: 8 * KIB, most }
+    }
+
     fn reserving(sim: &Sim) -> (Arc<Reserve>, Reserving) {
         let storage: Arc<dyn Storage> = Arc::new(sim.clone());
         let reserve = Arc::new(Reserve::new(storage.clone()));
@@ -356,7 +371,7 @@ mod tests {
         let sim = Sim::new();
         let (reserve, storage) = reserving(&sim);
         sim.set_capacity(100 * KIB);
-        reserve.keep(64 * KIB);
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
         assert!(!reserve.is_short() && sim.free_space().unwrap() == 36 * KIB);
         let create = |kind, number| {
             let name = Name::numbered(kind, FileNumber(number));
@@ -370,18 +385,18 @@ mod tests {
         assert!(reserve.lend(KIB, Borrower::Deletes));
         let manifest = create(FileKind::Manifest, 2);
         write_all_at(&*manifest, &[7; 4 << 10], 0).unwrap();
-        reserve.keep(64 * KIB);
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
         assert!(reserve.is_short(), "there is no room yet");
         storage.remove(&Name::numbered(FileKind::Table, FileNumber(1)), Pace::Swift).unwrap();
         drop(table);
-        reserve.keep(64 * KIB);
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
         assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
     }
 
     #[test]
     fn what_an_earlier_process_left_is_lent_and_what_is_too_long_is_cut() {
         let sim = Sim::new();
-        reserving(&sim).0.keep(256 * KIB);
+        reserving(&sim).0.keep(wanted(256 * KIB, u64::MAX));
         let sim = Sim::from_image(sim.image());
         sim.set_capacity(256 * KIB);
         let (reserve, storage) = reserving(&sim);
@@ -389,7 +404,7 @@ mod tests {
         let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
         write_all_at(&*file, &[7; 100 << 10], 0).unwrap();
         assert!(reserve.is_short());
-        reserve.keep(KIB);
+        reserve.keep(wanted(KIB, KIB));
         assert!(!reserve.is_short() && reserve.len() == KIB);
     }
 }

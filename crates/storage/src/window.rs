@@ -15,7 +15,7 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::PlainRange;
 use cleavedb_base::sync::real::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::api::{Access, Mode, Pace, Storage, write_all_at};
+use crate::api::{Access, Mode, Pace, Storage, is_full, write_all_at};
 use crate::mapping::{Mapping, WindowMemory, WindowObserver};
 use crate::memory::Mapped;
 use crate::name::{FileKind, Name};
@@ -42,8 +42,8 @@ impl Window {
     /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
     /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block.
     /// Where a file cannot be mapped without the risk of
-    /// a signal it is memory of the process, which does not survive it ([`Window::survives`]), and
-    /// there is no file. The name is durable after the next [`Storage::sync_dir`].
+    /// a signal, or on a full disk, it is memory of the process, which does not survive it
+    /// ([`Window::survives`]), and there is no file. The name is durable after the next [`Storage::sync_dir`].
     pub fn create(
         storage: &dyn Storage,
         identity: WindowIdentity,
@@ -76,7 +76,10 @@ impl Window {
             Err(e) => {
                 // What was reserved so far is not kept from others.
                 let _ = storage.remove(&name, Pace::Swift);
-                Err(e)
+                match is_full(&e) {
+                    true => Self::in_the_process(len, capacity),
+                    false => Err(e),
+                }
             }
         }
     }
@@ -125,7 +128,11 @@ impl Window {
         if self.survives {
             let name = Name::fixed(FileKind::Window);
             let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
-            file.extend_mapped((HEADER_LEN + len) as u64)?;
+            if let Err(e) = file.extend_mapped((HEADER_LEN + len) as u64) {
+                // What it got so far is not kept from others.
+                let _ = file.truncate((HEADER_LEN + self.len()) as u64);
+                return Err(e);
+            }
         }
         Ok(())
     }

@@ -141,6 +141,7 @@ impl Engine {
         if self.limit.is_some() {
             self.update_pressure();
         }
+        self.take_back();
         self.jobs.lock().giving_back -= 1;
         // No call for other jobs: what is gone makes no work.
         self.jobs.progress.notify_all();
@@ -255,6 +256,7 @@ impl Engine {
         if result.as_ref().err().is_none_or(|e| e.kind() == ErrorKind::Corruption) {
             self.update_pressure();
         }
+        self.take_back();
         self.jobs.finish(kind, result, change);
     }
 
@@ -269,6 +271,7 @@ impl Engine {
         drop(jobs);
         let manifest = self.manifest.lock();
         let live = manifest.live();
+        self.note_bytes(&manifest);
         let target = self.options.level0_bytes;
         let level0 = live.version.level_bytes(0);
         let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));

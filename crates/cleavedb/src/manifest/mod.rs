@@ -311,6 +311,11 @@ impl Manifest {
         Name::numbered(FileKind::Manifest, self.current.manifest)
     }
 
+    /// Length of the manifest's file; that of the next one will hardly be more.
+    pub(crate) fn len(&self) -> u64 {
+        self.offset
+    }
+
     /// Bytes written so far, all files counted.
     pub(crate) fn written(&self) -> u64 {
         self.written

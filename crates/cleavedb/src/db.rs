@@ -110,6 +110,9 @@ impl Inner {
             engine.note_held();
             return Ok(());
         }
+        if engine.is_full() {
+            engine.reap();
+        }
         let flushed = engine.poison.check().and_then(|()| match engine.leaves_to_replay() {
             true => Ok(()),
             false => unless_full(engine.flush_all()),

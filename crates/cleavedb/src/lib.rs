@@ -43,6 +43,7 @@ mod engine;
 mod spare;
 mod groups;
 mod space;
+mod reserve;
 mod background;
 mod rooms;
 mod write;

@@ -109,7 +109,11 @@ impl Engine {
         loop {
             let allocated = self.commit.log.allocate(&mut append.appender, len);
             let full = allocated.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace);
-            if !full || self.limit.is_some() || !self.full.lends(need(ops), len) {
+            if !full || self.limit.is_some() {
+                return allocated;
+            }
+            // What no reader holds any more goes first.
+            if !self.reap() && !self.full.lends(need(ops), len) {
                 return allocated;
             }
         }
@@ -184,6 +188,7 @@ impl Engine {
             state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
         });
         self.log_file_begun();
+        self.keep_reserve();
         self.jobs.log_files.lock().push((number, file));
         self.jobs.kick();
         Ok(())

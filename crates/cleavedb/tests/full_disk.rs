@@ -1,4 +1,4 @@
-//! Stores on disks without a free byte: they open, are read, delete, and free space.
+//! Stores on disks without a free byte: they are opened, read, deleted from, and closed.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 
 /// What the disk holds at first.
-const CAPACITY: u64 = 3 << 20;
+const CAPACITY: u64 = 4 << 20;
 
 fn open(sim: &Sim, options: &Options) -> Result<Db, String> {
     let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
@@ -47,6 +47,10 @@ fn check(db: &Db, count: u32, is_there: impl Fn(u32) -> bool) -> Result<(), Stri
 /// Fills the disk, closes the store or kills it, and lets somebody take the rest; then half of the
 /// store goes, and it is written again. Says how much fitted at first, and then.
 fn freed(setup: &Setup, killed: bool) -> Result<(u32, u32), String> {
+    let mut setup = setup.clone();
+    // So large that not each of them gets a block of each flush.
+    setup.options.groups.main_segment_bytes = 64 << 10;
+    setup.options.groups.log_segment_bytes = 16 << 10;
     let mut sim = Sim::new();
     sim.stop_recording();
     let mut capacity = CAPACITY;
@@ -70,7 +74,7 @@ fn freed(setup: &Setup, killed: bool) -> Result<(u32, u32), String> {
     for i in (0..count).filter(|i| i % 8 < 4) {
         db.delete(&key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
     }
-    for _ in 0..8 {
+    for _ in 0..2 {
         db.compact().or_else(unless_full).map_err(|e| format!("compact: {e}"))?;
         db.collect().or_else(unless_full).map_err(|e| format!("collect: {e}"))?;
     }
@@ -91,19 +95,22 @@ fn unless_full(error: cleavedb::Error) -> cleavedb::Result<()> {
     if error.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(error) }
 }
 
-#[test]
-fn a_store_without_a_free_byte_opens_reads_deletes_and_frees_space() {
-    let mut failed = 0;
+fn all_designs(killed: bool) {
     for setup in Setup::designs() {
-        for killed in [false, true] {
-            match freed(&setup, killed) {
-                Ok((count, again)) => println!("{setup}, {killed}: {count}, then {again}"),
-                Err(e) => {
-                    println!("{setup}, killed: {killed}: {e}");
-                    failed += 1;
-                }
-            }
-        }
+        let (count, again) = freed(&setup, killed).unwrap_or_else(|e| panic!("{setup}: {e}"));
+        println!("{setup}: {count} records, then {again}");
+        // Elsewhere a collection may need more than the reserve has.
+        let frees = ["wisckey", "ktstore"].contains(&&*setup.name) && !killed;
+        assert!(again > 0 || !frees, "{setup}: no room after {count} records");
     }
-    assert_eq!(failed, 0);
+}
+
+#[test]
+fn a_closed_store_without_a_free_byte_is_opened_read_and_deleted_from() {
+    all_designs(false);
+}
+
+#[test]
+fn a_killed_store_without_a_free_byte_is_opened_read_and_deleted_from() {
+    all_designs(true);
 }

@@ -135,8 +135,8 @@ impl Reserve {
         kept.len.saturating_sub(kept.wanted.left_by(borrower))
     }
 
-    /// Makes it as long as is wanted, if the disk has room. Where space cannot be set apart there
-    /// is none.
+    /// Makes it as long as is wanted, as far as the disk has room. Where space cannot be set apart
+    /// there is none.
     pub fn keep(&self, wanted: Wanted) {
         let mut kept = self.kept.lock();
         if kept.is_vain {
@@ -166,17 +166,22 @@ impl Reserve {
             return kept.set_len(wanted);
         }
         let Some(file) = kept.file.clone().filter(|_| len < wanted) else { return Ok(()) };
-        match file.allocate(wanted) {
-            // Some of it may have been set apart before there was no more.
-            Err(e) if is_full(&e) => kept.set_len(len),
-            allocated => {
-                allocated?;
-                if file.space()? < wanted {
-                    return Err(io::ErrorKind::Unsupported.into());
+        // What there is, if it is less than what is wanted.
+        let free = self.storage.free_space()? / BLOCK as u64 * BLOCK as u64;
+        for wanted in [wanted, wanted.min(len + free)] {
+            match file.allocate(wanted) {
+                // Some of it may have been set apart before there was no more.
+                Err(e) if is_full(&e) => kept.set_len(len)?,
+                allocated => {
+                    allocated?;
+                    if file.space()? < wanted {
+                        return Err(io::ErrorKind::Unsupported.into());
+                    }
+                    return kept.set_len(wanted);
                 }
-                kept.set_len(wanted)
             }
         }
+        Ok(())
     }
 
     /// Gives `bytes` of it to who finds the disk full, and more if little is left to give. Returns

@@ -41,9 +41,9 @@ unsafe impl Sync for Window {}
 impl Window {
     /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
     /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block.
-    /// Where a file cannot be mapped without the risk of
-    /// a signal, or on a full disk, it is memory of the process, which does not survive it
-    /// ([`Window::survives`]), and there is no file. The name is durable after the next [`Storage::sync_dir`].
+    /// Where a file cannot be mapped without the risk of a signal, or on a full disk, it is memory
+    /// of the process, which does not survive it ([`Window::survives`]), and there is no file. The
+    /// name is durable after the next [`Storage::sync_dir`].
     pub fn create(
         storage: &dyn Storage,
         identity: WindowIdentity,

@@ -73,10 +73,11 @@ impl Engine {
     pub(super) fn run_compaction(&self) -> Result<bool> {
         let piece = self.is_full().then(|| self.room_on_disk());
         self.compact_picked(|version, constraints| {
-            let picked = pick(version, &self.compaction_options(), constraints)?;
+            let options = self.compaction_options();
+            let picked = pick(version, &options, constraints)?;
             match piece {
                 Some(most) if picked.bytes_written_max() > most => {
-                    pick_piece(version, constraints, most)
+                    pick_piece(version, &options, constraints, most)
                 }
                 _ => Some(picked),
             }
@@ -116,7 +117,7 @@ impl Engine {
         loop {
             let most = self.room_on_disk();
             let piece = |version: &Version, constraints: &Constraints| {
-                pick_piece(version, constraints, most)
+                pick_piece(version, &self.compaction_options(), constraints, most)
             };
             if !self.compact_picked(piece)? {
                 return compacted;

@@ -87,9 +87,13 @@ impl Engine {
     }
 
     /// Gives back all that no reader can reach; for an open and a close, when there is nobody to be
-    /// spared.
-    pub(crate) fn reap(&self) {
-        while self.run_punch() || self.remove_next(Reaper::take_name, Pace::Swift) {}
+    /// spared, and on a full disk. Returns whether there was anything.
+    pub(crate) fn reap(&self) -> bool {
+        let mut any = false;
+        while self.run_punch() || self.remove_next(Reaper::take_name, Pace::Swift) {
+            any = true;
+        }
+        any
     }
 
     /// Removes gently, unless the space is wanted or removal has fallen behind; and no log while

@@ -311,9 +311,10 @@ impl Manifest {
         Name::numbered(FileKind::Manifest, self.current.manifest)
     }
 
-    /// Length of the manifest's file; that of the next one will hardly be more.
-    pub(crate) fn len(&self) -> u64 {
-        self.offset
+    /// Bytes that the next manifest may begin with.
+    pub(crate) fn next_len_max(&self) -> u64 {
+        let state = self.len_max / GROWTH;
+        self.offset.min(state.saturating_mul(2)).max(self.offset / 2)
     }
 
     /// Bytes written so far, all files counted.

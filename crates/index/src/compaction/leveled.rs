@@ -62,39 +62,9 @@ pub fn pick_full(
     let bottom = (1..=LEVEL_MAX).rev().find(|&level| !version.level(level).is_empty());
     let bottom = bottom.unwrap_or(1);
     let runs = || version.runs().iter().filter(|run| !constraints.is_held(run.position));
-    let sets = runs().map(|run| &run.set).chain((1..=bottom).map(|level| version.level(level)));
-    let first = sets.flat_map(|set| set.within(lower, upper));
-    let range = key_range(first.map(|table| table.meta()))?;
-    merge_to(bottom, version, constraints, range)
-}
-
-/// A part of what [`pick_full`] picks that writes no more than `bytes_max`, the one that writes
-/// least: for a disk that has no room for more.
-pub fn pick_piece(
-    version: &Version,
-    constraints: &Constraints,
-    bytes_max: u64,
-) -> Option<Compaction> {
-    let bottom = (1..=LEVEL_MAX).rev().find(|&level| !version.level(level).is_empty());
-    let bottom = bottom.unwrap_or(1);
-    let pieces = version.tables().filter_map(|(_, table)| {
-        let range = (&*table.meta().smallest, &*table.meta().largest);
-        merge_to(bottom, version, constraints, range)
-    });
-    let fitting = pieces.filter(|piece| piece.bytes_written_max() <= bytes_max);
-    fitting.min_by_key(Compaction::bytes_written_max)
-}
-
-/// All that has keys within `range`, with what has keys in common with that, merged into level
-/// `bottom`.
-fn merge_to<'a>(
-    bottom: u8,
-    version: &'a Version,
-    constraints: &Constraints,
-    mut range: (&'a [u8], &'a [u8]),
-) -> Option<Compaction> {
-    let runs = || version.runs().iter().filter(|run| !constraints.is_held(run.position));
     let sets = || runs().map(|run| &run.set).chain((1..=bottom).map(|level| version.level(level)));
+    let first = sets().flat_map(|set| set.within(lower, upper));
+    let mut range = key_range(first.map(|table| table.meta()))?;
     // Tables at the edges reach further, and so may others that overlap them.
     loop {
         let touched = sets().flat_map(|set| set.overlapping(range.0, range.1));
@@ -126,6 +96,18 @@ fn merge_to<'a>(
         return None;
     }
     Some(Compaction::new(inputs, bottom, None, single))
+}
+
+/// A step towards what [`pick_full`] does that writes no more than `bytes_max`, for a disk that has
+/// no room for more: tables go down by one level, those with most tombstones first, or are rid of
+/// them in their place.
+pub fn pick_piece(
+    version: &Version,
+    options: &CompactionOptions,
+    constraints: &Constraints,
+    bytes_max: u64,
+) -> Option<Compaction> {
+    Picker { version, options, constraints }.piece(bytes_max)
 }
 
 impl Picker<'_> {

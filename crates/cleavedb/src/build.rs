@@ -13,6 +13,7 @@ use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
 use crate::engine::Engine;
+use crate::full_disk::FullDisk;
 use crate::gate::Gate;
 use crate::jobs::Jobs;
 use crate::limit::Limit;
@@ -31,7 +32,7 @@ pub(crate) fn build(
     directories: Directories,
     options: Options,
     recovered: Recovered,
-    limit: Option<Limit>,
+    (limit, full): (Option<Limit>, FullDisk),
     salt: u64,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
@@ -66,6 +67,7 @@ pub(crate) fn build(
         jobs,
         throttle: Throttle::default(),
         limit,
+        full,
         spare_log: Mutex::new(None),
         memtable_pages: MemTable::pool(options.memtable()),
         flush_pages: PagePool::new(options.flush_piece()),

@@ -18,6 +18,7 @@ use crate::commit::Prepared;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
+use crate::full_disk::FullDisk;
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
@@ -109,6 +110,9 @@ impl Inner {
             engine.note_held();
             return Ok(());
         }
+        if engine.is_full() {
+            engine.reap();
+        }
         let flushed = engine.poison.check().and_then(|()| match engine.leaves_to_replay() {
             true => Ok(()),
             false => unless_full(engine.flush_all()),
@@ -193,12 +197,12 @@ impl Db {
             None => Ok(storage),
         };
         let failed = |e| Error::io("find out what space files take", e);
-        let first = within(first).map_err(failed)?;
+        let (first, full) = FullDisk::over(within(first).map_err(failed)?);
         let mut volume = |path: &Path, create| within(volume(path, create)?);
         let mut directories = directories::find(&first, path, &options, &mut volume)?;
         directories.locks.push(own);
         let recovered = recover(&directories, &options, new_id)?;
-        let (engine, report) = build(directories, options, recovered, limit, new_id)?;
+        let (engine, report) = build(directories, options, recovered, (limit, full), new_id)?;
         engine.update_pressure();
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::new(None)), AtomicBool::new(false));
@@ -366,12 +370,14 @@ impl Db {
     }
 
     /// Collects every value file that can be collected, whatever the space goal (offline collection
-    /// of WiscKey, section 3.3.2). Online collection needs no call.
+    /// of WiscKey, section 3.3.2), and compacts tables with many tombstones: what was deleted gives
+    /// its space back. Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
         engine.flush_all()?;
         engine.end_log_file()?;
+        let _patient = engine.dead_reads.settle();
         engine.collect_all()
     }
 

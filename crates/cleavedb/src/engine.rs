@@ -22,6 +22,7 @@ use cleavedb_storage::{
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
+use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
 use crate::jobs::Jobs;
 use crate::limit::Limit;
@@ -47,6 +48,7 @@ pub(crate) struct Engine {
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,
+    pub(crate) full: FullDisk,
     pub(crate) spare_log: Mutex<Option<SpareLog>>,
     /// What flushes read the log into, while one follows the other.
     pub(crate) flush_pages: Arc<PagePool>,

@@ -318,7 +318,7 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
         let number = name.number();
         let named = match name.kind() {
-            FileKind::Current | FileKind::Lock => true,
+            FileKind::Current | FileKind::Lock | FileKind::Reserve => true,
             FileKind::Window => live.session.is_some_and(|session| session.window.is_some()),
             // Those of volumes are not listed; here they are left of a mistake.
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,

@@ -17,7 +17,7 @@ use cleavedb_storage::log::FileHeader;
 use crate::commit::{Append, Prepared, Rooms, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
-use crate::limit::Limit;
+use crate::limit::{Limit, Need};
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::state::ReadState;
@@ -31,8 +31,10 @@ const SEQS_LOW: SeqNo = 1 << 22;
 impl Rooms for Engine {
     fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
         self.check_open()?;
+        self.check_disk(ops)?;
         let outgrows_file = len > self.options.log_file_bytes;
-        if let Some(longer) = self.commit.log.growth(&append.appender, len) {
+        let growth = self.commit.log.growth(&append.appender, len);
+        if let Some(longer) = growth.filter(|_| !self.full.is_short()) {
             self.commit.grow_window(append, &*self.storage, longer)?;
         }
         let refused = |_: &&Limit| outgrows_file && self.refuses_long(len);
@@ -40,10 +42,12 @@ impl Rooms for Engine {
             return Err(self.exhausted(limit));
         }
         if self.memtable_full(append) {
-            if self.state.load().waiting() >= self.options.memtables_max {
-                return Ok(false);
+            let crowded = self.state.load().waiting() >= self.options.memtables_max;
+            match crowded {
+                false => self.rotate_memtable(append),
+                true if self.squeezes_in(append, ops) => {}
+                true => return Ok(false),
             }
-            self.rotate_memtable(append);
         }
         let long = self.have_long(ops, len);
         let apart = long && self.needs_file_for_long(append);
@@ -54,7 +58,8 @@ impl Rooms for Engine {
             }
             self.rotate_log(append)?;
         }
-        if self.commit.log.allocate(&mut append.appender, len)? {
+        if self.allocate(append, ops, len)? {
+            self.keep_reserve();
             // The next log file may be due.
             self.jobs.kick();
         }
@@ -97,6 +102,28 @@ impl Engine {
         !append.memtable.table.is_empty()
             && (append.memtable.table.memory() >= self.options.memtable()
                 || covered >= self.options.covered_max())
+    }
+
+    /// Reserves log space for `len` bytes; for deletes the reserve has some on a full disk.
+    fn allocate(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
+        loop {
+            let allocated = self.commit.log.allocate(&mut append.appender, len);
+            let full = allocated.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace);
+            if !full || self.limit.is_some() {
+                return allocated;
+            }
+            // What no reader holds any more goes first.
+            if !self.reap() && !self.full.lends(need(ops), len) {
+                return allocated;
+            }
+        }
+    }
+
+    /// Whether deletes go to a full MemTable although no other may be begun: on a full disk, where
+    /// flushes may wait for what they will free.
+    fn squeezes_in(&self, append: &Append, ops: &[Prepared<'_>]) -> bool {
+        let most = self.options.memtable().saturating_mul(2);
+        self.is_full() && need(ops) == Need::Deletes && append.memtable.table.memory() < most
     }
 
     /// Whether tables will point to a long value of these, where they do not point into the log
@@ -162,6 +189,7 @@ impl Engine {
             state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
         });
         self.log_file_begun();
+        self.keep_reserve();
         self.jobs.log_files.lock().push((number, file));
         self.jobs.kick();
         Ok(())

@@ -51,6 +51,7 @@ impl Engine {
         self.check_open()?;
         let mut manifest = self.manifest.lock();
         let is_copy = self.notice_copy(&mut manifest);
+        self.keep_reserve();
         if self.storage.volumes().next().is_some() {
             manifest.begin_anew();
         }
@@ -206,10 +207,10 @@ impl Engine {
         let failed = |e| Error::io("create the log", e).with("file", name).with_remedy();
         let file = self.storage.create(FileClass::Log, number, access).map_err(failed)?;
         let allocated = ALLOCATED_MIN.min(self.options.log_file_bytes);
-        if let Err(e) = file.allocate(allocated) {
+        let allocated = self.full.allocate_log(&*file, allocated).map_err(|e| {
             self.discard(FileKind::Log, &[number]);
-            return Err(self.with_volume(failed(e)));
-        }
+            self.with_volume(failed(e))
+        })?;
         let first = First::New(SpareLog { number, file, allocated });
         Ok(Begun { first, number, edit: LedgerEdit::Add(number, FileKind::Log) })
     }
@@ -280,6 +281,7 @@ impl Engine {
             self.retire_segments(&[(number, FileKind::Log)]);
             self.reap();
         }
+        self.cut_reserve();
         Ok(())
     }
 

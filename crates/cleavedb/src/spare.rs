@@ -63,18 +63,18 @@ impl Engine {
             Some(reused) => reused,
             None => self.create_file(FileClass::Log, access)?,
         };
-        let reserved = file.allocate(self.options.log_file_bytes);
-        if let Err(e) = reserved {
+        let reserved = self.full.allocate_log(&*file, self.options.log_file_bytes);
+        let allocated = reserved.map_err(|e| {
             let name = Name::numbered(FileKind::Log, number);
             let error = Error::io("reserve space for the log", e).with("file", name);
             let error = self.with_volume(error);
             self.discard(FileKind::Log, &[number]);
-            return Err(error);
-        }
+            error
+        })?;
         self.sync_dir()?;
         let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
         self.commit_edit(&mut self.manifest.lock(), &Edit { ledger, ..Edit::default() })?;
-        Ok(SpareLog { number, file, allocated: self.options.log_file_bytes })
+        Ok(SpareLog { number, file, allocated })
     }
 
     /// Whether dead log files are kept for the next one. In a volume nothing is renamed. Where

@@ -45,7 +45,8 @@ impl Engine {
     fn slow_down_now(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
         if let Some(cause) = self.throttle.stop() {
             // What deletes need is asked for when they begin a log file.
-            let passes = self.limit.is_some() && need(ops) == Need::Deletes;
+            let has_room = self.limit.is_some() || self.is_full();
+            let passes = has_room && need(ops) == Need::Deletes;
             if !self.lacks_space() {
                 let start = Instant::now();
                 let waited = self.wait_for_background();

@@ -8,6 +8,8 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
 use crate::mapping::Mapping;
 use crate::name::Name;
 
@@ -166,4 +168,11 @@ pub fn write_all_at(file: &dyn File, mut buf: &[u8], mut offset: u64) -> io::Res
         }
     }
     Ok(())
+}
+
+/// Whether a call failed for want of space on the disk, or of the user's share of it; a limit of
+/// the database's own is another matter.
+pub fn is_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
+        || error.raw_os_error() == Some(Errno::DQUOT.raw_os_error())
 }

@@ -3,8 +3,9 @@
 //! [`api`] is the trait that everything above goes through; [`Disk`] is the real one, [`Sim`]
 //! records every operation and enumerates the states a crash may leave, [`Faulty`] fails chosen
 //! calls, [`Placed`] spreads classes of files over several directories, [`Limited`] bounds what
-//! they take together, and [`Modelled`] takes the time of another device. On top of the trait stand
-//! the log and the segments. Modules are listed bottom first; a module uses only those above it.
+//! they take together, [`Reserving`] has some space left when the disk is full, and [`Modelled`]
+//! takes the time of another device. On top of the trait stand the log and the segments. Modules
+//! are listed bottom first; a module uses only those above it.
 
 pub mod process;
 pub mod prefetch;
@@ -25,6 +26,7 @@ pub mod segment;
 pub mod disk;
 pub mod placed;
 pub mod limited;
+pub mod reserve;
 pub mod modelled;
 pub mod sim;
 pub mod faulty;
@@ -44,6 +46,7 @@ pub use modelled::Modelled;
 pub use name::{FileKind, Name};
 pub use placed::{Directory, Placed};
 pub use reaper::{Hole, Reaper};
+pub use reserve::{Borrower, Reserve, Reserving, Wanted};
 pub use sim::Sim;
 pub use window::Window;
 pub use window_header::{HEADER_LEN as WINDOW_HEADER_LEN, Watermark, WindowIdentity};

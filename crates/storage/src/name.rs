@@ -25,6 +25,8 @@ pub enum FileKind {
     CurrentNew,
     /// `window`: the newest part of the log, mapped into memory.
     Window,
+    /// `reserve`: space that is kept for when the disk is full.
+    Reserve,
     /// `lock`: held while the database is open.
     Lock,
     /// `volume`: of which database another directory is a volume; replaced by rename.
@@ -44,6 +46,7 @@ impl FileKind {
             Self::Current
             | Self::CurrentNew
             | Self::Window
+            | Self::Reserve
             | Self::Lock
             | Self::Volume
             | Self::VolumeNew => None,
@@ -55,6 +58,7 @@ impl FileKind {
             Self::Current => Some("current"),
             Self::CurrentNew => Some("current.new"),
             Self::Window => Some("window"),
+            Self::Reserve => Some("reserve"),
             Self::Lock => Some("lock"),
             Self::Volume => Some("volume"),
             Self::VolumeNew => Some("volume.new"),
@@ -62,7 +66,7 @@ impl FileKind {
         }
     }
 
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Log,
         Self::Segment,
         Self::Group,
@@ -71,6 +75,7 @@ impl FileKind {
         Self::Current,
         Self::CurrentNew,
         Self::Window,
+        Self::Reserve,
         Self::Lock,
         Self::Volume,
         Self::VolumeNew,

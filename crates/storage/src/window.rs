@@ -15,7 +15,7 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::PlainRange;
 use cleavedb_base::sync::real::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::api::{Access, Mode, Pace, Storage, write_all_at};
+use crate::api::{Access, Mode, Pace, Storage, is_full, write_all_at};
 use crate::mapping::{Mapping, WindowMemory, WindowObserver};
 use crate::memory::Mapped;
 use crate::name::{FileKind, Name};
@@ -41,9 +41,9 @@ unsafe impl Sync for Window {}
 impl Window {
     /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
     /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block.
-    /// Where a file cannot be mapped without the risk of
-    /// a signal it is memory of the process, which does not survive it ([`Window::survives`]), and
-    /// there is no file. The name is durable after the next [`Storage::sync_dir`].
+    /// Where a file cannot be mapped without the risk of a signal, or on a full disk, it is memory
+    /// of the process, which does not survive it ([`Window::survives`]), and there is no file. The
+    /// name is durable after the next [`Storage::sync_dir`].
     pub fn create(
         storage: &dyn Storage,
         identity: WindowIdentity,
@@ -76,7 +76,10 @@ impl Window {
             Err(e) => {
                 // What was reserved so far is not kept from others.
                 let _ = storage.remove(&name, Pace::Swift);
-                Err(e)
+                match is_full(&e) {
+                    true => Self::in_the_process(len, capacity),
+                    false => Err(e),
+                }
             }
         }
     }

@@ -307,7 +307,11 @@ impl Engine {
             let live = manifest.live();
             jobs.forced = live.ledger.iter().map(|(number, _)| number).next_back();
         }
-        self.settle()
+        match self.settle() {
+            // What a full disk has no room for together goes one by one.
+            Err(e) if e.kind() == ErrorKind::NoSpace => self.settle(),
+            settled => settled,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::Version;
 use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory};
-use cleavedb_index::compaction::leveled::{pick, pick_full};
+use cleavedb_index::compaction::leveled::{pick, pick_full, pick_piece};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::hidden;
@@ -18,6 +18,7 @@ use crate::failures::JobKind;
 use crate::jobs::JobState;
 use crate::manifest::{Edit, LiveFiles};
 use crate::options::Background;
+use crate::space::within;
 
 /// How many times as many runs of level 0 wait to be merged while MemTables wait to be flushed.
 const PATIENCE: usize = 2;
@@ -70,8 +71,16 @@ impl Engine {
     }
 
     pub(super) fn run_compaction(&self) -> Result<bool> {
+        let piece = self.is_full().then(|| self.room_on_disk());
         self.compact_picked(|version, constraints| {
-            pick(version, &self.compaction_options(), constraints)
+            let options = self.compaction_options();
+            let picked = pick(version, &options, constraints)?;
+            match piece {
+                Some(most) if picked.bytes_written_max() > most => {
+                    pick_piece(version, &options, constraints, most)
+                }
+                _ => Some(picked),
+            }
         })
     }
 
@@ -83,11 +92,15 @@ impl Engine {
     /// Merges everything into the deepest level that has data. Fails if that cannot be, since a
     /// table is damaged.
     pub(crate) fn compact_all(&self) -> Result<()> {
-        self.settle()?;
+        self.settle().or_else(within)?;
         let all = |version: &Version, constraints: &Constraints| {
             pick_full(version, constraints, None, None)
         };
-        if !self.compact_picked(all)? {
+        let compacted = match self.compact_picked(all) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => self.compact_in_pieces(e),
+            compacted => compacted,
+        };
+        if !compacted? {
             let jobs = self.jobs.lock();
             if let (false, Some(error)) = (jobs.constraints.damaged.is_empty(), &jobs.damaged.last)
             {
@@ -95,6 +108,23 @@ impl Engine {
             }
         }
         self.settle()
+    }
+
+    /// Merges all, part by part, on a disk that has no room for all at once; fails with `error` if
+    /// none of it fits.
+    fn compact_in_pieces(&self, error: Error) -> Result<bool> {
+        let mut compacted = Err(error);
+        loop {
+            let most = self.room_on_disk();
+            let piece = |version: &Version, constraints: &Constraints| {
+                pick_piece(version, &self.compaction_options(), constraints, most)
+            };
+            if !self.compact_picked(piece)? {
+                return compacted;
+            }
+            compacted = Ok(true);
+            self.reap();
+        }
     }
 
     /// How a compaction that begins now does the halves of its keys. The second one is done in

@@ -87,9 +87,13 @@ impl Engine {
     }
 
     /// Gives back all that no reader can reach; for an open and a close, when there is nobody to be
-    /// spared.
-    pub(crate) fn reap(&self) {
-        while self.run_punch() || self.remove_next(Reaper::take_name, Pace::Swift) {}
+    /// spared, and on a full disk. Returns whether there was anything.
+    pub(crate) fn reap(&self) -> bool {
+        let mut any = false;
+        while self.run_punch() || self.remove_next(Reaper::take_name, Pace::Swift) {
+            any = true;
+        }
+        any
     }
 
     /// Removes gently, unless the space is wanted or removal has fallen behind; and no log while
@@ -141,6 +145,7 @@ impl Engine {
         if self.limit.is_some() {
             self.update_pressure();
         }
+        self.take_back();
         self.jobs.lock().giving_back -= 1;
         // No call for other jobs: what is gone makes no work.
         self.jobs.progress.notify_all();
@@ -255,6 +260,7 @@ impl Engine {
         if result.as_ref().err().is_none_or(|e| e.kind() == ErrorKind::Corruption) {
             self.update_pressure();
         }
+        self.take_back();
         self.jobs.finish(kind, result, change);
     }
 
@@ -269,6 +275,7 @@ impl Engine {
         drop(jobs);
         let manifest = self.manifest.lock();
         let live = manifest.live();
+        self.note_bytes(&manifest);
         let target = self.options.level0_bytes;
         let level0 = live.version.level_bytes(0);
         let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));

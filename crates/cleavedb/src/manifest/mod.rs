@@ -354,6 +354,12 @@ impl Manifest {
         Name::numbered(FileKind::Manifest, self.current.manifest)
     }
 
+    /// Bytes that the next manifest may begin with.
+    pub(crate) fn next_len_max(&self) -> u64 {
+        let state = self.len_max / GROWTH;
+        self.offset.min(state.saturating_mul(2)).max(self.offset / 2)
+    }
+
     /// Bytes written so far, all files counted.
     pub(crate) fn written(&self) -> u64 {
         self.written

@@ -23,7 +23,7 @@ use cleavedb_base::{Error, FileNumber, Result};
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
 use super::needless::Needless;
 use super::ring::{Ring, Slot};
-use crate::api::{File, Storage};
+use crate::api::{File, Storage, is_full};
 use crate::name::{FileKind, Name};
 use crate::window::Window;
 use crate::window_header::Watermark;
@@ -267,7 +267,7 @@ impl Log {
     ) -> Result<bool> {
         match self.ring.window().extend(storage, len) {
             Ok(()) => Ok(true),
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => {
+            Err(e) if is_full(&e) => {
                 self.first.store(appender.next, Ordering::Relaxed);
                 Ok(false)
             }
@@ -363,7 +363,7 @@ impl Log {
         let file = appender.file();
         let reserved = [ahead, end].into_iter().find_map(|len| match file.file.allocate(len) {
             // The next record may fit although the step does not.
-            Err(e) if e.kind() == io::ErrorKind::StorageFull && len > end => None,
+            Err(e) if is_full(&e) && len > end => None,
             other => Some(other.map(|()| len)),
         });
         let reserved = reserved.unwrap_or(Err(io::ErrorKind::StorageFull.into()));

@@ -26,7 +26,8 @@ pub(super) struct Inode {
     /// Open handles; a file without a name lives until the last is closed.
     handles: usize,
     has_name: bool,
-    is_window: bool,
+    /// Whether it may be changed where it was synced: a window, or one that holds nothing.
+    is_exempt: bool,
 }
 
 impl Inode {
@@ -93,7 +94,7 @@ impl State {
                 content: content.clone(),
                 synced_len: content.len(),
                 has_name: true,
-                is_window: name.kind() == FileKind::Window,
+                is_exempt: is_exempt(name),
                 ..Inode::default()
             };
             state.files.insert(file, inode);
@@ -129,8 +130,8 @@ impl State {
         }
         let file = FileId(self.next_file);
         self.next_file += 1;
-        let is_window = name.kind() == FileKind::Window;
-        self.files.insert(file, Inode { has_name: true, is_window, ..Inode::default() });
+        let is_exempt = is_exempt(name);
+        self.files.insert(file, Inode { has_name: true, is_exempt, ..Inode::default() });
         self.names.insert(*name, file);
         self.record(Event::Create { file, name: *name });
         Ok(file)
@@ -187,7 +188,7 @@ impl State {
     /// Panics if the file may not be changed at `offset`.
     fn check_write_once(&self, file: FileId, offset: usize, what: &str) {
         let inode = self.inode(file);
-        let allowed = !self.write_once || inode.is_window || offset >= inode.synced_len;
+        let allowed = !self.write_once || inode.is_exempt || offset >= inode.synced_len;
         assert!(
             allowed,
             "write-once is broken: {what} of {} at {offset}, below its synced length {}",
@@ -328,4 +329,8 @@ impl State {
         let files = self.names.iter().map(|(n, f)| (*n, self.inode(*f).content.clone())).collect();
         Image { files, boots: self.initial.boots }
     }
+}
+
+fn is_exempt(name: &Name) -> bool {
+    matches!(name.kind(), FileKind::Window | FileKind::Reserve)
 }

@@ -1,0 +1,57 @@
+//! What keeps a database going when its disk is full: its reserve, and what is known for it.
+
+use std::io;
+use std::sync::Arc;
+
+use cleavedb_base::sync::atomic::AtomicU64;
+use cleavedb_storage::api::is_full;
+use cleavedb_storage::{Borrower, File, Reserve, Reserving, Storage};
+
+use crate::limit::Need;
+
+/// Space that a log file begins with on a full disk, and most that deletes take at a time, in
+/// bytes.
+const LOG_LEAST: u64 = 16 << 10;
+
+/// What keeps a database going when its disk is full.
+pub(crate) struct FullDisk {
+    pub(crate) reserve: Arc<Reserve>,
+    /// The database's bytes, as of the last look.
+    pub(crate) bytes: AtomicU64,
+    /// Bytes that a new manifest may take.
+    pub(crate) manifest: AtomicU64,
+}
+
+impl FullDisk {
+    /// `storage` with a reserve, and what looks after that.
+    pub(crate) fn over(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Self) {
+        let reserve = Arc::new(Reserve::new(storage.clone()));
+        let reserving = Reserving::new(storage, reserve.clone());
+        let [bytes, manifest] = [0; 2].map(AtomicU64::new);
+        (Arc::new(reserving), Self { reserve, bytes, manifest })
+    }
+
+    /// Whether the reserve is in use.
+    #[inline]
+    pub(crate) fn is_short(&self) -> bool {
+        self.reserve.is_short()
+    }
+
+    /// Whether the reserve has given something to deletes, which lack log space for `len` bytes.
+    pub(crate) fn lends(&self, need: Need, len: u64) -> bool {
+        need == Need::Deletes && self.reserve.lend(len.max(LOG_LEAST), Borrower::Deletes)
+    }
+
+    /// Reserves `len` bytes for a new log file, or on a full disk what a few deletes need. Returns
+    /// how many.
+    pub(crate) fn allocate_log(&self, file: &dyn File, len: u64) -> io::Result<u64> {
+        match file.allocate(len) {
+            Err(e) if is_full(&e) => {
+                let least = LOG_LEAST.min(len);
+                let allocate = || file.allocate(least);
+                self.reserve.lending(least, Borrower::Deletes, allocate).map(|()| least)
+            }
+            allocated => allocated.map(|()| len),
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Reserve: space that a database keeps, so that it goes on when its disk is full.
+//!
+//! The file `reserve` holds nothing but blocks. When a write finds the disk full the file is cut by
+//! so much, and the write is tried again; reads need none of it. What was lent is taken back
+//! once there is room ([`Reserve::keep`]); until then the reserve is *short*, and whoever uses it
+//! should write only what frees space. Space that is asked for ahead ([`File::allocate`]) is
+//! not lent on its own: who asks can do with less.
+//!
+//! No part of the file is ever read, so a crash may leave any length of it.
+
+use std::io;
+use std::sync::Arc;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+
+use crate::api::{Access, File, Lock, Mode, Pace, Storage, is_full};
+use crate::mapping::Mapping;
+use crate::name::{FileKind, Name};
+
+/// Fewest bytes that are lent at once: a file takes blocks for more than its data.
+const LENT_MIN: u64 = 2 * BLOCK as u64;
+
+/// Part of the reserve, one in so many, that is left to deletes by those that write data.
+const FOR_DELETES: u64 = 8;
+
+/// What space is borrowed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Borrower {
+    /// Tables and values that a job writes: it can be given up.
+    Data,
+    /// The log of deletes.
+    Deletes,
+    /// What names the rest, and log records that were admitted: without them nothing goes on.
+    Names,
+}
+
+impl Borrower {
+    fn of(kind: FileKind) -> Self {
+        match kind {
+            FileKind::Table | FileKind::Segment | FileKind::Group => Self::Data,
+            _ => Self::Names,
+        }
+    }
+}
+
+/// Bytes that a reserve should have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// All of them.
+    pub len: u64,
+    /// Those of them that are for what names the rest.
+    pub names: u64,
+    /// What it is cut to if it is longer.
+    pub most: u64,
+}
+
+impl Wanted {
+    /// What is left by a borrower.
+    fn left_by(&self, borrower: Borrower) -> u64 {
+        match borrower {
+            Borrower::Data => self.names + self.len / FOR_DELETES,
+            Borrower::Deletes => self.names,
+            Borrower::Names => 0,
+        }
+    }
+}
+
+/// The reserve of one directory.
+pub struct Reserve {
+    storage: Arc<dyn Storage>,
+    kept: Mutex<Kept>,
+    short: AtomicBool,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// Opened when it is needed.
+    file: Option<Arc<dyn File>>,
+    len: u64,
+    /// Length that it should have, as far as anybody has said.
+    wanted: Wanted,
+    /// The file system does not set space apart.
+    is_vain: bool,
+}
+
+impl Kept {
+    /// Opens what an earlier process left.
+    fn find(&mut self, storage: &dyn Storage) -> io::Result<()> {
+        if self.file.is_none() {
+            let name = Name::fixed(FileKind::Reserve);
+            let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
+            // A copy may have a hole there.
+            self.len = file.len()?.min(file.space()?);
+            self.file = Some(file);
+        }
+        Ok(())
+    }
+
+    fn set_len(&mut self, len: u64) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            file.truncate(len)?;
+        }
+        self.len = len;
+        Ok(())
+    }
+}
+
+impl Reserve {
+    /// The reserve in `storage`, which is not touched before somebody needs it.
+    pub fn new(storage: Arc<dyn Storage>) -> Self {
+        Self { storage, kept: Mutex::default(), short: AtomicBool::new(false) }
+    }
+
+    /// Whether it is shorter than it should be, since the disk is full.
+    #[inline]
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that it has now.
+    pub fn len(&self) -> u64 {
+        self.kept.lock().len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes that this borrower may get.
+    pub fn left_for(&self, borrower: Borrower) -> u64 {
+        let kept = self.kept.lock();
+        kept.len.saturating_sub(kept.wanted.left_by(borrower))
+    }
+
+    /// Makes it as long as is wanted, as far as the disk has room. Where space cannot be set apart
+    /// there is none.
+    pub fn keep(&self, wanted: Wanted) {
+        let mut kept = self.kept.lock();
+        if kept.is_vain {
+            return;
+        }
+        kept.wanted = wanted;
+        if self.fit(&mut kept).is_err() {
+            kept.is_vain = true;
+            let _ = kept.set_len(0);
+        }
+        self.short.store(!kept.is_vain && kept.len < wanted.len, Ordering::Relaxed);
+    }
+
+    fn fit(&self, kept: &mut Kept) -> io::Result<()> {
+        match kept.find(&*self.storage) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                let name = Name::fixed(FileKind::Reserve);
+                match self.storage.open(&name, Mode::CreateNew, Access::Random) {
+                    Err(e) if is_full(&e) => return Ok(()),
+                    created => kept.file = Some(created?),
+                }
+            }
+            found => found?,
+        }
+        let (len, wanted) = (kept.len, kept.wanted.len);
+        if len > kept.wanted.most {
+            return kept.set_len(wanted);
+        }
+        let Some(file) = kept.file.clone().filter(|_| len < wanted) else { return Ok(()) };
+        // What there is, if it is less than what is wanted.
+        let free = self.storage.free_space()? / BLOCK as u64 * BLOCK as u64;
+        for wanted in [wanted, wanted.min(len + free)] {
+            match file.allocate(wanted) {
+                // Some of it may have been set apart before there was no more.
+                Err(e) if is_full(&e) => kept.set_len(len)?,
+                allocated => {
+                    allocated?;
+                    if file.space()? < wanted {
+                        return Err(io::ErrorKind::Unsupported.into());
+                    }
+                    return kept.set_len(wanted);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives `bytes` of it to who finds the disk full, and more if little is left to give. Returns
+    /// whether there was anything.
+    pub fn lend(&self, bytes: u64, borrower: Borrower) -> bool {
+        let mut kept = self.kept.lock();
+        if kept.find(&*self.storage).is_err() {
+            return false;
+        }
+        let left = kept.wanted.left_by(borrower);
+        if kept.len <= left {
+            return false;
+        }
+        let lent = bytes.max(LENT_MIN).next_multiple_of(BLOCK as u64);
+        let len = kept.len.saturating_sub(lent).max(left);
+        self.short.store(true, Ordering::Relaxed);
+        kept.set_len(len).is_ok()
+    }
+
+    /// Makes a call that needs about so many bytes, with what the reserve has if the disk is full.
+    pub fn lending<T>(
+        &self,
+        mut bytes: u64,
+        borrower: Borrower,
+        mut call: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        loop {
+            match call() {
+                Err(e) if is_full(&e) && self.lend(bytes, borrower) => {
+                    bytes = bytes.saturating_mul(2);
+                }
+                done => return done,
+            }
+        }
+    }
+}
+
+/// A storage whose writes find the disk full only when its reserve is used up.
+pub struct Reserving {
+    inner: Arc<dyn Storage>,
+    reserve: Arc<Reserve>,
+}
+
+impl Reserving {
+    /// `inner`, with what `reserve` has.
+    pub fn new(inner: Arc<dyn Storage>, reserve: Arc<Reserve>) -> Self {
+        Self { inner, reserve }
+    }
+}
+
+impl Storage for Reserving {
+    fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
+        let borrower = Borrower::of(name.kind());
+        let open = || self.inner.open(name, mode, access);
+        let inner = match mode {
+            Mode::CreateNew => self.reserve.lending(LENT_MIN, borrower, open)?,
+            Mode::Read => return open(),
+            Mode::ReadWrite => open()?,
+        };
+        Ok(Arc::new(ReservingFile { inner, reserve: self.reserve.clone(), borrower }))
+    }
+
+    fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
+        let rename = || self.inner.rename(from, to);
+        self.reserve.lending(LENT_MIN, Borrower::of(to.kind()), rename)
+    }
+
+    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+        self.inner.remove(name, pace)
+    }
+
+    fn list(&self) -> io::Result<Vec<(Name, u64)>> {
+        self.inner.list()
+    }
+
+    fn foreign(&self) -> io::Result<Vec<String>> {
+        self.inner.foreign()
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.inner.sync_dir()
+    }
+
+    fn lock(&self) -> io::Result<Lock> {
+        self.inner.lock()
+    }
+
+    fn free_space(&self) -> io::Result<u64> {
+        self.inner.free_space()
+    }
+
+    fn boot_id(&self) -> u64 {
+        self.inner.boot_id()
+    }
+
+    fn directory_id(&self) -> u64 {
+        self.inner.directory_id()
+    }
+}
+
+struct ReservingFile {
+    inner: Arc<dyn File>,
+    reserve: Arc<Reserve>,
+    borrower: Borrower,
+}
+
+impl File for ReservingFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(buf, offset)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
+        let write = || self.inner.write_at(buf, offset);
+        self.reserve.lending(buf.len() as u64, self.borrower, write)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.inner.allocate(len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.inner.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.inner.punch(offset, len)
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.inner.len()
+    }
+
+    fn space(&self) -> io::Result<u64> {
+        self.inner.space()
+    }
+
+    fn is_copied(&self) -> io::Result<bool> {
+        self.inner.is_copied()
+    }
+
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
+        self.inner.map(len)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        self.inner.extend_mapped(len)
+    }
+
+    fn alignment(&self) -> usize {
+        self.inner.alignment()
+    }
+
+    fn will_need(&self, offset: u64, len: usize) {
+        self.inner.will_need(offset, len);
+    }
+
+    fn is_in_memory(&self, offset: u64) -> bool {
+        self.inner.is_in_memory(offset)
+    }
+
+    fn wont_need(&self, offset: u64, len: usize) {
+        self.inner.wont_need(offset, len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::FileNumber;
+
+    use super::*;
+    use crate::api::write_all_at;
+    use crate::sim::Sim;
+
+    const KIB: u64 = 1 << 10;
+
+    fn wanted(len: u64, most: u64) -> Wanted {
+        Wanted { len, names: 8 * KIB, most }
+    }
+
+    fn reserving(sim: &Sim) -> (Arc<Reserve>, Reserving) {
+        let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+        let reserve = Arc::new(Reserve::new(storage.clone()));
+        (reserve.clone(), Reserving::new(storage, reserve))
+    }
+
+    #[test]
+    fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
+        let sim = Sim::new();
+        let (reserve, storage) = reserving(&sim);
+        sim.set_capacity(100 * KIB);
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        assert!(!reserve.is_short() && sim.free_space().unwrap() == 36 * KIB);
+        let create = |kind, number| {
+            let name = Name::numbered(kind, FileNumber(number));
+            storage.open(&name, Mode::CreateNew, Access::Random).unwrap()
+        };
+        let table = create(FileKind::Table, 1);
+        write_all_at(&*table, &[7; 80 << 10], 0).unwrap();
+        assert!(reserve.is_short() && reserve.len() <= 20 * KIB);
+        let error = write_all_at(&*table, &[7; 8 << 10], 80 * KIB).unwrap_err();
+        assert!(is_full(&error) && reserve.len() == 16 * KIB, "{}", reserve.len());
+        assert!(reserve.lend(KIB, Borrower::Deletes));
+        let manifest = create(FileKind::Manifest, 2);
+        write_all_at(&*manifest, &[7; 4 << 10], 0).unwrap();
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        assert!(reserve.is_short(), "there is no room yet");
+        storage.remove(&Name::numbered(FileKind::Table, FileNumber(1)), Pace::Swift).unwrap();
+        drop(table);
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
+    }
+
+    #[test]
+    fn what_an_earlier_process_left_is_lent_and_what_is_too_long_is_cut() {
+        let sim = Sim::new();
+        reserving(&sim).0.keep(wanted(256 * KIB, u64::MAX));
+        let sim = Sim::from_image(sim.image());
+        sim.set_capacity(256 * KIB);
+        let (reserve, storage) = reserving(&sim);
+        let name = Name::numbered(FileKind::Manifest, FileNumber(1));
+        let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 100 << 10], 0).unwrap();
+        assert!(reserve.is_short());
+        reserve.keep(wanted(KIB, KIB));
+        assert!(!reserve.is_short() && reserve.len() == KIB);
+    }
+}

@@ -414,6 +414,11 @@ fn a_first_write_that_fails_refuses_no_others() {
                     let _ = db.put(b"new", b"value");
                     faulty.heal();
                 }
+                // Later tries make fewer calls, so that another one fails.
+                let mut failed = faulty.trace().into_iter().filter(|call| call.fault.is_some());
+                if failed.any(|call| leaves_doubt(&call)) {
+                    continue;
+                }
                 let put = db.put(b"new", b"value");
                 assert!(put.is_ok(), "{setup}, {copy}: {call} fails with {fault:?}: {put:?}");
                 assert!(sim.list().unwrap().len() <= files + 1, "{setup}: {call}: files are left");

@@ -3,9 +3,9 @@
 //! A small store with files of every kind is closed, then damaged: a bit of every byte (of every
 //! seventh or thirty-first where another setup has the same kinds of files) is flipped,
 //! files are cut (long ones at every eleventh length) and exchanged. Of each damaged store every
-//! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file has no
-//! content, and the window has no meaning after a clean close. Bit rot in the very last batch of an
-//! unclean end looks like a torn write; the open says how many bytes it gave up.
+//! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file and the
+//! reserve have no content, and the window has no meaning after a clean close. Bit rot in the very
+//! last batch of an unclean end looks like a torn write; the open says how many bytes it gave up.
 
 use std::sync::Arc;
 
@@ -132,7 +132,7 @@ fn examine(setup: &Setup, image: &Image, state: &State, what: &dyn Fn() -> Strin
 }
 
 fn damageable(image: &Image) -> Vec<(Name, u64)> {
-    let means = |kind| !matches!(kind, FileKind::Window | FileKind::Lock);
+    let means = |kind| !matches!(kind, FileKind::Window | FileKind::Lock | FileKind::Reserve);
     image.list().into_iter().filter(|(name, _)| means(name.kind())).collect()
 }
 

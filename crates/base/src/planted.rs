@@ -57,6 +57,8 @@ pub enum Bug {
     TornBatchTakesMark,
     /// The log goes on in a file behind the rest of a torn batch.
     ResumedBehindTorn,
+    /// What is left of a torn batch passes for a write whose edits are lost.
+    TornTakenForLost,
     /// Replay believes a record whose payload does not match its checksum.
     TornRecordReplayed,
     /// A reader takes the gap that a sync leaves for the end of the log.

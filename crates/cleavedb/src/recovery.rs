@@ -169,8 +169,11 @@ fn left_by(
 
 /// Fails if the manifest of a closed database lost its last edits: files get numbers that an edit
 /// has reserved, so one with a later number proves that edits are gone. What they name must not be
-/// removed as orphans. An empty log file is made before its edit, and proves nothing. So does a
-/// record behind the end of a log that was closed, at `position`: an edit comes before it, too.
+/// removed as orphans. An empty log file is made before its edit, and proves nothing.
+///
+/// A record behind the end of a log that was closed, at `position`, is proof as well: an edit comes
+/// before it, and its sequence number is none that the close knew. One with a smaller number is the
+/// rest of a batch that an earlier crash has torn.
 fn check_nothing_follows(
     storage: &dyn Storage,
     database_id: u64,
@@ -187,8 +190,12 @@ fn check_nothing_follows(
         let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
         let identity = FileIdentity::new(database_id, number);
         let mut reader = LogReader::new(&*file, None, identity, facts.base, end, None)?;
-        if file.len().map_err(failed)? > end && reader.next_record()?.is_some() {
-            return Err(lost_edits(name));
+        if file.len().map_err(failed)? > end {
+            while let Some((_, record)) = reader.next_record()? {
+                if record.header.seq >= live.seq_limit || planted(Bug::TornTakenForLost) {
+                    return Err(lost_edits(name));
+                }
+            }
         }
     }
     for (name, len) in storage.list().map_err(|e| Error::io("list the directory", e))? {

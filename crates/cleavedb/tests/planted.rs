@@ -454,6 +454,7 @@ caught! {
     half_a_batch: HalfBatch by crash;
     a_torn_batch_that_takes_a_mark: TornBatchTakesMark by crash_of_batches;
     a_log_that_goes_on_behind_a_torn_batch: ResumedBehindTorn by torn_batch;
+    a_torn_batch_that_passes_for_a_write: TornTakenForLost by torn_batch;
     a_torn_record_that_is_replayed: TornRecordReplayed by crash;
     a_mark_that_is_ignored: MarkIgnored by crash;
     padding_that_is_claimed: PaddingClaimed by crash;

@@ -76,9 +76,8 @@ pub struct Reserve {
 
 #[derive(Default)]
 struct Kept {
-    /// Opened when it is needed.
-    file: Option<Arc<dyn File>>,
-    len: u64,
+    /// Length of the file, once it was looked at.
+    len: Option<u64>,
     /// Length that it should have, as far as anybody has said.
     wanted: Wanted,
     /// The file system does not set space apart.
@@ -86,24 +85,25 @@ struct Kept {
 }
 
 impl Kept {
-    /// Opens what an earlier process left.
-    fn find(&mut self, storage: &dyn Storage) -> io::Result<()> {
-        if self.file.is_none() {
-            let name = Name::fixed(FileKind::Reserve);
-            let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
+    /// The file, opened for one use: a store that is idle has no descriptor for it.
+    fn open(&mut self, storage: &dyn Storage) -> io::Result<Arc<dyn File>> {
+        let name = Name::fixed(FileKind::Reserve);
+        let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
+        if self.len.is_none() {
             // A copy may have a hole there.
-            self.len = file.len()?.min(file.space()?);
-            self.file = Some(file);
+            self.len = Some(file.len()?.min(file.space()?));
         }
+        Ok(file)
+    }
+
+    fn cut(&mut self, file: &dyn File, len: u64) -> io::Result<()> {
+        file.truncate(len)?;
+        self.len = Some(len);
         Ok(())
     }
 
-    fn set_len(&mut self, len: u64) -> io::Result<()> {
-        if let Some(file) = &self.file {
-            file.truncate(len)?;
-        }
-        self.len = len;
-        Ok(())
+    fn len(&self) -> u64 {
+        self.len.unwrap_or_default()
     }
 }
 
@@ -121,7 +121,7 @@ impl Reserve {
 
     /// Bytes that it has now.
     pub fn len(&self) -> u64 {
-        self.kept.lock().len
+        self.kept.lock().len()
     }
 
     /// Whether it has none.
@@ -132,52 +132,57 @@ impl Reserve {
     /// Bytes that this borrower may get.
     pub fn left_for(&self, borrower: Borrower) -> u64 {
         let kept = self.kept.lock();
-        kept.len.saturating_sub(kept.wanted.left_by(borrower))
+        kept.len().saturating_sub(kept.wanted.left_by(borrower))
     }
 
     /// Makes it as long as is wanted, as far as the disk has room. Where space cannot be set apart
-    /// there is none.
+    /// there is none; where the file cannot be opened now it stays as it is.
     pub fn keep(&self, wanted: Wanted) {
         let mut kept = self.kept.lock();
-        if kept.is_vain {
+        kept.wanted = wanted;
+        let fits = |len: u64| (wanted.len..=wanted.most).contains(&len);
+        if kept.is_vain || kept.len.is_some_and(fits) {
+            self.short.store(false, Ordering::Relaxed);
             return;
         }
-        kept.wanted = wanted;
-        if self.fit(&mut kept).is_err() {
-            kept.is_vain = true;
-            let _ = kept.set_len(0);
+        match self.fit(&mut kept) {
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => kept.is_vain = true,
+            Err(_) => return,
+            Ok(()) => {}
         }
-        self.short.store(!kept.is_vain && kept.len < wanted.len, Ordering::Relaxed);
+        self.short.store(!kept.is_vain && kept.len() < wanted.len, Ordering::Relaxed);
     }
 
     fn fit(&self, kept: &mut Kept) -> io::Result<()> {
-        match kept.find(&*self.storage) {
+        let file = match kept.open(&*self.storage) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                kept.len = Some(0);
                 let name = Name::fixed(FileKind::Reserve);
                 match self.storage.open(&name, Mode::CreateNew, Access::Random) {
                     Err(e) if is_full(&e) => return Ok(()),
-                    created => kept.file = Some(created?),
+                    created => created?,
                 }
             }
             found => found?,
-        }
-        let (len, wanted) = (kept.len, kept.wanted.len);
+        };
+        let (len, wanted) = (kept.len(), kept.wanted.len);
         if len > kept.wanted.most {
-            return kept.set_len(wanted);
+            return kept.cut(&*file, wanted);
         }
-        let Some(file) = kept.file.clone().filter(|_| len < wanted) else { return Ok(()) };
+        if len >= wanted {
+            return Ok(());
+        }
         // What there is, if it is less than what is wanted.
         let free = self.storage.free_space()? / BLOCK as u64 * BLOCK as u64;
         for wanted in [wanted, wanted.min(len + free)] {
             match file.allocate(wanted) {
                 // Some of it may have been set apart before there was no more.
-                Err(e) if is_full(&e) => kept.set_len(len)?,
-                allocated => {
-                    allocated?;
-                    if file.space()? < wanted {
-                        return Err(io::ErrorKind::Unsupported.into());
-                    }
-                    return kept.set_len(wanted);
+                Err(e) if is_full(&e) => kept.cut(&*file, len)?,
+                Ok(()) if file.space()? >= wanted => return kept.cut(&*file, wanted),
+                failed => {
+                    let _ = kept.cut(&*file, 0);
+                    failed?;
+                    return Err(io::ErrorKind::Unsupported.into());
                 }
             }
         }
@@ -188,17 +193,15 @@ impl Reserve {
     /// whether there was anything.
     pub fn lend(&self, bytes: u64, borrower: Borrower) -> bool {
         let mut kept = self.kept.lock();
-        if kept.find(&*self.storage).is_err() {
-            return false;
-        }
+        let Ok(file) = kept.open(&*self.storage) else { return false };
         let left = kept.wanted.left_by(borrower);
-        if kept.len <= left {
+        let len = kept.len();
+        if len <= left {
             return false;
         }
         let lent = bytes.max(LENT_MIN).next_multiple_of(BLOCK as u64);
-        let len = kept.len.saturating_sub(lent).max(left);
         self.short.store(true, Ordering::Relaxed);
-        kept.set_len(len).is_ok()
+        kept.cut(&*file, len.saturating_sub(lent).max(left)).is_ok()
     }
 
     /// Makes a call that needs about so many bytes, with what the reserve has if the disk is full.

@@ -11,9 +11,9 @@ use crate::read::Checked;
 use crate::session::{commit, open};
 use crate::setup::Setup;
 
-/// Cuts a log at every sector, which tears its last batch, and opens what is left; then writes to it
-/// and kills it, or flushes and closes it. Fails if a part of the batch came back, or if anything
-/// else is gone.
+/// Cuts a log at every sector, which tears its last batch, and opens what is left; then writes to
+/// it and kills it, or compacts and closes it. Fails if a part of the batch came back, or if
+/// anything else is gone.
 pub fn a_torn_batch_stays_away(setup: &Setup) -> Checked {
     let failed = |e: Error| e.to_string();
     let first = disk(setup, Image::default());

@@ -137,6 +137,8 @@ pub enum Bug {
     VisibleUnordered,
     /// Who falls asleep while commits are published is not waited for.
     SleeperMissed,
+    /// Who drains looks for work before it leaves word that it will sleep.
+    RestsUnannounced,
     /// The log counts as filled without ordering the bytes before it.
     FilledUnordered,
     /// The floor of the window rises under those who read above it.

@@ -147,7 +147,10 @@ impl Engine {
         }
         self.take_back();
         self.jobs.lock().giving_back -= 1;
-        // No call for other jobs: what is gone makes no work.
+        // What is gone makes no work, but below a limit jobs may have waited for it.
+        if self.limit.is_some() {
+            self.jobs.kick();
+        }
         self.jobs.progress.notify_all();
         true
     }

@@ -173,6 +173,8 @@ pub enum Bug {
     VictimDroppedByOthers,
     /// A byte that a collection may win of a short file is worth it.
     ByteIsWorthIt,
+    /// What a collection has written is collected again although nothing can have died in it.
+    CollectsInVain,
     /// A compaction that met a damaged block is tried again and again.
     DamagedBlockTriedAgain,
     /// Runs pile up in level 0 above damaged tables.

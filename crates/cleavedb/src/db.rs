@@ -119,9 +119,10 @@ impl Inner {
         let leaves = !self.begun.load(Ordering::Acquire) || engine.leaves_to_replay();
         let flushed = engine.poison.check().and_then(|()| match leaves {
             true => Ok(()),
-            false => unless_full(engine.flush_all()),
+            false => unless_full(engine.flush_all()).map(|()| engine.tidy()),
         });
         threads.stop(engine);
+        engine.jobs.wait_for_callers(&engine.poison);
         engine.reap();
         let closed = flushed.and_then(|()| engine.end_session());
         engine.note_held();

@@ -139,6 +139,8 @@ pub enum Bug {
     VisibleUnordered,
     /// Who falls asleep while commits are published is not waited for.
     SleeperMissed,
+    /// Who drains looks for work before it leaves word that it will sleep.
+    RestsUnannounced,
     /// The log counts as filled without ordering the bytes before it.
     FilledUnordered,
     /// The floor of the window rises under those who read above it.
@@ -173,6 +175,8 @@ pub enum Bug {
     VictimDroppedByOthers,
     /// A byte that a collection may win of a short file is worth it.
     ByteIsWorthIt,
+    /// What a collection has written is collected again although nothing can have died in it.
+    CollectsInVain,
     /// A compaction that met a damaged block is tried again and again.
     DamagedBlockTriedAgain,
     /// Runs pile up in level 0 above damaged tables.

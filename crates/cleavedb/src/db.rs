@@ -58,7 +58,7 @@ pub struct Db {
 /// The engine and its threads; dropped with the last handle.
 struct Inner {
     engine: Own<Arc<Engine>>,
-    threads: Own<Mutex<Option<Threads>>>,
+    threads: Own<Mutex<Threads>>,
     /// Whether the session was begun and its threads run.
     begun: AtomicBool,
     report: RecoveryReport,
@@ -87,9 +87,7 @@ impl Inner {
         let mut threads = self.threads.lock();
         self.engine.gate.check_open()?;
         self.engine.begin_session()?;
-        if threads.is_none() {
-            *threads = Some(Threads::start(&self.engine)?);
-        }
+        threads.start(&self.engine)?;
         self.begun.store(true, Ordering::Release);
         Ok(())
     }
@@ -104,8 +102,12 @@ impl Inner {
             return Ok(());
         }
         // A writer that comes to the log now finds it closed; the end of the log waits for others.
-        engine.commit.append().close();
-        if !self.begun.load(Ordering::Acquire) {
+        let begun = {
+            let mut append = engine.commit.append();
+            append.close();
+            append.appender.is_begun()
+        };
+        if !begun {
             engine.jobs.close();
             engine.note_held();
             return Ok(());
@@ -113,14 +115,14 @@ impl Inner {
         if engine.is_full() {
             engine.reap();
         }
-        let flushed = engine.poison.check().and_then(|()| match engine.leaves_to_replay() {
+        // Where a thread could not be started, maybe nobody would flush; the log has all of it.
+        let leaves = !self.begun.load(Ordering::Acquire) || engine.leaves_to_replay();
+        let flushed = engine.poison.check().and_then(|()| match leaves {
             true => Ok(()),
-            false => unless_full(engine.flush_all()),
+            false => unless_full(engine.flush_all()).map(|()| engine.tidy()),
         });
-        engine.jobs.close();
-        if let Some(threads) = &mut *threads {
-            threads.join();
-        }
+        threads.stop(engine);
+        engine.jobs.wait_for_callers(&engine.poison);
         engine.reap();
         let closed = flushed.and_then(|()| engine.end_session());
         engine.note_held();
@@ -205,7 +207,7 @@ impl Db {
         let (engine, report) = build(directories, options, recovered, (limit, full), new_id)?;
         engine.update_pressure();
         let engine = Own::new(Arc::new(engine));
-        let (threads, begun) = (Own::new(Mutex::new(None)), AtomicBool::new(false));
+        let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
         Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
     }
 

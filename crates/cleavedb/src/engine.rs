@@ -187,7 +187,7 @@ impl Engine {
     /// Ends snapshots and ranges and gives up the locks: the database was closed before.
     pub(crate) fn end(&self) {
         self.gate.end();
-        self.jobs.wait_for_callers();
+        self.jobs.wait_for_callers(&self.poison);
         self.locks.lock().clear();
     }
 

@@ -11,6 +11,7 @@ use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
 
 use crate::failures::{Failure, Failures, JobKind};
+use crate::poison::Poison;
 use crate::vain::Survivors;
 
 /// Where a collection met a damaged record, or a compaction a damaged block: it is not tried again
@@ -77,8 +78,10 @@ impl JobState {
     }
 }
 
-/// What [`Jobs::victim`] is without a collection.
-const NO_VICTIM: FileNumber = FileNumber(0);
+/// Most bytes that a job may write so that a close waits for its end, a tenth of a second or so:
+/// where each session is shorter than its jobs nothing would ever come of them, and each would
+/// leave a table and a value file for good.
+pub(crate) const SHORT: u64 = 32 << 20;
 
 /// How often a close looks for the end of what callers have begun.
 const CALLER_LOOK: Duration = Duration::from_millis(10);
@@ -92,6 +95,8 @@ pub(crate) struct Jobs {
     /// Some job has finished.
     pub(crate) progress: Condvar,
     closing: AtomicBool,
+    /// What short jobs look at in its place; never set.
+    going_on: AtomicBool,
     /// Number of the file that a running collection reads, which nobody else may drop; 0 for none.
     /// Changed under the manifest's lock.
     victim: AtomicU64,
@@ -101,9 +106,10 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Set once the database is closing: long jobs look at it now and then.
-    pub(crate) fn closing_flag(&self) -> &AtomicBool {
-        &self.closing
+    /// Set once a job that may write so many bytes must give up, since the database is closing: it
+    /// looks at it now and then.
+    pub(crate) fn gives_up(&self, bytes: u64) -> &AtomicBool {
+        if bytes <= SHORT { &self.going_on } else { &self.closing }
     }
 
     pub(crate) fn closing(&self) -> bool {
@@ -166,12 +172,11 @@ impl Jobs {
         self.progress.notify_all();
     }
 
-    /// Waits until no job is under way that somebody's call has begun; there are no threads, and
-    /// jobs give up at a close.
-    pub(crate) fn wait_for_callers(&self) {
+    /// Waits until no job is under way that somebody's call has begun, at a close: there are no
+    /// threads any more. Not if a failure has ended all jobs.
+    pub(crate) fn wait_for_callers(&self, poison: &Poison) {
         let mut state = self.state.lock();
-        while state.flushing || state.sparing || state.compactions > 0 || self.victim() != NO_VICTIM
-        {
+        while !state.is_idle() && poison.check().is_ok() {
             self.progress.wait_for(&mut state, CALLER_LOOK);
         }
     }

@@ -160,6 +160,7 @@ impl Engine {
         append.memtable = slot.clone();
         self.state.swap(|state| state.with_memtable(slot.clone()));
         self.throttle.fills_last(|| self.state.load().waiting() >= self.options.memtables_max);
+        self.commit.log.rouse();
         self.jobs.kick();
     }
 

@@ -273,6 +273,7 @@ impl Engine {
             ..Edit::default()
         };
         self.commit_edit(&mut manifest, &edit)?;
+        // The log may be gone now, and the reserve is cut to what is left.
         self.note_bytes(&manifest);
         drop((manifest, append));
         // From here on what cannot be removed is an orphan, which the next open removes.

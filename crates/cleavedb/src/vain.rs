@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, SeqNo};
 use cleavedb_values::{FileFacts, Ledger};
 
@@ -44,7 +45,8 @@ impl Survivors {
         facts: &FileFacts,
         (epoch, snapshots): (u64, &[SeqNo]),
     ) -> bool {
-        let Some(written) = self.0.get(&number) else { return true };
+        let written = self.0.get(&number).filter(|_| !planted(Bug::CollectsInVain));
+        let Some(written) = written else { return true };
         written.epoch != epoch
             || written.live != facts.live
             || written.snapshots.iter().any(|held| !snapshots.contains(held))
@@ -57,8 +59,7 @@ mod tests {
     use cleavedb_storage::FileKind;
     use cleavedb_values::LedgerEdit;
 
-    #[test]
-    fn survivors_wait_for_a_flush_the_end_of_a_snapshot_or_a_death() {
+    fn survivors_wait() {
         let mut ledger = Ledger::default();
         let number = FileNumber(5);
         for edit in [
@@ -79,5 +80,16 @@ mod tests {
         assert!(may_win(&ledger, 4, &[7, 9]) && may_win(&ledger, 3, &[9]));
         ledger.apply(&LedgerEdit::Died(number, 1)).unwrap();
         assert!(may_win(&ledger, 3, &[7, 9]));
+    }
+
+    #[test]
+    fn survivors_wait_for_a_flush_the_end_of_a_snapshot_or_a_death() {
+        survivors_wait();
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_survivors_that_are_collected_again() {
+        cleavedb_base::planted::must_notice(Bug::CollectsInVain, survivors_wait);
     }
 }

@@ -116,6 +116,27 @@ fn many_short_sessions_leave_few_files() {
     }
 }
 
+/// No session lasted long enough for what was due: 900 left 220 files of groups, or 51 tables.
+#[test]
+fn sessions_shorter_than_their_jobs_leave_few_files() {
+    for preset in Preset::ALL {
+        let options = Options { background: Background::Threads(1), ..Options::preset(preset) };
+        let sim = Sim::new();
+        sim.stop_recording();
+        for i in 0..900u32 {
+            let db = open(&sim, &options);
+            let key = i.wrapping_mul(0x9e37_79b1).to_be_bytes();
+            db.put(&key, &vec![i as u8; 64 << 10]).unwrap();
+            db.close().unwrap();
+        }
+        let files = sim.list().unwrap();
+        assert!(files.len() <= 20, "{preset}: {} files: {files:?}", files.len());
+        let db = open(&sim, &options);
+        assert_eq!(db.range_keys(None, None).count(), 900);
+        assert!(db.verify().unwrap().problems.is_empty());
+    }
+}
+
 /// Sizes between those of tests and those of users: a close flushes 64 KiB, and files should have a
 /// MiB.
 fn mid_sized(preset: Preset) -> Options {

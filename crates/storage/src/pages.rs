@@ -8,7 +8,6 @@
 //! comes from the allocator.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::{ptr, slice};
@@ -39,7 +38,11 @@ unsafe impl Sync for Pages {}
 impl Pages {
     /// `len` zeroed bytes, at least 1. Ends the process if there is no memory, as every allocation.
     pub fn new(len: usize) -> Self {
-        let start = if len < MAPPED_MIN { allocate(len) } else { map(len) };
+        Self::made_of(len, Advice::LinuxHugepage)
+    }
+
+    fn made_of(len: usize, pages: Advice) -> Self {
+        let start = if len < MAPPED_MIN { allocate(len) } else { map(len, pages) };
         Self { start, len }
     }
 
@@ -85,21 +88,17 @@ fn allocate(len: usize) -> *mut u8 {
     start
 }
 
-fn map(len: usize) -> *mut u8 {
+fn map(len: usize, pages: Advice) -> *mut u8 {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a fresh private mapping at an address of the kernel's choice aliases no Rust object.
     let mapped = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
     let Ok(start) = mapped else { handle_alloc_error(layout(len)) };
     if len >= HUGE_MIN {
-        advise_huge(start, len);
+        // SAFETY: the range is a mapping of our own; the advice changes no byte, and a system that
+        // does not take it costs speed or memory only.
+        let _ = unsafe { madvise(start, len, pages) };
     }
     start.cast()
-}
-
-/// Asks for huge pages; a system without them costs speed only.
-fn advise_huge(start: *mut c_void, len: usize) {
-    // SAFETY: the range is a mapping of our own; the advice changes no byte.
-    let _ = unsafe { madvise(start, len, Advice::LinuxHugepage) };
 }
 
 /// Bytes in such memory, with one owner: to be read into as a whole.
@@ -115,6 +114,12 @@ impl PageBuf {
     /// `len` zeros, at least 1.
     pub fn zeroed(len: usize) -> Self {
         Self { pages: Some(Pages::new(len)), len, pool: None }
+    }
+
+    /// The same, of which maybe little is ever touched: no huge page is taken for a byte.
+    pub fn sparse(len: usize) -> Self {
+        let pages = Pages::made_of(len, Advice::LinuxNoHugepage);
+        Self { pages: Some(pages), len, pool: None }
     }
 
     /// Where the memory begins; aligned to [`ALIGN`]. Who may touch which bytes and when is the
@@ -232,6 +237,7 @@ mod tests {
             assert_eq!((bytes.as_ptr() as usize % ALIGN, bytes.len()), (0, len));
             assert!(bytes.iter().all(|&byte| byte == 0));
             bytes.fill(0xa5);
+            assert!(PageBuf::sparse(len).iter().all(|&byte| byte == 0));
         }
     }
     #[test]

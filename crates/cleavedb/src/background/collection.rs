@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::limited::Plan;
@@ -21,6 +22,7 @@ use cleavedb_storage::{FileClass, FileKind};
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::found::Arena;
 use cleavedb_values::groups::Relocation;
+use cleavedb_values::groups::victim::group_bytes;
 use cleavedb_values::survivors::NewSegment;
 use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupTable, Ledger, LedgerEdit, hidden};
@@ -53,12 +55,28 @@ pub(super) struct Fixed {
     plan: Option<Plan>,
 }
 
+impl Fixed {
+    /// Bytes of what is collected.
+    pub(super) fn bytes(&self) -> u64 {
+        self.target.bytes(&self.groups)
+    }
+}
+
 /// What is collected.
 pub(super) enum Target {
     /// A log file or a segment: the index knows what lives in it.
     File(FileNumber, FileFacts),
     /// All of some groups: their records know what lives, or their ranges of the index.
     Groups(Vec<GroupId>),
+}
+
+impl Target {
+    fn bytes(&self, table: &GroupTable) -> u64 {
+        match self {
+            Self::File(_, facts) => facts.len.unwrap_or_default(),
+            Self::Groups(groups) => groups.iter().map(|id| group_bytes(table, *id)).sum(),
+        }
+    }
 }
 
 impl Engine {
@@ -93,7 +111,12 @@ impl Engine {
     }
 
     pub(super) fn run_collection(&self) -> Result<bool> {
-        let Some(fixed) = self.prepare_collection()? else { return Ok(false) };
+        self.collect_chosen(u64::MAX)
+    }
+
+    /// Collects what is chosen, if that is no more than `most` bytes.
+    pub(super) fn collect_chosen(&self, most: u64) -> Result<bool> {
+        let Some(fixed) = self.prepare_collection(most)? else { return Ok(false) };
         let result = match &fixed.target {
             Target::File(victim, facts) => self.collect_file(&fixed, *victim, facts),
             Target::Groups(groups) => self.collect_groups(&fixed, groups),
@@ -126,7 +149,7 @@ impl Engine {
         result.map(|()| true)
     }
 
-    fn prepare_collection(&self) -> Result<Option<Fixed>> {
+    fn prepare_collection(&self, most: u64) -> Result<Option<Fixed>> {
         let mut jobs = self.jobs.lock();
         if jobs.constraints.hold_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
             return Ok(None);
@@ -138,6 +161,9 @@ impl Engine {
             return Ok(None);
         };
         self.check_open()?;
+        if target.bytes(&live.groups) > most {
+            return Ok(None);
+        }
         let Some((target, plan)) = self.within_limit(target, live) else {
             // Nobody waits for a split that there is no room for, nor for what was asked for.
             (jobs.split_waits, jobs.forced) = (None, None);
@@ -216,13 +242,14 @@ impl Engine {
         let segments = NewFiles::new(self, FileClass::Segments);
         let (mut writer, arena) = (RunWriter::new(self), Arena::new());
         let mut watch = StopWatch::start();
+        let gives_up = self.jobs.gives_up(fixed.bytes());
         let done = collect(
             &[victim],
             &fixed.as_of,
             &segments,
             self.database_id,
             self.options.segment_bytes,
-            &|| self.jobs.closing(),
+            &|| gives_up.load(Ordering::Acquire),
             &arena,
         )
         .and_then(|collected| {

@@ -7,7 +7,7 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::Version;
 use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory};
-use cleavedb_index::compaction::leveled::{pick, pick_full, pick_piece};
+use cleavedb_index::compaction::leveled::{pick, pick_full, pick_piece, pick_short};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::hidden;
@@ -15,7 +15,7 @@ use cleavedb_values::hidden;
 use super::deaths::Deaths;
 use crate::engine::Engine;
 use crate::failures::JobKind;
-use crate::jobs::JobState;
+use crate::jobs::{JobState, SHORT};
 use crate::manifest::{Edit, LiveFiles};
 use crate::options::Background;
 use crate::space::within;
@@ -81,6 +81,13 @@ impl Engine {
                 }
                 _ => Some(picked),
             }
+        })
+    }
+
+    /// Runs a compaction that is due and short, if there is one.
+    pub(super) fn compact_shortly(&self) -> Result<bool> {
+        self.compact_picked(|version, constraints| {
+            pick_short(version, &self.compaction_options(), constraints, SHORT)
         })
     }
 
@@ -186,7 +193,8 @@ impl Engine {
             job = job.of_inputs_in_memory();
         }
         let tables = NewTables::new(self, in_memory);
-        let result = job.run(&tables, &mut deaths, halves, self.jobs.closing_flag());
+        let gives_up = self.jobs.gives_up(compaction.bytes_written_max());
+        let result = job.run(&tables, &mut deaths, halves, gives_up);
         let result = match result.and_then(|()| self.sync_names(&job)) {
             Ok(()) => self.install_compaction(job, &deaths),
             Err(e) => Err(self.failed_compaction(&job, e)),

@@ -164,7 +164,7 @@ impl Engine {
     /// Sorts the MemTable that is flushed next, while the flush of the one before it waits for the
     /// device: for the thread that drains the log, where that has little to do.
     pub(super) fn sort_ahead(&self) {
-        if !self.commit.log.is_lazy() {
+        if !self.may_sort() {
             return;
         }
         let state = self.state.load_full();
@@ -173,6 +173,11 @@ impl Engine {
         {
             slot.table.sort();
         }
+    }
+
+    /// Whether there may be a MemTable to be sorted ahead.
+    pub(super) fn may_sort(&self) -> bool {
+        self.commit.log.is_lazy() && self.state.load().second_sealed().is_some()
     }
 
     fn flush(&self, slot: &Arc<MemSlot>, sealed: Sealed) -> Result<()> {

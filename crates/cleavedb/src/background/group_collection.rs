@@ -15,6 +15,7 @@
 use std::collections::BTreeSet;
 
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, side_by_side};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Partitioner, Result};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
@@ -35,7 +36,7 @@ use super::liveness::Joined;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::groups::publish;
-use crate::jobs::JobState;
+use crate::jobs::{JobState, SHORT};
 use crate::limit::{planned, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
@@ -87,7 +88,7 @@ impl Engine {
         let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
         let of_groups = live.ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
         let crowded = segments.crowded(groups, of_groups.count() as u64, &sound);
-        first_that_fit(groups, crowded.into_iter(), room)
+        first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
     }
 
     /// The groups that can be collected: all but the `damaged` ones, and those that there is no
@@ -179,7 +180,8 @@ impl Engine {
             Some(joined) => joined,
             None => &fixed.as_of,
         };
-        let cancelled = || self.jobs.closing();
+        let gives_up = self.jobs.gives_up(fixed.bytes());
+        let cancelled = || gives_up.load(Ordering::Acquire);
         let table = (table, self.options.groups.growth());
         let cold = self.options.groups.tagging.then(cold);
         let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, arena);

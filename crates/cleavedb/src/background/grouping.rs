@@ -41,6 +41,9 @@ const FILES_MAX: u64 = 8;
 /// copy.
 const PARTS: u64 = 4;
 
+/// A part writes no less than a file's length divided by this: a short flush leaves one file.
+const PART_OF_FILE: u64 = 16;
+
 /// Records that are copied while the window is held, some tens of microseconds: to take it for each
 /// would wait each time until the copy of the one before it has left the processor.
 const HELD_MAX: usize = 64;
@@ -198,11 +201,11 @@ fn by_rank(ranks: &[u32], count: usize) -> Vec<u32> {
     order
 }
 
-/// Divides `order`, in which items of a group are neighbours, into at most `count` parts of about
-/// the same length, each of whole groups.
-fn parts<'o>(order: &'o [u32], items: &[Item<'_>], ranks: &[u32], count: u64) -> Vec<&'o [u32]> {
+/// Divides `order`, in which items of a group are neighbours, into at most [`PARTS`] of about the
+/// same length, each of whole groups and, but for the last one, of `part_min` bytes at least.
+fn parts<'o>(order: &'o [u32], items: &[Item<'_>], ranks: &[u32], part_min: u64) -> Vec<&'o [u32]> {
     let len = |at: &u32| items[*at as usize].len();
-    let part_len = order.iter().map(len).sum::<u64>().div_ceil(count).max(1);
+    let part_len = order.iter().map(len).sum::<u64>().div_ceil(PARTS).max(part_min).max(1);
     let mut parts = Vec::new();
     let (mut rest, mut taken, mut so_far) = (order, 0, 0);
     for of_group in order.chunk_by(|a, b| ranks[*a as usize] == ranks[*b as usize]) {
@@ -399,7 +402,8 @@ impl Engine {
         }
         let ring = self.commit.log.ring();
         let part = Part { items: &items, ranks: &ranks, groups: &groups, log, ring };
-        let parts = parts(&order, &items, &ranks, PARTS);
+        let part_min = self.options.segment_bytes / PART_OF_FILE;
+        let parts = parts(&order, &items, &ranks, part_min);
         let write = |order| part.write(order, writer());
         // Where tests step through jobs, one thread does all.
         let done: Vec<Result<_>> = match self.options.background {

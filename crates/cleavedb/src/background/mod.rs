@@ -26,7 +26,7 @@ pub(crate) use threads::Threads;
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
-use crate::jobs::{Damaged, JobState};
+use crate::jobs::{Damaged, JobState, SHORT};
 use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::options::Background;
@@ -83,6 +83,15 @@ impl Engine {
             JobKind::Collect => self.run_collection(),
             JobKind::Remove => Ok(self.run_remove()),
             JobKind::Punch => Ok(self.run_punch()),
+        }
+    }
+
+    /// Does what is due and short, at a close that has flushed: where no session lasts as long as
+    /// its jobs, each would leave a table and a value file for good. One that fails is due again.
+    pub(crate) fn tidy(&self) {
+        if self.limit.is_none() && !self.is_full() {
+            let _ = self.compact_shortly();
+            let _ = self.collect_chosen(SHORT);
         }
     }
 
@@ -147,7 +156,10 @@ impl Engine {
         }
         self.take_back();
         self.jobs.lock().giving_back -= 1;
-        // No call for other jobs: what is gone makes no work.
+        // What is gone makes no work, but below a limit jobs may have waited for it.
+        if self.limit.is_some() {
+            self.jobs.kick();
+        }
         self.jobs.progress.notify_all();
         true
     }

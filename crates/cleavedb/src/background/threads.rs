@@ -21,12 +21,15 @@ use crate::options::Background;
 /// fastest writer fills the window.
 const DRAIN_NAP: Duration = Duration::from_micros(500);
 
-/// Naps after which a drain that had nothing to do sleeps longer, and how long.
-const IDLE_NAPS: u32 = 200;
+/// Naps after which a drain that had nothing to do sleeps until it has, so that writers who keep it
+/// at work need not wake it; and how long it naps then while MemTables wait to be sorted.
+const IDLE_NAPS: u32 = if cfg!(feature = "checked") { 2 } else { 200 };
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
-/// How long a thread without work sleeps if nobody wakes it: readers that let go of files do not.
+/// How long a thread without work sleeps if nobody wakes it: readers that let go of files or of a
+/// snapshot do not. Twice as long each time, up to the longest.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
+const IDLE_LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// What the thread that flushes does, and what those do that compact, in the order of their
 /// preference.
@@ -36,49 +39,47 @@ const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect
 /// By how much workers stand back: a writer waits for a flush, and sooner than for a compaction.
 const WORKER_NICENESS: i32 = 5;
 
-/// Threads of an open database, to be joined at close.
+/// What a thread does, and how it is called.
+type Body = (&'static str, fn(&Engine));
+
+/// The threads; of the last one there are as many as the options ask for.
+const BODIES: [Body; 4] = [
+    ("cleave-drain", drain),
+    ("cleave-flush", |engine| work(engine, &FLUSHER)),
+    ("cleave-remove", |engine| work(engine, &[JobKind::Remove])),
+    ("cleave-work", |engine| {
+        // Where a checker draws the schedule, all threads are one of the system's.
+        if !cfg!(feature = "checked") {
+            niceness::stand_back(WORKER_NICENESS);
+        }
+        work(engine, &WORKER);
+    }),
+];
+
+/// Threads of an open database, to be stopped at close.
 #[derive(Default)]
 pub(crate) struct Threads {
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts the threads that the options ask for.
-    pub(crate) fn start(engine: &Arc<Engine>) -> Result<Self> {
-        let mut threads = Self::default();
-        let Background::Threads(workers) = engine.options.background else { return Ok(threads) };
-        threads.spawn(engine, "cleave-drain", drain)?;
-        threads.spawn(engine, "cleave-flush", |engine| work(engine, &FLUSHER))?;
-        threads.spawn(engine, "cleave-remove", |engine| work(engine, &[JobKind::Remove]))?;
-        for _ in 0..workers {
-            threads.spawn(engine, "cleave-work", |engine| {
-                // Where a checker draws the schedule, all threads are one of the system's.
-                if !cfg!(feature = "checked") {
-                    niceness::stand_back(WORKER_NICENESS);
-                }
-                work(engine, &WORKER);
-            })?;
+    /// Starts the threads that the options ask for. If one cannot be started, the others go on, and
+    /// the next call starts those that are missing.
+    pub(crate) fn start(&mut self, engine: &Arc<Engine>) -> Result<()> {
+        let Background::Threads(workers) = engine.options.background else { return Ok(()) };
+        let last = BODIES.len() - 1;
+        for at in self.handles.len()..last.saturating_add(workers) {
+            let ((name, body), engine) = (BODIES[at.min(last)], engine.clone());
+            let spawned = thread::Builder::new().name(name.to_owned()).spawn(move || body(&engine));
+            self.handles.push(spawned.map_err(|e| Error::io("start a background thread", e))?);
         }
-        Ok(threads)
-    }
-
-    fn spawn(
-        &mut self,
-        engine: &Arc<Engine>,
-        name: &str,
-        body: impl FnOnce(&Engine) + Send + 'static,
-    ) -> Result<()> {
-        let engine = engine.clone();
-        let handle = thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || body(&engine))
-            .map_err(|e| Error::io("start a background thread", e))?;
-        self.handles.push(handle);
         Ok(())
     }
 
-    /// Waits for all threads; the engine was told to close before.
-    pub(crate) fn join(&mut self) {
+    /// Tells all threads to stop, and waits for them.
+    pub(crate) fn stop(&mut self, engine: &Engine) {
+        engine.jobs.close();
+        engine.commit.log.rouse();
         for handle in self.handles.drain(..) {
             // A panic in a job has poisoned the database already; close goes on.
             let _ = handle.join();
@@ -110,7 +111,13 @@ fn drain(engine: &Engine) {
             Ok(false) | Err(_) => {
                 engine.sort_ahead();
                 idle += 1;
-                thread::sleep(if idle > IDLE_NAPS { IDLE_NAP } else { DRAIN_NAP });
+                if idle <= IDLE_NAPS {
+                    thread::sleep(DRAIN_NAP);
+                } else if engine.commit.log.rest(|| engine.jobs.closing() || engine.may_sort()) {
+                    idle = 0;
+                } else {
+                    thread::sleep(IDLE_NAP);
+                }
             }
         }
     }
@@ -118,12 +125,15 @@ fn drain(engine: &Engine) {
 
 fn work(engine: &Engine, kinds: &[JobKind]) {
     let _guard = PanicGuard(engine);
+    let mut pause = IDLE_LOOK;
     while !engine.jobs.closing() {
         let calls = engine.jobs.calls();
         match engine.run_one(kinds) {
-            Ok(true) => {}
-            Ok(false) if engine.jobs.wait_for_work(calls, IDLE_LOOK) => engine.clear_pages(),
-            Ok(false) => {}
+            Ok(false) if engine.jobs.wait_for_work(calls, pause) => {
+                engine.clear_pages();
+                pause = (pause * 2).min(IDLE_LOOK_MAX);
+            }
+            Ok(_) => pause = IDLE_LOOK,
             Err(_) => {
                 // Nothing is done any more after the first failure of a write: who waits hears it.
                 if engine.poison.check().is_err() {

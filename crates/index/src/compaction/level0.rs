@@ -111,11 +111,15 @@ impl Picker<'_> {
     /// in the way, whatever their size: level 0 comes to hold no key much more than once, and the
     /// tables of a long run that are over no damage leave it by themselves.
     pub(super) fn merge_stuck_level0(&self) -> Option<Compaction> {
-        let stuck = !self.constraints.damaged.is_empty()
-            && self.options.level0 != Level0::OneTable
-            && !planted(Bug::DamageFillsLevel0);
-        let buckets = self.version.buckets().iter().filter(|_| stuck);
-        buckets.map(|bucket| &bucket.slices).find_map(|s| self.merge_slices(s, u64::MAX))
+        let stuck = !self.constraints.damaged.is_empty() && !planted(Bug::DamageFillsLevel0);
+        if stuck { self.merge_runs(u64::MAX) } else { None }
+    }
+
+    /// Merges runs of level 0, whether or not they are about to leave, to `bytes_max` at most.
+    pub(super) fn merge_runs(&self, bytes_max: u64) -> Option<Compaction> {
+        let merges = self.options.level0 != Level0::OneTable;
+        let mut buckets = self.version.buckets().iter().filter(|_| merges);
+        buckets.find_map(|bucket| self.merge_slices(&bucket.slices, bytes_max))
     }
 
     /// Merges adjacent slices, from the youngest on, as long as the next one is no larger than

@@ -99,6 +99,21 @@ pub fn pick_full(
     Some(Compaction::new(inputs, bottom, None, single))
 }
 
+/// What needs to be compacted and writes no more than `bytes_max`, for who has no time for more. If
+/// what most needs it is longer, runs of level 0 are merged, although they are about to leave.
+pub fn pick_short(
+    version: &Version,
+    options: &CompactionOptions,
+    constraints: &Constraints,
+    bytes_max: u64,
+) -> Option<Compaction> {
+    let picked = pick(version, options, constraints)?;
+    if picked.bytes_written_max() <= bytes_max {
+        return Some(picked);
+    }
+    Picker { version, options, constraints }.merge_runs(bytes_max)
+}
+
 /// A step towards what [`pick_full`] does that writes no more than `bytes_max`, for a disk that has
 /// no room for more: tables go down by one level, those with most tombstones first, or are rid of
 /// them in their place.

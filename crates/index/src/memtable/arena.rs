@@ -17,6 +17,10 @@ use cleavedb_storage::pages::{ALIGN, PageBuf, PagePool};
 const CHUNK_LEN_MIN: usize = 1 << 12;
 const CHUNK_LEN_MAX: usize = 4 << 20;
 
+/// Length of the first chunk of an arena without a pool, in bytes: such an arena is the first of a
+/// database, and maybe holds little for long. Its chunks double until they have their length.
+const FIRST_LEN: usize = 16 << 10;
+
 /// Length of a chunk where an arena will hold about `budget` bytes.
 pub(super) fn chunk_len(budget: usize) -> usize {
     (budget / 16).next_power_of_two().clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX)
@@ -89,10 +93,12 @@ impl Arena {
         if self.current.load(Ordering::Relaxed) != full {
             return;
         }
-        let len = self.chunk_len.max(len);
         let memory = match &self.pool {
-            Some(pool) => pool.take(len),
-            None => PageBuf::zeroed(len),
+            Some(pool) => pool.take(self.chunk_len.max(len)),
+            None => {
+                let doubled = self.allocated().max(FIRST_LEN).next_power_of_two();
+                PageBuf::zeroed(doubled.min(self.chunk_len).max(len))
+            }
         };
         let mut chunk = Box::new(Chunk { memory, used: AtomicUsize::new(0) });
         self.allocated.fetch_add(chunk.memory.len(), Ordering::Relaxed);
@@ -104,6 +110,19 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_arena_of_a_database_begins_small() {
+        let arena = Arena::new(64 << 20, None);
+        arena.alloc(100);
+        assert_eq!(arena.allocated(), FIRST_LEN);
+        (0..100_000).for_each(|_| _ = arena.alloc(100));
+        let whole = CHUNK_LEN_MAX..4 * CHUNK_LEN_MAX;
+        assert!(whole.contains(&arena.allocated()), "{}", arena.allocated());
+        let pooled = Arena::new(64 << 20, Some(PagePool::new(chunk_len(64 << 20))));
+        pooled.alloc(100);
+        assert_eq!(pooled.allocated(), CHUNK_LEN_MAX, "as full as the one before");
+    }
 
     #[test]
     fn ranges_are_disjoint_aligned_and_counted() {

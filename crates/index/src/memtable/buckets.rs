@@ -22,12 +22,12 @@ pub(super) struct Buckets {
 
 #[cfg(not(feature = "checked"))]
 impl Buckets {
-    /// `count` links, a power of two, in memory of `pool`, if there is one.
+    /// `count` links, a power of two, in memory of `pool`; or in small pages, if there is none.
     pub(super) fn new(count: usize, pool: Option<&Arc<PagePool>>) -> Self {
         let len = count * size_of::<AtomicPtr<Node>>();
         let memory = match pool {
             Some(pool) => pool.take_zeroed(len),
-            None => PageBuf::zeroed(len),
+            None => PageBuf::sparse(len),
         };
         Self { memory, mask: count - 1 }
     }

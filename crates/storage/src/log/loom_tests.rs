@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::model;
 use cleavedb_base::sync::checker::thread::{self, yield_now};
 
+use super::rest::Rest;
 use super::ring::{Ring, Slot};
 use crate::window::Window;
 
@@ -81,6 +83,35 @@ fn memory_is_used_again() {
     commit.join().unwrap();
 }
 
+/// Who drains falls asleep while a writer fills the log up to where there is work, and again while
+/// the log is closed.
+fn nobody_sleeps_for_ever() {
+    let (ring, rest, closed) =
+        (ring(), Arc::new(Rest::default()), Arc::new(AtomicBool::new(false)));
+    let drain = {
+        let (ring, rest, closed) = (ring.clone(), rest.clone(), closed.clone());
+        thread::spawn(move || {
+            // Who was about to wake one sleep may wake the next.
+            while ring.filled() < LEN as u64 {
+                rest.sleep(LEN as u64, || ring.filled_at_last() >= LEN as u64);
+            }
+            while !closed.load(Ordering::Acquire) {
+                rest.sleep(2 * LEN as u64, || closed.load(Ordering::Acquire));
+            }
+        })
+    };
+    ring.set_filled(LEN as u64);
+    rest.filled(LEN as u64);
+    closed.store(true, Ordering::Release);
+    rest.wake();
+    drain.join().unwrap();
+}
+
+#[test]
+fn who_drains_is_woken_by_work_and_by_the_end() {
+    model(nobody_sleeps_for_ever);
+}
+
 #[test]
 fn what_is_filled_can_be_read() {
     model(filled_is_stored);
@@ -95,7 +126,12 @@ fn memory_is_used_again_only_when_nobody_reads_it() {
 mod planted {
     use cleavedb_base::planted::{Bug, must_notice};
 
-    use super::{filled_is_stored, memory_is_used_again, model};
+    use super::{filled_is_stored, memory_is_used_again, model, nobody_sleeps_for_ever};
+
+    #[test]
+    fn a_sleeper_that_leaves_word_too_late() {
+        must_notice(Bug::RestsUnannounced, || model(nobody_sleeps_for_ever));
+    }
 
     #[test]
     fn a_filled_mark_without_order() {

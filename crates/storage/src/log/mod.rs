@@ -7,6 +7,7 @@
 mod frame;
 mod needless;
 mod reader;
+mod rest;
 mod ring;
 mod writer;
 pub mod salvage;

@@ -102,6 +102,12 @@ impl Ring {
         debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
     }
 
+    /// As [`Ring::filled`], by an exchange: who fills more after this look sees all that its caller
+    /// has written before.
+    pub(super) fn filled_at_last(&self) -> u64 {
+        self.filled.fetch_add(0, Ordering::AcqRel)
+    }
+
     /// Gives up positions below `position` to later stores; they are in their file, or needless.
     pub(super) fn raise_floor(&self, position: u64) {
         if planted(Bug::FloorUnderReaders) {

@@ -22,6 +22,7 @@ use cleavedb_base::{Error, FileNumber, Result};
 
 use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
 use super::needless::Needless;
+use super::rest::Rest;
 use super::ring::{Ring, Slot};
 use crate::api::{File, Storage, is_full};
 use crate::name::{FileKind, Name};
@@ -180,6 +181,8 @@ pub struct Log {
     touched: AtomicU64,
     /// What need not be drained.
     needless: Mutex<Needless>,
+    /// The sleep of who drains.
+    rest: Rest,
     /// A write or a sync failed: nothing is tried again.
     failed: AtomicBool,
 }
@@ -204,6 +207,7 @@ impl Log {
             first: AtomicU64::new(position),
             touched: AtomicU64::new(0),
             needless: Mutex::new(Needless::up_to(position)),
+            rest: Rest::default(),
             failed: AtomicBool::new(false),
         };
         (log, Appender { next: position, file: None, allocated: 0, gap_from: None })
@@ -280,6 +284,7 @@ impl Log {
         self.ring.set_len(len);
         self.touched.store(0, Ordering::Relaxed);
         self.first.store(appender.next, Ordering::Relaxed);
+        self.rouse();
     }
 
     /// Notes in the window how far the log has come.
@@ -449,8 +454,10 @@ impl Log {
     }
 
     /// Declares every position below `position` stored. Positions only grow.
+    #[inline]
     pub fn set_filled(&self, position: u64) {
         self.ring.set_filled(position);
+        self.rest.filled(position);
     }
 
     /// Begins a range of any length, to be appended by [`Log::stream`] piece by piece. Every
@@ -472,7 +479,7 @@ impl Log {
         for piece in bytes.chunks(self.reserve_max()) {
             self.make_room(appender.next + piece.len() as u64)?;
             self.store(appender, piece);
-            self.ring.set_filled(appender.next);
+            self.set_filled(appender.next);
         }
         Ok(())
     }

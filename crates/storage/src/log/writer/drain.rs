@@ -45,14 +45,12 @@ impl Log {
     /// Has memory put behind the window some way ahead of the writers, who would wait for it at
     /// each page: for who drains, if that is little work. Returns whether there was any to do.
     pub fn touch_ahead(&self) -> bool {
-        let touched = self.touched.load(Ordering::Relaxed);
-        let first = self.first.load(Ordering::Relaxed);
-        let ahead = (first + touched).saturating_sub(self.ring.filled());
-        // The window may be made longer meanwhile.
-        let rest = self.ring.len().saturating_sub(touched);
-        if !self.is_lazy() || rest == 0 || ahead >= TOUCHED_AHEAD {
+        if self.touches_from().is_none_or(|position| self.ring.filled() < position) {
             return false;
         }
+        let touched = self.touched.load(Ordering::Relaxed);
+        let first = self.first.load(Ordering::Relaxed);
+        let rest = self.ring.len() - touched;
         match self.ring.touch(first + touched, rest.min(TOUCHED_AT_ONCE)) {
             Ok(now) => self.touched.store(touched + now, Ordering::Relaxed),
             Err(_) => self.failed.store(true, Ordering::Release),
@@ -60,16 +58,45 @@ impl Log {
         true
     }
 
+    /// Log position from which on more of the window is to be touched, if any ever is.
+    fn touches_from(&self) -> Option<u64> {
+        let touched = self.touched.load(Ordering::Relaxed);
+        let first = self.first.load(Ordering::Relaxed);
+        // The window may be made longer meanwhile.
+        let more = self.is_lazy() && self.ring.len() > touched && self.check().is_ok();
+        more.then(|| (first + touched + 1).saturating_sub(TOUCHED_AHEAD))
+    }
+
     /// Whether the drain has a full write's worth of work.
     pub fn wants_drain(&self) -> bool {
-        // Others may drain beyond what was filled a moment ago.
-        let undrained = self.ring.filled().saturating_sub(self.drained.load(Ordering::Relaxed));
+        self.ring.filled() >= self.drains_from()
+    }
+
+    /// Log position from which on the drain has a full write's worth of work.
+    fn drains_from(&self) -> u64 {
         let len = self.ring.len();
         let tolerated = match self.is_lazy() {
             false => (DRAIN_LEN as u64).min(len / 2),
             true => len - (len / 8).min(LAZY_ROOM),
         };
-        undrained > 0 && undrained >= tolerated
+        // Others may drain beyond what was filled a moment ago.
+        self.drained.load(Ordering::Relaxed) + tolerated.max(1)
+    }
+
+    /// Sleeps until there is work for who drains, or somebody calls [`Log::rouse`]; not at all if
+    /// `has_other_work`. Returns whether it slept.
+    pub fn rest(&self, has_other_work: impl Fn() -> bool) -> bool {
+        let works_from = || {
+            let drains = self.drains_from();
+            self.touches_from().map_or(drains, |touches| touches.min(drains))
+        };
+        let has_work = || self.ring.filled_at_last() >= works_from() || has_other_work();
+        self.rest.sleep(works_from(), has_work)
+    }
+
+    /// Wakes who drains, since there is other work.
+    pub fn rouse(&self) {
+        self.rest.wake();
     }
 
     /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it

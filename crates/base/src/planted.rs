@@ -185,6 +185,10 @@ pub enum Bug {
     FailureEndsTheLook,
     /// Tombstones are no reason to compact.
     TombstonesStay,
+    /// What the reserve has lent is not taken back.
+    ReserveNotRefilled,
+    /// A collection of a part of a group drops what hides records of the rest.
+    StubForgetsTheRest,
     /// Writers are stopped for garbage that nobody may collect.
     GarbageOfNobodyCounts,
 }

@@ -144,6 +144,9 @@ impl Engine {
     /// poisoned; that it does not is the case of the first edit since the open alone.
     pub(crate) fn commit_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         self.poison.check()?;
+        if self.full.is_short() {
+            manifest.keep_short();
+        }
         let committed = manifest.commit(edit);
         committed.map_err(|e| self.failed_edit(manifest, e))
     }

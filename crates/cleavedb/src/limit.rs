@@ -139,8 +139,18 @@ pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
 /// Bytes that a collection of a group may write: what is not known to be dead, in two groups if it
 /// splits, and its filters, maps and new entries.
 pub(crate) fn rewritten_max(groups: &GroupTable, group: GroupId) -> u64 {
+    extents_rewritten_max(groups.extents_of(group))
+}
+
+/// The same for some extents of a group.
+pub(crate) fn extents_rewritten_max<'e>(extents: impl Iterator<Item = &'e Extent>) -> u64 {
+    rewritten(extents_alive_max(extents))
+}
+
+/// Bytes of records in some extents that are not known to be dead.
+pub(crate) fn extents_alive_max<'e>(extents: impl IntoIterator<Item = &'e Extent>) -> u64 {
     let small = |extent: &Extent| (extent.stubs + extent.tags) * SMALL_RECORD;
-    rewritten(groups.extents_of(group).map(|extent| extent.live + small(extent)).sum())
+    extents.into_iter().map(|extent| extent.live + small(extent)).sum()
 }
 
 /// Bytes that a collection of a file may write.

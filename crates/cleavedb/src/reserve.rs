@@ -6,6 +6,7 @@
 //! refused, and what is freed goes to it first: so a database without a free byte can always be
 //! read, deleted from, compacted and collected.
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{Borrower, Storage, Wanted};
@@ -26,6 +27,9 @@ const STEP: u64 = 16 << 20;
 
 /// How many times as long as it should be the reserve may be before a close.
 const TOO_LONG: u64 = 4;
+
+/// Tables that a reserve has room for.
+const TABLES: u64 = 64;
 
 /// What is kept for names besides a manifest, in bytes: `current`, and what directories take.
 const NAMES: u64 = 16 << 10;
@@ -87,6 +91,16 @@ impl Engine {
     pub(crate) fn room_on_disk(&self) -> u64 {
         let free = self.storage.free_space().unwrap_or_default();
         free.saturating_add(self.full.reserve.left_for(Borrower::Data))
+    }
+
+    /// Length at which a table ends. On a full disk many of them fit what is reserved: then
+    /// compactions can go in pieces.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        let most = self.options.table_bytes;
+        match self.full.is_short() {
+            true => most.min((self.full.reserve.wanted() / TABLES).max(BLOCK as u64)),
+            false => most,
+        }
     }
 
     /// Refuses writes but for deletes while the reserve is in use.

@@ -16,6 +16,7 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
+use cleavedb_testkit::brim::freed_without_a_free_byte;
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
@@ -415,6 +416,13 @@ fn lost_edits(seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Stores on disks without a free byte, as in `full_disk.rs`.
+fn no_free_byte(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let (killed, design) = (seed.is_multiple_of(2), seed as usize / 2 % designs.len());
+    freed_without_a_free_byte(&designs[design], killed)
+}
+
 /// What is worth a collection of a short file.
 fn gains(_: u64) -> Result<(), String> {
     match (Gain { wins: 1, moves: 98 }).is_worth_it() {
@@ -486,6 +494,8 @@ caught! {
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
     a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
+    a_reserve_that_is_not_refilled: ReserveNotRefilled by no_free_byte;
+    a_stub_that_forgets_what_is_left: StubForgetsTheRest by no_free_byte;
     a_limit_that_is_ignored: LimitIgnored by beyond_the_limit;
     a_limit_up_to_which_writers_go: NothingKeptForJobs by full_store;
     an_acknowledgement_before_the_sync: AckBeforeSync by crash;

@@ -15,6 +15,7 @@ pub mod setup;
 pub mod disks;
 pub mod read;
 pub mod full;
+pub mod brim;
 pub mod session;
 pub mod endless;
 pub mod copies;

@@ -102,7 +102,7 @@ pub fn collect<'a>(
     let begin = Instant::now();
     let run = &mut collected.run;
     let mut survivors: Vec<(ValuePointer, Option<usize>)> =
-        join(&mut found, index, run, cancelled)?
+        join(&mut found, index, &|_| false, run, cancelled)?
             .into_iter()
             .map(|survivor| (survivor.record.pointer, survivor.entry))
             .collect();
@@ -167,9 +167,13 @@ fn scan<'a>(
 /// Asks about every key found, in order; appends to the run and returns the survivors, in the order
 /// of their keys. A stub survives as long as a record that it hides does. A tag survives as long as
 /// nothing is known that is newer; it hides nothing, and needs no entry in the run.
+///
+/// Records that `stay` where they are, dead or not, are no survivors; but a stub that hides one
+/// survives.
 pub(crate) fn join<'f, 'a>(
     found: &'f mut [Found<'a>],
     index: &dyn Liveness,
+    stays: &dyn Fn(&Found<'a>) -> bool,
     run: &mut Vec<RunEntry<'a>>,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<Survivor<'f, 'a>>> {
@@ -186,10 +190,13 @@ pub(crate) fn join<'f, 'a>(
             let error = Error::corruption("a tag lies above an older record of its key");
             return Err(error.with("file", last.pointer.file));
         }
+        if records.iter().all(stays) {
+            continue;
+        }
         let survives = |record, entry| Survivor { record, alone: newer.is_empty(), entry };
         visible.clear();
         index.visible(records, &mut visible)?;
-        if visible.is_empty() && last.is_tag() {
+        if visible.is_empty() && last.is_tag() && !stays(last) {
             survivors.push(survives(last, None));
         }
         let lives = |version: &Visible| {
@@ -199,23 +206,34 @@ pub(crate) fn join<'f, 'a>(
         };
         living.clear();
         living.extend(visible.iter().map(lives));
-        let Some(oldest) = living.iter().rposition(Option::is_some) else { continue };
-        let hides = |stub: &&Found| {
-            stub.is_stub() && visible[..oldest].iter().any(|version| version.seq == stub.seq)
+        let oldest = living.iter().flatten().next_back().map(|record| record.seq);
+        let left = records.iter().rev().find(|record| stays(record));
+        let oldest_left = left.map(|r| r.seq).filter(|_| !planted(Bug::StubForgetsTheRest));
+        let below = oldest.into_iter().chain(oldest_left).min();
+        let hides = |stub: &&Found<'a>| {
+            stub.is_stub()
+                && !stays(stub)
+                && below.is_some_and(|below| below < stub.seq)
+                && visible.iter().any(|version| version.seq == stub.seq)
         };
         if !planted(Bug::StubDroppedEarly) {
             survivors.extend(records.iter().filter(hides).map(|stub| survives(stub, None)));
         }
+        let moves = |living: &Option<&'f Found<'a>>| living.filter(|record| !stays(record));
+        if !living.iter().any(|living| moves(living).is_some()) {
+            continue;
+        }
         for (version, living) in visible.drain(..).zip(&living) {
+            let moving = moves(living);
             let deletes = version.content == Content::Delete;
             let forgotten = planted(Bug::RunWithoutTombstones) && deletes
-                || planted(Bug::RunWithoutRepeats) && living.is_none();
+                || planted(Bug::RunWithoutRepeats) && moving.is_none();
             let entry = (version.in_table && !forgotten).then_some(run.len());
-            survivors.extend(living.map(|record| survives(record, entry)));
+            survivors.extend(moving.map(|record| survives(record, entry)));
             run.extend(entry.map(|_| RunEntry {
                 key: records[0].key(),
                 seq: version.seq,
-                repeat: living.is_none() && !planted(Bug::RunOwnsRepeats),
+                repeat: moving.is_none() && !planted(Bug::RunOwnsRepeats),
                 content: version.content,
             }));
         }

@@ -208,15 +208,27 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
         }
     }
 
-    /// Collects all of `extents`, which are all extents of `group`.
-    pub fn collect(&mut self, group: GroupId, extents: &[Arc<ExtentHandle>]) -> Result<()> {
-        let mut readers: Vec<_> = extents.iter().cloned().map(ExtentReader::new).collect();
+    /// Collects `extents`, which are extents of `group`; `others` are all that it has besides: they
+    /// stay, and so does the group as a whole if there are any. They are read, since the records
+    /// of a key are all that tells what lives.
+    pub fn collect(
+        &mut self,
+        group: GroupId,
+        extents: &[Arc<ExtentHandle>],
+        others: &[Arc<ExtentHandle>],
+    ) -> Result<()> {
+        let all = extents.iter().chain(others).cloned();
+        let mut readers: Vec<_> = all.map(ExtentReader::new).collect();
         readers.sort_unstable_by_key(ExtentReader::place);
         let mut found = self.find(&mut readers)?;
+        let is_left = |record: &Found<'_>| {
+            let place = place_of(record.pointer);
+            !others.is_empty() && !extents.iter().any(|extent| extent.holds(place))
+        };
         let begin = Instant::now();
         let (mut no_run, soft) = (Vec::new(), self.table.relocation() == Relocation::Soft);
         let run = if soft { &mut no_run } else { &mut self.run };
-        let survivors = join(&mut found, self.liveness, run, self.cancelled)?;
+        let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
         self.asking += begin.elapsed();
         let home = Home { group, table: self.table, growth: self.growth };
         let judge = self.writers.cold.is_some().then(|| Judge::new(self.liveness, home));
@@ -235,7 +247,7 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
         }
         announce(&stays, &mut readers)?;
-        let bounds = home.bounds(&stays);
+        let bounds = if others.is_empty() { home.bounds(&stays) } else { Vec::new() };
         let mut parts: Vec<Vec<Stay<'_, '_>>> = Vec::new();
         parts.resize_with(bounds.len() + 1, Vec::new);
         for stay in stays {

@@ -103,6 +103,21 @@ pub fn oldest_first(
         .map(|(number, _)| number)
 }
 
+/// Of those that [`oldest_first`] chooses from the one with most dead bytes, as far as is known:
+/// for a disk that is full.
+pub fn emptiest_first(
+    ledger: &Ledger,
+    upto: FileNumber,
+    sound: impl Fn(FileNumber) -> bool,
+) -> Option<FileNumber> {
+    let files = ledger.iter().filter_map(|(number, facts)| {
+        let dead = facts.len?.saturating_sub(facts.live);
+        let goes = is_collectable(facts.kind, number, upto) && sound(number);
+        goes.then_some((dead, number))
+    });
+    files.reduce(|most, next| if next.0 > most.0 { next } else { most }).map(|(_, number)| number)
+}
+
 /// Whether a file is collected or dropped as one; group files are not, their extents are.
 fn is_collectable(kind: FileKind, number: FileNumber, upto: FileNumber) -> bool {
     match kind {
@@ -156,6 +171,10 @@ mod tests {
         assert_eq!(oldest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(5)));
         assert_eq!(oldest_first(&ledger, FileNumber(5), |_| true), None, "replay needs it");
         assert_eq!(dead_files(&ledger, FileNumber(9)), [FileNumber(5)]);
+        ledger.apply(&LedgerEdit::Seal(FileNumber(7), 10, 20)).unwrap();
+        assert_eq!(emptiest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(7)));
+        ledger.apply(&LedgerEdit::Born(FileNumber(7), 15)).unwrap();
+        assert_eq!(emptiest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(5)));
     }
 
     #[test]

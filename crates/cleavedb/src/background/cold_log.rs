@@ -13,7 +13,7 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_values::LedgerEdit;
 use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::survivors::NewSegment;
-use cleavedb_values::victim::{Gain, most_dead, oldest_first, out_of_reach};
+use cleavedb_values::victim::{Gain, emptiest_first, most_dead, oldest_first, out_of_reach};
 
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};
@@ -55,19 +55,23 @@ impl Engine {
         jobs: &JobState,
         over: bool,
     ) -> Option<FileNumber> {
-        let room = self.room();
+        let is_full = self.full.is_short();
+        let room = if is_full { self.room_on_disk() } else { self.room() };
         let fits = |number| {
             live.ledger.get(number).is_some_and(|facts| planned(file_rewritten_max(facts)) <= room)
         };
-        let sound = |number| !jobs.damaged.files.contains(&number);
         let find = |good: &dyn Fn(FileNumber) -> bool| {
-            oldest_first(&live.ledger, live.head_file(), |number| sound(number) && good(number))
+            let good = |number| !jobs.damaged.files.contains(&number) && good(number);
+            match is_full {
+                true => emptiest_first(&live.ledger, live.head_file(), good),
+                false => oldest_first(&live.ledger, live.head_file(), good),
+            }
         };
-        // One that does not fit is told so when it is planned, and writers with it.
-        let oldest = || find(&fits).or_else(|| find(&|_| true));
-        let asked = |oldest: &FileNumber| jobs.forced.is_some_and(|upto| *oldest <= upto);
-        if let Some(forced) = jobs.forced.and_then(|_| oldest()).filter(asked) {
-            return Some(forced);
+        // One that does not fit is told so when it is planned or written, and writers with it.
+        let asked = |number| jobs.forced.is_some_and(|upto| number <= upto);
+        let forced = find(&|number| asked(number) && fits(number)).or_else(|| find(&asked));
+        if forced.is_some() {
+            return forced;
         }
         if !over {
             return None;

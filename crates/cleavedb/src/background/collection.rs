@@ -37,6 +37,7 @@ use crate::jobs::{Damaged, JobState};
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
+use crate::space::within;
 
 /// What a collection fixed when it began.
 pub(super) struct Fixed {
@@ -53,6 +54,10 @@ pub(super) struct Fixed {
     pub(super) failed: Mutex<Option<GroupId>>,
     /// Space for what it writes, where space is limited.
     plan: Option<Plan>,
+    /// What the disk has room for, if it may be done in pieces.
+    pub(super) room: Option<u64>,
+    /// Files up to this number are to be collected.
+    pub(super) forced: Option<FileNumber>,
 }
 
 impl Fixed {
@@ -185,8 +190,21 @@ impl Engine {
             matches!(target, Target::Groups(_)) && !groups.partitioner().keeps_order();
         let as_of = AsOf { state, snapshots, read_point, records_know };
         let (damaged, retries_split) = (jobs.damaged.clone(), jobs.split_waits.is_some());
-        let failed = Mutex::default();
-        Ok(Some(Fixed { as_of, target, groups, epoch, damaged, retries_split, failed, plan }))
+        // Groups that are to split do so as a whole, or not at all.
+        let for_space = jobs.forced.is_some() || self.is_over(live, &jobs.damaged);
+        let room = (for_space && self.limit.is_none()).then(|| self.room_on_disk());
+        Ok(Some(Fixed {
+            as_of,
+            target,
+            groups,
+            epoch,
+            damaged,
+            retries_split,
+            failed: Mutex::default(),
+            plan,
+            room,
+            forced: jobs.forced,
+        }))
     }
 
     /// As much of `target` as there is room to rewrite, below the space limit.
@@ -335,8 +353,12 @@ impl Engine {
             jobs.forced = live.ledger.iter().map(|(number, _)| number).next_back();
         }
         match self.settle() {
-            // What a full disk has no room for together goes one by one.
-            Err(e) if e.kind() == ErrorKind::NoSpace => self.settle(),
+            // What a full disk has no room for together goes piece by piece, and gives room to the
+            // rest.
+            Err(e) if e.kind() == ErrorKind::NoSpace => {
+                self.compact_in_pieces(e).map(|_| ()).or_else(within)?;
+                self.settle()
+            }
             settled => settled,
         }
     }

@@ -7,7 +7,8 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::Version;
 use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory};
-use cleavedb_index::compaction::leveled::{pick, pick_full, pick_piece, pick_short};
+use cleavedb_index::compaction::leveled::{pick, pick_full, pick_short};
+use cleavedb_index::compaction::pieces::{pick_cut, pick_piece};
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::hidden;
@@ -59,7 +60,7 @@ impl Engine {
             level0: self.options.level0,
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
-            table_bytes: self.options.table_bytes,
+            table_bytes: self.table_bytes(),
             dead_bytes_read: self.dead_reads.bytes(),
             ..common
         };
@@ -100,10 +101,15 @@ impl Engine {
     /// table is damaged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.settle().or_else(within)?;
+        let room = self.is_full().then(|| self.room_on_disk());
+        let mut lacks_room = false;
         let all = |version: &Version, constraints: &Constraints| {
-            pick_full(version, constraints, None, None)
+            let picked = pick_full(version, constraints, None, None)?;
+            lacks_room = room.is_some_and(|room| picked.bytes_written_max() > room);
+            (!lacks_room).then_some(picked)
         };
         let compacted = match self.compact_picked(all) {
+            Ok(_) if lacks_room => self.compact_in_pieces(no_room()),
             Err(e) if e.kind() == ErrorKind::NoSpace => self.compact_in_pieces(e),
             compacted => compacted,
         };
@@ -119,14 +125,22 @@ impl Engine {
 
     /// Merges all, part by part, on a disk that has no room for all at once; fails with `error` if
     /// none of it fits.
-    fn compact_in_pieces(&self, error: Error) -> Result<bool> {
+    pub(super) fn compact_in_pieces(&self, error: Error) -> Result<bool> {
         let mut compacted = Err(error);
         loop {
             let most = self.room_on_disk();
             let piece = |version: &Version, constraints: &Constraints| {
                 pick_piece(version, &self.compaction_options(), constraints, most)
             };
-            if !self.compact_picked(piece)? {
+            let cut = |version: &Version, constraints: &Constraints| {
+                pick_cut(version, &self.compaction_options(), constraints, most)
+            };
+            let tables = || self.state.load().version.tables().count();
+            let before = tables();
+            // A table of few long values may be as long as before.
+            let done =
+                self.compact_picked(piece)? || self.compact_picked(cut)? && tables() > before;
+            if !done {
                 return compacted;
             }
             compacted = Ok(true);
@@ -252,6 +266,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// What the caller of a compaction is told for which not even a piece has room.
+#[cold]
+fn no_room() -> Error {
+    let message = "the disk has no room to merge any of the tables, or nothing to be won by it; \
+                   delete something, or make room on the disk";
+    Error::new(ErrorKind::NoSpace, message)
 }
 
 /// The inputs of `compaction` that `error` shows to be damaged: the one that it names, or all, if

@@ -31,6 +31,7 @@ use crate::state::{MemSlot, Sealed};
 /// Tables written from sorted entries, cut at the table length and where level 0 is.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
+    table_bytes: u64,
     /// Keys before which a table ends, the next one last.
     cuts: Vec<Box<[u8]>>,
     builder: Option<TableBuilder>,
@@ -43,6 +44,7 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Self {
         Self {
             engine,
+            table_bytes: engine.table_bytes(),
             cuts: Vec::new(),
             builder: None,
             last_key: Vec::new(),
@@ -63,10 +65,7 @@ impl<'a> RunWriter<'a> {
 
     /// Adds an entry; versions of one key never part.
     pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
-        let full = self
-            .builder
-            .as_ref()
-            .is_some_and(|b| b.estimated_size() >= self.engine.options.table_bytes);
+        let full = self.builder.as_ref().is_some_and(|b| b.estimated_size() >= self.table_bytes);
         let mut passed = false;
         while self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
             self.cuts.pop();

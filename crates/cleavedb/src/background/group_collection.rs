@@ -37,7 +37,7 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::groups::publish;
 use crate::jobs::{JobState, SHORT};
-use crate::limit::{planned, rewritten_max};
+use crate::limit::{extents_alive_max, extents_rewritten_max, planned, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::options::Background;
@@ -67,9 +67,11 @@ impl Engine {
             .into_iter()
             .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
         // What a full disk has no room for together goes one by one.
-        let room = if jobs.collect_alone { 0 } else { self.options.groups.main_segment_bytes };
+        let alone = jobs.collect_alone || self.full.is_short();
+        let room = if alone { 0 } else { self.options.groups.main_segment_bytes };
         let forced = first_that_fit(groups, forced, room);
-        if !forced.is_empty() {
+        // A group that is collected in pieces does not split.
+        if !forced.is_empty() || self.full.is_short() && !over {
             return forced;
         }
         let segments = self.options.groups.segments();
@@ -355,15 +357,18 @@ fn collect_each<'a>(
     mut collector: GroupCollector<'_, 'a>,
 ) -> Result<CollectedGroups<'a>> {
     let open = &fixed.as_of.state.segments;
-    let handles = |group| {
-        let extents = fixed.groups.extents_of(group);
-        extents.map(|extent| open.extent(extent.place).cloned()).collect::<Result<Vec<_>>>()
+    let handles = |extents: Vec<&Extent>| {
+        let handles = extents.into_iter().map(|extent| open.extent(extent.place).cloned());
+        handles.collect::<Result<Vec<_>>>()
     };
-    let groups = groups.iter().map(|group| Ok((*group, handles(*group)?)));
+    let groups = groups.iter().map(|group| {
+        let (extents, others) = parted(fixed, *group);
+        Ok((*group, handles(extents)?, handles(others)?))
+    });
     let groups = groups.collect::<Result<Vec<_>>>()?;
-    groups.iter().flat_map(|(_, extents)| extents).for_each(|extent| extent.will_need());
-    for (group, extents) in groups {
-        let collected = collector.collect(group, &extents);
+    groups.iter().flat_map(|(_, extents, _)| extents).for_each(|extent| extent.will_need());
+    for (group, extents, others) in groups {
+        let collected = collector.collect(group, &extents, &others);
         let damaged = |error: &Error| error.kind() == ErrorKind::Corruption;
         if collected.as_ref().is_err_and(damaged) {
             fixed.failed.lock().get_or_insert(group);
@@ -371,6 +376,26 @@ fn collect_each<'a>(
         collected?;
     }
     collector.finish()
+}
+
+/// The extents of `group` that are collected now, and those that are left: where a full disk has no
+/// room for all, the former are some with most dead bytes.
+fn parted(fixed: &Fixed, group: GroupId) -> (Vec<&Extent>, Vec<&Extent>) {
+    let mut extents: Vec<&Extent> = fixed.groups.extents_of(group).collect();
+    let room = fixed.room.filter(|room| extents_rewritten_max(extents.iter().copied()) > *room / 2);
+    let Some(room) = room else { return (extents, Vec::new()) };
+    let asked = |extent: &Extent| fixed.forced.is_none_or(|upto| extent.place.file <= upto);
+    // Stubs stay as long as what they hide; and what was just collected waits for its turn.
+    let alive = |extent: &Extent| 10 * extents_alive_max([extent]) / extent.len().max(1);
+    extents.sort_by_key(|e| (!asked(e), alive(e), e.survivors, e.place));
+    let fits = |count: &usize| {
+        let first = extents[..*count].iter().copied();
+        // Its run, and the blocks of each file, are not counted.
+        extents_rewritten_max(first) <= room / 2 && asked(extents[*count - 1])
+    };
+    let count = (2..extents.len()).take_while(fits).last().unwrap_or(1);
+    let others = extents.split_off(count);
+    (extents, others)
 }
 
 /// The groups that have what was written for `group`: itself if that is nothing.

@@ -74,8 +74,13 @@ impl Engine {
         failed
     }
 
-    /// Runs a job of one kind, if one is due.
+    /// Runs a job of one kind, if one is due; on a full disk not before all is given back that was
+    /// freed.
     fn run_job(&self, kind: JobKind) -> Result<bool> {
+        let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
+        if frees && self.is_full() {
+            self.reap();
+        }
         match kind {
             JobKind::Flush => self.run_flush(),
             JobKind::Spare => self.run_spare(),

@@ -180,6 +180,8 @@ pub(crate) struct Manifest {
     file: Option<Arc<dyn File>>,
     identity: FileIdentity,
     offset: u64,
+    /// Length of the state that the file began with, as far as is known.
+    state_len: u64,
     /// Length at which the file is replaced by a new one.
     len_max: u64,
     /// The live files.
@@ -234,14 +236,16 @@ impl Manifest {
     pub(crate) fn resume(storage: Arc<Placed>, current: Current, loaded: Loaded) -> Self {
         let Loaded { live, len, is_whole, .. } = loaded;
         let number = current.manifest;
+        let state_len = 2 * live.export().encode().len() as u64;
         Self {
             storage,
             identity: FileIdentity::new(current.database_id, number),
             current,
             file: None,
             offset: len,
+            state_len,
             // What cannot be continued is replaced before the first edit.
-            len_max: if is_whole { len_max(len) } else { 0 },
+            len_max: if is_whole { len_max(state_len) } else { 0 },
             // A close that has begun a new manifest gave its number back.
             next_file: live.next_file.max(number.0 + 1),
             live,
@@ -293,6 +297,7 @@ impl Manifest {
             current,
             file: Some(file),
             offset: 0,
+            state_len: 0,
             len_max: 0,
             next_file: number.0 + 1,
             live,
@@ -305,7 +310,7 @@ impl Manifest {
             let _ = manifest.storage.remove(&name, Pace::Swift);
             return Err(e);
         }
-        manifest.len_max = len_max(manifest.offset);
+        (manifest.state_len, manifest.len_max) = (manifest.offset, len_max(manifest.offset));
         Ok(manifest)
     }
 
@@ -356,8 +361,12 @@ impl Manifest {
 
     /// Bytes that the next manifest may begin with.
     pub(crate) fn next_len_max(&self) -> u64 {
-        let state = self.len_max / GROWTH;
-        self.offset.min(state.saturating_mul(2)).max(self.offset / 2)
+        self.offset.min(self.state_len.saturating_mul(2)).max(self.offset / 2)
+    }
+
+    /// Has the file replaced when it is half as long as else, since the disk is full.
+    pub(crate) fn keep_short(&mut self) {
+        self.len_max = self.len_max.min(self.state_len.max(LEN_MIN / GROWTH) * GROWTH / 2);
     }
 
     /// Bytes written so far, all files counted.
@@ -373,7 +382,7 @@ impl Manifest {
             match self.replace() {
                 // The old one serves as well, for a while.
                 Err(_) if !self.in_doubt && self.len_max > 0 => {
-                    self.len_max = self.offset + LEN_MIN;
+                    (self.state_len, self.len_max) = (self.offset, self.offset + LEN_MIN);
                 }
                 replaced => replaced?,
             }

@@ -17,6 +17,7 @@ use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
+use super::pieces::cuts;
 use super::{Compaction, CompactionOptions, Level0, older_places};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
@@ -126,7 +127,8 @@ impl CompactionJob {
         let (smallest, largest) = compaction.key_range();
         let grandparents = match compaction.level {
             // A merge within level 0 says nothing yet about where its keys will go.
-            0 | crate::edit::LEVEL_MAX => Vec::new(),
+            0 if !compaction.is_in_place() => Vec::new(),
+            crate::edit::LEVEL_MAX => Vec::new(),
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
         let cuts = match (compaction.level, options.level0) {
@@ -134,6 +136,7 @@ impl CompactionJob {
             (1, Level0::Partitions(_)) if compaction.inputs[0].level == 0 => {
                 version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
             }
+            _ if compaction.is_in_place() => cuts(version, &compaction),
             _ => Vec::new(),
         };
         Self {

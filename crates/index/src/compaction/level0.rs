@@ -23,8 +23,10 @@
 //! a compaction of one is running: the table that joins them is younger than what runs, so it
 //! waits.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
+use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
 
 use super::picker::Picker;
@@ -43,6 +45,15 @@ impl Component<'_> {
     /// Bytes that leave level 0.
     fn bytes(&self) -> u64 {
         self.upper.iter().map(|table| table.meta().size).sum()
+    }
+
+    /// Bytes that a merge of all may write.
+    fn merged_bytes(&self) -> u64 {
+        self.bytes() + self.lower.iter().map(|table| table.meta().size).sum::<u64>()
+    }
+
+    fn tombstones(&self) -> u64 {
+        self.upper.iter().map(|table| table.meta().tombstones).sum()
     }
 }
 
@@ -188,6 +199,20 @@ impl Picker<'_> {
         Some(self.level0_compaction(part, moves))
     }
 
+    /// The step down with most tombstones that writes no more than `bytes_max`, and may free
+    /// something.
+    pub(super) fn level0_piece(&self, bytes_max: u64) -> Option<Compaction> {
+        let candidates = self.level0_candidates();
+        let parts = Self::components(&candidates, self.version.level(1).tables()).into_iter();
+        let fits = |part: &Component<'_>| match self.component_moves(part) {
+            true => self.hides(0, part.upper[0]),
+            false => part.merged_bytes() <= bytes_max,
+        };
+        let most = parts.filter(fits).max_by_key(Component::tombstones)?;
+        let moves = self.component_moves(&most);
+        Some(self.level0_compaction(most, moves))
+    }
+
     /// Whether `part` is one table that may go to level 1 as it is.
     fn component_moves(&self, part: &Component<'_>) -> bool {
         part.lower.is_empty() && part.upper.len() == 1 && self.may_move(part.upper[0], 1)
@@ -243,14 +268,9 @@ impl Picker<'_> {
         candidates: &[&'a Arc<TableHandle>],
         below: &'a [Arc<TableHandle>],
     ) -> Vec<Component<'a>> {
+        let lower = below.iter().map(|table| (table, false));
         let mut members: Vec<(&Arc<TableHandle>, bool)> =
-            candidates.iter().map(|table| (*table, true)).collect();
-        let touched = |table: &&Arc<TableHandle>| {
-            let meta = table.meta();
-            candidates.iter().any(|c| c.meta().overlaps(&meta.smallest, &meta.largest))
-        };
-        let lower = below.iter().filter(touched);
-        members.extend(lower.map(|table| (table, false)));
+            candidates.iter().map(|table| (*table, true)).chain(lower).collect();
         members.sort_by(|(a, _), (b, _)| a.meta().smallest.cmp(&b.meta().smallest));
         let mut components: Vec<Component<'a>> = Vec::new();
         let mut end: Option<&[u8]> = None;
@@ -263,11 +283,15 @@ impl Picker<'_> {
             let part = components.last_mut().expect("one was pushed for the first member");
             if upper { part.upper.push(table) } else { part.lower.push(table) }
         }
+        // Tables of level 1 have no common keys: beside one of level 0 there are only those that it
+        // meets.
+        components.retain(|part| !part.upper.is_empty());
         components
     }
 
     fn level0_compaction(&self, part: Component<'_>, moves: bool) -> Compaction {
-        let chosen = |table: &&Arc<TableHandle>| part.upper.iter().any(|t| Arc::ptr_eq(t, table));
+        let upper: HashSet<FileNumber> = part.upper.iter().map(|table| table.number()).collect();
+        let chosen = |table: &&Arc<TableHandle>| upper.contains(&table.number());
         let runs = self.version.runs().iter().map(|run| CompactionInput {
             level: 0,
             position: Some(run.position),

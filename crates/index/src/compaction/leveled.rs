@@ -114,18 +114,6 @@ pub fn pick_short(
     Picker { version, options, constraints }.merge_runs(bytes_max)
 }
 
-/// A step towards what [`pick_full`] does that writes no more than `bytes_max`, for a disk that has
-/// no room for more: tables go down by one level, those with most tombstones first, or are rid of
-/// them in their place.
-pub fn pick_piece(
-    version: &Version,
-    options: &CompactionOptions,
-    constraints: &Constraints,
-    bytes_max: u64,
-) -> Option<Compaction> {
-    Picker { version, options, constraints }.piece(bytes_max)
-}
-
 impl Picker<'_> {
     /// Hands the cheapest neighbours of a level that outgrew its size on to the next level: no more
     /// than bring it back to its size. Neighbours share the tables that they meet at their edges,

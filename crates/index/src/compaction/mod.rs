@@ -27,6 +27,7 @@ mod seeks;
 mod tombstones;
 mod packing;
 pub mod leveled;
+pub mod pieces;
 pub mod job;
 
 /// How level 0 is kept and handed on to level 1.
@@ -276,6 +277,12 @@ impl Compaction {
     /// Bytes that it may write.
     pub fn bytes_written_max(&self) -> u64 {
         if self.moves { 0 } else { self.bytes() }
+    }
+
+    /// Whether one table is written anew where it is.
+    fn is_in_place(&self) -> bool {
+        let [input] = &self.inputs[..] else { return false };
+        input.level == self.level && input.tables.len() == 1 && !self.moves
     }
 
     /// Smallest and largest key of all inputs.

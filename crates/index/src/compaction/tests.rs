@@ -13,6 +13,7 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::job::{CompactionJob, Halves};
 use super::leveled::{pick, pick_full};
+use super::pieces::{pick_cut, pick_piece};
 use super::{Compaction, CompactionOptions, Constraints, Level0};
 use crate::cuts::{KeySample, cuts};
 use crate::edit::VersionEdit;
@@ -202,10 +203,22 @@ impl History {
         }
     }
 
-    fn pick(&self) -> Option<Compaction> {
+    fn constraints(&self) -> Constraints {
         let seen_by_all = self.snapshots.iter().copied().min().unwrap_or(self.last_seq);
-        let constraints = Constraints { seen_by_all, ..self.constraints.clone() };
-        pick(&self.version, &self.options, &constraints)
+        Constraints { seen_by_all, ..self.constraints.clone() }
+    }
+
+    fn pick(&self) -> Option<Compaction> {
+        pick(&self.version, &self.options, &self.constraints())
+    }
+
+    /// A step of at most `most` bytes, or a table to be cut so that there is one.
+    fn pick_piece(&self, most: u64) -> Option<Compaction> {
+        let constraints = self.constraints();
+        let options = CompactionOptions { table_bytes: 100, ..self.options.clone() };
+        pick_piece(&self.version, &options, &constraints, most)
+            .inspect(|piece| assert!(piece.bytes_written_max() <= most))
+            .or_else(|| pick_cut(&self.version, &options, &constraints, u64::MAX))
     }
 
     fn pick_full(&self, lower: Option<u64>, upper: Option<u64>) -> Option<Compaction> {
@@ -256,6 +269,9 @@ impl History {
             6 if seed.is_multiple_of(4) => {
                 let bound = |part: u64| (!part.is_multiple_of(4)).then_some(part / 4);
                 let _ = self.begin_compaction(self.pick_full(bound(seed / 4), bound(seed / 400)));
+            }
+            5 | 6 if seed.is_multiple_of(5) => {
+                let _ = self.begin_compaction(self.pick_piece(seed % 2000));
             }
             5 | 6 => {
                 self.spend_seeks(seed);

@@ -40,28 +40,8 @@ impl Picker<'_> {
         })
     }
 
-    /// The step down, or in place, with most tombstones that writes no more than `bytes_max`.
-    pub(super) fn piece(&self, bytes_max: u64) -> Option<Compaction> {
-        let bottom = (1..=LEVEL_MAX).rev().find(|level| !self.version.level(*level).is_empty());
-        let young = self.version.runs().iter().flat_map(|run| run.set.tables());
-        let young = young.filter_map(|table| self.level0_table_down(table));
-        let deeper = (1..=bottom.unwrap_or(0)).flat_map(|level| {
-            let tables = self.version.level(level).tables().iter();
-            tables.filter_map(move |table| match Some(level) == bottom {
-                true if table.meta().tombstones == 0 => None,
-                true => self.in_place(level, table),
-                false => self.tables_down(level, slice::from_ref(table)),
-            })
-        });
-        let tombstones = |piece: &Compaction| -> u64 {
-            piece.tables().map(|table| table.meta().tombstones).sum()
-        };
-        let pieces = young.chain(deeper);
-        pieces.filter(|piece| piece.bytes_written_max() <= bytes_max).max_by_key(tombstones)
-    }
-
     /// Whether levels deeper than `level` may have what the tombstones of `table` hide.
-    fn hides(&self, level: u8, table: &TableHandle) -> bool {
+    pub(super) fn hides(&self, level: u8, table: &TableHandle) -> bool {
         (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
     }
 
@@ -116,7 +96,7 @@ impl Picker<'_> {
         self.in_place(level, table)
     }
 
-    fn in_place(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
+    pub(super) fn in_place(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
         let meta = table.meta();
         let waits = meta.max_seq > self.constraints.seen_by_all
             || self.constraints.is_busy(table)

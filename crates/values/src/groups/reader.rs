@@ -46,8 +46,7 @@ impl ExtentReader {
 
     /// Whether a record at this place is one of the extent's.
     pub fn holds(&self, place: Place) -> bool {
-        let begin = self.place();
-        place.file == begin.file && (begin.offset..self.end()).contains(&place.offset)
+        self.handle.holds(place)
     }
 
     /// Whether only survivors are read of its records, since it has a listing.

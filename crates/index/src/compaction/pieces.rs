@@ -1,0 +1,110 @@
+//! Pieces: compaction on a disk that has no room for what it would write at once.
+//!
+//! A piece is a step down, or the rewriting of a table of the deepest level, that is short enough
+//! and may free something; those with most tombstones come first. Where none is short enough, a
+//! table that meets too much is cut: it is written anew in its place as several, which end where
+//! the tables that they will meet begin, so that each meets little. Runs of level 0 are cut at
+//! the same keys; else they would stay joined.
+//!
+//! Why it ends: a piece brings something one level down, or rids a table of all that is dead in
+//! it; and a table is cut only into shorter ones.
+
+use std::slice;
+use std::sync::Arc;
+
+use super::picker::{Picker, bytes_of};
+use super::{Compaction, CompactionInput, CompactionOptions, Constraints};
+use crate::edit::{LEVEL_MAX, RunPosition};
+use crate::table_handle::TableHandle;
+use crate::version::Version;
+
+/// A step towards what [`super::leveled::pick_full`] does that writes no more than `bytes_max`.
+pub fn pick_piece(
+    version: &Version,
+    options: &CompactionOptions,
+    constraints: &Constraints,
+    bytes_max: u64,
+) -> Option<Compaction> {
+    Picker { version, options, constraints }.piece(bytes_max)
+}
+
+/// A table of at most `bytes_max` bytes to be cut, so that it goes down in pieces.
+pub fn pick_cut(
+    version: &Version,
+    options: &CompactionOptions,
+    constraints: &Constraints,
+    bytes_max: u64,
+) -> Option<Compaction> {
+    Picker { version, options, constraints }.cut(bytes_max)
+}
+
+/// Keys before which a table that is cut in its place ends: where those begin that its parts will
+/// meet.
+pub(super) fn cuts(version: &Version, compaction: &Compaction) -> Vec<Box<[u8]>> {
+    let (smallest, largest) = compaction.key_range();
+    let runs = version.runs().iter().filter(|_| compaction.level == 0);
+    let beside = runs.flat_map(|run| run.set.overlapping(smallest, largest));
+    let below = (compaction.level < LEVEL_MAX)
+        .then(|| version.level(compaction.level + 1).overlapping(smallest, largest));
+    let met = beside.chain(below.into_iter().flatten());
+    let mut cuts: Vec<Box<[u8]>> = met.map(|table| table.meta().smallest.clone()).collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+impl Picker<'_> {
+    fn piece(&self, bytes_max: u64) -> Option<Compaction> {
+        let bottom = (1..=LEVEL_MAX).rev().find(|level| !self.version.level(*level).is_empty());
+        let deeper = (1..=bottom.unwrap_or(0)).flat_map(|level| {
+            let tables = self.version.level(level).tables().iter();
+            tables.filter_map(move |table| match Some(level) == bottom {
+                true => self.clean(level, table),
+                false => self.tables_down(level, slice::from_ref(table)),
+            })
+        });
+        let frees = |piece: &Compaction| {
+            let hides = |input: &CompactionInput| {
+                input.tables.iter().any(|table| self.hides(input.level, table))
+            };
+            !piece.moves || piece.inputs.iter().any(hides)
+        };
+        let fits = |piece: &Compaction| piece.bytes_written_max() <= bytes_max && frees(piece);
+        let tombstones = |piece: &Compaction| -> u64 {
+            piece.tables().map(|table| table.meta().tombstones).sum()
+        };
+        self.level0_piece(bytes_max).into_iter().chain(deeper.filter(fits)).max_by_key(tombstones)
+    }
+
+    /// Rids `table` of the deepest level of what is dead in it, if anything is.
+    fn clean(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
+        let dead = table.meta().tombstones + table.meta().shadowed;
+        if dead > 0 { self.in_place(level, table) } else { None }
+    }
+
+    fn cut(&self, bytes_max: u64) -> Option<Compaction> {
+        let runs = self.version.runs().iter().filter(|run| !self.constraints.is_held(run.position));
+        let young = runs.flat_map(|run| {
+            run.set.tables().iter().map(move |table| (0, Some(run.position), table))
+        });
+        let deeper = (1..LEVEL_MAX).flat_map(|level| {
+            self.version.level(level).tables().iter().map(move |table| (level, None, table))
+        });
+        let mut tables = young.chain(deeper);
+        let is_long = |(level, _, table): &(u8, Option<RunPosition>, &Arc<TableHandle>)| {
+            let (meta, met) = (table.meta(), bytes_of(self.below(level + 1, table)));
+            let long = meta.size >= 2 * self.options.table_bytes
+                || met > 2 * self.options.overlap_bytes_max();
+            long && meta.size <= bytes_max
+                && meta.smallest != meta.largest
+                && !self.constraints.is_busy(table)
+                && !self.constraints.is_written(*level, &meta.smallest, &meta.largest)
+        };
+        let (level, position, table) = tables.find(is_long)?;
+        let input = CompactionInput { level, position, tables: vec![table.clone()] };
+        Some(Compaction::new(vec![input], level, position, false))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! Stores on disks without a free byte: they are opened, read, deleted from, closed, and give back
+//! what was deleted.
+
+use std::sync::Arc;
+
+use cleavedb::{Db, Error, ErrorKind, Options};
+use cleavedb_storage::{Sim, Storage};
+
+use crate::read::Checked;
+use crate::records::{key, value};
+use crate::setup::Setup;
+
+/// What the disk holds at first.
+const CAPACITY: u64 = 4 << 20;
+
+fn open(sim: &Sim, options: &Options) -> Checked<Db> {
+    let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
+    db.map_err(|e| format!("open failed: {e}"))
+}
+
+/// Somebody takes all that is free.
+fn take_the_rest(sim: &Sim, capacity: &mut u64) -> Checked<()> {
+    *capacity -= sim.free_space().map_err(|e| e.to_string())?;
+    sim.set_capacity(*capacity);
+    Ok(())
+}
+
+/// Writes records until one is refused; says how many were not.
+fn fill(db: &Db, first: u32) -> Checked<u32> {
+    for i in first.. {
+        match db.put(&key(i), &value(i, 0)) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(i - first),
+            Err(e) => return Err(format!("record {i}: {e}")),
+        }
+    }
+    unreachable!("the disk is never full")
+}
+
+/// Whether those of `0..count` are there that `is_there` names.
+fn check(db: &Db, count: u32, is_there: impl Fn(u32) -> bool) -> Checked<()> {
+    for i in 0..count {
+        let got = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+        if got.as_deref() != is_there(i).then(|| value(i, 0)).as_deref() {
+            return Err(format!("record {i} is wrong"));
+        }
+    }
+    Ok(())
+}
+
+/// Fills the disk, closes the store or kills it, and lets somebody take the rest; then half of the
+/// store goes, and it is written again. Fails if much less fits then than went.
+pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
+    let mut setup = setup.clone();
+    // So large that not each of them gets a block of each flush.
+    setup.options.groups.main_segment_bytes = 64 << 10;
+    setup.options.groups.log_segment_bytes = 16 << 10;
+    let mut sim = Sim::new();
+    sim.stop_recording();
+    let mut capacity = CAPACITY;
+    sim.set_capacity(capacity);
+    sim.set_window_survives(setup.window_survives);
+    let db = open(&sim, &setup.options)?;
+    let count = fill(&db, 0)?;
+    match killed {
+        true => {
+            sim = sim.kill();
+            // Else what it has open would take space for ever.
+            drop(db);
+        }
+        false => _ = db.close().map_err(|e| format!("close failed: {e}"))?,
+    }
+    take_the_rest(&sim, &mut capacity)?;
+    for _ in 0..3 {
+        let db = open(&sim, &setup.options)?;
+        check(&db, count, |_| true)?;
+        db.put(b"more", &[7; 100]).or_else(unless_full).map_err(|e| format!("put: {e}"))?;
+        db.close().map_err(|e| format!("close failed: {e}"))?;
+        take_the_rest(&sim, &mut capacity)?;
+    }
+    let db = open(&sim, &setup.options)?;
+    for i in (0..count).filter(|i| i % 8 < 4) {
+        db.delete(&key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
+    }
+    db.compact().map_err(|e| format!("compact: {e}"))?;
+    db.collect().map_err(|e| format!("collect: {e}"))?;
+    check(&db, count, |i| i % 8 >= 4)?;
+    let again = fill(&db, count)?;
+    check(&db, count, |i| i % 8 >= 4)?;
+    db.close().map_err(|e| format!("close failed: {e}"))?;
+    let db = open(&sim, &setup.options)?;
+    check(&db, count, |i| i % 8 >= 4)?;
+    let report = db.verify().map_err(|e| format!("verify: {e}"))?;
+    match report.problems.first() {
+        Some(problem) => Err(format!("{problem}")),
+        None if again < count / 5 => Err(format!("room for {again} after {count} records")),
+        None => Ok(()),
+    }
+}
+
+fn unless_full(error: Error) -> Result<(), Error> {
+    if error.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(error) }
+}

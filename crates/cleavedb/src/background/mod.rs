@@ -5,6 +5,7 @@
 //! [`Engine::run_one`]; threads call it in production, `Db::step` and waiting writers call it when
 //! there are no threads, so a test can replay any schedule.
 
+mod panic_guard;
 mod deaths;
 mod compaction;
 mod new_files;
@@ -23,6 +24,8 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::{Name, Pace, Reaper, Storage};
 
 pub(crate) use threads::Threads;
+
+use panic_guard::PanicGuard;
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
@@ -77,6 +80,7 @@ impl Engine {
     /// Runs a job of one kind, if one is due; on a full disk not before all is given back that was
     /// freed.
     fn run_job(&self, kind: JobKind) -> Result<bool> {
+        let _guard = PanicGuard(self);
         let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
         if frees && self.is_full() {
             self.reap();
@@ -94,6 +98,7 @@ impl Engine {
     /// Does what is due and short, at a close that has flushed: where no session lasts as long as
     /// its jobs, each would leave a table and a value file for good. One that fails is due again.
     pub(crate) fn tidy(&self) {
+        let _guard = PanicGuard(self);
         if self.limit.is_none() && !self.is_full() {
             let _ = self.compact_shortly();
             let _ = self.collect_chosen(SHORT);

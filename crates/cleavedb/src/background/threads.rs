@@ -13,6 +13,7 @@ use cleavedb_base::sync::thread::{self, JoinHandle};
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
+use super::panic_guard::PanicGuard;
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::options::Background;
@@ -83,19 +84,6 @@ impl Threads {
         for handle in self.handles.drain(..) {
             // A panic in a job has poisoned the database already; close goes on.
             let _ = handle.join();
-        }
-    }
-}
-
-/// Poisons the database if its thread panics: a write must not be acknowledged by half an engine.
-struct PanicGuard<'a>(&'a Engine);
-
-impl Drop for PanicGuard<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let message = "a background thread panicked; this is a bug, please report it";
-            self.0.poison.set(Error::corruption(message));
-            self.0.jobs.progress.notify_all();
         }
     }
 }

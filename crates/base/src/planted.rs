@@ -185,6 +185,8 @@ pub enum Bug {
     FailureEndsTheLook,
     /// Tombstones are no reason to compact.
     TombstonesStay,
+    /// A close drops all log files in use since tables point into the last one not at all.
+    CloseForgetsALog,
     /// What the reserve has lent is not taken back.
     ReserveNotRefilled,
     /// A collection of a part of a group drops what hides records of the rest.

@@ -18,7 +18,7 @@ use crate::commit::Prepared;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
-use crate::full_disk::FullDisk;
+use crate::full_disk::{FullDisk, disk_of};
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
@@ -192,6 +192,11 @@ impl Db {
         let options = options.within_memory();
         // Before the lock, whose file would be left in a directory that is not ours.
         check_openable(&*first, &options)?;
+        let options = match disk_of(&*first) {
+            Ok(bytes) => options.within_disk(bytes),
+            // Who knows: a disk that cannot say so will say what is wrong when it is written to.
+            Err(_) => options,
+        };
         let limit = Limit::of(&options)?;
         let own = directories::lock(&*first)?;
         let within = |storage| match &limit {

@@ -3,15 +3,27 @@
 use std::io;
 use std::sync::Arc;
 
-use cleavedb_base::sync::atomic::AtomicU64;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_storage::api::is_full;
 use cleavedb_storage::{Borrower, File, Reserve, Reserving, Storage};
 
 use crate::limit::Need;
+use crate::options::Options;
 
 /// Space that a log file begins with on a full disk, and most that deletes take at a time, in
 /// bytes.
 const LOG_LEAST: u64 = 16 << 10;
+
+/// Bytes that a database has of its disk: what is free, and its files. Those are not counted where
+/// the rest alone is much.
+pub(crate) fn disk_of(storage: &dyn Storage) -> io::Result<u64> {
+    let free = storage.free_space()?;
+    if free >= Options::LARGE_DISK {
+        return Ok(free);
+    }
+    let own: u64 = storage.list()?.into_iter().map(|(_, len)| len).sum();
+    Ok(free.saturating_add(own))
+}
 
 /// What keeps a database going when its disk is full.
 pub(crate) struct FullDisk {
@@ -20,6 +32,20 @@ pub(crate) struct FullDisk {
     pub(crate) bytes: AtomicU64,
     /// Bytes that a new manifest may take.
     pub(crate) manifest: AtomicU64,
+    /// Bytes that jobs under way may write.
+    planned: Arc<AtomicU64>,
+}
+
+/// Room on the disk that a job will take, until it ends.
+pub(crate) struct RoomTaken {
+    planned: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Drop for RoomTaken {
+    fn drop(&mut self) {
+        self.planned.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 impl FullDisk {
@@ -28,7 +54,18 @@ impl FullDisk {
         let reserve = Arc::new(Reserve::new(storage.clone()));
         let reserving = Reserving::new(storage, reserve.clone());
         let [bytes, manifest] = [0; 2].map(AtomicU64::new);
-        (Arc::new(reserving), Self { reserve, bytes, manifest })
+        (Arc::new(reserving), Self { reserve, bytes, manifest, planned: Arc::default() })
+    }
+
+    /// Tells other jobs that one begins which may write so many bytes.
+    pub(crate) fn take_room(&self, bytes: u64) -> RoomTaken {
+        self.planned.fetch_add(bytes, Ordering::Relaxed);
+        RoomTaken { planned: self.planned.clone(), bytes }
+    }
+
+    /// Bytes that jobs under way may write.
+    pub(crate) fn room_taken(&self) -> u64 {
+        self.planned.load(Ordering::Relaxed)
     }
 
     /// Whether the reserve is in use.

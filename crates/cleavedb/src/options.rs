@@ -3,6 +3,7 @@
 //! A preset is a short constructor over the same fields, so two presets read like a diff.
 
 mod memory;
+mod disk;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, ErrorKind, Partitioner, Result};
@@ -128,7 +129,9 @@ pub enum Background {
     Manual,
 }
 
-/// How a database works. `Options::default()` is `Options::preset(Preset::KtStore)`.
+/// How a database works. `Options::default()` is `Options::preset(Preset::KtStore)`. On a disk of
+/// less than 8 GiB MemTables, files and levels are no longer than a small part of it, whatever is
+/// asked for: [`crate::Db::options`] says what they came to.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The design; stored with the data and checked at open.

@@ -48,21 +48,24 @@ impl Engine {
         let share = match &self.limit {
             // Below a limit jobs have room of their own.
             Some(_) => LEAST,
-            None => self.full.bytes.load(Ordering::Relaxed) / SHARE + self.unflushed(),
+            None => {
+                let unflushed = self.unflushed();
+                self.full.bytes.load(Ordering::Relaxed) / SHARE + unflushed + unflushed.min(STEP)
+            }
         };
         let names = self.full.manifest.load(Ordering::Relaxed) + NAMES;
         let len = (share.max(LEAST) + names).min(MOST);
         Wanted { len, names: names.min(len / 2), most: len * times }
     }
 
-    /// Bytes that flushes may write of what is in MemTables, and soon will be.
+    /// Bytes that flushes may write of what is in MemTables.
     fn unflushed(&self) -> u64 {
         let state = self.state.load();
         let start = state.memtables.iter().map(|slot| slot.start).min();
         let covered = self.commit.log.ring().filled().saturating_sub(start.unwrap_or_default());
         let memory = state.memtables.iter().map(|slot| slot.table.memory() as u64).sum();
         let taken = if self.options.values_stay_in_log() { covered.min(memory) } else { covered };
-        if self.has_nothing_to_flush() { 0 } else { taken + taken.min(STEP) }
+        if self.has_nothing_to_flush() { 0 } else { taken }
     }
 
     /// Makes the reserve as long as it should be, if the disk has room.
@@ -87,10 +90,23 @@ impl Engine {
         self.full.is_short() || self.jobs.lacks_space()
     }
 
-    /// Bytes that a job may write before it gives any back.
+    /// Bytes that a job which begins now may write before it gives any back; flushes go first,
+    /// since deletes wait for them.
     pub(crate) fn room_on_disk(&self) -> u64 {
         let free = self.storage.free_space().unwrap_or_default();
-        free.saturating_add(self.full.reserve.left_for(Borrower::Data))
+        let room = free.saturating_add(self.full.reserve.left_for(Borrower::Data));
+        room.saturating_sub(self.full.room_taken()).saturating_sub(self.unflushed())
+    }
+
+    /// What a writer is told for whose log there is no room.
+    pub(crate) fn no_room_for_log(&self, ops: &[Prepared<'_>], error: Error) -> Error {
+        if error.kind() != ErrorKind::NoSpace || self.limit.is_some() || need(ops) != Need::Deletes
+        {
+            return error;
+        }
+        let message = "the disk is full, and what is reserved on it for deletes is used up; \
+                       compact and collect give back what was deleted so far";
+        Error::new(ErrorKind::NoSpace, message).with("reserve", self.full.reserve.len())
     }
 
     /// Length at which a table ends. On a full disk many of them fit what is reserved: then

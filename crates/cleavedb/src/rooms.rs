@@ -56,9 +56,9 @@ impl Rooms for Engine {
             if self.is_stopped_by_limit(ops) {
                 return Ok(false);
             }
-            self.rotate_log(append)?;
+            self.rotate_log(append).map_err(|e| self.no_room_for_log(ops, e))?;
         }
-        if self.allocate(append, ops, len)? {
+        if self.allocate(append, ops, len).map_err(|e| self.no_room_for_log(ops, e))? {
             self.keep_reserve();
             // The next log file may be due.
             self.jobs.kick();

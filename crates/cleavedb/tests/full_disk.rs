@@ -1,7 +1,7 @@
 //! Stores on disks without a free byte, under every design.
 
 use cleavedb_testkit::Setup;
-use cleavedb_testkit::brim::freed_without_a_free_byte;
+use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 
 fn all_designs(killed: bool) {
     for setup in Setup::designs() {
@@ -17,4 +17,18 @@ fn a_closed_store_without_a_free_byte_gives_back_what_is_deleted() {
 #[test]
 fn a_killed_store_without_a_free_byte_gives_back_what_is_deleted() {
     all_designs(true);
+}
+
+/// A write began a MemTable and a log file, and was then refused: the close dropped the log file
+/// before, since nothing pointed into the last one.
+#[test]
+fn a_close_behind_a_refused_write_keeps_the_log_that_tables_point_to() {
+    for setup in Setup::designs() {
+        let mut setup = setup.clone();
+        setup.options.memtable_log_bytes = setup.options.log_file_bytes;
+        for capacity in (0..40).map(|i| (700 << 10) + i * (3 << 10)) {
+            closed_when_full(&setup, capacity)
+                .unwrap_or_else(|e| panic!("{setup}, {capacity} bytes: {e}"));
+        }
+    }
 }

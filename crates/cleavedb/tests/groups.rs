@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, VictimPolicy};
+use cleavedb::{Background, Db, Metrics, Options, Preset, VictimPolicy};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::sim::Event;
 use cleavedb_storage::{Disk, FileKind, Name, Sim};

@@ -16,7 +16,7 @@ use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::limited::Budget;
 use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
-use cleavedb_testkit::brim::freed_without_a_free_byte;
+use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
@@ -97,7 +97,7 @@ fn crash_of_batches(seed: u64) -> Result<(), String> {
         Op::Write(batch.to_vec(), Durability::Os)
     };
     let ops = [batch(1), batch(11), Op::Reopen, batch(21)];
-    let recording = Recording::first(&Setup::tiny(preset, seed % 2 == 0), &ops)?;
+    let recording = Recording::first(&Setup::tiny(preset, seed.is_multiple_of(2)), &ops)?;
     let profile = Profile { kills: false, ..Profile::crash() };
     let plan =
         Plan { seed, images_max: 8, deeper_one_in: 10, depth: 2, profile, ..Plan::default() };
@@ -113,7 +113,7 @@ fn crash_over_sessions(seed: u64) -> Result<(), String> {
         let durability = if key % 2 == 0 { Durability::Os } else { Durability::Sync };
         ops.extend([put(key, Durability::Os), put(key + 10, durability), Op::Reopen]);
     }
-    let recording = Recording::first(&Setup::tiny(preset, seed % 2 == 0), &ops)?;
+    let recording = Recording::first(&Setup::tiny(preset, seed.is_multiple_of(2)), &ops)?;
     let plan = Plan { seed, images_max: 8, depth: 1, ..Plan::default() };
     Explorer::new(plan).explore(&recording)
 }
@@ -423,6 +423,13 @@ fn no_free_byte(seed: u64) -> Result<(), String> {
     freed_without_a_free_byte(&designs[design], killed)
 }
 
+/// Stores that are closed when a write was refused, as in `full_disk.rs`.
+fn full_when_closed(seed: u64) -> Result<(), String> {
+    let mut setup = Setup::tiny(Preset::WiscKey, true);
+    setup.options.memtable_log_bytes = setup.options.log_file_bytes;
+    closed_when_full(&setup, (700 << 10) + seed * (3 << 10))
+}
+
 /// What is worth a collection of a short file.
 fn gains(_: u64) -> Result<(), String> {
     match (Gain { wins: 1, moves: 98 }).is_worth_it() {
@@ -494,6 +501,7 @@ caught! {
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
     a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
+    a_close_that_forgets_a_log_file: CloseForgetsALog by full_when_closed;
     a_reserve_that_is_not_refilled: ReserveNotRefilled by no_free_byte;
     a_stub_that_forgets_what_is_left: StubForgetsTheRest by no_free_byte;
     a_limit_that_is_ignored: LimitIgnored by beyond_the_limit;

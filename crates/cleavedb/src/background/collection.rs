@@ -33,6 +33,7 @@ use super::liveness::AsOf;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::failures::JobKind;
+use crate::full_disk::RoomTaken;
 use crate::jobs::{Damaged, JobState};
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
@@ -56,6 +57,8 @@ pub(super) struct Fixed {
     plan: Option<Plan>,
     /// What the disk has room for, if it may be done in pieces.
     pub(super) room: Option<u64>,
+    /// What it takes of that.
+    _taken: RoomTaken,
     /// Files up to this number are to be collected.
     pub(super) forced: Option<FileNumber>,
 }
@@ -193,6 +196,11 @@ impl Engine {
         // Groups that are to split do so as a whole, or not at all.
         let for_space = jobs.forced.is_some() || self.is_over(live, &jobs.damaged);
         let room = (for_space && self.limit.is_none()).then(|| self.room_on_disk());
+        let bytes: u64 = match &target {
+            Target::File(_, facts) => file_rewritten_max(facts),
+            Target::Groups(ids) => ids.iter().map(|id| rewritten_max(&groups, *id)).sum(),
+        };
+        let _taken = self.full.take_room(bytes.min(room.unwrap_or(u64::MAX)));
         Ok(Some(Fixed {
             as_of,
             target,
@@ -203,6 +211,7 @@ impl Engine {
             failed: Mutex::default(),
             plan,
             room,
+            _taken,
             forced: jobs.forced,
         }))
     }

@@ -24,6 +24,9 @@ use crate::space::within;
 /// How many times as many runs of level 0 wait to be merged while MemTables wait to be flushed.
 const PATIENCE: usize = 2;
 
+/// Into how many parts the room on a full disk is divided for a piece.
+const PARTS_MAX: u64 = 16;
+
 /// Makes the files of a compaction's tables.
 struct NewTables<'a> {
     engine: &'a Engine,
@@ -126,26 +129,36 @@ impl Engine {
     /// Merges all, part by part, on a disk that has no room for all at once; fails with `error` if
     /// none of it fits.
     pub(super) fn compact_in_pieces(&self, error: Error) -> Result<bool> {
-        let mut compacted = Err(error);
+        let (mut compacted, mut part) = (Err(error), 1);
         loop {
-            let most = self.room_on_disk();
-            let piece = |version: &Version, constraints: &Constraints| {
-                pick_piece(version, &self.compaction_options(), constraints, most)
-            };
-            let cut = |version: &Version, constraints: &Constraints| {
-                pick_cut(version, &self.compaction_options(), constraints, most)
-            };
-            let tables = || self.state.load().version.tables().count();
-            let before = tables();
-            // A table of few long values may be as long as before.
-            let done =
-                self.compact_picked(piece)? || self.compact_picked(cut)? && tables() > before;
-            if !done {
-                return compacted;
+            match self.compact_piece(self.room_on_disk() / part) {
+                Ok(true) => {
+                    (compacted, part) = (Ok(true), 1);
+                    self.reap();
+                }
+                // What others do may make room.
+                Ok(false) if self.waits_for_others() => {}
+                Ok(false) => return compacted,
+                // Others may take some of it, too.
+                Err(e) if e.kind() == ErrorKind::NoSpace && part < PARTS_MAX => part *= 2,
+                Err(e) if e.kind() == ErrorKind::NoSpace => return compacted.or(Err(e)),
+                Err(e) => return Err(e),
             }
-            compacted = Ok(true);
-            self.reap();
         }
+    }
+
+    /// Does a piece of at most so many bytes, or cuts a table so that there are some.
+    fn compact_piece(&self, most: u64) -> Result<bool> {
+        let piece = |version: &Version, constraints: &Constraints| {
+            pick_piece(version, &self.compaction_options(), constraints, most)
+        };
+        let cut = |version: &Version, constraints: &Constraints| {
+            pick_cut(version, &self.compaction_options(), constraints, most)
+        };
+        let tables = || self.state.load().version.tables().count();
+        let before = tables();
+        // A table of few long values may be as long as before.
+        Ok(self.compact_picked(piece)? || self.compact_picked(cut)? && tables() > before)
     }
 
     /// How a compaction that begins now does the halves of its keys. The second one is done in
@@ -174,6 +187,7 @@ impl Engine {
             };
             self.check_open()?;
             let Some(plan) = self.plan(compaction.bytes_written_max()) else { return Ok(false) };
+            let plan = (plan, self.full.take_room(compaction.bytes_written_max()));
             if !planted(Bug::InputsUnclaimed) {
                 jobs.constraints.start(&compaction);
             }

@@ -1,0 +1,66 @@
+//! Disk: on a small one files, MemTables and levels are small, too. A job that frees something
+//! writes about as much before; on a full disk it must find room for that in what is reserved.
+
+use cleavedb_base::limits::BLOCK;
+
+use super::Options;
+
+/// Parts of the disk, one in so many: a MemTable and a file that is collected as one, a table, and
+/// each of the first two levels. At 8 GiB nothing is smaller than by default.
+const FILE: u64 = 32;
+const TABLE: u64 = 256;
+const LEVEL: u64 = 16;
+
+/// Least length of a MemTable or file, in bytes.
+const FILE_MIN: u64 = 64 << 10;
+
+impl Options {
+    /// A disk that limits no default size, in bytes.
+    pub(crate) const LARGE_DISK: u64 = 8 << 30;
+
+    /// These options for a database that has `bytes` of a disk, its own files included.
+    pub(crate) fn within_disk(self, bytes: u64) -> Self {
+        if bytes >= Self::LARGE_DISK {
+            return self;
+        }
+        let (file, level) = ((bytes / FILE).max(FILE_MIN), (bytes / LEVEL).max(FILE_MIN));
+        let window = (file / BLOCK as u64) as usize * BLOCK;
+        let mut groups = self.groups.clone();
+        groups.main_segment_bytes = groups.main_segment_bytes.min(file);
+        groups.capacity_bytes = groups.capacity_bytes.min(bytes);
+        Self {
+            window_bytes: Some(self.window().min(window)),
+            memtable_bytes: Some(self.memtable().min(file as usize)),
+            memtable_log_bytes: self.memtable_log_bytes.min(file),
+            log_file_bytes: self.log_file_bytes.min(file),
+            segment_bytes: self.segment_bytes.min(file),
+            table_bytes: self.table_bytes.min((bytes / TABLE).max(BLOCK as u64)),
+            level0_bytes: self.level0_bytes.min(level),
+            level1_bytes: self.level1_bytes.min(level),
+            space_floor: self.space_floor.min(level),
+            groups,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Preset;
+
+    #[test]
+    fn sizes_fit_any_disk_and_a_large_one_limits_none() {
+        for preset in Preset::ALL {
+            let options = Options::preset(preset).within_memory();
+            let within = |bytes| options.clone().within_disk(bytes);
+            for bytes in [0, 1 << 20, 64 << 20, 1 << 30, 7 << 30] {
+                within(bytes).validate().unwrap();
+            }
+            let sizes = |o: Options| (o.table_bytes, o.log_file_bytes, o.memtable(), o.window());
+            let (all, small) = (sizes(options.clone()), sizes(within(64 << 20)));
+            assert_eq!(sizes(within(Options::LARGE_DISK)), all, "{preset}");
+            assert_eq!((small.0, small.1, small.2), (256 << 10, 2 << 20, 2 << 20), "{preset}");
+        }
+    }
+}

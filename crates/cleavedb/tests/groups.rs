@@ -351,14 +351,26 @@ fn groups_for_which_there_is_no_room_together_are_collected_alone() {
         let mut options = options(preset);
         options.groups.main_segment_bytes = 32 << 10;
         options.groups.capacity_bytes = 1 << 20;
-        let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
-        let db = Db::open_in(faulty.clone(), options, 7).unwrap();
-        (0..30).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
-        db.flush().unwrap();
-        // Each time, or the reserve would help out.
-        faulty.fail_matching(Rule::both(Call::WriteAt, FileKind::Group), Fault::NoSpace);
-        assert_eq!(db.collect().unwrap_err().kind(), ErrorKind::NoSpace, "{preset}");
-        faulty.heal();
+        let due = || {
+            let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
+            let db = Db::open_in(faulty.clone(), options.clone(), 7).unwrap();
+            (0..30).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+            db.flush().unwrap();
+            (faulty, db)
+        };
+        let (faulty, db) = due();
+        let before = faulty.calls();
+        db.collect().unwrap();
+        let writes_values = |call: &cleavedb_storage::faulty::Call| {
+            let group = call.name.as_ref().is_some_and(|name| name.kind() == FileKind::Group);
+            call.number >= before && call.op == Call::WriteAt && group
+        };
+        let write = faulty.trace().into_iter().find(writes_values).unwrap().number;
+        let (faulty, db) = due();
+        faulty.fail_call(write, Fault::NoSpace);
+        // Nothing is lent of the reserve.
+        let rule = Rule { op: Some(Call::Truncate), kind: Some(FileKind::Reserve) };
+        faulty.fail_matching(rule, Fault::Io);
         db.collect().unwrap();
         let metrics = db.metrics();
         assert_eq!(metrics.collections, metrics.groups as u64, "{preset}");

@@ -130,7 +130,9 @@ fn sessions_shorter_than_their_jobs_leave_few_files() {
             db.close().unwrap();
         }
         let files = sim.list().unwrap();
-        assert!(files.len() <= 20, "{preset}: {} files: {files:?}", files.len());
+        println!("{preset}: {} files", files.len());
+        // 7 to 19, and what a job was about to merge when the close came.
+        assert!(files.len() <= 30, "{preset}: {} files: {files:?}", files.len());
         let db = open(&sim, &options);
         assert_eq!(db.range_keys(None, None).count(), 900);
         assert!(db.verify().unwrap().problems.is_empty());

@@ -211,8 +211,9 @@ impl Reserve {
             return false;
         }
         let lent = bytes.max(LENT_MIN).next_multiple_of(BLOCK as u64);
-        self.short.store(true, Ordering::Relaxed);
-        kept.cut(&*file, len.saturating_sub(lent).max(left)).is_ok()
+        let is_lent = kept.cut(&*file, len.saturating_sub(lent).max(left)).is_ok();
+        self.short.fetch_or(is_lent, Ordering::Relaxed);
+        is_lent
     }
 
     /// Makes a call that needs about so many bytes, with what the reserve has if the disk is full.
@@ -399,9 +400,9 @@ mod tests {
         let table = create(FileKind::Table, 1);
         write_all_at(&*table, &[7; 80 << 10], 0).unwrap();
         assert!(reserve.is_short() && reserve.len() <= 20 * KIB);
-        let error = write_all_at(&*table, &[7; 8 << 10], 80 * KIB).unwrap_err();
-        assert!(is_full(&error) && reserve.len() == 16 * KIB, "{}", reserve.len());
-        assert!(reserve.lend(KIB, Borrower::Deletes));
+        assert!(!reserve.lend(KIB, Borrower::Deletes), "a third is for data");
+        let error = write_all_at(&*table, &[7; 16 << 10], 80 * KIB).unwrap_err();
+        assert!(is_full(&error) && reserve.len() == 12 * KIB, "{}", reserve.len());
         let manifest = create(FileKind::Manifest, 2);
         write_all_at(&*manifest, &[7; 4 << 10], 0).unwrap();
         reserve.keep(wanted(64 * KIB, 64 * KIB));

@@ -194,7 +194,7 @@ impl Values {
             let open = extents.map(|extent| self.segments.extent(extent.place).cloned());
             let open = open.collect::<Result<Vec<_>>>()?;
             open.iter().for_each(|extent| extent.will_need());
-            collector.collect(group, &open)?;
+            collector.collect(group, &open, &[])?;
         }
         let collected = collector.finish()?;
         let moved = collected.run.iter().filter_map(|entry| match &entry.content {

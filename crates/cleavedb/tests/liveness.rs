@@ -5,11 +5,14 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use cleavedb_testkit::endless;
 use cleavedb_testkit::read::Checked;
+use cleavedb_testkit::{drawn, endless};
 
 /// Time after which a writer counts as kept waiting for ever.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Stores with drawn options of an ordinary run.
+const SEEDS: u64 = 60;
 
 fn holds(check: fn(u64) -> Checked<()>, seeds: u64) {
     for seed in 0..seeds {
@@ -63,4 +66,31 @@ fn a_long_last_log_never_stops_writers() {
 #[test]
 fn a_queue_finds_its_first_key_at_once() {
     holds(endless::a_queue_is_popped, 8);
+}
+
+/// A writer that searched for space was refused with the damage that a job had met elsewhere.
+#[test]
+fn damage_refuses_no_writer_that_searches_for_space() {
+    holds(endless::damage_refuses_no_writer_that_searches, 5);
+}
+
+/// All options are drawn anew at each open, snapshots are held, and files are damaged.
+/// `CLEAVEDB_SEEDS=N` takes more seeds, `CLEAVEDB_SEED=N` repeats one.
+#[test]
+fn work_comes_to_an_end_whatever_the_options() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let seeds = match number("CLEAVEDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS),
+    };
+    let mut most = 0;
+    for seed in seeds {
+        most = most.max(drawn::drawn_stores_settle(seed).unwrap_or_else(|failure| {
+            panic!(
+                "{failure}; to repeat it: CLEAVEDB_SEED={seed} cargo test -p cleavedb \
+                 --test liveness whatever_the_options"
+            )
+        }));
+    }
+    println!("{most} jobs at most after a round of writes");
 }

@@ -129,3 +129,10 @@ fn work_comes_to_an_end_whatever_the_options() {
     }
     println!("{most} jobs at most after a round of writes");
 }
+
+/// The same with threads, whose order is another each time.
+#[test]
+fn threads_come_to_an_end_whatever_the_options() {
+    let seeds = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
+    holds(drawn::drawn_stores_settle_with_threads, seeds.unwrap_or(SEEDS / 3));
+}

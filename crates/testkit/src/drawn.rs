@@ -162,8 +162,11 @@ impl Store {
 
     /// Runs jobs until none is due; how many. Damage is an error once.
     fn settle(&self) -> Checked<u64> {
+        let threads = self.db.options().background != Background::Manual;
         for jobs in 0..JOBS_MAX {
-            match self.db.step() {
+            // Where threads do the work, it is theirs to come to an end.
+            let step = if threads { self.db.settle().map(|()| false) } else { self.db.step() };
+            match step {
                 Ok(false) => return Ok(jobs),
                 Ok(true) => {}
                 Err(e) if self.damaged && e.kind() == ErrorKind::Corruption => {}
@@ -221,13 +224,23 @@ impl Store {
 /// writers wait for nothing, all work comes to an end, and every answer is right. The most jobs
 /// that it took.
 pub fn drawn_stores_settle(seed: u64) -> Checked<u64> {
+    drawn_stores(seed, |_| Background::Manual)
+}
+
+/// The same where threads do the work.
+pub fn drawn_stores_settle_with_threads(seed: u64) -> Checked<()> {
+    drawn_stores(seed, |rng| Background::Threads(1 + rng.index(3))).map(drop)
+}
+
+fn drawn_stores(seed: u64, background: fn(&mut Rng) -> Background) -> Checked<u64> {
     let mut rng = Rng::new(seed);
     let base = created(&mut rng);
     let (mut sim, mut model, mut most) = (Sim::new(), Model::new(), 0);
     sim.stop_recording();
     let mut damaged = false;
     for open in 0..OPENS {
-        let options = Options { background: Background::Manual, ..redrawn(&base, LIVE, &mut rng) };
+        let options = redrawn(&base, LIVE, &mut rng);
+        let options = Options { background: background(&mut rng), ..options };
         let failed = |e: String| format!("open {open}, {options:?}: {e}");
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
         let db = match db {

@@ -388,13 +388,14 @@ impl Db {
         engine.collect_all()
     }
 
-    /// Waits until no background work is due. Tables with many tombstones count as due then,
+    /// Waits until no background work is due. Many deletes count as due then, those in memory, too,
     /// whatever it costs to get rid of them.
     pub fn settle(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
         let _patient = engine.dead_reads.settle();
-        engine.settle()
+        engine.settle()?;
+        if engine.rotate_deletes() { engine.settle() } else { Ok(()) }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].

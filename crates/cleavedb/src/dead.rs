@@ -3,7 +3,8 @@
 //! A queue that takes its first key and deletes it would step over all that it has deleted, each
 //! time. So a read that steps over many dead entries at once pays in: once as much was read in vain
 //! as it costs to merge the tombstones with what they hide, they are merged (`tombstones` in the
-//! index). Those of the MemTable go to level 0 first.
+//! index). Those of the MemTable go to level 0 first; so they do, many of them, in a store that is
+//! at rest: what they hide would stay until others fill the MemTable.
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 

@@ -15,7 +15,7 @@ use crate::batch::DEFAULT_KEYSPACE;
 use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::jobs::Jobs;
-use crate::state::ReadState;
+use crate::state::{MemSlot, ReadState};
 
 /// What the index says of a key.
 pub(crate) enum Answer {
@@ -213,16 +213,25 @@ impl Engine {
     #[cold]
     fn met_many_dead(&self, entries: u64) {
         self.dead_reads.pay(entries);
-        let state = self.state.load();
-        let few = state.youngest().deletes.load(Ordering::Relaxed) < MANY / 2;
-        if state.waiting() == 0 && !few && self.check_open().is_ok() {
-            drop(state);
-            let mut append = self.commit.append();
-            // Another range may have been first.
-            if append.memtable.deletes.load(Ordering::Relaxed) >= MANY / 2 {
-                self.rotate_memtable(&mut append);
-            }
-        }
+        self.rotate_deletes();
         self.jobs.kick();
+    }
+
+    /// Has the MemTable flushed if it has many deletes: what they hide stays until then. Returns
+    /// whether it has.
+    pub(crate) fn rotate_deletes(&self) -> bool {
+        let state = self.state.load();
+        let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= MANY / 2;
+        if state.waiting() > 0 || !many(state.youngest()) || self.check_open().is_err() {
+            return false;
+        }
+        drop(state);
+        let mut append = self.commit.append();
+        // Another thread may have been first.
+        let rotates = many(&append.memtable);
+        if rotates {
+            self.rotate_memtable(&mut append);
+        }
+        rotates
     }
 }

@@ -247,13 +247,25 @@ impl Engine {
     /// back is no sign of a full store, so none may be under way at the end.
     fn settle_within(&self, limit: &Limit, need: Need) -> Result<()> {
         for _ in 0..SETTLES_MAX {
-            self.settle_while(&|| self.lacks(limit, need)).or_else(within)?;
+            self.settle_past_damage(&|| self.lacks(limit, need))?;
             if !self.lacks(limit, need) || limit.budget.planned() == 0 {
                 break;
             }
             self.jobs.progress.wait_for(&mut self.jobs.lock(), SETTLE_REST);
         }
         Ok(())
+    }
+
+    /// Does what is due, as long as it is `wanted`. What is found to be damaged is in nobody's way
+    /// from then on, and no reason to refuse a write.
+    fn settle_past_damage(&self, wanted: &dyn Fn() -> bool) -> Result<()> {
+        loop {
+            let left_alone = self.jobs.lock().left_alone();
+            let settled = self.settle_while(wanted);
+            if settled.is_ok() || self.jobs.lock().left_alone() == left_alone {
+                return settled.or_else(within);
+            }
+        }
     }
 
     fn situation(&self, limit: &Limit) -> Situation {

@@ -1,15 +1,22 @@
 //! What always goes on: jobs come to an end, none keeps the others from running, and writers wait
 //! only for what somebody does.
 
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use cleavedb_testkit::endless;
+use cleavedb::{Background, Db, Options};
+use cleavedb_storage::Sim;
 use cleavedb_testkit::read::Checked;
+use cleavedb_testkit::records::{key, value};
+use cleavedb_testkit::{Setup, drawn, endless};
 
 /// Time after which a writer counts as kept waiting for ever.
 const LIMIT: Duration = Duration::from_secs(60);
+
+/// Stores with drawn options of an ordinary run.
+const SEEDS: u64 = 60;
 
 fn holds(check: fn(u64) -> Checked<()>, seeds: u64) {
     for seed in 0..seeds {
@@ -63,4 +70,69 @@ fn a_long_last_log_never_stops_writers() {
 #[test]
 fn a_queue_finds_its_first_key_at_once() {
     holds(endless::a_queue_is_popped, 8);
+}
+
+/// Deletes in memory hid all that a queue had lost, also after a settle.
+#[test]
+fn a_queue_that_is_emptied_by_key_finds_its_first_key_at_once() {
+    holds(endless::a_queue_is_emptied_by_key, 8);
+}
+
+/// What was deleted stayed until somebody had written a MemTable more, or called for it.
+#[test]
+fn what_was_deleted_gives_its_space_back_without_a_call() {
+    let frees = |setup: &Setup| {
+        let mut options = Options { background: Background::Threads(1), ..setup.options.clone() };
+        (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
+        let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
+        (0..2000).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        db.flush().unwrap();
+        (0..2000).for_each(|i| db.delete(&key(i)).unwrap());
+        let start = Instant::now();
+        let taken = || db.metrics().value_bytes + db.metrics().index_bytes;
+        while taken() > 400 << 10 {
+            assert!(start.elapsed() < LIMIT, "{setup}: {:?}", db.metrics());
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    thread::scope(|scope| {
+        let setups = Setup::designs();
+        let stores: Vec<_> =
+            setups.into_iter().map(|setup| scope.spawn(move || frees(&setup))).collect();
+        stores.into_iter().for_each(|store| store.join().unwrap());
+    });
+}
+
+/// A writer that searched for space was refused with the damage that a job had met elsewhere.
+#[test]
+fn damage_refuses_no_writer_that_searches_for_space() {
+    holds(endless::damage_refuses_no_writer_that_searches, 5);
+}
+
+/// All options are drawn anew at each open, snapshots are held, and files are damaged.
+/// `CLEAVEDB_SEEDS=N` takes more seeds, `CLEAVEDB_SEED=N` repeats one.
+#[test]
+fn work_comes_to_an_end_whatever_the_options() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse().ok());
+    let seeds = match number("CLEAVEDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("CLEAVEDB_SEEDS").unwrap_or(SEEDS),
+    };
+    let mut most = 0;
+    for seed in seeds {
+        most = most.max(drawn::drawn_stores_settle(seed).unwrap_or_else(|failure| {
+            panic!(
+                "{failure}; to repeat it: CLEAVEDB_SEED={seed} cargo test -p cleavedb \
+                 --test liveness whatever_the_options"
+            )
+        }));
+    }
+    println!("{most} jobs at most after a round of writes");
+}
+
+/// The same with threads, whose order is another each time.
+#[test]
+fn threads_come_to_an_end_whatever_the_options() {
+    let seeds = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
+    holds(drawn::drawn_stores_settle_with_threads, seeds.unwrap_or(SEEDS / 3));
 }

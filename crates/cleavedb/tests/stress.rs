@@ -16,13 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleavedb::{
-    Background, Compression, Db, Durability, Level0, Options, Preset, Relocation, Separation,
-    VictimPolicy, WriteBatch,
-};
+use cleavedb::{Db, WriteBatch};
 use cleavedb_storage::Sim;
 use cleavedb_storage::sim::Rng;
-use cleavedb_testkit::setup::tiny;
+use cleavedb_testkit::drawn::{created, redrawn};
 
 /// Seeds of an ordinary run.
 const SEEDS: u64 = 20;
@@ -36,77 +33,14 @@ const WRITERS: usize = 2;
 /// Keys of a writer.
 const KEYS: usize = 40;
 
+/// Bytes that may be alive: two keys of each batch, of which a mean one has 1.6 KB.
+const LIVE: u64 = (2 * WRITERS * KEYS) as u64 * 2000;
+
 /// Time without progress after which somebody counts as waiting for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
-}
-
-/// What is chosen once, when a store is created.
-fn created(rng: &mut Rng) -> Options {
-    let preset = Preset::ALL[rng.index(Preset::ALL.len())];
-    let mut options = tiny(preset);
-    let groups = matches!(preset, Preset::HashKv | Preset::KtStore);
-    if groups && rng.chance(30) {
-        options.groups.relocation = Relocation::Soft;
-    }
-    if preset == Preset::KtStore && rng.chance(30) {
-        options.groups.levels = Some(1 + rng.index(3) as u8);
-    }
-    options
-}
-
-/// `least` times a power of two below `times`.
-fn size(rng: &mut Rng, least: u64, doublings: u64) -> u64 {
-    least << rng.below(doublings)
-}
-
-/// All options that may be others at each open.
-fn redrawn(base: &Options, rng: &mut Rng) -> Options {
-    let mut options = base.clone();
-    let o = &mut options;
-    o.memtable_bytes = Some(size(rng, 64 << 10, 3) as usize);
-    o.memtables_max = 1 + rng.index(3);
-    o.memtable_log_bytes = size(rng, 32 << 10, 4);
-    o.log_file_bytes = size(rng, 32 << 10, 5);
-    o.segment_bytes = size(rng, 32 << 10, 4);
-    o.window_bytes = Some(size(rng, 64 << 10, 4) as usize);
-    o.cache_bytes = Some(size(rng, 16 << 10, 5) as usize);
-    o.read_ahead_bytes = [0, 4 << 10, 64 << 10][rng.index(3)];
-    o.block_bytes = size(rng, 256, 5) as usize;
-    o.filter_bits = rng.index(12);
-    o.compression = [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)];
-    o.table_bytes = size(rng, 4 << 10, 5);
-    o.level0 = [Level0::Whole, Level0::Partitions(3), Level0::OneTable][rng.index(3)];
-    o.level0_bytes = size(rng, 4 << 10, 6);
-    o.level1_bytes = size(rng, 4 << 10, 6);
-    o.space_amplification = 1.05 + rng.below(100) as f64 / 100.0;
-    o.space_floor = [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)];
-    o.durability = [Durability::Os, Durability::Sync][rng.index(2)];
-    o.background = match rng.below(4) {
-        0 => Background::Manual,
-        threads => Background::Threads(threads as usize),
-    };
-    if o.separation != Separation::Never {
-        o.separation = Separation::AtLeast([0, 64, 500, 4000][rng.index(4)]);
-    }
-    let groups = &mut o.groups;
-    groups.capacity_bytes = size(rng, 16 << 10, 4);
-    groups.main_segment_bytes = size(rng, 8 << 10, 4);
-    groups.log_segment_bytes = size(rng, 4 << 10, 2);
-    groups.reserved_space = 0.05 + rng.below(100) as f64 / 100.0;
-    groups.listed_record_bytes = [0, 1000, u64::MAX][rng.index(3)];
-    groups.victim = [
-        VictimPolicy::Greedy,
-        VictimPolicy::CostBenefit,
-        VictimPolicy::GreedyRandom(2),
-        VictimPolicy::Random,
-    ][rng.index(4)];
-    let written_back = groups.relocation == Relocation::WriteBack;
-    groups.tagging = base.preset == Preset::HashKv && written_back && rng.chance(50);
-    groups.cold_log_counts = rng.chance(80);
-    options
 }
 
 fn key(prefix: char, writer: usize, at: usize) -> Vec<u8> {
@@ -278,7 +212,7 @@ fn store(seed: u64) {
     let book = Book::default();
     let (mut sim, mut least) = (sim, BTreeMap::new());
     for open in 0..OPENS {
-        let options = redrawn(&base, &mut rng);
+        let options = redrawn(&base, LIVE, &mut rng);
         println!("seed {seed}, open {open}: {options:?}");
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
         compare(&db, &book, &least);

@@ -8,6 +8,7 @@ use cleavedb_storage::sim::Rng;
 use cleavedb_storage::{FileKind, Sim};
 
 use crate::disks::Disks;
+use crate::full::{FullStore, limited};
 use crate::read::Checked;
 use crate::records::{key, value};
 use crate::session::open_all;
@@ -72,7 +73,7 @@ fn write(db: &Db, records: Range<u32>, round: u32) -> Checked<()> {
 }
 
 /// Flips a bit in every few bytes of the files of `kind`, but for their headers.
-fn damage(sim: &Sim, kind: FileKind) -> Sim {
+pub(crate) fn damage(sim: &Sim, kind: FileKind) -> Sim {
     let mut image = sim.image();
     for (name, len) in image.list() {
         for at in (100..len.saturating_sub(2000)).step_by(997).filter(|_| name.kind() == kind) {
@@ -163,6 +164,25 @@ pub fn damaged_values_stop_no_writer(seed: u64) -> Checked<()> {
     Ok(())
 }
 
+/// A store near its space limit, whose tables are damaged: whether writers that search for space
+/// hear nothing of the damage that jobs meet, but at most that there is no space.
+pub fn damage_refuses_no_writer_that_searches(seed: u64) -> Checked<()> {
+    let setup = Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true);
+    let sim = Sim::new();
+    let store = FullStore::on(sim.clone(), limited(&setup))?;
+    let count = store.fill(0.., 0)? * 3 / 4;
+    store.delete(0..count / 3)?;
+    store.db.close().map_err(|e| e.to_string())?;
+    let store = FullStore::on(damage(&sim, FileKind::Table), limited(&setup))?;
+    for round in 1..4 {
+        store.fill(0..count, round).map_err(|e| format!("{setup}: {e}"))?;
+    }
+    match store.db.metrics().damaged.is_empty() {
+        true => Err(format!("{setup}: no damage is told")),
+        false => Ok(()),
+    }
+}
+
 /// A store that was closed while its last log file was longer than the garbage that is tolerated:
 /// whether it takes writes.
 pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
@@ -236,4 +256,25 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
         return Err(format!("{setup}: {dead} dead entries on the way to {left}; {entries} in all"));
     }
     Ok(())
+}
+
+/// The same for a consumer that knows its keys, and never looks for the first one: all that it has
+/// deleted is in memory.
+pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let mut options = setup.options.clone();
+    (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
+    let db = opened(&Sim::new(), &options)?;
+    write(&db, 0..2000, 0)?;
+    db.flush().map_err(|e| e.to_string())?;
+    for i in 0..1990 {
+        db.delete(&key(i)).map_err(|e| e.to_string())?;
+    }
+    db.settle().map_err(|e| e.to_string())?;
+    let left = db.range_keys(None, None).take(1).count();
+    match db.metrics().dead_read {
+        dead if left == 1 && dead <= DEAD_MAX => Ok(()),
+        dead => Err(format!("{setup}: {dead} dead entries on the way to {left}")),
+    }
 }

@@ -32,6 +32,10 @@ const IDLE_NAP: Duration = Duration::from_millis(5);
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 const IDLE_LOOK_MAX: Duration = Duration::from_secs(60);
 
+/// How long nobody must have asked for work until deletes in memory are flushed, which may hide any
+/// number of bytes: for a store that is in use they wait for the end of their MemTable.
+const DELETES_REST: Duration = Duration::from_secs(1);
+
 /// What the thread that flushes does, and what those do that compact, in the order of their
 /// preference.
 const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::Spare];
@@ -119,6 +123,9 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
         match engine.run_one(kinds) {
             Ok(false) if engine.jobs.wait_for_work(calls, pause) => {
                 engine.clear_pages();
+                if pause >= DELETES_REST && !engine.is_full() {
+                    engine.rotate_deletes();
+                }
                 pause = (pause * 2).min(IDLE_LOOK_MAX);
             }
             Ok(_) => pause = IDLE_LOOK,

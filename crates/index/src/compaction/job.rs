@@ -124,6 +124,10 @@ impl CompactionJob {
     ) -> Self {
         snapshots.sort_unstable();
         snapshots.dedup();
+        let mut options = options.clone();
+        if compaction.short {
+            options.table_bytes = options.table_bytes_short();
+        }
         let (smallest, largest) = compaction.key_range();
         let grandparents = match compaction.level {
             // A merge within level 0 says nothing yet about where its keys will go.
@@ -146,7 +150,7 @@ impl CompactionJob {
             mode: ReadMode::Last,
             compaction,
             snapshots,
-            options: options.clone(),
+            options,
             table_options: table_options.clone(),
             grandparents,
             created: Vec::new(),

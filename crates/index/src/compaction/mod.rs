@@ -110,6 +110,12 @@ impl CompactionOptions {
         (self.l0_bytes.saturating_mul(2) / self.level0.partitions() as u64).max(1)
     }
 
+    /// Size at which an output table is ended whose first entries are about to die, in bytes: a
+    /// sixth of a table. From an eighth on it is not packed again.
+    pub fn table_bytes_short(&self) -> u64 {
+        self.table_bytes / 6
+    }
+
     /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.
     pub fn table_bytes_min(&self) -> u64 {
         self.table_bytes / 32
@@ -237,6 +243,8 @@ pub struct Compaction {
     pub position: Option<RunPosition>,
     /// Whether the tables only move: they are not read or written.
     pub moves: bool,
+    /// Whether outputs are short, since there will be other tombstones for the next keys soon.
+    pub short: bool,
 }
 
 impl Compaction {
@@ -252,7 +260,7 @@ impl Compaction {
             inputs.is_sorted_by_key(|input| (input.level, std::cmp::Reverse(input.position))),
             "inputs stand youngest place first"
         );
-        Self { inputs, level, position, moves }
+        Self { inputs, level, position, moves, short: false }
     }
 
     /// All inputs.

@@ -2,9 +2,13 @@
 //! step over them.
 //!
 //! A table with many goes down, towards what they hide; where nothing lies below it is rewritten in
-//! its place, and they are gone. What that costs is bounded: by the size of the table, if it holds
-//! mostly tombstones, or by what reads have spent on dead entries
+//! its place, and they are gone. What that costs is bounded: by the size of the table and of what
+//! it may hide, if it holds mostly tombstones or hides much of what is rewritten, or by what reads
+//! have spent on dead entries
 //! ([`CompactionOptions::dead_bytes_read`](super::CompactionOptions::dead_bytes_read)).
+//!
+//! What reads pay for is a queue, mostly, which soon leaves the next tombstones: then a table of
+//! values becomes several short ones, so that no more is rewritten than what lies at the front.
 //!
 //! Why it ends: each step brings tombstones one level down or drops them. In its place a table is
 //! rewritten only if everybody sees its youngest entry; then no tombstone stays.
@@ -22,6 +26,34 @@ use crate::table_handle::TableHandle;
 /// Tombstones in level 0, or in a table, that are few: a scan steps over them in no time.
 const FEW: u64 = 256;
 
+/// Of what is rewritten so much must come back, one part in so many, if reads do not pay for it.
+const FREED_PART: u64 = 4;
+
+/// Some tables, for whose tombstones others are rewritten.
+#[derive(Default)]
+struct Dead {
+    tombstones: u64,
+    entries: u64,
+    size: u64,
+}
+
+impl Dead {
+    fn of<'a>(tables: impl IntoIterator<Item = &'a Arc<TableHandle>>) -> Self {
+        tables.into_iter().fold(Self::default(), |sum, table| {
+            let meta = table.meta();
+            Self {
+                tombstones: sum.tombstones + meta.tombstones,
+                entries: sum.entries + meta.entries,
+                size: sum.size + meta.size,
+            }
+        })
+    }
+
+    fn are_mostly_dead(&self) -> bool {
+        self.tombstones * 2 >= self.entries
+    }
+}
+
 impl Picker<'_> {
     /// Hands on or rewrites a table with many tombstones, if one may go.
     pub(super) fn tombstones(&self) -> Option<Compaction> {
@@ -32,12 +64,14 @@ impl Picker<'_> {
             self.version.level(level).tables().iter().map(move |table| (level, table))
         });
         let mut deeper = deeper.filter(|(_, table)| table.meta().tombstones > 0);
-        self.tombstones_of_level0().or_else(|| {
+        let picked = self.tombstones_of_level0().or_else(|| {
             deeper.find_map(|(level, table)| match self.hides(level, table) {
                 true => self.tombstones_down(level, table),
                 false => self.tombstones_in_place(level, table),
             })
-        })
+        });
+        let reads_pay = (1..u64::MAX).contains(&self.options.dead_bytes_read);
+        picked.map(|compaction| Compaction { short: reads_pay, ..compaction })
     }
 
     /// Whether levels deeper than `level` may have what the tombstones of `table` hide.
@@ -45,13 +79,21 @@ impl Picker<'_> {
         (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
     }
 
-    /// Whether to rewrite `bytes` is not too much for the tombstones of `table`.
-    fn is_worth(&self, table: &TableHandle, bytes: u64) -> bool {
-        let meta = table.meta();
-        // A step must not cost far more than a full level's does.
-        let cost_max = meta.size.saturating_mul(2 * self.options.level_ratio);
-        let mostly = meta.tombstones * 2 >= meta.entries && bytes <= cost_max;
-        mostly || meta.tombstones >= FEW && bytes <= self.options.dead_bytes_read
+    /// Whether it is not too much to merge `own` tables with those that they have `met`, for the
+    /// sake of their tombstones, if these may hide entries.
+    fn is_worth(&self, own: &Dead, met: &[Arc<TableHandle>]) -> bool {
+        let (met, bytes) = (Dead::of(met), own.size + bytes_of(met));
+        // The entries that are hidden are taken to be as long as the mean.
+        let frees = bytes / (own.entries + met.entries).max(1) * own.tombstones;
+        // A step must not cost far more than a full level's does, or than comes back.
+        let cost_max = own.size.max(frees).saturating_mul(2 * self.options.level_ratio);
+        own.are_mostly_dead() && met.size <= cost_max
+            || own.tombstones >= FEW && (self.is_paid(bytes) || bytes <= frees * FREED_PART)
+    }
+
+    /// Whether reads have spent on dead entries what it costs to rewrite `bytes`.
+    fn is_paid(&self, bytes: u64) -> bool {
+        bytes <= self.options.dead_bytes_read
     }
 
     /// Hands on the table of level 0 with most tombstones, if there are many in all.
@@ -69,19 +111,16 @@ impl Picker<'_> {
                 input.level == 0 && input.tables.iter().any(|other| Arc::ptr_eq(other, table))
             })
         };
-        let leaving: Vec<_> = compaction.tables().filter(of_level0).collect();
-        let own: u64 = leaving.iter().map(|table| table.meta().size).sum();
-        let entries: u64 = leaving.iter().map(|table| table.meta().entries).sum();
-        let bytes = compaction.bytes_written_max();
-        let cost_max = own.saturating_mul(2 * self.options.level_ratio);
-        let worth = all * 2 >= entries && bytes <= cost_max;
-        (worth || bytes <= self.options.dead_bytes_read).then_some(compaction)
+        let leaving = Dead::of(compaction.tables().filter(of_level0));
+        let met = compaction.inputs.iter().find(|input| input.level > 0);
+        let goes = self.is_paid(compaction.bytes_written_max())
+            || self.is_worth(&leaving, met.map_or(&[], |input| &input.tables));
+        goes.then_some(compaction)
     }
 
     /// Hands `table` of `level` on to the next level.
     fn tombstones_down(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let met = bytes_of(self.below(level + 1, table));
-        if !self.is_worth(table, met) {
+        if !self.is_worth(&Dead::of([table]), self.below(level + 1, table)) {
             return None;
         }
         self.tables_down(level, slice::from_ref(table))
@@ -89,11 +128,9 @@ impl Picker<'_> {
 
     /// Rewrites `table` of `level`, below which nothing lies, if none of its tombstones stays then.
     fn tombstones_in_place(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let meta = table.meta();
-        if !self.is_worth(table, meta.size) {
-            return None;
-        }
-        self.in_place(level, table)
+        let own = Dead::of([table]);
+        let worth = own.are_mostly_dead() || own.tombstones >= FEW && self.is_paid(own.size);
+        if worth { self.in_place(level, table) } else { None }
     }
 
     pub(super) fn in_place(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {

@@ -1,9 +1,13 @@
 //! Which tables go for their tombstones, and that it ends.
 
+use cleavedb_base::sync::atomic::AtomicBool;
+
+use crate::compaction::job::{CompactionJob, Halves};
 use crate::compaction::leveled::pick;
 use crate::compaction::{Compaction, CompactionOptions, Constraints};
 use crate::edit::{AddedTable, LEVEL_MAX, VersionEdit};
-use crate::testing::{Item, World, position};
+use crate::table_format::TableOptions;
+use crate::testing::{Dropped, Item, World, position};
 use crate::version::Version;
 
 /// A table of `level` with `count` entries from `first` on, of which `dead` are tombstones.
@@ -57,4 +61,52 @@ fn tombstones_leave_level_0_towards_what_they_hide() {
     let many = version(&world, &[below, table(&world, 0, (0, 300), 300, 7)]);
     let compaction = picked(&many, 0, 7).unwrap();
     assert_eq!((compaction.level, compaction.tables().count()), (1, 2));
+}
+
+/// The rest of a long table was rewritten for each few hundred keys that a queue had lost in front.
+#[test]
+fn what_reads_pay_for_is_cut_into_short_tables_that_stay() {
+    let world = World::new();
+    let long = version(&world, &[table(&world, 1, (0, 40_000), 300, 7)]);
+    let (_, placed) = long.tables().next().unwrap();
+    let table_bytes = placed.meta().size;
+    let options = |dead_bytes_read| CompactionOptions {
+        dead_bytes_read,
+        table_bytes,
+        ..CompactionOptions::default()
+    };
+    let constraints = Constraints { seen_by_all: 7, ..Constraints::default() };
+    for (read, count) in [(u64::MAX, 1), (1 << 40, 6)] {
+        let options = options(read);
+        let compaction = pick(&long, &options, &constraints).unwrap();
+        let tables = TableOptions::default();
+        let mut job = CompactionJob::prepare(&long, compaction, Vec::new(), &options, &tables);
+        job.run(&world, &mut Dropped::default(), Halves::Never, &AtomicBool::new(false)).unwrap();
+        let after = long.apply(&job.finish().0).unwrap();
+        assert_eq!(after.level(1).tables().len(), count, "{read} bytes paid for");
+        assert!(pick(&after, &options, &constraints).is_none());
+    }
+}
+
+/// Tombstones are short: where values are long they met more than twenty times their own bytes, and
+/// what they hid stayed for ever.
+#[test]
+fn tombstones_go_down_to_long_values() {
+    let world = World::new();
+    let long = "v".repeat(2000);
+    let values = |step: usize| {
+        let keys = (0..600).map(|i| format!("{i:06}")).step_by(step);
+        keys.map(|key| Item::inline(&key, 1, &long)).collect::<Vec<_>>()
+    };
+    let below = |level, step| {
+        let meta = world.table(&values(step));
+        VersionEdit { added: vec![AddedTable { level, position: None, meta }], removed: Vec::new() }
+    };
+    let dead = |level, dead| table(&world, level, (0, 300), dead, 7);
+    for level in [0, 1] {
+        let all = version(&world, &[below(level + 1, 1), dead(level, 300)]);
+        assert!(picked(&all, 0, 7).is_some(), "half of all goes");
+        let few = version(&world, &[below(level + 1, 1), dead(level, 20)]);
+        assert!(picked(&few, 0, 7).is_none(), "a thirtieth goes");
+    }
 }

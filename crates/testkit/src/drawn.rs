@@ -1,0 +1,286 @@
+//! Options that are drawn at random, all of them, sizes and ratios alike; and stores that are
+//! opened again and again with others, whose work must come to an end each time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb::{
+    Background, Compression, Db, Durability, ErrorKind, GroupOptions, Level0, Metrics, Options,
+    Preset, Relocation, Separation, Snapshot, VictimPolicy,
+};
+use cleavedb_storage::sim::Rng;
+use cleavedb_storage::{FileKind, Sim};
+
+use crate::endless::damage;
+use crate::read::Checked;
+use crate::setup::tiny;
+
+/// What is chosen once, when a store is created.
+pub fn created(rng: &mut Rng) -> Options {
+    let preset = Preset::ALL[rng.index(Preset::ALL.len())];
+    let mut options = tiny(preset);
+    let groups = matches!(preset, Preset::HashKv | Preset::KtStore);
+    if groups && rng.chance(30) {
+        options.groups.relocation = Relocation::Soft;
+    }
+    if preset == Preset::KtStore && rng.chance(30) {
+        options.groups.levels = Some(1 + rng.index(3) as u8);
+    }
+    options
+}
+
+/// `least` times a power of two below `2^doublings`.
+fn size(rng: &mut Rng, least: u64, doublings: u64) -> u64 {
+    least << rng.below(doublings)
+}
+
+/// What flushes may write because groups are many for their length: a block for each.
+const GROUPS_ROOM: u64 = 4 << 20;
+
+/// All options that may be others at each open, for a store of at most `live` bytes. No field is
+/// taken over unnamed, so that a new option is drawn, too.
+pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
+    let separates = base.separation != Separation::Never;
+    let least = [0, 64, 500, 4000][rng.index(4)];
+    let separation = match rng.below(4) {
+        _ if !separates => Separation::Never,
+        0 => Separation::Saved(least),
+        _ => Separation::AtLeast(least),
+    };
+    let mut options = Options {
+        preset: base.preset,
+        create_if_missing: base.create_if_missing,
+        error_if_exists: base.error_if_exists,
+        durability: [Durability::Os, Durability::Sync][rng.index(2)],
+        separation,
+        memory_bytes: size(rng, 48 << 20, 5) as usize,
+        long_value_bytes: [None, Some(1 << 10), Some(4 << 10)][rng.index(3)],
+        memtable_bytes: Some(size(rng, 64 << 10, 3) as usize),
+        memtables_max: 1 + rng.index(3),
+        memtable_log_bytes: size(rng, 32 << 10, 4),
+        log_file_bytes: size(rng, 32 << 10, 5),
+        segment_bytes: size(rng, 32 << 10, 4),
+        window_bytes: Some(size(rng, 64 << 10, 4) as usize),
+        cache_bytes: Some(size(rng, 16 << 10, 5) as usize),
+        read_ahead_bytes: [0, 4 << 10, 64 << 10][rng.index(3)],
+        block_bytes: size(rng, 256, 5) as usize,
+        filter_bits: rng.index(12),
+        compression: [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)],
+        table_bytes: size(rng, 4 << 10, 5),
+        level0: [Level0::Whole, Level0::Partitions(3), Level0::OneTable][rng.index(3)],
+        level0_bytes: size(rng, 4 << 10, 6),
+        level1_bytes: size(rng, 4 << 10, 6),
+        space_amplification: 1.05 + rng.below(100) as f64 / 100.0,
+        space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
+        space_limit: None,
+        accept_lost_window: base.accept_lost_window,
+        groups: groups_redrawn(base, rng),
+        volumes: base.volumes.clone(),
+        background: match rng.below(4) {
+            0 => Background::Manual,
+            threads => Background::Threads(threads as usize),
+        },
+    };
+    if rng.chance(30) {
+        let room = live * size(rng, 2, 3) + GROUPS_ROOM;
+        options.space_limit = Some(options.space_limit_min() + room);
+    }
+    options
+}
+
+fn groups_redrawn(base: &Options, rng: &mut Rng) -> GroupOptions {
+    let relocation = base.groups.relocation;
+    let tags = base.preset == Preset::HashKv && relocation == Relocation::WriteBack;
+    GroupOptions {
+        capacity_bytes: size(rng, 16 << 10, 4),
+        main_segment_bytes: size(rng, 8 << 10, 4),
+        log_segment_bytes: size(rng, 4 << 10, 2),
+        reserved_space: 0.05 + rng.below(100) as f64 / 100.0,
+        victim: [
+            VictimPolicy::Greedy,
+            VictimPolicy::CostBenefit,
+            VictimPolicy::GreedyRandom(2),
+            VictimPolicy::Random,
+        ][rng.index(4)],
+        relocation,
+        levels: base.groups.levels,
+        listed_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
+        tagging: tags && rng.chance(50),
+        cold_log_counts: rng.chance(80),
+    }
+}
+
+/// Opens of one store, rounds of each, and writes of one.
+const OPENS: u32 = 6;
+const ROUNDS: u32 = 4;
+const WRITES: usize = 120;
+
+/// Keys, and lengths of values.
+const KEYS: usize = 150;
+const LENS: [usize; 5] = [5, 60, 300, 1500, 6000];
+
+/// Bytes that may be alive.
+const LIVE: u64 = KEYS as u64 * 2000;
+
+/// Jobs that may run after a round before none is due.
+const JOBS_MAX: u64 = 2000;
+
+/// What is in a store.
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Bytes that these jobs may write for each byte that there is, and besides: what wins nothing and
+/// is done again and again writes more.
+const WRITTEN_MAX: u64 = 4;
+const WRITTEN_FEW: u64 = 256 << 10;
+
+/// A store and what must be in it.
+struct Store {
+    db: Db,
+    model: Model,
+    snapshots: Vec<(Snapshot, Model)>,
+    /// Whether its files were damaged: then an error says so, but no answer is wrong.
+    damaged: bool,
+}
+
+impl Store {
+    /// Whether there may be garbage that no job can win.
+    fn holds_garbage(&self) -> bool {
+        self.damaged || !self.snapshots.is_empty()
+    }
+
+    fn write(&mut self, rng: &mut Rng) -> Checked<()> {
+        let key = format!("key {:03}", rng.index(KEYS).min(rng.index(KEYS))).into_bytes();
+        let done = match rng.chance(20) {
+            true => self.db.delete(&key).map(|()| self.model.remove(&key)),
+            false => {
+                let mut value = vec![0; LENS[rng.index(LENS.len())]];
+                rng.fill(&mut value);
+                self.db.put(&key, &value).map(|()| self.model.insert(key, value))
+            }
+        };
+        match done {
+            // What is dead and cannot go: in a snapshot, or behind damage.
+            Err(e) if e.kind() == ErrorKind::NoSpace && self.holds_garbage() => Ok(()),
+            done => done.map(drop).map_err(|e| format!("a write: {e} {:?}", self.db.metrics())),
+        }
+    }
+
+    /// Runs jobs until none is due; how many. Damage is an error once.
+    fn settle(&self) -> Checked<u64> {
+        let threads = self.db.options().background != Background::Manual;
+        for jobs in 0..JOBS_MAX {
+            // Where threads do the work, it is theirs to come to an end.
+            let step = if threads { self.db.settle().map(|()| false) } else { self.db.step() };
+            match step {
+                Ok(false) => return Ok(jobs),
+                Ok(true) => {}
+                Err(e) if self.damaged && e.kind() == ErrorKind::Corruption => {}
+                Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(jobs),
+                Err(e) => return Err(format!("a job: {e}")),
+            }
+        }
+        Err(format!("{JOBS_MAX} jobs have run, and one is due still: {:?}", self.db.metrics()))
+    }
+
+    fn compare(&self) -> Checked<()> {
+        let same = |found: cleavedb::Result<Option<Vec<u8>>>, wanted: Option<&Vec<u8>>| match found
+        {
+            Err(e) if self.damaged && e.kind() == ErrorKind::Corruption => Ok(()),
+            Err(e) => Err(format!("a read: {e}")),
+            Ok(found) if found.as_ref() == wanted => Ok(()),
+            Ok(_) => Err("a wrong value".to_owned()),
+        };
+        for at in 0..KEYS {
+            let key = format!("key {at:03}").into_bytes();
+            let found = self.db.get(&key).map(|value| value.map(|value| value.to_vec()));
+            same(found, self.model.get(&key)).map_err(|e| format!("key {at}: {e}"))?;
+            for (snapshot, model) in &self.snapshots {
+                let found = snapshot.get(&key).map(|value| value.map(|value| value.to_vec()));
+                same(found, model.get(&key)).map_err(|e| format!("a snapshot, key {at}: {e}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes, with steps and snapshots in between, and settles.
+    fn round(&mut self, rng: &mut Rng) -> Checked<u64> {
+        for _ in 0..WRITES {
+            self.write(rng)?;
+            if rng.chance(5) {
+                let stepped = self.db.step();
+                stepped.map(drop).or_else(|e| match e.kind() {
+                    ErrorKind::Corruption if self.damaged => Ok(()),
+                    ErrorKind::NoSpace => Ok(()),
+                    _ => Err(format!("a job: {e}")),
+                })?;
+            }
+            if rng.chance(2) {
+                self.snapshots.push((self.db.snapshot(), self.model.clone()));
+            }
+            if rng.chance(3) && !self.snapshots.is_empty() {
+                self.snapshots.swap_remove(rng.index(self.snapshots.len()));
+            }
+        }
+        let before = self.db.metrics();
+        let jobs = self.settle()?;
+        let after = self.db.metrics();
+        let of = |metrics: &Metrics| metrics.collection_written + metrics.compaction_written;
+        let written = of(&after) - of(&before);
+        let all = before.value_bytes + before.index_bytes + before.unflushed_bytes;
+        match written <= WRITTEN_MAX * all + WRITTEN_FEW {
+            true => Ok(jobs),
+            false => Err(format!("{jobs} jobs wrote {written} bytes where there are {all}")),
+        }
+    }
+}
+
+/// A store that is opened with other options each time, written, and now and then damaged: whether
+/// writers wait for nothing, all work comes to an end and is worth it, and every answer is right. The most jobs
+/// that it took.
+pub fn drawn_stores_settle(seed: u64) -> Checked<u64> {
+    drawn_stores(seed, |_| Background::Manual)
+}
+
+/// The same where threads do the work.
+pub fn drawn_stores_settle_with_threads(seed: u64) -> Checked<()> {
+    drawn_stores(seed, |rng| Background::Threads(1 + rng.index(3))).map(drop)
+}
+
+fn drawn_stores(seed: u64, background: fn(&mut Rng) -> Background) -> Checked<u64> {
+    let mut rng = Rng::new(seed);
+    let base = created(&mut rng);
+    let (mut sim, mut model, mut most) = (Sim::new(), Model::new(), 0);
+    sim.stop_recording();
+    let mut damaged = false;
+    for open in 0..OPENS {
+        let options = redrawn(&base, LIVE, &mut rng);
+        let options = Options { background: background(&mut rng), ..options };
+        let failed = |e: String| format!("open {open}, {options:?}: {e}");
+        let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
+        let db = match db {
+            // What replay needs was damaged.
+            Err(e) if damaged && e.kind() == ErrorKind::Corruption => return Ok(most),
+            db => db.map_err(|e| failed(e.to_string()))?,
+        };
+        let mut store = Store { db, model, snapshots: Vec::new(), damaged };
+        for _ in 0..ROUNDS {
+            most = store.round(&mut rng).map_err(failed)?.max(most);
+            store.compare().map_err(failed)?;
+        }
+        store.snapshots.clear();
+        most = store.settle().map_err(failed)?.max(most);
+        model = store.model;
+        if rng.chance(50) {
+            store.db.close().map_err(|e| failed(e.to_string()))?;
+            if rng.chance(30) {
+                let kinds = [FileKind::Table, FileKind::Log, FileKind::Group, FileKind::Segment];
+                sim = damage(&sim, kinds[rng.index(kinds.len())]);
+                sim.stop_recording();
+                damaged = true;
+            }
+        } else {
+            sim = sim.kill();
+        }
+    }
+    Ok(most)
+}

@@ -218,8 +218,10 @@ impl Engine {
         if state.waiting() == 0 && !few && self.check_open().is_ok() {
             drop(state);
             let mut append = self.commit.append();
-            // Another range may have been first.
-            if append.memtable.deletes.load(Ordering::Relaxed) >= MANY / 2 {
+            // Another range may have been first. Before the first write there is no log that could
+            // go on behind the MemTable, and nobody who would flush it.
+            let many = append.memtable.deletes.load(Ordering::Relaxed) >= MANY / 2;
+            if many && append.appender.is_begun() {
                 self.rotate_memtable(&mut append);
             }
         }

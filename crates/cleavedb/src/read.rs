@@ -227,8 +227,9 @@ impl Engine {
         }
         drop(state);
         let mut append = self.commit.append();
-        // Another thread may have been first.
-        let rotates = many(&append.memtable);
+        // Another thread may have been first. Before the first write there is no log that could go
+        // on behind the MemTable, and nobody who would flush it.
+        let rotates = many(&append.memtable) && append.appender.is_begun();
         if rotates {
             self.rotate_memtable(&mut append);
         }

@@ -267,6 +267,7 @@ impl Engine {
         let spare = self.spare_log.lock().take().map(|spare| spare.number);
         ledger.extend(spare.map(LedgerEdit::Remove));
         let mut manifest = self.manifest.lock();
+        manifest.forget_what_went();
         let edit = Edit {
             ledger,
             next_file: Some(manifest.next_number()),

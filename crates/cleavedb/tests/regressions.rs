@@ -220,3 +220,30 @@ fn metrics_count_what_is_in_memory() {
         assert_eq!(metrics.unflushed_bytes, 0, "{preset}");
     }
 }
+
+/// A range over many deletes that a close had left to the replay put a new MemTable in the place of
+/// theirs, behind a log that nobody had begun, and panicked.
+#[test]
+fn a_range_over_replayed_deletes_begins_nothing() {
+    for preset in Preset::ALL {
+        let sim = Arc::new(Sim::new());
+        let open = || Db::open_in(sim.clone(), cleavedb::Options::preset(preset), 1).unwrap();
+        let db = open();
+        for i in 0..3_000u32 {
+            db.put_with(&i.to_be_bytes(), b"value", Durability::Os).unwrap();
+        }
+        for i in 0..2_500u32 {
+            db.delete_with(&i.to_be_bytes(), Durability::Os).unwrap();
+        }
+        db.close().unwrap();
+        let before = sim.history_len();
+        let db = open();
+        assert_eq!(db.range(None, None).count(), 500, "{preset}");
+        assert_eq!(db.range(None, None).rev().count(), 500, "{preset}");
+        drop(db);
+        assert_eq!(sim.history_len(), before, "{preset}: a range writes nothing");
+        let db = open();
+        db.put(b"key", b"value").unwrap();
+        assert_eq!(db.range(None, None).count(), 501, "{preset}");
+    }
+}

@@ -265,6 +265,34 @@ fn what_was_deleted_leaves_little_of_a_large_store() {
     }
 }
 
+/// The manifest stayed as long as it was with a state of many extents, and the reserve with it.
+#[test]
+fn a_manifest_is_as_short_as_what_is_left() {
+    for preset in Preset::ALL {
+        let options = Setup::tiny(preset, false).options;
+        let sim = Sim::new();
+        sim.stop_recording();
+        let db = open(&sim, &options);
+        for i in 0..8_000u32 {
+            db.put(&i.to_be_bytes(), &[1; 700]).unwrap();
+        }
+        let manifest = |sim: &Sim| {
+            let files = sim.list().unwrap();
+            files.iter().find(|(name, _)| name.kind() == FileKind::Manifest).unwrap().1
+        };
+        let before = manifest(&sim);
+        for i in 0..8_000u32 {
+            db.delete(&i.to_be_bytes()).unwrap();
+        }
+        db.compact().unwrap();
+        db.collect().unwrap();
+        db.close().unwrap();
+        let after = manifest(&sim);
+        assert!(after <= before.min(64 << 10), "{preset}: {after} bytes, {before} before");
+        assert!(space(&sim) <= SMALL, "{preset}: {} bytes", space(&sim));
+    }
+}
+
 /// A store whose process was killed after 50 writes, of which the window alone has some.
 fn killed(setup: &Setup) -> Image {
     let sim = Sim::new();

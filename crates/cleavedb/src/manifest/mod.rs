@@ -7,6 +7,7 @@
 //! state in one edit.
 
 mod text;
+mod hidden;
 mod current;
 mod stamp;
 mod edit;
@@ -27,6 +28,7 @@ pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use stamp::Stamp;
 
 use crate::totals::Totals;
+use hidden::hidden_max;
 use read::{read_copies, read_edits};
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
@@ -154,22 +156,6 @@ impl LiveFiles {
     pub(crate) fn head_file(&self) -> FileNumber {
         self.head.map_or(FileNumber(0), |head| head.file)
     }
-}
-
-/// Most bytes of records that can be hidden: each entry above the deepest level, a tombstone too,
-/// may hide one record of average length.
-fn hidden_max(version: &Version) -> u64 {
-    let deepest = version.tables().map(|(level, _)| level).max().unwrap_or_default();
-    let (mut owned, mut values, mut above) = (0, 0, 0);
-    for (level, table) in version.tables() {
-        let meta = table.meta();
-        owned += meta.pointer_bytes;
-        values += meta.entries - meta.tombstones;
-        if level < deepest || deepest == 0 {
-            above += meta.entries;
-        }
-    }
-    above.saturating_mul(owned) / values.max(1)
 }
 
 /// The manifest, open for edits.
@@ -367,6 +353,15 @@ impl Manifest {
     /// Has the file replaced when it is half as long as else, since the disk is full.
     pub(crate) fn keep_short(&mut self) {
         self.len_max = self.len_max.min(self.state_len.max(LEN_MIN / GROWTH) * GROWTH / 2);
+    }
+
+    /// Has the next edit begin a new file if this one has become long for what is left of the state
+    /// that it began with.
+    pub(crate) fn forget_what_went(&mut self) {
+        if self.offset > LEN_MIN {
+            let state_len = 2 * self.live.export().encode().len() as u64;
+            self.len_max = self.len_max.min(len_max(state_len));
+        }
     }
 
     /// Bytes written so far, all files counted.

@@ -218,8 +218,10 @@ impl Engine {
         if state.waiting() == 0 && !few && self.check_open().is_ok() {
             drop(state);
             let mut append = self.commit.append();
-            // Another range may have been first.
-            if append.memtable.deletes.load(Ordering::Relaxed) >= MANY / 2 {
+            // Another range may have been first. What a close has left to replay is left alone
+            // before the first write: reads begin no session.
+            let few = append.memtable.deletes.load(Ordering::Relaxed) < MANY / 2;
+            if !few && append.appender.is_begun() {
                 self.rotate_memtable(&mut append);
             }
         }

@@ -294,6 +294,9 @@ pub struct Metrics {
     /// Bytes of the log whose operations are in MemTables only: records with key and value, those
     /// that later ones replaced included.
     pub unflushed_bytes: u64,
+    /// Bytes of keys and values in MemTables only, about, those that later ones replaced included:
+    /// `unflushed_bytes` without headers of records, and without what syncs pad the log with.
+    pub unflushed_data: u64,
     /// Bytes of keys, and of values or pointers, of all entries in tables, before compression.
     pub entry_bytes: u64,
     /// Memory of the log window; 0 before the first write. It is never locked.
@@ -369,7 +372,7 @@ impl Metrics {
     /// separated values, and what is in MemTables only. Versions that were replaced count until a
     /// compaction has met them, headers of records and pointers count as well.
     pub fn data_bytes(&self) -> u64 {
-        self.entry_bytes + self.living_bytes() + self.unflushed_bytes
+        self.entry_bytes + self.living_bytes() + self.unflushed_data
     }
 
     fn living_bytes(&self) -> u64 {

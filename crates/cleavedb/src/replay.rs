@@ -301,7 +301,9 @@ impl<'a> Replay<'a> {
                 if header.kind == RecordKind::Separated {
                     self.slot().has_long_in(log.number);
                 }
-                insert_record(self.slot(), entry, header.seq, &header, &value, place);
+                let slot = self.slot();
+                slot.replayed += key.len() as u64 + u64::from(header.value_len);
+                insert_record(slot, entry, header.seq, &header, &value, place);
             }
         }
         // The mark of a close stands behind the last record.
@@ -309,7 +311,7 @@ impl<'a> Replay<'a> {
     }
 
     /// The slot that replayed operations go to.
-    fn slot(&mut self) -> &MemSlot {
+    fn slot(&mut self) -> &mut MemSlot {
         let (memory, start) = (self.options.memtable(), self.position);
         self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }

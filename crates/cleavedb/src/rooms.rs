@@ -151,8 +151,9 @@ impl Engine {
         // where replay begins, whether or not a mark follows.
         let position = append.appender.end();
         append.memtable.seal(position, append.last_seq());
-        let slot =
-            Arc::new(append.memtable.next(self.options.memtable(), position, &self.memtable_pages));
+        let (memory, written) = (self.options.memtable(), self.counters.user_bytes.get());
+        let slot = append.memtable.next(memory, position, written, &self.memtable_pages);
+        let slot = Arc::new(slot);
         let file = append.appender.file().number;
         if append.memtable.is_long_in(file) && !planted(Bug::LogBehindLongUnsynced) {
             slot.has_long_in(file);

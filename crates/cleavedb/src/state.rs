@@ -18,6 +18,10 @@ pub(crate) struct MemSlot {
     pub(crate) table: Arc<MemTable>,
     /// First log position whose operations it holds.
     pub(crate) start: u64,
+    /// Bytes of keys and values that replay put in it.
+    pub(crate) replayed: u64,
+    /// Bytes of keys and values that the session had written before it was begun.
+    pub(crate) written_before: u64,
     /// Tombstones in it.
     pub(crate) deletes: AtomicU64,
     /// Bytes of batches in it that were longer than a log file.
@@ -43,18 +47,28 @@ impl MemSlot {
         Self::with_table(MemTable::new(memory), start)
     }
 
-    /// The slot behind a full one, which begins at `start`. It will probably take as much memory,
-    /// or a little more.
-    pub(crate) fn next(&self, memory: usize, start: u64, pages: &Arc<PagePool>) -> Self {
+    /// The slot behind a full one, which begins at `start`, when the session has written so many
+    /// bytes of keys and values. It will probably take as much memory, or a little more.
+    pub(crate) fn next(
+        &self,
+        memory: usize,
+        start: u64,
+        written_before: u64,
+        pages: &Arc<PagePool>,
+    ) -> Self {
         let taken = self.table.memory();
         let table = MemTable::expecting(memory, taken + taken / 4, Some(pages.clone()));
-        Self::with_table(table, start)
+        let mut next = Self::with_table(table, start);
+        next.written_before = written_before;
+        next
     }
 
     fn with_table(table: MemTable, start: u64) -> Self {
         Self {
             table: Arc::new(table),
             start,
+            replayed: 0,
+            written_before: 0,
             deletes: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),

@@ -103,6 +103,7 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
     Metrics {
         memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
         unflushed_bytes: unflushed(engine, state),
+        unflushed_data: unflushed_data(engine, state),
         memory_limit: engine.options.memory_bytes as u64,
         window_memory: engine.commit.log.ring().len(),
         window_is_mapped: engine.commit.log.ring().survives(),
@@ -145,6 +146,16 @@ fn unflushed(engine: &Engine, state: &ReadState) -> u64 {
     let held = state.memtables.iter().filter(|slot| !slot.table.is_empty());
     let begin = held.map(|slot| slot.start).min();
     begin.map_or(0, |begin| engine.commit.log.ring().filled().saturating_sub(begin))
+}
+
+/// Bytes of keys and values of what MemTables cover, if they hold anything; about, since commits in
+/// flight count as written before.
+fn unflushed_data(engine: &Engine, state: &ReadState) -> u64 {
+    let held = || state.memtables.iter().filter(|slot| !slot.table.is_empty());
+    let replayed: u64 = held().map(|slot| slot.replayed).sum();
+    let before = held().map(|slot| slot.written_before).min();
+    let written = before.map_or(0, |before| engine.counters.user_bytes.get() - before);
+    (replayed + written).min(unflushed(engine, state))
 }
 
 /// What lies in each directory.

@@ -146,6 +146,17 @@ fn nothing_is_lost_with_current_and_the_manifest() {
     });
 }
 
+/// A store by ranges of keys was once taken for one by hashes.
+#[test]
+fn the_manifest_says_which_design_a_store_without_current_has() {
+    for_each_preset(|preset, _, broken, _| {
+        fs::remove_file(broken.join("current")).unwrap();
+        let guess = Salvage::search(broken).unwrap().preset();
+        let like = if preset == Preset::Ohdb { Preset::Lsm } else { preset };
+        assert_eq!(guess, like, "{preset}");
+    });
+}
+
 #[test]
 fn each_file_may_be_missing_or_damaged() {
     for_each_preset(|preset, whole, broken, state| {

@@ -64,6 +64,32 @@ fn reads_and_snapshots_begin_no_session() {
     }
 }
 
+/// A range over many deletes that a close had left to replay began a MemTable, and panicked since
+/// there was no log yet.
+#[test]
+fn a_range_over_many_deletes_begins_no_session() {
+    for options in defaults() {
+        let sim = Sim::new();
+        let db = open(&sim, &options);
+        for key in 0..2000_u32 {
+            db.put_with(&key.to_be_bytes(), b"value", Durability::Os).unwrap();
+        }
+        for key in 0..1990_u32 {
+            db.delete_with(&key.to_be_bytes(), Durability::Os).unwrap();
+        }
+        db.close().unwrap();
+        let before = sim.history_len();
+        let db = open(&sim, &options);
+        assert_eq!(db.range(None, None).count(), 10);
+        assert_eq!(db.range_keys(None, None).rev().count(), 10);
+        assert_eq!(sim.history_len(), before, "{:?}", &sim.history()[before..]);
+        db.put(b"key", b"value").unwrap();
+        assert_eq!(db.range(None, None).count(), 11);
+        db.close().unwrap();
+        assert_eq!(open(&sim, &options).range(None, None).count(), 11);
+    }
+}
+
 #[test]
 fn an_open_and_a_close_without_a_write_change_nothing() {
     for options in defaults() {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeKey};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Partitioner, Result, SeqNo, TreeKey};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry, TableStore};
 use cleavedb_storage::api::read_exact_at;
@@ -374,15 +374,15 @@ impl Salvage {
 
     /// The preset that the database has; a guess if `current` cannot be read.
     pub fn preset(&self) -> Preset {
-        let separated = self.keys.values().flat_map(|known| &known.records);
-        let mut separated = separated.filter(|found| found.kind == RecordKind::Separated);
-        let groups = self.live.as_ref().is_some_and(|live| !live.groups.is_empty());
-        let guess = match separated.next() {
-            Some(_) if groups => Preset::HashKv,
-            Some(_) => Preset::WiscKey,
+        let kinds = || self.keys.values().flat_map(|known| &known.records).map(|found| found.kind);
+        let groups = self.live.as_ref().map(|live| &live.groups).filter(|all| !all.is_empty());
+        let guess = || match groups.map(|groups| groups.partitioner()) {
+            Some(Partitioner::Hash) => Preset::HashKv,
+            Some(_) => Preset::KtStore,
+            None if kinds().any(|kind| kind == RecordKind::Separated) => Preset::WiscKey,
             None => Preset::Lsm,
         };
-        self.preset.unwrap_or(guess)
+        self.preset.unwrap_or_else(guess)
     }
 
     /// Calls `visit` with every key that can be saved and its value, in no order, and says what

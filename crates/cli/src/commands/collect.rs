@@ -40,7 +40,7 @@ impl fmt::Display for Collected {
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     if db.options().separation == Separation::Never {
         let preset: Preset = db.options().preset;
@@ -59,8 +59,7 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let metrics = db.metrics();
-    let after = Space::of(&db, &global.db);
-    db.close()?;
+    let after = Space::at_close(db, &global.db)?;
     console.outcome(&Collected {
         collections: metrics.collections,
         read: metrics.collection_read,

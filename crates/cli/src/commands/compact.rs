@@ -39,7 +39,7 @@ impl fmt::Display for Compacted {
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     let before = Space::of(&db, &global.db);
     let progress = Progress::new(console, "compact", None);
@@ -52,8 +52,7 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let metrics = db.metrics();
-    let after = Space::of(&db, &global.db);
-    db.close()?;
+    let after = Space::at_close(db, &global.db)?;
     console.outcome(&Compacted {
         compactions: metrics.compactions + metrics.compaction_moves,
         read: metrics.compaction_read,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb::{
-    Background, Compression, Db, Durability, ErrorKind, GroupOptions, Level0, Options, Preset,
-    Relocation, Separation, Snapshot, VictimPolicy,
+    Background, Compression, Db, Durability, ErrorKind, GroupOptions, Level0, Metrics, Options,
+    Preset, Relocation, Separation, Snapshot, VictimPolicy,
 };
 use cleavedb_storage::sim::Rng;
 use cleavedb_storage::{FileKind, Sim};
@@ -128,6 +128,11 @@ const JOBS_MAX: u64 = 2000;
 /// What is in a store.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// Bytes that these jobs may write for each byte that there is, and besides: what wins nothing and
+/// is done again and again writes more.
+const WRITTEN_MAX: u64 = 4;
+const WRITTEN_FEW: u64 = 256 << 10;
+
 /// A store and what must be in it.
 struct Store {
     db: Db,
@@ -216,13 +221,22 @@ impl Store {
                 self.snapshots.swap_remove(rng.index(self.snapshots.len()));
             }
         }
-        self.settle()
+        let before = self.db.metrics();
+        let jobs = self.settle()?;
+        let after = self.db.metrics();
+        let of = |metrics: &Metrics| metrics.collection_written + metrics.compaction_written;
+        let written = of(&after) - of(&before);
+        let all = before.value_bytes + before.index_bytes + before.unflushed_bytes;
+        match written <= WRITTEN_MAX * all + WRITTEN_FEW {
+            true => Ok(jobs),
+            false => Err(format!("{jobs} jobs wrote {written} bytes where there are {all}")),
+        }
     }
 }
 
 /// A store that is opened with other options each time, written, and now and then damaged: whether
-/// writers wait for nothing, all work comes to an end, and every answer is right. The most jobs
-/// that it took.
+/// writers wait for nothing, all work comes to an end and is worth it, and every answer is right.
+/// The most jobs that it took.
 pub fn drawn_stores_settle(seed: u64) -> Checked<u64> {
     drawn_stores(seed, |_| Background::Manual)
 }

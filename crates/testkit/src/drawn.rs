@@ -235,8 +235,8 @@ impl Store {
 }
 
 /// A store that is opened with other options each time, written, and now and then damaged: whether
-/// writers wait for nothing, all work comes to an end and is worth it, and every answer is right. The most jobs
-/// that it took.
+/// writers wait for nothing, all work comes to an end and is worth it, and every answer is right.
+/// The most jobs that it took.
 pub fn drawn_stores_settle(seed: u64) -> Checked<u64> {
     drawn_stores(seed, |_| Background::Manual)
 }

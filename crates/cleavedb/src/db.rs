@@ -15,6 +15,7 @@ use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::build::build;
 use crate::check::{CheckProgress, CheckReport};
 use crate::commit::Prepared;
+use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -395,7 +396,8 @@ impl Db {
         let engine = self.inner.writable()?;
         let _patient = engine.dead_reads.settle();
         engine.settle()?;
-        if engine.rotate_deletes() { engine.settle() } else { Ok(()) }
+        // Twice as many entries are dead, and level 0 may keep as many as a range meets unnoticed.
+        if engine.rotate_deletes(MANY / 8) { engine.settle() } else { Ok(()) }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].

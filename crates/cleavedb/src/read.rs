@@ -213,15 +213,15 @@ impl Engine {
     #[cold]
     fn met_many_dead(&self, entries: u64) {
         self.dead_reads.pay(entries);
-        self.rotate_deletes();
+        self.rotate_deletes(MANY / 2);
         self.jobs.kick();
     }
 
-    /// Has the MemTable flushed if it has many deletes: what they hide stays until then. Returns
+    /// Has the MemTable flushed if it has so many deletes: what they hide stays until then. Returns
     /// whether it has.
-    pub(crate) fn rotate_deletes(&self) -> bool {
+    pub(crate) fn rotate_deletes(&self, least: u64) -> bool {
         let state = self.state.load();
-        let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= MANY / 2;
+        let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= least;
         if state.waiting() > 0 || !many(state.youngest()) || self.check_open().is_err() {
             return false;
         }

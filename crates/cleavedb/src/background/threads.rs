@@ -14,6 +14,7 @@ use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
 use super::panic_guard::PanicGuard;
+use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::options::Background;
@@ -124,7 +125,7 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
             Ok(false) if engine.jobs.wait_for_work(calls, pause) => {
                 engine.clear_pages();
                 if pause >= DELETES_REST && !engine.is_full() {
-                    engine.rotate_deletes();
+                    engine.rotate_deletes(MANY / 2);
                 }
                 pause = (pause * 2).min(IDLE_LOOK_MAX);
             }

@@ -27,7 +27,7 @@ Examples:
   cleave --db site.db export --dir copy      write it back
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
-  cleave --place levels=/ssd/db put k v     keep level 1 and below on another disk, from now on
+  cleave --place levels=/ssd/db put k v      keep level 1 and below on another disk, from now on
   cleave bench quick                         measure: ktstore, lsm and RocksDB, two minutes
   cleave tune site.db --save                 from which size on its values leave the index
 
@@ -52,9 +52,12 @@ pub struct Arguments {
     pub command: Command,
 }
 
+/// Title of the options that every command has.
+pub const EVERY_COMMAND: &str = "Options of every command";
+
 /// Arguments of every command.
 #[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Options of every command")]
+#[command(next_help_heading = EVERY_COMMAND)]
 pub struct Global {
     /// Directory of the database
     #[arg(
@@ -216,7 +219,7 @@ pub enum Command {
     /// may have it open. It may lack any file, `current` and the manifest too. A key whose newest
     /// value cannot be read is left out and named; one that may have been deleted, or overwritten,
     /// by what is lost is saved and named. The exit code is 3 if anything was lost. The new one has
-    /// the preset of the old, or that of --preset.
+    /// the preset of the old, a guess if `current` is lost, or that of --preset.
     Repair {
         /// Directory of the damaged database
         damaged: PathBuf,

@@ -13,6 +13,7 @@ mod placement;
 mod level0;
 mod bench_args;
 mod args;
+mod help;
 mod shell_line;
 mod bounds;
 mod console;
@@ -32,13 +33,14 @@ mod commands;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use crate::args::Arguments;
 use crate::console::Console;
 
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let matches = help::command().try_get_matches();
+    let arguments = match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(arguments) => arguments,
         Err(error) => return console::refuse(&error).into(),
     };

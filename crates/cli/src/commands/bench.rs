@@ -31,7 +31,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
         cli::run(bench, &opener)?;
         return Ok(Exit::Done);
     }
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let report = if console.json() {
         as_json(bench, &opener, console)
     } else {

@@ -53,7 +53,7 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
         Many::Quick { all, miniature, suite: args } => {
             let engines = if *all { Engines::All } else { Engines::Few };
             let targets = targets(args, engines, global, console)?;
-            interrupt::watch()?;
+            interrupt::watch(console)?;
             // Peers that cannot be divided run only where somebody has time.
             let few = engines == Engines::Few && args.engines.is_empty();
             let parts = match miniature {
@@ -72,7 +72,7 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             suite.keep(only)?;
             let args = kept(args, &format!("suite-{config}"));
             let targets = targets(&args, Engines::All, global, console)?;
-            interrupt::watch()?;
+            interrupt::watch(console)?;
             measure(suite, &args, targets, console)
         }
         Many::Papers { list: true, .. } => {
@@ -86,7 +86,7 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let named = args.peers.is_some() || !args.engines.is_empty();
             let engines = if named { Engines::All } else { Engines::Presets };
             let targets = targets(&args, engines, global, console)?;
-            interrupt::watch()?;
+            interrupt::watch(console)?;
             measure(suite, &args, targets, console)
         }
         Many::Report { files, baseline, pages } => {

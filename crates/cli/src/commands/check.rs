@@ -97,7 +97,7 @@ impl fmt::Display for Checked {
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::find(global)?;
     let (progress, checked) =
         (Progress::towards(console, "check"), Arc::<CheckProgress>::default());

@@ -40,7 +40,7 @@ impl fmt::Display for Collected {
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     if db.options().separation == Separation::Never {
         let preset: Preset = db.options().preset;

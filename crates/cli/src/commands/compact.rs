@@ -39,7 +39,7 @@ impl fmt::Display for Compacted {
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     let before = Space::of(&db, &global.db);
     let progress = Progress::new(console, "compact", None);

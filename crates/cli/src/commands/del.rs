@@ -26,7 +26,7 @@ struct DeletedAll<'a> {
 }
 
 pub(super) fn run(args: &DelArgs, global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     let done = delete(&db, args, Durability::Sync, console);
     store::closed(db, done)?;

@@ -43,7 +43,7 @@ pub(super) fn run(
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     let outcome = formats::sink(place, layout).and_then(|mut sink| {
         let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));

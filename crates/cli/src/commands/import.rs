@@ -55,7 +55,7 @@ pub(super) fn run(
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     // The source first: a mistyped name must not leave an empty database behind.
     let mut source = formats::source(place, layout, &global.db).map_err(interrupt::explain)?;
     let db = store::open_or_create(global, console)?;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::Path;
 
 use cleavedb::{Durability, VALUE_LEN_MAX};
@@ -12,6 +12,8 @@ use crate::args::Global;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, from_hex};
 use crate::failure::{Exit, Failure, Result};
+use crate::formats;
+use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;
 
@@ -49,20 +51,24 @@ pub(super) fn announce(key: &[u8], value: &[u8], console: &Console) -> Result<()
     if console.json() { console.json_line(&stored) } else { Ok(()) }
 }
 
-/// All of standard input, but not more than shows that it is too long for a value.
+/// All of standard input, but not more than shows that it is too long for a value. Signals are
+/// heard while it is waited for.
 fn from_stdin(hex: bool, console: &Console) -> Result<Vec<u8>> {
+    interrupt::watch(console)?;
+    let path = Path::new("-");
     let most = VALUE_LEN_MAX as u64 * if hex { 2 } else { 1 };
     let total = fs::metadata("/dev/stdin").ok().filter(fs::Metadata::is_file);
     let progress = Progress::new(console, "read", total.map(|found| found.len()));
-    let (mut value, mut input) = (Vec::new(), io::stdin().take(most + 1));
+    let (mut value, mut input) = (Vec::new(), formats::open(path)?.take(most + 1));
     loop {
         let read = input.by_ref().take(PIECE).read_to_end(&mut value);
-        let read = read.map_err(Failure::file("read", Path::new("standard input")))?;
+        let read = read.map_err(Failure::file("read", path)).map_err(interrupt::explain)?;
         if read == 0 {
             break;
         }
         progress.at(value.len() as u64);
         progress.moved(1, value.len() as u64);
+        interrupt::check()?;
     }
     if hex { from_hex(&value) } else { Ok(value) }
 }

@@ -78,7 +78,7 @@ fn more(f: &mut fmt::Formatter<'_>, listed: usize, all: u64) -> fmt::Result {
 }
 
 pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     check_unlocked(damaged)?;
     if !store::is_empty(new)? {
         let message = "there are files in it; repair into a new or empty directory".to_owned();

@@ -20,7 +20,7 @@ struct Row<'a> {
 
 pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result<Exit> {
     check_form(args, console)?;
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
     let done = list(&db, args, console);
     store::closed(db, done)?;

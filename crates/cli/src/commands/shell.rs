@@ -21,7 +21,7 @@ use crate::store;
 const PROMPT: &str = "cleave> ";
 
 pub(super) fn run(args: &ShellArgs, global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let db = store::open_or_create(global, console)?;
     let on_terminal = io::stdin().is_terminal();
     let durability = args.durability.into();

@@ -150,7 +150,7 @@ struct Tour<'a> {
 }
 
 pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result<Exit> {
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let (files, bytes) = measure(&args.dir)?;
     if files == 0 {
         return Err(Failure::Usage(format!("there are no files in {}", args.dir.display())));

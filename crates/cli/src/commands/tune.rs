@@ -252,7 +252,7 @@ fn search(
     if let Some(noise) = Machine::here().noise() {
         console.note(&noise);
     }
-    interrupt::watch()?;
+    interrupt::watch(console)?;
     let scratch = Scratch::claim(&target.directory.join(SCRATCH))?;
     let stay = stays_cached(target.preset);
     let eviction = (!args.cached).then(|| Eviction::of(&target.directory.join(SCRATCH), stay));

@@ -1,11 +1,12 @@
 //! How the program behaves towards its surroundings: names, signals, locks, limits and exit codes.
 
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use crate::common::{Home, PATIENCE, Ran};
+use crate::common::{Home, PATIENCE, Ran, json_lines};
 
 #[test]
 fn a_preset_is_named_in_any_case() {
@@ -24,23 +25,68 @@ fn send(signal: &str, child: &Child) {
 fn a_signal_ends_an_import_that_waits_for_its_pipe() {
     for signal in ["INT", "TERM"] {
         let home = Home::new();
-        let (mut child, stdin) = home.waiting_import();
+        let (child, stdin) = home.waiting_import();
         send(signal, &child);
-        let begin = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            let late = begin.elapsed() > PATIENCE;
-            if late {
-                child.kill().unwrap();
-            }
-            assert!(!late, "SIG{signal} is not heard");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Ran::new(child.wait_with_output().unwrap()).fails(130, "interrupted");
+        ended(child).fails(130, "interrupted");
         drop(stdin);
         let stats = home.run(&["--json", "stats"]).json().remove(0);
         assert_eq!(stats["replayed_operations"], serde_json::json!(0), "it was closed");
         assert_eq!(home.run(&["get", "first"]).ok(), b"1");
     }
+}
+
+/// Waits until `child` is done.
+fn ended(mut child: Child) -> Ran {
+    let begin = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        let late = begin.elapsed() > PATIENCE;
+        if late {
+            child.kill().unwrap();
+        }
+        assert!(!late, "it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ran::new(child.wait_with_output().unwrap())
+}
+
+/// SIGTERM once ended a put with another code than Ctrl-C an import.
+#[test]
+fn a_signal_ends_a_put_that_waits_for_its_pipe() {
+    let home = Home::new();
+    let (child, mut stdin) = home.start(&["--json", "put", "key", "-"]);
+    stdin.write_all(b"part").unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let begin = Instant::now();
+    // Before it hears signals, one of them would end it at once.
+    let hears = |line: &str| line.starts_with("SigCgt:") && line.ends_with(|c| c != '0');
+    while !fs::read_to_string(&status).unwrap().lines().any(hears) {
+        assert!(begin.elapsed() < PATIENCE, "it does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    send("TERM", &child);
+    let ran = ended(child);
+    let lines = json_lines(ran.err.as_bytes());
+    assert!(lines[0]["note"].is_string(), "{lines:?}");
+    ran.fails(130, "interrupted");
+    drop(stdin);
+    assert!(!home.path("cleave.db").exists());
+}
+
+#[test]
+fn help_of_a_command_shows_its_own_options_and_the_way_to_the_others() {
+    let home = Home::new();
+    for args in
+        [&["put", "--help"][..], &["put", "-h"], &["help", "put"], &["bench", "quick", "-h"]]
+    {
+        let help = home.run(args).text();
+        assert!(help.contains("cleave --help"), "{help}");
+        assert!(!help.contains("--space-limit") && !help.contains("--hex"), "{help}");
+    }
+    assert!(home.run(&["put", "--help"]).text().contains("--durability"));
+    assert!(home.run(&["bench", "--help"]).text().contains("Examples:"));
+    let all = home.run(&["--help"]).text();
+    assert!(all.contains("--space-limit") && all.contains("--hex"), "{all}");
+    home.run(&["put", "key", "value", "--hex"]).fails(2, "hex");
 }
 
 #[test]

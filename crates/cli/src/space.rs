@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use cleavedb::Db;
 use cleavedb_bench::units;
 use serde::Serialize;
+
+use crate::failure::Result;
 
 /// Unit of the blocks that the system counts.
 const SECTOR: u64 = 512;
@@ -50,24 +52,35 @@ impl Space {
             index_bytes: metrics.index_bytes,
             space_amplification: metrics.space_amplification(),
             unflushed_bytes: metrics.unflushed_bytes,
-            disk_bytes: on_disk(db, path),
+            disk_bytes: on_disk(&directories(db, path)),
         }
     }
 }
 
 impl Space {
+    /// What `db` holds now, and what it takes on disk once it is closed: until then space is
+    /// reserved for writes that do not come.
+    pub fn at_close(db: Db, path: &Path) -> Result<Self> {
+        let (space, directories) = (Self::of(&db, path), directories(&db, path));
+        db.close()?;
+        Ok(Self { disk_bytes: on_disk(&directories), ..space })
+    }
+
     /// Bytes of value files that nobody needs: what is in memory only, too, is needed of the log.
     pub fn dead_bytes(&self) -> u64 {
         self.value_bytes.saturating_sub(self.live_bytes + self.unflushed_bytes)
     }
 }
 
-/// Bytes of disk blocks that the files in `path`, and in the volumes, take; files that go meanwhile
-/// do not count.
-fn on_disk(db: &Db, path: &Path) -> u64 {
+/// The directory `path`, and those of the volumes.
+fn directories(db: &Db, path: &Path) -> Vec<PathBuf> {
     let volumes = db.directories().unwrap_or_default().into_iter().skip(1);
-    let directories = std::iter::once(path.to_owned()).chain(volumes.map(|v| v.path.into()));
-    let entries = directories.filter_map(|directory| fs::read_dir(directory).ok()).flatten();
+    std::iter::once(path.to_owned()).chain(volumes.map(|v| v.path.into())).collect()
+}
+
+/// Bytes of disk blocks that the files in `directories` take; files that go meanwhile do not count.
+fn on_disk(directories: &[PathBuf]) -> u64 {
+    let entries = directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
     let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
     sizes.map(|metadata| metadata.blocks() * SECTOR).sum()
 }

@@ -59,8 +59,7 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let metrics = db.metrics();
-    let after = Space::of(&db, &global.db);
-    db.close()?;
+    let after = Space::at_close(db, &global.db)?;
     console.outcome(&Collected {
         collections: metrics.collections,
         read: metrics.collection_read,

@@ -52,8 +52,7 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let metrics = db.metrics();
-    let after = Space::of(&db, &global.db);
-    db.close()?;
+    let after = Space::at_close(db, &global.db)?;
     console.outcome(&Compacted {
         compactions: metrics.compactions + metrics.compaction_moves,
         read: metrics.compaction_read,

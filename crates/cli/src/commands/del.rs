@@ -14,6 +14,9 @@ use crate::interrupt;
 use crate::loader::Loader;
 use crate::store;
 
+/// Keys that are looked up before they are removed.
+const PIECE: usize = 1000;
+
 #[derive(Serialize)]
 struct Deleted<'a> {
     key: JsonBytes<'a>,
@@ -50,7 +53,7 @@ pub(super) fn delete(
     if console.json() { console.json_line(&deleted) } else { Ok(()) }
 }
 
-/// Removes the keys that begin with `prefix` now; what was removed before a failure stays so.
+/// Removes the keys that begin with `prefix`; what was removed before a failure stays so.
 fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
     let prefix = from_argument(prefix, console.hex())?;
     if prefix.is_empty() {
@@ -58,13 +61,7 @@ fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
         return Err(Failure::Usage(what.to_owned()));
     }
     let mut loader = Loader::new(db);
-    let deleted = (|| {
-        for item in db.range_keys(Some(&prefix), successor(&prefix).as_deref()) {
-            interrupt::check()?;
-            loader.delete(&item?.key)?;
-        }
-        Ok(())
-    })();
+    let deleted = delete_from(db, prefix.clone(), successor(&prefix).as_deref(), &mut loader);
     let finished = loader.finish();
     deleted.and(finished)?;
     let keys = loader.stored;
@@ -72,4 +69,24 @@ fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
         return console.json_line(&DeletedAll { prefix: console.json_bytes(&prefix), keys });
     }
     console.line(format_args!("deleted {keys} keys"))
+}
+
+/// Removes the keys from `from` up to `to`. No range lives on for long: it would keep what is
+/// deleted, on a disk that may be full.
+fn delete_from(
+    db: &Db,
+    mut from: Vec<u8>,
+    to: Option<&[u8]>,
+    loader: &mut Loader<'_>,
+) -> Result<()> {
+    loop {
+        let some = db.range_keys(Some(&from), to).take(PIECE);
+        let keys = some.map(|item| Ok(item?.key)).collect::<Result<Vec<_>>>()?;
+        for key in &keys {
+            interrupt::check()?;
+            loader.delete(key)?;
+        }
+        let Some(last) = keys.last() else { return Ok(()) };
+        from = [last, &b"\0"[..]].concat();
+    }
 }

@@ -152,3 +152,21 @@ fn a_small_space_limit_makes_everything_smaller() {
         home.run(&["check"]).ok();
     }
 }
+
+/// A range over all keys that went once kept what they took, and the deletes were refused.
+#[test]
+fn a_store_that_has_reached_its_limit_is_emptied_by_prefix() {
+    let home = Home::new();
+    let line = |key: u32| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(350));
+    let lines = (0..20_000).map(line).collect::<String>();
+    for preset in ["lsm", "ktstore"] {
+        let with = |args: &[&'static str]| {
+            [&["--db", preset, "--preset", preset, "--space-limit", "11MiB"], args].concat()
+        };
+        let import = home.run_with(&with(&["import", "--jsonl", "-"]), lines.as_bytes());
+        import.fails(4, "space limit is reached");
+        home.run(&with(&["del", "--prefix", "key"])).ok();
+        assert_eq!(home.run(&with(&["count"])).text(), "0\n");
+        home.run(&with(&["put", "key", "value"])).ok();
+    }
+}

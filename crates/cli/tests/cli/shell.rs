@@ -22,6 +22,16 @@ fn keys_are_counted_and_deleted_by_prefix() {
     assert_eq!(home.run(&["count"]).text(), "2\n");
 }
 
+/// Keys are looked up in pieces; none is left between two of them.
+#[test]
+fn many_keys_are_deleted_by_prefix() {
+    let home = filled();
+    let lines = (0..2500).map(|key| format!("put key{key} value\n")).collect::<String>();
+    home.run_with(&["shell", "--durability", "os"], lines.as_bytes()).ok();
+    assert_eq!(home.run(&["del", "--prefix", "key"]).text(), "deleted 2500 keys\n");
+    assert_eq!(home.run(&["count"]).text(), "4\n");
+}
+
 #[test]
 fn a_shell_answers_line_by_line() {
     let home = filled();

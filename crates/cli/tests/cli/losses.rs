@@ -46,7 +46,7 @@ fn a_lost_window_is_given_up_only_if_somebody_says_so() {
     copied(&home, "copy");
     home.run(&["get", "old"]).fails(3, "--accept-lost-window");
     home.run(&["put", "a", "b"]).fails(3, "--accept-lost-window");
-    let help = home.run(&["help", "get"]).text();
+    let help = home.run(&["--help"]).text();
     assert!(help.contains("--accept-lost-window") && help.contains("are given up"), "{help}");
     let ran = home.run(&["--accept-lost-window", "--quiet", "get", "old"]);
     assert!(ran.err.contains("warning: the log window was given up"), "{}", ran.err);

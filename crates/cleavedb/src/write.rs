@@ -55,7 +55,8 @@ impl Engine {
                 let searches = self.limit.is_some() && !passes;
                 waited.or_else(|e| match e.kind() {
                     ErrorKind::NoSpace if passes => Ok(()),
-                    ErrorKind::Stalled if passes || searches => Ok(()),
+                    // On a full disk no job may have room: who asks for log space hears of that.
+                    ErrorKind::Stalled if passes || searches || self.is_full() => Ok(()),
                     _ => Err(e),
                 })?;
             }

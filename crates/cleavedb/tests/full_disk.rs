@@ -1,7 +1,7 @@
 //! Stores on disks without a free byte, under every design.
 
 use cleavedb_testkit::Setup;
-use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
+use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte, refused_when_full};
 
 fn all_designs(killed: bool) {
     for setup in Setup::designs() {
@@ -29,6 +29,17 @@ fn a_close_behind_a_refused_write_keeps_the_log_that_tables_point_to() {
         for capacity in (0..40).map(|i| (700 << 10) + i * (3 << 10)) {
             closed_when_full(&setup, capacity)
                 .unwrap_or_else(|e| panic!("{setup}, {capacity} bytes: {e}"));
+        }
+    }
+}
+
+/// A writer waited for a compaction that had no room, and was told that nothing was due: that it is
+/// a bug.
+#[test]
+fn a_write_that_waits_without_room_is_told_of_the_full_disk() {
+    for setup in Setup::designs() {
+        for records in (100..1_000).step_by(60) {
+            refused_when_full(&setup, records).unwrap_or_else(|e| panic!("{setup}: {e}"));
         }
     }
 }

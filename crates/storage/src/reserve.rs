@@ -322,7 +322,8 @@ impl File for ReservingFile {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.inner.truncate(len)
+        // The last block of what is shared with a copy is written anew.
+        self.reserve.lending(LENT_MIN, self.borrower, || self.inner.truncate(len))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -372,6 +373,7 @@ mod tests {
 
     use super::*;
     use crate::api::write_all_at;
+    use crate::faulty::{Fault, Faulty, Op, Rule};
     use crate::sim::Sim;
 
     const KIB: u64 = 1 << 10;
@@ -411,6 +413,23 @@ mod tests {
         drop(table);
         reserve.keep(wanted(64 * KIB, 64 * KIB));
         assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
+    }
+
+    /// The last block of a file that shares its blocks with a copy is written anew when the file is
+    /// cut: after a crash such a store was not opened on a full disk.
+    #[test]
+    fn a_file_is_cut_with_what_the_reserve_has() {
+        let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
+        let reserve = Arc::new(Reserve::new(faulty.clone()));
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        let storage = Reserving::new(faulty.clone(), reserve.clone());
+        let name = Name::numbered(FileKind::Log, FileNumber(1));
+        let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 5000], 0).unwrap();
+        faulty.fail_next(Rule::both(Op::Truncate, FileKind::Log), Fault::NoSpace);
+        file.truncate(4999).unwrap();
+        assert_eq!(file.len().unwrap(), 4999);
+        assert!(reserve.is_short() && reserve.len() < 64 * KIB);
     }
 
     #[test]

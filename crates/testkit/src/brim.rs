@@ -76,6 +76,27 @@ pub fn closed_when_full(setup: &Setup, capacity: u64) -> Checked<()> {
     Ok(())
 }
 
+/// Closes a store of some records and takes what is free. Fails if a write is then refused for
+/// another reason.
+pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
+    let sim = Sim::new();
+    sim.stop_recording();
+    let mut capacity = CAPACITY;
+    sim.set_capacity(capacity);
+    let db = open(&sim, &setup.options)?;
+    for i in 0..records {
+        match db.put(&key(i.wrapping_mul(7919) % 1_000), &value(i, 0)) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => break,
+            written => written.map_err(|e| format!("record {i}: {e}"))?,
+        }
+    }
+    db.close().map_err(|e| format!("close failed: {e}"))?;
+    take_the_rest(&sim, &mut capacity)?;
+    let db = open(&sim, &setup.options)?;
+    let refused = |e| format!("put behind {records} records: {e}");
+    db.put(b"more", &[7; 100]).or_else(unless_full).map_err(refused)
+}
+
 /// Fills the disk, closes the store or kills it, and lets somebody take the rest; then half of the
 /// store goes, and it is written again. Fails if much less fits then than went.
 pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {

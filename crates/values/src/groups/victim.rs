@@ -104,8 +104,8 @@ pub struct Candidate {
     pub group: GroupId,
     /// Bytes of its extents.
     pub bytes: u64,
-    /// Bytes that a collection may win. Of a hash group, at most: what flushes appended since the
-    /// last one, and survivors that are known to be dead. Of a range of keys, what is known to be
+    /// Bytes that a collection may win. Of a hash group, at most: all that flushes appended since
+    /// the last one, and survivors that are known to be dead. Of a range of keys, what is known to be
     /// dead, and a share of what is hidden.
     pub churn: u64,
     /// Operations since its last collection.
@@ -173,7 +173,8 @@ fn churn_of(extent: &Extent) -> u64 {
     }
     // A stub may end the life of a record of any length: it counts for an average one.
     let mean = extent.separated / (extent.records - extent.stubs - extent.tags).max(1);
-    extent.separated + extent.stubs * mean.max(STUB_MIN)
+    // What pads the extent to whole blocks is won, too.
+    extent.map_from().max(extent.separated) + extent.stubs * mean.max(STUB_MIN)
 }
 
 impl VictimPolicy {
@@ -212,7 +213,10 @@ impl VictimPolicy {
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::FileNumber;
+
     use super::*;
+    use crate::groups::Place;
 
     fn candidates() -> Vec<Candidate> {
         let of = |group, churn, age| Candidate { group, bytes: 1000, churn, age };
@@ -251,6 +255,20 @@ mod tests {
         let chosen = |room| VictimPolicy::Greedy.choose(alike.clone(), 0, room);
         assert_eq!((chosen(1999), chosen(2000)), (vec![groups[0]], groups[..2].to_vec()));
         assert_eq!(chosen(9000), groups[..3]);
+    }
+
+    /// Deletes of absent keys left stubs, each of which took a block and counted for 256 bytes: a
+    /// store at its space limit found nothing to collect, and refused further deletes.
+    #[test]
+    fn an_extent_of_one_stub_is_worth_the_block_that_it_takes() {
+        let place = Place { file: FileNumber(7), offset: 0 };
+        let empty = Extent::empty(GroupId(1), place);
+        let stub = Extent { records: 1, stubs: 1, records_len: 40, filter_len: 30, ..empty };
+        assert_eq!(stub.map_from(), 4096);
+        assert!(churn_of(&stub) >= stub.len());
+        let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..stub };
+        assert!(churn_of(&value) >= value.len(), "newer records may have replaced it");
+        assert_eq!(churn_of(&Extent { survivors: true, ..value }), 0);
     }
 
     #[test]

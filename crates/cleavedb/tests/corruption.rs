@@ -1,9 +1,9 @@
 //! Damage to any byte of a store: the right value, or an error; never a wrong value, never silence.
 //!
-//! A small store with files of every kind is closed, then damaged: a bit of every byte (of every
-//! seventh or thirty-first where another setup has the same kinds of files) is flipped,
-//! files are cut (long ones at every eleventh length) and exchanged. Of each damaged store every
-//! key is read, forwards, backwards and one by one. Exceptions, by design: the lock file and the
+//! A small store with files of every kind is closed, then damaged: a bit of one byte in some is
+//! flipped, files are cut (long ones at some lengths) and exchanged. `CLEAVEDB_THOROUGH=1` flips
+//! every byte where no other setup has the same kinds of files. Of each damaged store every key is
+//! read, forwards, backwards and one by one. Exceptions, by design: the lock file and the
 //! reserve have no content, and the window has no meaning after a clean close. Bit rot in the very
 //! last batch of an unclean end looks like a torn write; the open says how many bytes it gave up.
 
@@ -15,12 +15,25 @@ use cleavedb_storage::{FileKind, Name, Sim};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{Op, Session, Setup, State, Write};
 
-/// Bytes between two flips where the records and tables are those of another setup, which has every
-/// byte flipped: prime, so that all parts of a header are met.
-const SPARSE: usize = 7;
+/// Bytes from one damage to the next, in a run of all tests and in a thorough one. Odd, so that all
+/// parts of a header are met.
+type Stride = (usize, usize);
 
-/// The same where only the bounds of tables are others: files differ in nothing but what they hold.
-const SPARSER: usize = 31;
+/// Where no other setup has the same records and tables.
+const DENSE: Stride = (5, 1);
+
+/// Where the records and tables are those of another setup, which has more bytes flipped.
+const SPARSE: Stride = (13, 7);
+
+/// Where only the bounds of tables are others: files differ in nothing but what they hold.
+const SPARSER: Stride = (31, 31);
+
+/// Between lengths at which a long file is cut.
+const CUTS: Stride = (23, 11);
+
+fn step((all, thorough): Stride) -> usize {
+    if std::env::var_os("CLEAVEDB_THOROUGH").is_some() { thorough } else { all }
+}
 
 fn put(i: u32, len: usize) -> Op {
     let key = format!("key{:03}", i * 7919 % 60).into_bytes();
@@ -59,10 +72,10 @@ fn partitioned() -> [Setup; 4] {
     })
 }
 
-/// Every design, and with level 0 in partitions: of the latter one damage in so many.
+/// Every design, and with level 0 in partitions: of the latter one damage in seven.
 fn designs() -> impl Iterator<Item = (Setup, usize)> {
     let designs = Setup::designs().into_iter().map(|setup| (setup, 1));
-    designs.chain(partitioned().map(|setup| (setup, SPARSE)))
+    designs.chain(partitioned().map(|setup| (setup, 7)))
 }
 
 /// What an open and a read of everything found.
@@ -136,8 +149,9 @@ fn damageable(image: &Image) -> Vec<(Name, u64)> {
     image.list().into_iter().filter(|(name, _)| means(name.kind())).collect()
 }
 
-/// Flips a bit of every byte, or of one in `step`.
-fn flip_bytes(setup: &Setup, step: usize) {
+/// Flips a bit of one byte in each `stride`.
+fn flip_bytes(setup: &Setup, stride: Stride) {
+    let step = step(stride);
     let start = std::time::Instant::now();
     let (image, state) = store(setup, true);
     let (mut flips, mut refused) = (0, 0);
@@ -155,8 +169,8 @@ fn flip_bytes(setup: &Setup, step: usize) {
 }
 
 #[test]
-fn a_bit_of_every_second_byte_of_lsm() {
-    flip_bytes(&Setup::tiny(Preset::Lsm, true), 2);
+fn a_bit_of_many_bytes_of_lsm() {
+    flip_bytes(&Setup::tiny(Preset::Lsm, true), DENSE);
 }
 
 #[test]
@@ -170,13 +184,13 @@ fn a_bit_of_some_bytes_in_partitions() {
 }
 
 #[test]
-fn a_bit_of_every_byte_of_wisckey() {
-    flip_bytes(&Setup::tiny(Preset::WiscKey, true), 1);
+fn a_bit_of_many_bytes_of_wisckey() {
+    flip_bytes(&Setup::tiny(Preset::WiscKey, true), DENSE);
 }
 
 #[test]
-fn a_bit_of_every_second_byte_of_hashkv() {
-    flip_bytes(&Setup::tiny(Preset::HashKv, true), 2);
+fn a_bit_of_many_bytes_of_hashkv() {
+    flip_bytes(&Setup::tiny(Preset::HashKv, true), DENSE);
 }
 
 #[test]
@@ -200,8 +214,8 @@ fn cuts_at_many_lengths() {
     for (setup, sparse) in designs() {
         let (image, state) = store(&setup, true);
         for (name, len) in damageable(&image) {
-            // Every length of short files; of long ones every eleventh, and the last block's.
-            let step = sparse as u64 * if len < 2048 { 1 } else { 11 };
+            // Every length of short files; of long ones some, and the last block's.
+            let step = (sparse * if len < 2048 { 1 } else { step(CUTS) }) as u64;
             let near = |at: &u64| at.is_multiple_of(step) || len - at < 64;
             for at in (0..len).filter(near) {
                 let mut damaged = image.clone();
@@ -267,15 +281,16 @@ fn files_that_are_missing_or_exchanged() {
 /// After an unclean end the log holds what nothing else does: damage in front of what was synced
 /// later is noticed (invariant 8).
 #[test]
-fn a_bit_of_every_byte_of_a_synced_log() {
+fn a_bit_of_many_bytes_of_a_synced_log() {
     for (setup, sparse) in designs() {
+        let stride = sparse * step((3, 1));
         let (image, state) = store(&setup, false);
         let (mut flips, mut cut) = (0, 0);
         for (name, len) in damageable(&image) {
             if name.kind() != FileKind::Log {
                 continue;
             }
-            for offset in (0..len).step_by(sparse) {
+            for offset in (0..len).step_by(stride) {
                 let mut damaged = image.clone();
                 damaged.flip_bit(&name, offset * 8 + offset % 8);
                 let what = || format!("{setup}: byte {offset} of {name} after a kill");

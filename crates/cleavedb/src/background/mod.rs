@@ -185,9 +185,11 @@ impl Engine {
         if self.options.background == Background::Manual {
             while !done() {
                 self.check_open()?;
-                let left_alone = self.jobs.lock().left_alone();
+                let (calls, left_alone) = (self.jobs.calls(), self.jobs.lock().left_alone());
                 match self.run_one(&JobKind::ALL) {
                     Ok(false) if self.waits_for_others() => {}
+                    // Another caller has done some work, or made some, since the look began.
+                    Ok(false) if self.jobs.calls() != calls => {}
                     Ok(false) if self.is_stalled(&done) => return Err(stalled()),
                     // What was found to be damaged is in nobody's way any more.
                     Err(e) if self.jobs.lock().left_alone() == left_alone => return Err(e),

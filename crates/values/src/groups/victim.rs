@@ -105,8 +105,8 @@ pub struct Candidate {
     /// Bytes of its extents.
     pub bytes: u64,
     /// Bytes that a collection may win. Of a hash group, at most: all that flushes appended since
-    /// the last one, and survivors that are known to be dead. Of a range of keys, what is known to be
-    /// dead, and a share of what is hidden.
+    /// the last one, and survivors that are known to be dead. Of a range of keys, what is known to
+    /// be dead, and a share of what is hidden.
     pub churn: u64,
     /// Operations since its last collection.
     pub age: SeqNo,

@@ -269,6 +269,9 @@ impl Log {
         appender: &Appender,
         len: usize,
     ) -> Result<bool> {
+        // The step that drained the last byte may have yet to say so in the window, and to raise
+        // the floor: it does both under this lock.
+        drop(self.undrained.lock());
         match self.ring.window().extend(storage, len) {
             Ok(()) => Ok(true),
             Err(e) if is_full(&e) => {

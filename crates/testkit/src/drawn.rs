@@ -130,7 +130,7 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Bytes that these jobs may write for each byte that there is, and besides: what wins nothing and
 /// is done again and again writes more.
-const WRITTEN_MAX: u64 = 4;
+const WRITTEN_MAX: u64 = 8;
 const WRITTEN_FEW: u64 = 256 << 10;
 
 /// A store and what must be in it.

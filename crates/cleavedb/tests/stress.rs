@@ -11,6 +11,8 @@
 //! `CLEAVEDB_SECONDS=N` goes on with new seeds for so long.
 
 use std::collections::BTreeMap;
+use std::io::{Write, stderr};
+use std::process::abort;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -157,7 +159,12 @@ fn watch(done: &AtomicU64, over: impl Fn() -> bool, db: &Db) {
         if now != last.0 {
             last = (now, Instant::now());
         }
-        assert!(last.1.elapsed() < PATIENCE, "nobody goes on: {:?}", db.metrics());
+        if last.1.elapsed() >= PATIENCE {
+            // A thread that waits for ever cannot be joined, so a panic would not end the test.
+            let (options, metrics) = (db.options(), db.metrics());
+            let _ = writeln!(stderr(), "nobody goes on under {options:?}: {metrics:?}");
+            abort();
+        }
         thread::sleep(Duration::from_millis(2));
     }
 }

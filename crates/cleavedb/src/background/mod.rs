@@ -36,7 +36,8 @@ use crate::options::Background;
 use crate::throttle::Pressure;
 use crate::vain::Survivors;
 
-/// Looks of all threads that find nothing to do, before who waits is told so.
+/// Looks that find nothing to do, of all threads or of a caller that works by itself, before who
+/// waits is told so.
 const LOOKS: usize = 10;
 
 /// How often who waits looks again by itself.
@@ -183,14 +184,20 @@ impl Engine {
         awaited: impl Fn() -> Option<JobKind>,
     ) -> Result<()> {
         if self.options.background == Background::Manual {
+            let mut looks = 0;
             while !done() {
                 self.check_open()?;
                 let (calls, left_alone) = (self.jobs.calls(), self.jobs.lock().left_alone());
                 match self.run_one(&JobKind::ALL) {
+                    Ok(true) => looks = 0,
                     Ok(false) if self.waits_for_others() => {}
-                    // Another caller has done some work, or made some, since the look began.
-                    Ok(false) if self.jobs.calls() != calls => {}
-                    Ok(false) if self.is_stalled(&done) => return Err(stalled()),
+                    Ok(false) if self.is_stalled(&done) => {
+                        // Another caller may have done some work, or made some, during the look.
+                        looks += 1;
+                        if self.jobs.calls() == calls || looks == LOOKS {
+                            return Err(stalled());
+                        }
+                    }
                     // What was found to be damaged is in nobody's way any more.
                     Err(e) if self.jobs.lock().left_alone() == left_alone => return Err(e),
                     _ => {}

@@ -183,6 +183,8 @@ pub enum Bug {
     DamageFillsLevel0,
     /// A job that fails keeps those that would come after it from running.
     FailureEndsTheLook,
+    /// Looks of who waits add up although jobs of others end between them.
+    LooksAddUp,
     /// Tombstones are no reason to compact.
     TombstonesStay,
     /// A close drops all log files in use since tables point into the last one not at all.

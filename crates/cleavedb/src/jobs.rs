@@ -47,6 +47,8 @@ pub(crate) struct JobState {
     pub(crate) survivors: Survivors,
     /// What failed, and was not done since.
     pub(crate) failures: Failures,
+    /// Jobs that have ended, and things that were given back.
+    ended: u64,
     /// How often somebody has asked to look for work.
     calls: u64,
     /// How often somebody had, before the last look that found no job of a kind to be due.
@@ -68,6 +70,17 @@ impl JobState {
             && self.constraints.hold_above.is_none()
     }
 
+    /// What has happened so far.
+    pub(crate) fn moves(&self) -> Moves {
+        Moves { calls: self.calls, ended: self.ended }
+    }
+
+    /// Something was given back.
+    pub(crate) fn gave_back(&mut self) {
+        self.giving_back -= 1;
+        self.ended += 1;
+    }
+
     /// Whether nobody will do anything for who waits since there were `calls`: no job is under way,
     /// none is due, and none that writers wait for has failed and will be tried again.
     pub(crate) fn is_over(&self, calls: u64) -> bool {
@@ -76,6 +89,15 @@ impl JobState {
         };
         self.is_idle() && JobKind::AWAITED.iter().all(looked)
     }
+}
+
+/// What has happened up to a moment: if that does not change, nobody has done anything.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moves {
+    /// How often somebody has asked to look for work.
+    pub(crate) calls: u64,
+    /// Jobs that have ended, and things that were given back.
+    pub(crate) ended: u64,
 }
 
 /// Most bytes that a job may write so that a close waits for its end, a tenth of a second or so:
@@ -226,6 +248,7 @@ impl Jobs {
     ) {
         let mut state = self.state.lock();
         change(&mut state);
+        state.ended += 1;
         match result {
             Ok(()) => {
                 state.failures.succeeded(kind);

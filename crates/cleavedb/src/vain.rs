@@ -23,9 +23,16 @@ struct Written {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survivors(BTreeMap<FileNumber, Written>);
 
+/// Those of the ascending `snapshots` that may hold what a collection that reads as of `read_point`
+/// would drop: the others see of it what the present sees, so that the end of a reader of the
+/// present is no reason to collect again.
+pub(crate) fn older(snapshots: &[SeqNo], read_point: SeqNo) -> &[SeqNo] {
+    &snapshots[..snapshots.partition_point(|seq| *seq < read_point)]
+}
+
 impl Survivors {
-    /// A collection that knew flushes up to `epoch`, and `snapshots`, has written `files`, each
-    /// with so many live bytes.
+    /// A collection that knew flushes up to `epoch` has written `files`, each with so many live
+    /// bytes; `snapshots` are those [`older`] than its read point.
     pub(crate) fn written(
         &mut self,
         files: impl IntoIterator<Item = (FileNumber, u64)>,
@@ -80,6 +87,13 @@ mod tests {
         assert!(may_win(&ledger, 4, &[7, 9]) && may_win(&ledger, 3, &[9]));
         ledger.apply(&LedgerEdit::Died(number, 1)).unwrap();
         assert!(may_win(&ledger, 3, &[7, 9]));
+    }
+
+    /// Readers that came and went stopped writers for space that no collection could win.
+    #[test]
+    fn a_reader_of_the_present_holds_nothing() {
+        assert_eq!(older(&[3, 7, 9, 12], 9), [3, 7]);
+        assert_eq!(older(&[9], 9), []);
     }
 
     #[test]

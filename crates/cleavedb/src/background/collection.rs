@@ -39,6 +39,7 @@ use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::space::within;
+use crate::vain::older;
 
 /// What a collection fixed when it began.
 pub(super) struct Fixed {
@@ -349,7 +350,7 @@ impl Engine {
     /// Remembers what a collection has written: see `vain`.
     pub(super) fn survived(&self, fixed: &Fixed, segments: &[NewSegment], ledger: &Ledger) {
         let files = segments.iter().map(|new| (new.name.number(), new.live));
-        let known = (fixed.epoch, &fixed.as_of.snapshots[..]);
+        let known = (fixed.epoch, older(&fixed.as_of.snapshots, fixed.as_of.read_point));
         self.jobs.lock().survivors.written(files, known, ledger);
     }
 

@@ -36,9 +36,27 @@ use crate::options::Background;
 use crate::throttle::Pressure;
 use crate::vain::Survivors;
 
-/// Looks that find nothing to do, of all threads or of a caller that works by itself, before who
-/// waits is told so.
+/// Looks in a row that find nothing to do, of all threads or of a caller that works by itself, and
+/// during which no job ends, before who waits is told so.
 const LOOKS: usize = 10;
+
+/// Looks that found nothing to do, since a job has ended.
+#[derive(Default)]
+struct VainLooks {
+    count: usize,
+    /// Jobs that had ended at the last one.
+    ended: u64,
+}
+
+impl VainLooks {
+    /// Counts one more, when so many jobs had `ended`. Others who have done something may do more:
+    /// what one waits for may take many jobs of theirs.
+    fn count(&mut self, ended: u64) -> usize {
+        let goes_on = self.ended == ended || planted(Bug::LooksAddUp);
+        *self = Self { count: if goes_on { self.count + 1 } else { 1 }, ended };
+        self.count
+    }
+}
 
 /// How often who waits looks again by itself.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -166,7 +184,7 @@ impl Engine {
             self.update_pressure();
         }
         self.take_back();
-        self.jobs.lock().giving_back -= 1;
+        self.jobs.lock().gave_back();
         // What is gone makes no work, but below a limit jobs may have waited for it.
         if self.limit.is_some() {
             self.jobs.kick();
@@ -184,17 +202,17 @@ impl Engine {
         awaited: impl Fn() -> Option<JobKind>,
     ) -> Result<()> {
         if self.options.background == Background::Manual {
-            let mut looks = 0;
+            let mut looks = VainLooks::default();
             while !done() {
                 self.check_open()?;
-                let (calls, left_alone) = (self.jobs.calls(), self.jobs.lock().left_alone());
+                let before = self.jobs.lock().moves();
+                let left_alone = self.jobs.lock().left_alone();
                 match self.run_one(&JobKind::ALL) {
-                    Ok(true) => looks = 0,
                     Ok(false) if self.waits_for_others() => {}
                     Ok(false) if self.is_stalled(&done) => {
                         // Another caller may have done some work, or made some, during the look.
-                        looks += 1;
-                        if self.jobs.calls() == calls || looks == LOOKS {
+                        let moves = self.jobs.lock().moves();
+                        if looks.count(moves.ended) >= LOOKS || moves == before {
                             return Err(stalled());
                         }
                     }
@@ -208,7 +226,7 @@ impl Engine {
         if done() {
             return Ok(());
         }
-        let (mut calls, mut looks) = (self.jobs.kick(), 0);
+        let (mut calls, mut looks) = (self.jobs.kick(), VainLooks::default());
         loop {
             let mut state = self.jobs.lock();
             if done() {
@@ -229,11 +247,10 @@ impl Engine {
             drop(state);
             // A flush, or the end of a snapshot, may have come behind the look: all look again.
             if self.is_stalled(&done) {
-                looks += 1;
+                if looks.count(self.jobs.lock().moves().ended) >= LOOKS {
+                    return Err(stalled());
+                }
                 calls = self.jobs.kick();
-            }
-            if looks == LOOKS {
-                return Err(stalled());
             }
         }
     }
@@ -351,4 +368,31 @@ fn stalled() -> Error {
     let message = "a call waits for background work of which none is due, running or to be tried \
                    again; this is a bug, please report it with the metrics";
     Error::new(ErrorKind::Stalled, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer was told that it waits for nothing while another one worked for both: it missed a
+    /// job of the other ten times, in the course of a hundred of them.
+    fn looks_between_jobs_of_others_do_not_add_up() {
+        let mut looks = VainLooks::default();
+        assert!((0..100).all(|ended| looks.count(ended) == 1));
+        assert_eq!((looks.count(99), looks.count(99), looks.count(100)), (2, 3, 1));
+    }
+
+    #[test]
+    fn looks_count_only_in_a_row() {
+        looks_between_jobs_of_others_do_not_add_up();
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_looks_that_add_up() {
+        cleavedb_base::planted::must_notice(
+            Bug::LooksAddUp,
+            looks_between_jobs_of_others_do_not_add_up,
+        );
+    }
 }

@@ -7,6 +7,7 @@
 
 pub mod sync;
 pub mod limits;
+pub mod clock;
 pub mod planted;
 pub mod error;
 pub mod codec;

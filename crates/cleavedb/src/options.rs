@@ -186,9 +186,9 @@ pub struct Options {
     /// synced by default: all that MemTables cover of the log, and 8 MiB, 200 MiB in all, so that
     /// the flush finds them there and the log hardly ever goes to its files (decision 0026).
     pub window_bytes: Option<usize>,
-    /// Memory for table blocks, filters and block indexes, in bytes. Default: a twelfth of the
-    /// memory, 64 MiB: a block that is not here is often in the page cache, and what is held twice
-    /// is held at others' expense.
+    /// Memory for table blocks, in bytes, less what filters and block indexes take
+    /// ([`Options::open_tables`]). Default: a twelfth of the memory, 64 MiB: a block that is not
+    /// here is often in the page cache, and what is held twice is held at others' expense.
     pub cache_bytes: Option<usize>,
     /// Most bytes of a table that are read ahead of a scan, once it reads block after block.
     /// Default: 512 KiB, twice what RocksDB takes. With 0 each block is read when its turn comes.

@@ -57,6 +57,7 @@ pub(crate) fn recover(
     }
     let database_id = current.as_ref().map_or(new_id, |current| current.database_id);
     let cache = BlockCache::new(options.cache() as u64);
+    let cache = cache.pinning(options.open_tables() as u64);
     let cache = Arc::new(cache.reading_ahead(options.read_ahead_bytes));
     let reaper = Arc::new(Reaper::default());
     let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));

@@ -99,9 +99,9 @@ impl Engine {
 
     fn memtable_full(&self, append: &Append) -> bool {
         let covered = append.appender.next() - append.memtable.start;
+        let covered_max = self.options.covered_max().min(self.throttle.covered_max());
         !append.memtable.table.is_empty()
-            && (append.memtable.table.memory() >= self.options.memtable()
-                || covered >= self.options.covered_max())
+            && (append.memtable.table.memory() >= self.options.memtable() || covered >= covered_max)
     }
 
     /// Reserves log space for `len` bytes; for deletes the reserve has some on a full disk.

@@ -5,6 +5,10 @@
 //! between the pace falls exponentially, so writers settle at the speed that the background
 //! sustains. The *last MemTable* is filled no faster than the one before it is flushed, so that
 //! writers do not stand still for the rest of a flush.
+//!
+//! Where values stay in the log, a flush makes all the log that its MemTable covers collectable at
+//! once, and with that the garbage in it counts. While there is much, a MemTable covers less
+//! ([`Throttle::cover`]): else one flush would take writers from full speed to a stop.
 
 use std::time::{Duration, Instant};
 
@@ -44,8 +48,9 @@ impl Pressure {
 }
 
 /// Turns the pace of writers into pauses.
-#[derive(Default)]
 pub(crate) struct Throttle {
+    /// Bytes of the log that a MemTable may cover.
+    covered_max: AtomicU64,
     /// Nanoseconds that writers take for a MiB; 0 while they need not slow down. Readable without a
     /// lock.
     nanos_per_mib: AtomicU64,
@@ -77,7 +82,27 @@ impl State {
     }
 }
 
+impl Default for Throttle {
+    fn default() -> Self {
+        Self {
+            covered_max: AtomicU64::new(u64::MAX),
+            nanos_per_mib: AtomicU64::default(),
+            state: Mutex::default(),
+        }
+    }
+}
+
 impl Throttle {
+    /// Has MemTables cover at most so many bytes of the log from now on.
+    pub(crate) fn cover(&self, covered_max: u64) {
+        self.covered_max.store(covered_max, Ordering::Relaxed);
+    }
+
+    /// Bytes of the log that a MemTable may cover.
+    pub(crate) fn covered_max(&self) -> u64 {
+        self.covered_max.load(Ordering::Relaxed)
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         change(&mut state);

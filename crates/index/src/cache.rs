@@ -1,8 +1,8 @@
 //! BlockCache: the memory that all tables share, under one budget.
 //!
 //! The budget covers two kinds of memory: blocks that were read, which are evicted, and *pinned*
-//! bytes (filters and indexes of open tables), which are not. Every pinned byte is taken from the
-//! capacity left to blocks.
+//! bytes (filters and indexes of open tables), which have a bound of their own (`open_tables`). Every
+//! pinned byte is taken from the capacity left to blocks.
 //!
 //! Invariants: blocks and pinned bytes together stay within the budget as long as the pinned bytes
 //! leave `BLOCKS_MIN` to blocks; a block up to the capacity of a shard is never refused; eviction
@@ -97,6 +97,7 @@ pub struct BlockCache {
     budget: u64,
     read_ahead: usize,
     pinned: Mutex<u64>,
+    pinned_max: u64,
     counters: [Counter; COUNTERS],
 }
 
@@ -115,7 +116,8 @@ impl BlockCache {
         let hasher = BuildHasherDefault::default();
         let blocks = Blocks::with_options(options, BlockBytes, hasher, DefaultLifecycle::default());
         let (pinned, counters) = (Mutex::new(0), Default::default());
-        Self { blocks, budget, read_ahead: READ_AHEAD, pinned, counters }
+        let pinned_max = u64::MAX;
+        Self { blocks, budget, read_ahead: READ_AHEAD, pinned, pinned_max, counters }
     }
 
     /// The same, with at most so many bytes of a table read ahead of a scan that is to fill it;
@@ -123,6 +125,18 @@ impl BlockCache {
     #[must_use]
     pub fn reading_ahead(self, read_ahead: usize) -> Self {
         Self { read_ahead, ..self }
+    }
+
+    /// The same, with at most so many bytes of filters and indexes, or those of one table if that is
+    /// more: beyond that, tables that were not read of late are closed. Without a bound otherwise.
+    #[must_use]
+    pub fn pinning(self, pinned_max: u64) -> Self {
+        Self { pinned_max, ..self }
+    }
+
+    /// Most bytes of filters and indexes of open tables.
+    pub(crate) fn pinned_max(&self) -> u64 {
+        self.pinned_max
     }
 
     /// Most bytes of a table that are read ahead.

@@ -13,6 +13,7 @@ pub mod cache;
 pub mod table;
 pub mod merge;
 pub mod visible;
+pub mod open_tables;
 pub mod table_handle;
 pub mod table_set;
 pub mod edit;

@@ -91,7 +91,8 @@ impl Table {
         Ok(table)
     }
 
-    fn pinned(&self) -> u64 {
+    /// Memory of its filter and its index, in bytes.
+    pub(crate) fn pinned(&self) -> u64 {
         (self.filter.memory() + self.index.memory()) as u64
     }
 

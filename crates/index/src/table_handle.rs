@@ -1,11 +1,11 @@
-//! TableHandle: a table that versions share, opened when it is first read, and its end.
+//! TableHandle: a table that versions share, opened when it is read, and its end.
 //!
 //! A table leaves the database by an edit, but versions that readers hold may still name it. Each
 //! holds an `Arc` of the handle; once the edit is durable the handle is *retired*, and the last
 //! `Arc` that drops queues the file in the [`Reaper`]. A handle that was not retired (at close)
 //! leaves its file alone.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
@@ -14,6 +14,7 @@ use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Reaper, Storage};
 
 use crate::cache::BlockCache;
+use crate::open_tables::{OpenTables, Seat, TableRef};
 use crate::table::Table;
 use crate::table_format::TableMeta;
 
@@ -27,18 +28,21 @@ pub struct TableStore {
     storage: Arc<dyn Storage>,
     database_id: u64,
     cache: Arc<BlockCache>,
+    open_tables: OpenTables,
     reaper: Arc<Reaper>,
 }
 
 impl TableStore {
-    /// The tables of database `database_id` in `storage`.
+    /// The tables of database `database_id` in `storage`. How many stay open is the cache's to say
+    /// ([`BlockCache::pinning`]).
     pub fn new(
         storage: Arc<dyn Storage>,
         database_id: u64,
         cache: Arc<BlockCache>,
         reaper: Arc<Reaper>,
     ) -> Self {
-        Self { storage, database_id, cache, reaper }
+        let open_tables = OpenTables::new(cache.pinned_max());
+        Self { storage, database_id, cache, open_tables, reaper }
     }
 
     /// What ties blocks to table `number`.
@@ -80,7 +84,7 @@ impl TableStore {
 pub struct TableHandle {
     meta: TableMeta,
     store: Arc<TableStore>,
-    table: OnceLock<Arc<Table>>,
+    seat: Arc<Seat>,
     obsolete: AtomicBool,
     /// Seeks that it may still cost where level 0 is kept so that this counts
     /// ([`crate::compaction::Level0::compacts_on_seeks`]); nobody touches it elsewhere.
@@ -92,7 +96,7 @@ impl TableHandle {
     pub fn new(meta: TableMeta, store: Arc<TableStore>) -> Self {
         let seeks_left = AtomicU64::new(Self::seeks_allowed(&meta));
         let obsolete = AtomicBool::new(false);
-        Self { meta, store, table: OnceLock::new(), obsolete, seeks_left }
+        Self { meta, store, seat: Arc::default(), obsolete, seeks_left }
     }
 
     fn seeks_allowed(meta: &TableMeta) -> u64 {
@@ -129,20 +133,13 @@ impl TableHandle {
         self.meta.number
     }
 
-    /// The table, opened now if it was not yet. After a failure the next call tries again.
+    /// The table, opened now if it is not open. After a failure the next call tries again.
     #[inline]
-    pub fn table(&self) -> Result<&Arc<Table>> {
-        match self.table.get() {
+    pub fn table(&self) -> Result<TableRef> {
+        match self.seat.table() {
             Some(table) => Ok(table),
-            None => self.open(),
+            None => self.store.open_tables.open(&self.seat, || self.store.open(&self.meta)),
         }
-    }
-
-    #[cold]
-    fn open(&self) -> Result<&Arc<Table>> {
-        // Two threads may both open it; one table is kept, the other unpins its memory again.
-        let table = Arc::new(self.store.open(&self.meta)?);
-        Ok(self.table.get_or_init(|| table))
     }
 
     /// Says that the edit that removed the table is durable: its file goes with the last reader.
@@ -160,6 +157,7 @@ impl TableHandle {
 
 impl Drop for TableHandle {
     fn drop(&mut self) {
+        self.store.open_tables.close(&self.seat);
         // Relaxed: whoever drops it is alone.
         if self.obsolete.load(Ordering::Relaxed) {
             self.bury();

@@ -287,6 +287,9 @@ pub fn table_bytes(items: &[Item], options: &TableOptions) -> Vec<u8> {
     file.0.lock().clone()
 }
 
+/// Most bytes of filters and indexes of a [`World`].
+pub const PINNED_MAX: u64 = 4 << 10;
+
 /// A simulated directory of tables with a counter of file numbers.
 pub struct World {
     pub store: Arc<TableStore>,
@@ -300,7 +303,8 @@ impl World {
         let sim = Sim::new();
         sim.stop_recording();
         let reaper = Arc::new(Reaper::default());
-        let cache = Arc::new(BlockCache::new(4 << 20));
+        // A few tables at a time are open.
+        let cache = Arc::new(BlockCache::new(4 << 20).pinning(PINNED_MAX));
         let storage = Arc::new(sim.clone());
         let store = TableStore::new(storage, 1, cache, Arc::clone(&reaper));
         Self { store: Arc::new(store), reaper, sim, next: AtomicU64::new(1) }

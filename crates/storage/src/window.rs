@@ -230,6 +230,9 @@ impl Window {
     pub(crate) fn touch(&self, range: Range<usize>) -> io::Result<()> {
         let ring = self.len();
         assert!(range.end <= ring, "{range:?} is not in a window of {ring}");
+        // The system refuses parts of pages, as it refuses advice that it does not know.
+        let whole = range.start.is_multiple_of(BLOCK) && range.end.is_multiple_of(BLOCK);
+        debug_assert!(whole, "{range:?} are not whole pages");
         self.memory.touch(HEADER_LEN + range.start..HEADER_LEN + range.end)
     }
 

@@ -36,7 +36,7 @@ pub use plain::{Plain, PlainRange};
 /// changes only while nobody else uses what it is the length of; and what the whole process shares,
 /// since a checker knows only what was made in the schedule that it runs.
 pub mod real {
-    pub use arc_swap::{ArcSwap, Guard};
+    pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
     pub use parking_lot::Mutex;
     pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }

@@ -89,7 +89,8 @@ impl Engine {
         }
         let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
         let of_groups = live.ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
-        let crowded = segments.crowded(groups, of_groups.count() as u64, &sound);
+        let lengths = of_groups.filter_map(|(_, facts)| facts.len);
+        let crowded = segments.crowded(groups, lengths, &sound);
         first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
     }
 

@@ -10,6 +10,7 @@
 //! and inline values leave a *stub*, their own record, in the group. A range of keys is collected
 //! with the index, and needs none.
 
+use std::collections::BTreeMap;
 use std::iter::Flatten;
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -94,13 +95,21 @@ impl Item<'_> {
     }
 }
 
-/// Tells the device of all that `items` want of the log, and which of it is read together.
-fn announce(log: &SegmentSet, items: &mut [Item<'_>], pages: &Arc<PagePool>) {
-    let wanted: Vec<ValuePointer> = items.iter().filter_map(Item::pointer).collect();
+/// Tells the device of all that `items` want of the log and that is `in_files`, and which of it is
+/// read together.
+fn announce(
+    log: &SegmentSet,
+    items: &mut [Item<'_>],
+    in_files: impl Fn(&ValuePointer) -> bool,
+    pages: &Arc<PagePool>,
+) {
+    let wanted: Vec<ValuePointer> =
+        items.iter().filter_map(Item::pointer).filter(&in_files).collect();
     let mut chunks = log.announce(&wanted, Chunks::Passing(pages)).into_iter();
     for item in items {
-        if let Source::Log(_, chunk) = &mut item.source {
-            *chunk = chunks.next().flatten();
+        match &mut item.source {
+            Source::Log(pointer, chunk) if in_files(pointer) => *chunk = chunks.next().flatten(),
+            _ => {}
         }
     }
 }
@@ -362,9 +371,17 @@ impl Engine {
             if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
         })?;
         sorter.end_key()?;
-        let in_window = self.commit.log.ring().floor() <= slot.start;
         let log = state.segments.of_kind(FileKind::Log);
-        self.write_items(&log, &table, sorter.items, files, in_window)
+        self.write_items(&log, &table, sorter.items, files)
+    }
+
+    /// Says of a record of the log whether the window holds it no more, as of now.
+    fn drained(&self) -> impl Fn(&ValuePointer) -> bool + use<> {
+        let floor = self.commit.log.ring().floor();
+        let begun = self.jobs.log_files.lock();
+        let bases: BTreeMap<_, _> =
+            begun.iter().map(|(number, file)| (*number, file.base)).collect();
+        move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
     }
 
     /// Appends `items`, which are in index order, to their groups, one group after the other in the
@@ -375,7 +392,6 @@ impl Engine {
         table: &GroupTable,
         mut items: Vec<Item<'_>>,
         files: &dyn SegmentFactory,
-        in_window: bool,
     ) -> Result<Grouped> {
         let growth = self.options.groups.growth();
         let begins = growth.begins(table, &items, |item| (item.entry.key, item.len()));
@@ -397,9 +413,7 @@ impl Engine {
                 .listing_from(self.options.groups.listed_record_bytes)
         };
         // The records lie in the log as they were committed: read in pieces that hold many.
-        if !in_window {
-            announce(log, &mut items, &self.flush_pages);
-        }
+        announce(log, &mut items, self.drained(), &self.flush_pages);
         let ring = self.commit.log.ring();
         let part = Part { items: &items, ranks: &ranks, groups: &groups, log, ring };
         let part_min = self.options.segment_bytes / PART_OF_FILE;

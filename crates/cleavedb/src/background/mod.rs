@@ -64,6 +64,10 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How much writers are slowed down at most if they are not stopped.
 const SLOWED: f64 = 0.99;
 
+/// Least log that a MemTable covers while there is much garbage, in bytes: below, flushes would cost
+/// more than they spare writers.
+const COVERED_MIN: u64 = 16 << 20;
+
 /// Dead files, in tables of full length, from which on they are removed without rests: more than
 /// one compaction makes (`docs/decisions/0020-neighbours-go-down-together.md`).
 const DEAD_TABLES_MAX: u64 = 32;
@@ -351,12 +355,23 @@ impl Engine {
         // The log in use cannot be collected, and has a bound of its own: what the MemTables may
         // cover.
         let value_bytes = self.counted_bytes(live, damaged);
-        let allowed = self.space_goal().allowed(live.estimated_live());
+        let alive = live.estimated_live();
+        let allowed = self.space_goal().allowed(alive);
         let over = value_bytes > allowed;
+        let (start, stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
+        let stop = match self.options.values_stay_in_log() {
+            // What MemTables cover less of the log, garbage may take more.
+            true => stop.saturating_add(self.options.covered_max().min(allowed - alive) / 2),
+            false => stop,
+        };
+        if self.options.values_stay_in_log() {
+            // From halfway to the goal on a flush takes writers half of the way to a stop at most.
+            let much = value_bytes > alive + (allowed - alive) / 2;
+            self.throttle.cover(if much { COVERED_MIN.max((stop - start) / 2) } else { u64::MAX });
+        }
         // Where nothing can be won writers are slowed, but not stopped for ever.
         let hopeless = over
             && (!self.can_shrink(live, damaged, survivors) || self.collects_in_vain(value_bytes));
-        let (start, stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
         let stop = if hopeless { stop.max(value_bytes.saturating_mul(2)) } else { stop };
         Pressure::of(StallCause::Space, value_bytes, start, stop)
     }

@@ -54,6 +54,20 @@ impl Options {
         self.cache_bytes.unwrap_or(self.memory_bytes / CACHE)
     }
 
+    /// Memory of the filters and indexes of open tables, in bytes: three quarters of the cache, and
+    /// half of what MemTables, window and cache leave of their part. About 1.5 bytes are needed for
+    /// each entry; with fewer, reads open tables again, which costs some hundred KiB each time.
+    pub fn open_tables(&self) -> usize {
+        let part = self.memory_bytes / 4 * 3;
+        self.cache() / 4 * 3 + part.saturating_sub(self.taken()) / 2
+    }
+
+    /// What MemTables, cache and window take at most, in bytes.
+    fn taken(&self) -> usize {
+        let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
+        tables.saturating_add(self.cache()).saturating_add(self.window())
+    }
+
     /// Length of the log window of a new database, in bytes.
     pub fn window(&self) -> usize {
         let covered =
@@ -104,8 +118,6 @@ impl Options {
 
     /// Each rule of memory, and what to say if it does not hold.
     pub(super) fn memory_rules(&self) -> [(bool, &'static str); 3] {
-        let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
-        let taken = tables.saturating_add(self.cache()).saturating_add(self.window());
         [
             (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),
             (
@@ -113,7 +125,7 @@ impl Options {
                 "long_value_bytes must lie between 1 KiB and a 48th of memory_bytes",
             ),
             (
-                taken <= self.memory_bytes / 4 * 3,
+                self.taken() <= self.memory_bytes / 4 * 3,
                 "MemTables (memtables_max and one), cache_bytes and window_bytes take more than \
                  three quarters of memory_bytes; raise it, or leave them to it",
             ),

@@ -2,15 +2,14 @@
 //!
 //! A system gives a process few descriptors, and a store has as many files as it likes. So a handle
 //! for reading ([`super::read_file`]) only borrows one, from its [`Seat`]: if there is none, the
-//! file is opened, and the one that nobody has read for longest is closed (to look at each in turn
-//! and pass over it if it was used since the last look comes close to that order, and costs a
-//! reader one flag). A reader in the middle of a call keeps what it has borrowed.
+//! file is opened, and one that nobody has read of late is closed ([`Clock`]). A reader in the
+//! middle of a call keeps what it has borrowed.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::{Arc, LazyLock};
 
+use cleavedb_base::clock::Clock;
 use cleavedb_base::sync::real::{
     ArcSwap, AtomicBool, AtomicU64, AtomicUsize, Guard, Mutex, Ordering,
 };
@@ -53,7 +52,7 @@ pub fn set_max(max: usize) {
 
 /// How many descriptors readers hold now.
 pub fn count() -> usize {
-    OPEN.seats.lock().taken.len()
+    OPEN.seats.lock().len()
 }
 
 /// Calls `open`, which needs a descriptor; while the process has none left, closes files of
@@ -75,14 +74,7 @@ static OPEN: LazyLock<OpenFiles> = LazyLock::new(OpenFiles::default);
 struct OpenFiles {
     /// Most of them; 0 for what the system's limit leaves.
     max: AtomicUsize,
-    seats: Mutex<Seats>,
-}
-
-#[derive(Default)]
-struct Seats {
-    taken: BTreeMap<u64, Arc<Seat>>,
-    /// Where the search for one to be closed goes on.
-    hand: u64,
+    seats: Mutex<Clock<Arc<Seat>>>,
 }
 
 impl OpenFiles {
@@ -90,8 +82,8 @@ impl OpenFiles {
     fn make_room(&self, more: usize) {
         let max = max().saturating_sub(more);
         let mut seats = self.seats.lock();
-        let excess = seats.taken.len().saturating_sub(max);
-        let closed = seats.vacate(excess);
+        let excess = seats.len().saturating_sub(max);
+        let closed = vacate(&mut seats, excess);
         drop(seats);
         // Behind the lock: to close a file may take as long as to remove it.
         drop(closed);
@@ -100,32 +92,18 @@ impl OpenFiles {
     /// Closes half of the files; `false` if there was none.
     fn close_some(&self) -> bool {
         let mut seats = self.seats.lock();
-        let half = seats.taken.len().div_ceil(2);
-        let closed = seats.vacate(half);
+        let half = seats.len().div_ceil(2);
+        let closed = vacate(&mut seats, half);
         drop(seats);
         !closed.is_empty()
     }
 }
 
-impl Seats {
-    /// Empties `count` seats, or all, and returns what was in them.
-    fn vacate(&mut self, count: usize) -> Vec<Arc<Option<File>>> {
-        let mut left = Vec::new();
-        // Whoever reads meanwhile may use all of them again and again.
-        let mut passed_over = self.taken.len();
-        while left.len() < count {
-            let next = self.taken.range(self.hand..).next().or(self.taken.first_key_value());
-            let Some((&number, seat)) = next else { break };
-            self.hand = number + 1;
-            if seat.used.swap(false, Ordering::Relaxed) && passed_over > 0 {
-                passed_over -= 1;
-                continue;
-            }
-            left.push(seat.file.swap(Arc::new(None)));
-            self.taken.remove(&number);
-        }
-        left
-    }
+/// Empties `count` seats, or all, and returns what was in them.
+fn vacate(seats: &mut Clock<Arc<Seat>>, count: usize) -> Vec<Arc<Option<File>>> {
+    let vacated =
+        (0..count).map_while(|_| seats.take(|seat| seat.used.swap(false, Ordering::Relaxed)));
+    vacated.map(|seat| seat.file.swap(Arc::new(None))).collect()
 }
 
 /// Where a handle keeps its descriptor, while it has one.
@@ -166,7 +144,7 @@ impl Seat {
         let mut seats = OPEN.seats.lock();
         // Another reader may have been as fast: its file is closed.
         let before = self.file.swap(file.clone());
-        seats.taken.insert(self.number, self.clone());
+        seats.insert(self.number, self.clone());
         drop(seats);
         drop(before);
         Ok(file)
@@ -175,7 +153,7 @@ impl Seat {
     /// Gives the seat up, and closes what is in it.
     pub(super) fn leave(&self) {
         if self.file.load().is_some() {
-            OPEN.seats.lock().taken.remove(&self.number);
+            OPEN.seats.lock().remove(self.number);
             self.file.swap(Arc::new(None));
         }
     }
@@ -194,20 +172,20 @@ mod tests {
 
     #[test]
     fn the_file_that_was_not_read_since_the_last_look_is_closed() {
-        let mut seats = Seats::default();
+        let mut seats = Clock::default();
         let all: Vec<_> = (0..4).map(|_| Seat::new()).collect();
         for seat in &all {
             seat.file.swap(Arc::new(Some(tempfile::tempfile().unwrap())));
-            seats.taken.insert(seat.number, seat.clone());
+            seats.insert(seat.number, seat.clone());
         }
         let open = || all.iter().map(|seat| seat.file.load().is_some()).collect::<Vec<_>>();
         _ = all[0].borrow();
-        assert_eq!(seats.vacate(1).len(), 1);
+        assert_eq!(vacate(&mut seats, 1).len(), 1);
         assert_eq!(open(), [true, false, true, true]);
         _ = all[2].borrow();
         _ = all[3].borrow();
-        assert_eq!(seats.vacate(1).len(), 1, "the first has had its chance");
+        assert_eq!(vacate(&mut seats, 1).len(), 1, "the first has had its chance");
         assert_eq!(open(), [false, false, true, true]);
-        assert_eq!(seats.vacate(9).len(), 2);
+        assert_eq!(vacate(&mut seats, 9).len(), 2);
     }
 }

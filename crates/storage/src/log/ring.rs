@@ -21,6 +21,7 @@
 use std::io;
 use std::sync::OnceLock;
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{RwLock, RwLockReadGuard};
@@ -151,10 +152,11 @@ impl Ring {
         }
     }
 
-    /// Has the system put memory behind the longest unbroken piece of the window at `at`, at most
-    /// `len` bytes, both whole pages. Returns the length of the piece.
+    /// Has the system put memory behind the longest unbroken piece of the window that begins with
+    /// the page of `at`, of at most `len` bytes, whole pages. Returns the length of the piece.
     pub(super) fn touch(&self, at: u64, len: u64) -> io::Result<u64> {
-        let begin = at % self.len();
+        let at = at % self.len();
+        let begin = at - at % BLOCK as u64;
         let end = self.len().min(begin + len);
         self.window().touch(begin as usize..end as usize)?;
         Ok(end - begin)

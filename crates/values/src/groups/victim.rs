@@ -8,6 +8,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{GroupId, Partitioner, SeqNo};
 
 use super::extent::Extent;
@@ -58,18 +59,29 @@ impl Segments {
     }
 }
 
-/// Files of groups that are tolerated in any case, and besides, for each main segment's worth of
-/// bytes.
+/// Short files of groups that are tolerated in any case, and besides, for each main segment's worth
+/// of bytes.
 const FILES_MIN: u64 = 16;
 const FILES_PER_SEGMENT: u64 = 4;
 
+/// A file is short that has less than a main segment divided by this.
+const SHORT_PART: u64 = 16;
+
 impl Segments {
-    /// Those of `groups` that lie in several extents, the most divided ones first, if there are so
-    /// many `files` of groups that they must be short: each short session leaves one. It ends,
-    /// since a group that was collected lies in one extent.
-    pub fn crowded(&self, table: &GroupTable, files: u64, groups: &[GroupId]) -> Vec<GroupId> {
+    /// Those of `groups` that lie in several extents, the most divided ones first, if of files with
+    /// these `lengths` very many are short: each short session leaves one. It ends, since a group
+    /// that was collected lies in one extent. Files of ordinary flushes do not count, however many
+    /// there are: who packs them writes the store anew for nothing.
+    pub fn crowded(
+        &self,
+        table: &GroupTable,
+        lengths: impl Iterator<Item = u64>,
+        groups: &[GroupId],
+    ) -> Vec<GroupId> {
         let worth = table.bytes().saturating_mul(FILES_PER_SEGMENT) / self.main.max(1);
-        if files <= FILES_MIN + worth {
+        let short_max = (self.main / SHORT_PART).max(2 * BLOCK as u64);
+        let short = lengths.filter(|len| *len <= short_max).count() as u64;
+        if short <= FILES_MIN + worth {
             return Vec::new();
         }
         let extents = groups.iter().map(|group| (table.extents_of(*group).count(), *group));
@@ -216,7 +228,8 @@ mod tests {
     use cleavedb_base::FileNumber;
 
     use super::*;
-    use crate::groups::Place;
+    use crate::GroupEdit;
+    use crate::groups::{Place, Relocation};
 
     fn candidates() -> Vec<Candidate> {
         let of = |group, churn, age| Candidate { group, bytes: 1000, churn, age };
@@ -269,6 +282,28 @@ mod tests {
         let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..stub };
         assert!(churn_of(&value) >= value.len(), "newer records may have replaced it");
         assert_eq!(churn_of(&Extent { survivors: true, ..value }), 0);
+    }
+
+    /// A store of files of ordinary length was written anew as soon as there were four of them for
+    /// each main segment.
+    #[test]
+    fn short_files_are_packed_and_only_they() {
+        let mut table = GroupTable::default();
+        let mut apply = |edit| table.apply(&edit).unwrap();
+        apply(GroupEdit::Partition(Partitioner::Key, Relocation::WriteBack));
+        apply(GroupEdit::Begin(GroupId(0), Vec::new(), 0));
+        for file in 5..7 {
+            let place = Place { file: FileNumber(file), offset: 0 };
+            let extent =
+                Extent { records: 1, records_len: 900, ..Extent::empty(GroupId(0), place) };
+            apply(GroupEdit::Add(extent));
+        }
+        let segments = Segments { main: 1 << 20, log: 4096, reserved: 0.3 };
+        let crowded = |count, len| {
+            segments.crowded(&table, std::iter::repeat_n(len, count), &[GroupId(0)]).len()
+        };
+        assert_eq!((crowded(16, 4096), crowded(17, 4096)), (0, 1));
+        assert_eq!((crowded(100, 64 << 10), crowded(100, (64 << 10) + 1)), (1, 0));
     }
 
     #[test]

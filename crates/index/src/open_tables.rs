@@ -1,0 +1,153 @@
+//! Open tables: filters and indexes in memory, within a bound.
+//!
+//! A table that was read once stays open, so that a look-up costs one block at most. If filters and
+//! indexes of all open tables take more than their bound, a table that nobody has read of late
+//! ([`Clock`]) is closed, and opened again by who reads it next. Who is reading it keeps it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use cleavedb_base::Result;
+use cleavedb_base::clock::Clock;
+use cleavedb_base::sync::real::{ArcSwapOption, AtomicBool, AtomicU64, Guard, Mutex, Ordering};
+
+use crate::table::Table;
+
+/// The tables of one database that are open.
+pub(crate) struct OpenTables {
+    /// Most bytes of their filters and indexes; one table may have more.
+    most: u64,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    seats: Clock<Arc<Seat>>,
+    /// Number of the seat that was taken last.
+    last: u64,
+    /// Bytes of their filters and indexes.
+    bytes: u64,
+}
+
+/// Where the handle of a table keeps it while it is open.
+#[derive(Default)]
+pub(crate) struct Seat {
+    table: ArcSwapOption<Table>,
+    /// Its number while it is taken, changed under the lock.
+    number: AtomicU64,
+    /// Whether it was read since the last look.
+    used: AtomicBool,
+}
+
+/// A table that somebody reads: it stays open for as long.
+pub struct TableRef(Guard<Option<Arc<Table>>>);
+
+impl Deref for TableRef {
+    type Target = Arc<Table>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Table> {
+        self.0.as_ref().expect("it is made of a table only")
+    }
+}
+
+impl Seat {
+    /// The table, if it is open.
+    #[inline]
+    pub(crate) fn table(&self) -> Option<TableRef> {
+        let table = self.table.load();
+        table.as_ref()?;
+        // Not stored where it is set: readers on other cores would lose the line.
+        if !self.used.load(Ordering::Relaxed) {
+            self.used.store(true, Ordering::Relaxed);
+        }
+        Some(TableRef(table))
+    }
+}
+
+impl OpenTables {
+    /// Tables whose filters and indexes take at most `most` bytes.
+    pub(crate) fn new(most: u64) -> Self {
+        Self { most, open: Mutex::default() }
+    }
+
+    /// Opens a table in `seat`, and closes others while they are more than the bound allows.
+    #[cold]
+    pub(crate) fn open(
+        &self,
+        seat: &Arc<Seat>,
+        open: impl FnOnce() -> Result<Table>,
+    ) -> Result<TableRef> {
+        let table = Arc::new(open()?);
+        let mut all = self.open.lock();
+        // Two threads may both open it: one table is kept.
+        if let Some(table) = seat.table() {
+            return Ok(table);
+        }
+        seat.table.store(Some(table.clone()));
+        all.bytes += table.pinned();
+        all.last += 1;
+        seat.number.store(all.last, Ordering::Relaxed);
+        let number = all.last;
+        all.seats.insert(number, seat.clone());
+        let mut closed = Vec::new();
+        while all.bytes > self.most && all.seats.len() > 1 {
+            // The new one may go as well, and is what the caller reads all the same.
+            let oldest = all.seats.take(|seat| seat.used.swap(false, Ordering::Relaxed));
+            let Some(table) = oldest.and_then(|seat| seat.table.swap(None)) else { break };
+            all.bytes -= table.pinned();
+            closed.push(table);
+        }
+        drop(all);
+        Ok(TableRef(Guard::from_inner(Some(table))))
+    }
+
+    /// Closes the table in `seat` for good.
+    pub(crate) fn close(&self, seat: &Seat) {
+        if seat.table.load().is_none() {
+            return;
+        }
+        let mut all = self.open.lock();
+        let Some(table) = seat.table.swap(None) else { return };
+        all.seats.remove(seat.number.load(Ordering::Relaxed));
+        all.bytes -= table.pinned();
+        drop(all);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::checksum::hash64;
+
+    use super::*;
+    use crate::table_handle::TableHandle;
+    use crate::testing::{Item, PINNED_MAX, World};
+
+    #[test]
+    fn tables_beyond_the_bound_are_closed_and_opened_again() {
+        let world = World::new();
+        let item = |seq: u64| Item::inline(&format!("key{seq:02}"), seq, "value");
+        let items: Vec<Item> = (1..40).map(item).collect();
+        let handle = |_| Arc::new(TableHandle::new(world.table(&items), world.store.clone()));
+        let handles: Vec<_> = (0..60).map(handle).collect();
+        let pinned = || world.store.cache().stats().pinned_bytes;
+        let held = handles[0].table().unwrap();
+        for round in 0..3 {
+            for handle in &handles {
+                for item in items.iter().step_by(1 + round) {
+                    let entry = item.entry();
+                    let table = handle.table().unwrap();
+                    let found = table.get(entry.key, hash64(entry.key, 0), entry.seq).unwrap();
+                    assert_eq!(found.unwrap().value, entry.value);
+                }
+                assert!(pinned() <= PINNED_MAX + held.pinned(), "{} bytes", pinned());
+            }
+        }
+        let all = handles.len() as u64 * held.pinned();
+        assert!(all > 2 * PINNED_MAX && pinned() > PINNED_MAX / 2, "{all} and {}", pinned());
+        let entry = items[7].entry();
+        assert!(held.get(entry.key, hash64(entry.key, 0), entry.seq).unwrap().is_some());
+        drop((held, handles));
+        assert_eq!(pinned(), 0, "what is closed for good is counted no more");
+    }
+}

@@ -213,9 +213,7 @@ impl<'a> Replay<'a> {
             if log.sealed.is_some() {
                 return Err(self.fail(lost(facts.base), log));
             }
-            // A file that was created ahead has no byte; anything else was begun, and torn, or it
-            // was damaged.
-            self.check_begun(log)?;
+            // A file that was created ahead has no byte; anything else was begun, and torn.
             return Ok(if log.len == 0 { End::Empty(self.reached) } else { End::Torn });
         };
         // Only a file that continues where the last one ended is part of the log. Of a sealed file
@@ -225,20 +223,6 @@ impl<'a> Replay<'a> {
             return Ok(End::Torn);
         }
         self.replay_from(log, header.base, FileHeader::RECORD_LEN as u64)
-    }
-
-    /// Fails if a file without a header has something else there: reserved space reads as zeros,
-    /// and a header, which lies in one sector, is written as a whole or not at all.
-    fn check_begun(&self, log: &LogFile) -> Result<()> {
-        let mut there = [0; FileHeader::RECORD_LEN];
-        let len = there.len().min(log.len as usize);
-        let name = Name::numbered(FileKind::Log, log.number);
-        read_exact_at(&*log.file, &mut there[..len], 0)
-            .map_err(|e| Error::io("read a log file", e).with("file", name))?;
-        match there.iter().all(|byte| *byte == 0) {
-            true => Ok(()),
-            false => Err(self.fail(lost(self.position), log).with("offset", 0)),
-        }
     }
 
     /// The header of a file, which may be in the window only.

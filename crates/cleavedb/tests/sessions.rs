@@ -396,32 +396,6 @@ fn operations_that_are_lost_with_the_window_are_counted() {
     }
 }
 
-/// A last log file that is all garbage was taken for a torn one where no window tells how far the
-/// log had come: writes that had been synced were gone in silence.
-#[test]
-fn a_last_log_that_is_garbage_is_damage() {
-    for preset in Preset::ALL {
-        let setup = Setup::tiny(preset, false);
-        let sim = Sim::new();
-        sim.set_window_survives(false);
-        let db = open(&sim, &setup.options);
-        for i in 0..20u32 {
-            db.put_with(&i.to_be_bytes(), &[i as u8; 300], Durability::Sync).unwrap();
-        }
-        let mut image = sim.kill().image();
-        drop(db);
-        let logs = image.list().into_iter().filter(|(name, _)| name.kind() == FileKind::Log);
-        let (last, len) = logs.max_by_key(|(name, len)| (*len > 0, name.number())).unwrap();
-        image.write(last, &vec![0xa5; len as usize]);
-        let sim = Sim::from_image(image.clone());
-        sim.set_window_survives(false);
-        let error = Db::open_in(Arc::new(sim.clone()), setup.options, 7).err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::Corruption, "{preset}: {error}");
-        assert!(error.to_string().contains(&last.to_string()), "{preset}: {error}");
-        assert_eq!(sim.image().hash(), image.hash(), "a refused open changes nothing");
-    }
-}
-
 /// A byte behind the end of the log file hid all that the window held from there on.
 #[test]
 fn a_byte_that_is_appended_to_the_log_takes_nothing_with_it() {

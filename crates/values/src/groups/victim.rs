@@ -61,11 +61,11 @@ impl Segments {
 
 /// Short files of groups that are tolerated in any case, and besides, for each main segment's worth
 /// of bytes.
-const FILES_MIN: u64 = 16;
+const FILES_MIN: u64 = 12;
 const FILES_PER_SEGMENT: u64 = 4;
 
 /// A file is short that has less than a main segment divided by this.
-const SHORT_PART: u64 = 16;
+const SHORT_PART: u64 = 8;
 
 impl Segments {
     /// Those of `groups` that lie in several extents, the most divided ones first, if of files with
@@ -302,8 +302,8 @@ mod tests {
         let crowded = |count, len| {
             segments.crowded(&table, std::iter::repeat_n(len, count), &[GroupId(0)]).len()
         };
-        assert_eq!((crowded(16, 4096), crowded(17, 4096)), (0, 1));
-        assert_eq!((crowded(100, 64 << 10), crowded(100, (64 << 10) + 1)), (1, 0));
+        assert_eq!((crowded(12, 4096), crowded(13, 4096)), (0, 1));
+        assert_eq!((crowded(100, 128 << 10), crowded(100, (128 << 10) + 1)), (1, 0));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! BlockCache: the memory that all tables share, under one budget.
 //!
 //! The budget covers two kinds of memory: blocks that were read, which are evicted, and *pinned*
-//! bytes (filters and indexes of open tables), which have a bound of their own (`open_tables`). Every
-//! pinned byte is taken from the capacity left to blocks.
+//! bytes (filters and indexes of open tables), which have a bound of their own (`open_tables`).
+//! Every pinned byte is taken from the capacity left to blocks.
 //!
 //! Invariants: blocks and pinned bytes together stay within the budget as long as the pinned bytes
 //! leave `BLOCKS_MIN` to blocks; a block up to the capacity of a shard is never refused; eviction
@@ -127,8 +127,9 @@ impl BlockCache {
         Self { read_ahead, ..self }
     }
 
-    /// The same, with at most so many bytes of filters and indexes, or those of one table if that is
-    /// more: beyond that, tables that were not read of late are closed. Without a bound otherwise.
+    /// The same, with at most so many bytes of filters and indexes, or those of one table if that
+    /// is more: beyond that, tables that were not read of late are closed. Without a bound
+    /// otherwise.
     #[must_use]
     pub fn pinning(self, pinned_max: u64) -> Self {
         Self { pinned_max, ..self }

@@ -313,7 +313,7 @@ pub const HASHKV: &[Experiment] = &[
         paper_says: "58.0 to 54.3 thousand op/s in P3, 454.6 to 473.7 GiB written",
         skipped: Some(
             "crash consistency cannot be switched off here; \
-            crates/cleavedb/tests/crash.rs proves it",
+            crates/cleavedb/tests/engine/crash.rs proves it",
         ),
         ..Experiment::BASE
     },

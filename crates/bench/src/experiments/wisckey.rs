@@ -128,7 +128,7 @@ pub const WISCKEY: &[Experiment] = &[
         paper_says: "more than 3,000 states without a vulnerability; recovery 0.7 s for LevelDB, \
                     2.6 s for WiscKey",
         skipped: Some(
-            "it is a test, not a benchmark: crates/cleavedb/tests/crash.rs and \
+            "it is a test, not a benchmark: crates/cleavedb/tests/engine/crash.rs and \
             crates/cleavedb/tests/kill.rs",
         ),
         ..Experiment::BASE

@@ -6,8 +6,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cleavedb::{Background, Db, Options};
+use cleavedb::{Background, Db, Durability, Options, Preset};
 use cleavedb_storage::Sim;
+use cleavedb_storage::sim::Rng;
 use cleavedb_testkit::read::Checked;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::{Setup, drawn, endless};
@@ -39,6 +40,36 @@ fn a_collection_that_won_nothing_is_not_repeated() {
 #[test]
 fn a_damaged_block_stops_nothing_else() {
     holds(endless::damaged_blocks_stop_nothing, 5);
+}
+
+/// Under `wisckey` one flush made 256 MiB of log count as garbage at once, which took writers from
+/// full speed to a stop of a second: while there is much garbage, a MemTable covers less.
+#[test]
+fn a_flush_adds_a_part_of_what_stops_writers() {
+    let sim = Sim::new();
+    sim.stop_recording();
+    let options = Options {
+        background: Background::Manual,
+        durability: Durability::Os,
+        log_file_bytes: 4 << 20,
+        segment_bytes: 4 << 20,
+        space_floor: 0,
+        ..Options::preset(Preset::WiscKey)
+    };
+    let db = Db::open_in(Arc::new(sim), options, 7).unwrap();
+    let mut rng = Rng::new(7);
+    let mut write = |megabytes: u32| {
+        let before = db.metrics().flushes;
+        for i in 0..megabytes * 10 {
+            let key = rng.below(600) as u32;
+            db.put(&key.to_be_bytes(), &vec![i as u8; 100_000]).unwrap();
+            db.settle().unwrap();
+        }
+        db.metrics().flushes - before
+    };
+    // 60 MB of values, of which 18 more may be dead.
+    let (first, second) = (write(600), write(320));
+    assert!(second >= 10, "{second} flushes of 320 MB, {first} before");
 }
 
 /// A compaction that had no room kept collections from running, which would have made some.
@@ -123,7 +154,7 @@ fn work_comes_to_an_end_whatever_the_options() {
         most = most.max(drawn::drawn_stores_settle(seed).unwrap_or_else(|failure| {
             panic!(
                 "{failure}; to repeat it: CLEAVEDB_SEED={seed} cargo test -p cleavedb \
-                 --test liveness whatever_the_options"
+                 --test engine whatever_the_options"
             )
         }));
     }

@@ -13,7 +13,7 @@ use cleavedb_testkit::{
 };
 
 /// Distinct states that each of the large shards visits.
-const STATES: u64 = 80_000;
+const STATES: u64 = 60_000;
 
 /// Operations of one workload.
 const OPS: usize = 40;
@@ -37,7 +37,7 @@ fn visit(test: &str, setup: &Setup, plan: Plan, states: u64) {
         if let Err(failure) = outcome {
             panic!(
                 "{failure}\n\
-                 to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test crash {test}"
+                 to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test engine crash::{test}"
             );
         }
         seed += 1;

@@ -20,10 +20,10 @@ use cleavedb_testkit::{Op, Session, Setup, State, Write};
 type Stride = (usize, usize);
 
 /// Where no other setup has the same records and tables.
-const DENSE: Stride = (5, 1);
+const DENSE: Stride = (7, 1);
 
 /// Where the records and tables are those of another setup, which has more bytes flipped.
-const SPARSE: Stride = (13, 7);
+const SPARSE: Stride = (17, 7);
 
 /// Where only the bounds of tables are others: files differ in nothing but what they hold.
 const SPARSER: Stride = (31, 31);

@@ -11,7 +11,7 @@ use cleavedb_storage::{Disk, Storage};
 use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 
 /// Seeds, each run under every setup.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 
 /// Operations of one sequence.
 const OPS: usize = 150;
@@ -43,7 +43,7 @@ fn check(test: &str, seed: u64, setup: &Setup, result: Result<u64, String>) -> u
     result.unwrap_or_else(|failure| {
         panic!(
             "{setup}: {failure}\n\
-             to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test model {test}"
+             to repeat: CLEAVEDB_SEED={seed} cargo test -p cleavedb --test engine model::{test}"
         )
     })
 }

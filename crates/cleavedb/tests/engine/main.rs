@@ -1,0 +1,29 @@
+//! The engine through its own doors: one process for all suites that need none of their own, so
+//! that they are linked once and share the processors to the end.
+//!
+//! `cargo test -p cleavedb --test engine crash::` runs one of them.
+
+mod corruption;
+mod crash;
+mod create;
+mod exhaustive;
+mod extremes;
+mod fault;
+mod full_disk;
+mod groups;
+mod keys;
+mod links;
+mod liveness;
+mod long_values;
+mod model;
+mod modelled;
+mod regressions;
+mod salvage;
+mod separation;
+mod sessions;
+mod side_by_side;
+mod smoke;
+mod soft;
+mod space;
+mod tagging;
+mod volumes;

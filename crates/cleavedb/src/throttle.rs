@@ -8,7 +8,8 @@
 //!
 //! Where values stay in the log, a flush makes all the log that its MemTable covers collectable at
 //! once, and with that the garbage in it counts. While there is much, a MemTable covers less
-//! ([`Throttle::cover`]): else one flush would take writers from full speed to a stop.
+//! ([`Throttle::cover`]): else one flush would take writers from full speed to a stop (decision
+//! 0030).
 
 use std::time::{Duration, Instant};
 

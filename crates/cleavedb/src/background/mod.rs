@@ -209,8 +209,10 @@ impl Engine {
             let mut looks = VainLooks::default();
             while !done() {
                 self.check_open()?;
-                let before = self.jobs.lock().moves();
-                let left_alone = self.jobs.lock().left_alone();
+                let (before, left_alone) = {
+                    let state = self.jobs.lock();
+                    (state.moves(), state.left_alone())
+                };
                 match self.run_one(&JobKind::ALL) {
                     Ok(false) if self.waits_for_others() => {}
                     Ok(false) if self.is_stalled(&done) => {

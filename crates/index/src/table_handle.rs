@@ -142,6 +142,21 @@ impl TableHandle {
         }
     }
 
+    /// Opens the table before anybody reads it, if it may stay open without another one being closed
+    /// for it: the first read of each of many new tables would wait for its filter and its index.
+    /// What fails is tried again by who reads it.
+    pub fn open_ahead(&self) {
+        if self.store.open_tables.has_room() {
+            let _ = self.table();
+        }
+    }
+
+    /// Whether it is open.
+    #[cfg(test)]
+    pub(crate) fn is_open(&self) -> bool {
+        self.seat.table().is_some()
+    }
+
     /// Says that the edit that removed the table is durable: its file goes with the last reader.
     pub fn retire(&self) {
         if planted(Bug::BuriedUnderReaders) {

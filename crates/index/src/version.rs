@@ -329,6 +329,15 @@ impl Version {
         }
     }
 
+    /// Opens the tables that `edit` has added before anybody reads them, as far as there is room
+    /// ([`TableHandle::open_ahead`]).
+    pub fn open_ahead(&self, edit: &VersionEdit) {
+        let added: HashSet<FileNumber> = edit.added.iter().map(|table| table.meta.number).collect();
+        for (_, table) in self.tables().filter(|(_, table)| added.contains(&table.number())) {
+            table.open_ahead();
+        }
+    }
+
     /// The whole version as one edit on the empty version.
     pub fn export(&self) -> VersionEdit {
         let mut edit = VersionEdit::default();

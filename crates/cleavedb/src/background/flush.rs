@@ -290,6 +290,7 @@ impl Engine {
         self.commit_edit(&mut manifest, &edit)?;
         let LiveFiles { version, groups, .. } = manifest.live();
         self.state.flushed(slot, version, &opened, groups);
+        let version = version.clone();
         self.commit.flushed(sealed.last_seq);
         self.commit.log.forget(sealed.end);
         if self.options.has_groups() {
@@ -300,6 +301,7 @@ impl Engine {
         }
         self.drop_dead_files(&mut manifest)?;
         drop(manifest);
+        version.open_ahead(&edit.index);
         self.counters.flushes.add(1);
         self.counters.flush_written.add(writer.bytes() + written.bytes());
         Ok(())

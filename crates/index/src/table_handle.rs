@@ -142,9 +142,9 @@ impl TableHandle {
         }
     }
 
-    /// Opens the table before anybody reads it, if it may stay open without another one being closed
-    /// for it: the first read of each of many new tables would wait for its filter and its index.
-    /// What fails is tried again by who reads it.
+    /// Opens the table before anybody reads it, if it may stay open without another one being
+    /// closed for it: the first read of each of many new tables would wait for its filter and its
+    /// index. What fails is tried again by who reads it.
     pub fn open_ahead(&self) {
         if self.store.open_tables.has_room() {
             let _ = self.table();

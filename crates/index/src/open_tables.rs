@@ -102,11 +102,12 @@ impl OpenTables {
         Ok(TableRef(Guard::from_inner(Some(table))))
     }
 
-    /// Whether another table may stay open without one being closed for it, as far as is known.
+    /// Whether another table may stay open without one being closed for it. How much memory it will
+    /// take is not known before: it is taken for the mean of those that are open.
     pub(crate) fn has_room(&self) -> bool {
         let open = self.open.lock();
-        // About as long as those that are open.
-        open.bytes + open.bytes / open.seats.len().max(1) as u64 <= self.most
+        let mean = open.bytes / open.seats.len().max(1) as u64;
+        open.bytes + mean <= self.most
     }
 
     /// Closes the table in `seat` for good.
@@ -130,13 +131,19 @@ mod tests {
     use crate::table_handle::TableHandle;
     use crate::testing::{Item, PINNED_MAX, World};
 
-    #[test]
-    fn tables_beyond_the_bound_are_closed_and_opened_again() {
-        let world = World::new();
+    /// Sixty tables, of which only some may be open, and the items that are in each.
+    fn closed_tables(world: &World) -> (Vec<Item>, Vec<Arc<TableHandle>>) {
         let item = |seq: u64| Item::inline(&format!("key{seq:02}"), seq, "value");
         let items: Vec<Item> = (1..40).map(item).collect();
         let handle = |_| Arc::new(TableHandle::new(world.table(&items), world.store.clone()));
-        let handles: Vec<_> = (0..60).map(handle).collect();
+        let handles = (0..60).map(handle).collect();
+        (items, handles)
+    }
+
+    #[test]
+    fn tables_beyond_the_bound_are_closed_and_opened_again() {
+        let world = World::new();
+        let (items, handles) = closed_tables(&world);
         let pinned = || world.store.cache().stats().pinned_bytes;
         let held = handles[0].table().unwrap();
         for round in 0..3 {
@@ -163,10 +170,7 @@ mod tests {
     #[test]
     fn tables_are_opened_ahead_while_there_is_room() {
         let world = World::new();
-        let item = |seq: u64| Item::inline(&format!("key{seq:02}"), seq, "value");
-        let items: Vec<Item> = (1..40).map(item).collect();
-        let handle = |_| Arc::new(TableHandle::new(world.table(&items), world.store.clone()));
-        let handles: Vec<_> = (0..60).map(handle).collect();
+        let (_, handles) = closed_tables(&world);
         let open = |handle: &Arc<TableHandle>| handle.is_open();
         handles[0].open_ahead();
         assert!(open(&handles[0]) && !open(&handles[1]), "it alone");

@@ -270,7 +270,7 @@ impl Engine {
         drop(before);
         self.drop_dead_files(&mut manifest)?;
         drop(manifest);
-        version.open_ahead(&edit.index);
+        self.open_ahead(&version, &edit.index);
         let counter =
             if moves { &self.counters.compaction_moves } else { &self.counters.compactions };
         counter.add(1);

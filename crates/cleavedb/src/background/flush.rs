@@ -301,7 +301,7 @@ impl Engine {
         }
         self.drop_dead_files(&mut manifest)?;
         drop(manifest);
-        version.open_ahead(&edit.index);
+        self.open_ahead(&version, &edit.index);
         self.counters.flushes.add(1);
         self.counters.flush_written.add(writer.bytes() + written.bytes());
         Ok(())

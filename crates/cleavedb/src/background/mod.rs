@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_index::{Version, VersionEdit};
 use cleavedb_storage::{Name, Pace, Reaper, Storage};
 
 pub(crate) use threads::Threads;
@@ -305,6 +306,14 @@ impl Engine {
             self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
         }
         Ok(())
+    }
+
+    /// Opens the tables that a job has published with `edit`, so that their first reads need not;
+    /// not at a close, after which nobody reads them.
+    fn open_ahead(&self, version: &Version, edit: &VersionEdit) {
+        if !self.gate.is_closed() {
+            version.open_ahead(edit);
+        }
     }
 
     /// Takes a job off the list of what is under way. The pressure changes first: a writer that

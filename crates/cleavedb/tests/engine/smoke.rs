@@ -122,3 +122,26 @@ fn reads_have_a_table_compacted_where_one_goes_at_a_time_and_nowhere_else() {
         assert!(!compacts_on_reads(Level0::Partitions(4), background));
     }
 }
+
+/// The first read of each table that a load had left waited for its filter and its index.
+#[test]
+fn what_a_job_has_written_is_opened_before_it_is_read() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let options = small(preset, Background::Manual);
+        let db = Db::open(dir.path().join("db"), options).unwrap();
+        let put = |range: std::ops::Range<u32>| {
+            range.for_each(|i| db.put(&key(i), b"a value").unwrap());
+            db.flush().unwrap();
+        };
+        put(0..100);
+        let flushed = db.metrics().table_memory;
+        assert!(flushed > 0, "{preset}: no table is open behind a flush");
+        put(100..200);
+        db.compact().unwrap();
+        let metrics = db.metrics();
+        let tables: usize = metrics.levels.iter().map(|level| level.tables).sum();
+        assert_eq!(tables, 1, "{preset}");
+        assert!(metrics.table_memory > flushed, "{preset}: the merged table is not open");
+    }
+}

@@ -120,10 +120,13 @@ impl Inner {
         let leaves = !self.begun.load(Ordering::Acquire) || engine.leaves_to_replay();
         let flushed = engine.poison.check().and_then(|()| match leaves {
             true => Ok(()),
-            false => unless_full(engine.flush_all()).map(|()| engine.tidy()),
+            false => unless_full(engine.flush_all()),
         });
         threads.stop(engine);
         engine.jobs.wait_for_callers(&engine.poison);
+        if flushed.is_ok() && !leaves {
+            engine.tidy();
+        }
         engine.reap();
         let closed = flushed.and_then(|()| engine.end_session());
         engine.note_held();

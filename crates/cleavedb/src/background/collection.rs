@@ -27,6 +27,7 @@ use cleavedb_values::survivors::NewSegment;
 use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupTable, Ledger, LedgerEdit, hidden};
 
+use super::Begin;
 use super::cold_log::add_segments;
 use super::flush::RunWriter;
 use super::liveness::AsOf;
@@ -34,7 +35,7 @@ use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::full_disk::RoomTaken;
-use crate::jobs::{Damaged, JobState};
+use crate::jobs::{Damaged, JobState, SHORT};
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
@@ -120,12 +121,12 @@ impl Engine {
     }
 
     pub(super) fn run_collection(&self) -> Result<bool> {
-        self.collect_chosen(u64::MAX)
+        self.collect_chosen(Begin::Open)
     }
 
-    /// Collects what is chosen, if that is no more than `most` bytes.
-    pub(super) fn collect_chosen(&self, most: u64) -> Result<bool> {
-        let Some(fixed) = self.prepare_collection(most)? else { return Ok(false) };
+    /// Collects what is chosen, if that may begin.
+    pub(super) fn collect_chosen(&self, begin: Begin) -> Result<bool> {
+        let Some(fixed) = self.prepare_collection(begin)? else { return Ok(false) };
         let result = match &fixed.target {
             Target::File(victim, facts) => self.collect_file(&fixed, *victim, facts),
             Target::Groups(groups) => self.collect_groups(&fixed, groups),
@@ -158,7 +159,7 @@ impl Engine {
         result.map(|()| true)
     }
 
-    fn prepare_collection(&self, most: u64) -> Result<Option<Fixed>> {
+    fn prepare_collection(&self, begin: Begin) -> Result<Option<Fixed>> {
         let mut jobs = self.jobs.lock();
         if jobs.constraints.hold_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
             return Ok(None);
@@ -169,8 +170,8 @@ impl Engine {
             (jobs.forced, jobs.collect_alone) = (None, false);
             return Ok(None);
         };
-        self.check_open()?;
-        if target.bytes(&live.groups) > most {
+        self.check_begin(begin)?;
+        if matches!(begin, Begin::AtClose) && target.bytes(&live.groups) > SHORT {
             return Ok(None);
         }
         let Some((target, plan)) = self.within_limit(target, live) else {

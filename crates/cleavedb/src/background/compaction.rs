@@ -13,6 +13,7 @@ use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
 use cleavedb_values::hidden;
 
+use super::Begin;
 use super::deaths::Deaths;
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -76,7 +77,7 @@ impl Engine {
 
     pub(super) fn run_compaction(&self) -> Result<bool> {
         let piece = self.is_full().then(|| self.room_on_disk());
-        self.compact_picked(|version, constraints| {
+        self.compact_picked(Begin::Open, |version, constraints| {
             let options = self.compaction_options();
             let picked = pick(version, &options, constraints)?;
             match piece {
@@ -88,9 +89,9 @@ impl Engine {
         })
     }
 
-    /// Runs a compaction that is due and short, if there is one.
+    /// Runs a compaction that is due and short, if there is one, at a close.
     pub(super) fn compact_shortly(&self) -> Result<bool> {
-        self.compact_picked(|version, constraints| {
+        self.compact_picked(Begin::AtClose, |version, constraints| {
             pick_short(version, &self.compaction_options(), constraints, SHORT)
         })
     }
@@ -111,7 +112,7 @@ impl Engine {
             lacks_room = room.is_some_and(|room| picked.bytes_written_max() > room);
             (!lacks_room).then_some(picked)
         };
-        let compacted = match self.compact_picked(all) {
+        let compacted = match self.compact_picked(Begin::Open, all) {
             Ok(_) if lacks_room => self.compact_in_pieces(no_room()),
             Err(e) if e.kind() == ErrorKind::NoSpace => self.compact_in_pieces(e),
             compacted => compacted,
@@ -158,7 +159,8 @@ impl Engine {
         let tables = || self.state.load().version.tables().count();
         let before = tables();
         // A table of few long values may be as long as before.
-        Ok(self.compact_picked(piece)? || self.compact_picked(cut)? && tables() > before)
+        Ok(self.compact_picked(Begin::Open, piece)?
+            || self.compact_picked(Begin::Open, cut)? && tables() > before)
     }
 
     /// How a compaction that begins now does the halves of its keys. The second one is done in
@@ -174,6 +176,7 @@ impl Engine {
 
     fn compact_picked(
         &self,
+        begin: Begin,
         choose: impl FnOnce(&Version, &Constraints) -> Option<Compaction>,
     ) -> Result<bool> {
         let (mut job, compaction, groups, halves, _plan) = {
@@ -185,7 +188,7 @@ impl Engine {
             let Some(compaction) = choose(&version, &jobs.constraints) else {
                 return Ok(false);
             };
-            self.check_open()?;
+            self.check_begin(begin)?;
             let Some(plan) = self.plan(compaction.bytes_written_max()) else { return Ok(false) };
             let plan = (plan, self.full.take_room(compaction.bytes_written_max()));
             if !planted(Bug::InputsUnclaimed) {

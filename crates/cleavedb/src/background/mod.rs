@@ -30,7 +30,7 @@ use panic_guard::PanicGuard;
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
-use crate::jobs::{Damaged, JobState, SHORT};
+use crate::jobs::{Damaged, JobState};
 use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::options::Background;
@@ -40,6 +40,15 @@ use crate::vain::Survivors;
 /// Looks in a row that find nothing to do, of all threads or of a caller that works by itself, and
 /// during which no job ends, before who waits is told so.
 const LOOKS: usize = 10;
+
+/// Which job may begin.
+#[derive(Clone, Copy)]
+enum Begin {
+    /// Whatever is due, while the database is open.
+    Open,
+    /// What is short ([`crate::jobs::SHORT`]), at a close that has ended all other jobs.
+    AtClose,
+}
 
 /// Looks that found nothing to do, since a job has ended.
 #[derive(Default)]
@@ -119,13 +128,23 @@ impl Engine {
         }
     }
 
-    /// Does what is due and short, at a close that has flushed: where no session lasts as long as
-    /// its jobs, each would leave a table and a value file for good. One that fails is due again.
+    /// Does what is due and short, at a close that has flushed and ended all jobs: where no session
+    /// lasts as long as its jobs, each would leave a table and a value file for good. A job that
+    /// was too long to end, and gave up, may have had the same tables: it is over by now. One that
+    /// fails is due again.
     pub(crate) fn tidy(&self) {
         let _guard = PanicGuard(self);
         if self.limit.is_none() && !self.is_full() {
             let _ = self.compact_shortly();
-            let _ = self.collect_chosen(SHORT);
+            let _ = self.collect_chosen(Begin::AtClose);
+        }
+    }
+
+    /// Fails if no job may begin; asked under the lock under which it begins.
+    fn check_begin(&self, begin: Begin) -> Result<()> {
+        match begin {
+            Begin::Open => self.check_open(),
+            Begin::AtClose => self.poison.check(),
         }
     }
 

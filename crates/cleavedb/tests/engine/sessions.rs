@@ -142,7 +142,9 @@ fn many_short_sessions_leave_few_files() {
     }
 }
 
-/// No session lasted long enough for what was due: 900 left 220 files of groups, or 51 tables.
+/// No session lasted long enough for what was due: 900 left 220 files of groups, or 51 tables. When
+/// closes did what is short, a job too long for a session often had the same tables: 36 were left,
+/// and 43 after 1,100.
 #[test]
 fn sessions_shorter_than_their_jobs_leave_few_files() {
     for preset in Preset::ALL {
@@ -157,8 +159,9 @@ fn sessions_shorter_than_their_jobs_leave_few_files() {
         }
         let files = sim.list().unwrap();
         println!("{preset}: {} files", files.len());
-        // 7 to 19, and what a job was about to merge when the close came.
-        assert!(files.len() <= 30, "{preset}: {} files: {files:?}", files.len());
+        // Up to 16 short files of groups, which are packed in two halves, and the index; else few.
+        let most = if matches!(preset, Preset::HashKv | Preset::KtStore) { 36 } else { 20 };
+        assert!(files.len() <= most, "{preset}: {} files: {files:?}", files.len());
         let db = open(&sim, &options);
         assert_eq!(db.range_keys(None, None).count(), 900);
         assert!(db.verify().unwrap().problems.is_empty());

@@ -2,7 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 
+use cleavedb_base::SeqNo;
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_storage::api::is_full;
 use cleavedb_storage::{Borrower, File, Reserve, Reserving, Storage};
@@ -12,7 +15,7 @@ use crate::options::Options;
 
 /// Space that a log file begins with on a full disk, and most that deletes take at a time, in
 /// bytes.
-const LOG_LEAST: u64 = 16 << 10;
+pub(crate) const LOG_LEAST: u64 = 16 << 10;
 
 /// Bytes that a database has of its disk: what is free, and its files. Those are not counted where
 /// the rest alone is much.
@@ -30,10 +33,23 @@ pub(crate) struct FullDisk {
     pub(crate) reserve: Arc<Reserve>,
     /// The database's bytes, as of the last look.
     pub(crate) bytes: AtomicU64,
+    /// Those of the longest table of level 0, which may be longer than others.
+    pub(crate) young: AtomicU64,
+    /// Bytes that were written before that, as the look counts them.
+    pub(crate) written: AtomicU64,
     /// Bytes that a new manifest may take.
     pub(crate) manifest: AtomicU64,
     /// Bytes that jobs under way may write.
     planned: Arc<AtomicU64>,
+    /// Held by who searches for space: one does it for all.
+    pub(crate) search: Mutex<Search>,
+}
+
+/// The last search for space that deletes waited for.
+#[derive(Default)]
+pub(crate) struct Search {
+    /// If it found none: what was visible, and until when it is not made again for that.
+    pub(crate) in_vain: Option<(SeqNo, Instant)>,
 }
 
 /// Room on the disk that a job will take, until it ends.
@@ -53,8 +69,9 @@ impl FullDisk {
     pub(crate) fn over(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Self) {
         let reserve = Arc::new(Reserve::new(storage.clone()));
         let reserving = Reserving::new(storage, reserve.clone());
-        let [bytes, manifest] = [0; 2].map(AtomicU64::new);
-        (Arc::new(reserving), Self { reserve, bytes, manifest, planned: Arc::default() })
+        let [bytes, young, written, manifest] = [0; 4].map(AtomicU64::new);
+        let (planned, search) = Default::default();
+        (Arc::new(reserving), Self { reserve, bytes, young, written, manifest, planned, search })
     }
 
     /// Tells other jobs that one begins which may write so many bytes.

@@ -184,6 +184,7 @@ impl Engine {
             }
         };
         drop(ahead);
+        self.commit.log.set_file_len(self.log_file_bytes());
         let file =
             self.commit.log.rotate(&mut append.appender, spare).map_err(|e| self.poison.set(e))?;
         debug_assert_eq!(file.base, base);

@@ -51,6 +51,7 @@ impl Engine {
         self.check_open()?;
         let mut manifest = self.manifest.lock();
         let is_copy = self.notice_copy(&mut manifest);
+        self.note_bytes(&manifest);
         self.keep_reserve();
         if self.storage.volumes().next().is_some() {
             manifest.begin_anew();
@@ -117,6 +118,7 @@ impl Engine {
         let segment = begun?;
         let drain = self.options.drain_of(window.capacity());
         self.commit.log.begin(&mut append.appender, window, drain, first);
+        self.commit.log.set_file_len(self.log_file_bytes());
         let file = append.appender.file().clone();
         debug_assert_eq!(file.base, base);
         if manifest.live().ledger.get(number).is_some_and(|facts| facts.live > 0) {
@@ -173,7 +175,7 @@ impl Engine {
         let position = append.appender.next();
         let Some((number, facts)) = last_log(manifest.live(), position) else { return Ok(None) };
         let (base, end) = (facts.base, position - facts.base);
-        if end > self.options.log_file_bytes / 4 * 3 {
+        if end > self.log_file_bytes() / 4 * 3 {
             return Ok(None);
         }
         let name = Name::numbered(FileKind::Log, number);

@@ -53,7 +53,7 @@ impl Engine {
         let used = |(_, file): &(FileNumber, Arc<LogFile>)| {
             self.commit.log.ring().filled().saturating_sub(file.base)
         };
-        files.last().is_some_and(|last| used(last) > self.options.log_file_bytes / 2)
+        files.last().is_some_and(|last| used(last) > self.log_file_bytes() / 2)
     }
 
     /// Creates and names a log file ahead of its use.
@@ -63,7 +63,7 @@ impl Engine {
             Some(reused) => reused,
             None => self.create_file(FileClass::Log, access)?,
         };
-        let reserved = self.full.allocate_log(&*file, self.options.log_file_bytes);
+        let reserved = self.full.allocate_log(&*file, self.log_file_bytes());
         let allocated = reserved.map_err(|e| {
             let name = Name::numbered(FileKind::Log, number);
             let error = Error::io("reserve space for the log", e).with("file", name);

@@ -12,6 +12,9 @@ use crate::failures::JobKind;
 use crate::limit::{Limit, Need};
 use crate::options::{Background, Durability};
 
+/// How often a flush that all wait for is tried on a full disk.
+const FLUSHES_MAX: usize = 8;
+
 impl Engine {
     /// Commits a batch of `bytes` bytes of keys and values.
     #[inline]
@@ -26,7 +29,11 @@ impl Engine {
         if let Some(limit) = &self.limit {
             self.make_room_for_long(limit, ops)?;
         }
-        self.commit.write(ops, durability, self)?;
+        let mut attempts = 0;
+        while let Err(e) = self.commit.write(ops, durability, self) {
+            attempts += 1;
+            self.make_room_on_disk(ops, attempts, e)?;
+        }
         self.counters.user_bytes.add(bytes);
         self.counters.writes.add(1);
         Ok(())
@@ -44,23 +51,24 @@ impl Engine {
     #[cold]
     fn slow_down_now(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
         if let Some(cause) = self.throttle.stop() {
-            // What deletes need is asked for when they begin a log file.
-            let has_room = self.limit.is_some() || self.is_full();
-            let passes = has_room && need(ops) == Need::Deletes;
+            // What deletes need is asked for when they begin a log file. The wait may show that the
+            // disk is full.
+            let has_room = || self.limit.is_some() || self.is_full();
+            let passes = || has_room() && need(ops) == Need::Deletes;
             if !self.lacks_space() {
                 let start = Instant::now();
                 let waited = self.wait_for_background();
                 self.counters.stalled(cause, start.elapsed());
                 // Below a space limit a search may yet find some.
-                let searches = self.limit.is_some() && !passes;
+                let searches = self.limit.is_some() && !passes();
                 waited.or_else(|e| match e.kind() {
-                    ErrorKind::NoSpace if passes => Ok(()),
+                    ErrorKind::NoSpace if passes() => Ok(()),
                     // On a full disk no job may have room: who asks for log space hears of that.
-                    ErrorKind::Stalled if passes || searches || self.is_full() => Ok(()),
+                    ErrorKind::Stalled if passes() || searches || self.is_full() => Ok(()),
                     _ => Err(e),
                 })?;
             }
-            let stopped = self.throttle.stop().is_some() && !passes;
+            let stopped = self.throttle.stop().is_some() && !passes();
             if let Some(limit) = self.limit.as_ref().filter(|_| stopped) {
                 return self.find_space(limit, Need::Write);
             }
@@ -96,8 +104,22 @@ impl Engine {
         self.state.load().memtables.iter().all(|slot| slot.table.is_empty())
     }
 
-    /// Flushes everything that was committed before the call.
+    /// Flushes everything that was committed before the call. On a full disk other jobs may have
+    /// what a flush needs until they end, and it is tried again.
     pub(crate) fn flush_all(&self) -> Result<()> {
+        for _ in 1..FLUSHES_MAX {
+            match self.flush_once() {
+                Err(e) if e.kind() == ErrorKind::NoSpace && self.full.is_short() => {
+                    self.waits_for_others();
+                    self.reap();
+                }
+                flushed => return flushed,
+            }
+        }
+        self.flush_once()
+    }
+
+    fn flush_once(&self) -> Result<()> {
         let newest = {
             let mut append = self.commit.append();
             if !append.memtable.table.is_empty() {

@@ -56,6 +56,11 @@ impl KeySample {
         self.last.extend_from_slice(key);
     }
 
+    /// Bytes of all keys.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Bytes before `key`, as far as is known.
     fn before(&self, key: &[u8]) -> u64 {
         let at = self.keys.partition_point(|(sampled, _)| &**sampled < key);

@@ -55,6 +55,8 @@ pub struct Wanted {
     pub len: u64,
     /// Those of them that are for what names the rest.
     pub names: u64,
+    /// Those of them that are for flushes, which deletes leave them.
+    pub flushes: u64,
     /// What it is cut to if it is longer.
     pub most: u64,
 }
@@ -64,7 +66,10 @@ impl Wanted {
     fn left_by(&self, borrower: Borrower) -> u64 {
         match borrower {
             Borrower::Data => self.names + self.len / FOR_DELETES,
-            Borrower::Deletes => self.names + (self.len - self.names) / FOR_DATA,
+            Borrower::Deletes => {
+                let flushes = self.flushes + self.len / FOR_DELETES;
+                self.names + flushes.max((self.len - self.names) / FOR_DATA)
+            }
             Borrower::Names => 0,
         }
     }
@@ -141,6 +146,12 @@ impl Reserve {
     pub fn left_for(&self, borrower: Borrower) -> u64 {
         let kept = self.kept.lock();
         kept.len().saturating_sub(kept.wanted.left_by(borrower))
+    }
+
+    /// Bytes that deletes may have of it when it is as long as is wanted.
+    pub fn for_deletes(&self) -> u64 {
+        let wanted = self.kept.lock().wanted;
+        wanted.len.saturating_sub(wanted.left_by(Borrower::Deletes))
     }
 
     /// Makes it as long as is wanted, as far as the disk has room. Where space cannot be set apart
@@ -379,7 +390,7 @@ mod tests {
     const KIB: u64 = 1 << 10;
 
     fn wanted(len: u64, most: u64) -> Wanted {
-        Wanted { len, names: 8 * KIB, most }
+        Wanted { len, names: 8 * KIB, flushes: 0, most }
     }
 
     fn reserving(sim: &Sim) -> (Arc<Reserve>, Reserving) {

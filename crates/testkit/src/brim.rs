@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, Error, ErrorKind, Options};
+use cleavedb::{Db, Error, ErrorKind, Options, Preset};
 use cleavedb_storage::{Sim, Storage};
 
 use crate::read::Checked;
@@ -144,6 +144,49 @@ pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
         Some(problem) => Err(format!("{problem}")),
         None if again < count / 5 => Err(format!("room for {again} after {count} records")),
         None => Ok(()),
+    }
+}
+
+/// Of what is deleted, one part in so many must fit again at least: the reserve is filled first.
+const ROOM_MIN: u32 = 5;
+
+/// Files as long as on a large disk, which others fill: a store that is much shorter than the disk
+/// loses three of ten of its `count` records of `len` bytes, all over it, and is written again.
+/// Fails if much less fits then than went.
+pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) -> Checked<()> {
+    let sim = Sim::new();
+    sim.stop_recording();
+    let mut capacity = 16 << 30;
+    sim.set_capacity(capacity);
+    let options = Options::preset(preset);
+    let record = |i: u32| vec![i as u8; len];
+    let db = open(&sim, &options)?;
+    for i in 0..count {
+        db.put(&key(i), &record(i)).map_err(|e| format!("record {i}: {e}"))?;
+    }
+    db.close().map_err(|e| format!("close failed: {e}"))?;
+    take_the_rest(&sim, &mut capacity)?;
+    let db = open(&sim, &options)?;
+    let goes = |i: u32| i.wrapping_mul(2_654_435_761) >> 16 & 1023 < 307;
+    for i in (0..count).filter(|i| goes(*i)) {
+        db.delete(&key(i)).map_err(|e| format!("delete {i}: {e}"))?;
+    }
+    db.compact().map_err(|e| format!("compact: {e}"))?;
+    db.collect().map_err(|e| format!("collect: {e}"))?;
+    let refused = (count..).find(|i| db.put(&key(*i), &record(*i)).is_err());
+    let again = refused.unwrap_or_default() - count;
+    for i in 0..count + again {
+        let found = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+        let wanted = (i >= count || !goes(i)).then(|| record(i));
+        if found.as_deref() != wanted.as_deref() {
+            return Err(format!("record {i} is wrong"));
+        }
+    }
+    db.close().map_err(|e| format!("close failed: {e}"))?;
+    let went = (0..count).filter(|i| goes(*i)).count() as u32;
+    match again {
+        _ if again < went / ROOM_MIN => Err(format!("room for {again} records where {went} went")),
+        _ => Ok(()),
     }
 }
 

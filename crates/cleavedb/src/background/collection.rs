@@ -277,7 +277,7 @@ impl Engine {
             &fixed.as_of,
             &segments,
             self.database_id,
-            self.options.segment_bytes,
+            self.segment_bytes(),
             &|| gives_up.load(Ordering::Acquire),
             &arena,
         )
@@ -357,21 +357,33 @@ impl Engine {
 
     /// Collects every value file that is sealed now, whether the space goal asks for it or not.
     pub(crate) fn collect_all(&self) -> Result<()> {
-        {
+        self.collect_while(&|| true)
+    }
+
+    /// The same for as long as it is `wanted`.
+    pub(crate) fn collect_while(&self, wanted: &dyn Fn() -> bool) -> Result<()> {
+        let before = {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
-            let live = manifest.live();
-            jobs.forced = live.ledger.iter().map(|(number, _)| number).next_back();
-        }
-        match self.settle() {
+            let newest = manifest.live().ledger.iter().map(|(number, _)| number).next_back();
+            std::mem::replace(&mut jobs.forced, newest)
+        };
+        let collected = match self.settle_while(wanted) {
             // What a full disk has no room for together goes piece by piece, and gives room to the
             // rest.
             Err(e) if e.kind() == ErrorKind::NoSpace => {
-                self.compact_in_pieces(e).map(|_| ()).or_else(within)?;
-                self.settle()
+                let compacted = self.compact_in_pieces(wanted, e);
+                let settled = self.settle_while(wanted);
+                // A compaction that has no room, and would free nothing, is no failure of this.
+                let done = compacted.is_ok() && self.jobs.failure(JobKind::Collect).is_none();
+                if done { settled.or_else(within) } else { settled }
             }
             settled => settled,
+        };
+        if !wanted() {
+            self.jobs.lock().forced = before;
         }
+        collected
     }
 }
 

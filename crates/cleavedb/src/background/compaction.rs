@@ -65,6 +65,8 @@ impl Engine {
             l0_bytes: self.options.level0_bytes,
             l1_bytes: self.options.level1_bytes,
             table_bytes: self.table_bytes(),
+            // A table goes down together with others that it meets.
+            table_bytes_max: self.file_bytes_max() / 2,
             dead_bytes_read: self.dead_reads.bytes(),
             ..common
         };
@@ -76,24 +78,35 @@ impl Engine {
     }
 
     pub(super) fn run_compaction(&self) -> Result<bool> {
-        let piece = self.is_full().then(|| self.room_on_disk());
-        self.compact_picked(Begin::Open, |version, constraints| {
-            let options = self.compaction_options();
+        let is_full = self.is_full();
+        let mut lacks_room = false;
+        let options = self.compaction_options();
+        let compacted = self.compact_picked(Begin::Open, &options, |version, constraints| {
             let picked = pick(version, &options, constraints)?;
-            match piece {
-                Some(most) if picked.bytes_written_max() > most => {
-                    pick_piece(version, &options, constraints, most)
-                }
-                _ => Some(picked),
+            let room = self.room_to_compact();
+            if picked.bytes_written_max() <= room {
+                return Some(picked);
             }
-        })
+            let piece = pick_piece(version, &options, constraints, room);
+            lacks_room = piece.is_none();
+            piece
+        });
+        if !lacks_room || is_full {
+            return compacted.map(|tables| tables.is_some());
+        }
+        // As if it had been tried: who waits for it hears that the disk is full.
+        let lacks = Err(no_room());
+        self.end_job(JobKind::Compact, &lacks, |_| {});
+        lacks.map(|()| false)
     }
 
     /// Runs a compaction that is due and short, if there is one, at a close.
     pub(super) fn compact_shortly(&self) -> Result<bool> {
-        self.compact_picked(Begin::AtClose, |version, constraints| {
-            pick_short(version, &self.compaction_options(), constraints, SHORT)
+        let options = self.compaction_options();
+        self.compact_picked(Begin::AtClose, &options, |version, constraints| {
+            pick_short(version, &options, constraints, SHORT)
         })
+        .map(|tables| tables.is_some())
     }
 
     /// Whether a compaction would begin now.
@@ -105,17 +118,16 @@ impl Engine {
     /// table is damaged.
     pub(crate) fn compact_all(&self) -> Result<()> {
         self.settle().or_else(within)?;
-        let room = self.is_full().then(|| self.room_on_disk());
         let mut lacks_room = false;
         let all = |version: &Version, constraints: &Constraints| {
             let picked = pick_full(version, constraints, None, None)?;
-            lacks_room = room.is_some_and(|room| picked.bytes_written_max() > room);
+            lacks_room = picked.bytes_written_max() > self.room_to_compact();
             (!lacks_room).then_some(picked)
         };
-        let compacted = match self.compact_picked(Begin::Open, all) {
-            Ok(_) if lacks_room => self.compact_in_pieces(no_room()),
-            Err(e) if e.kind() == ErrorKind::NoSpace => self.compact_in_pieces(e),
-            compacted => compacted,
+        let compacted = match self.compact_picked(Begin::Open, &self.compaction_options(), all) {
+            Ok(_) if lacks_room => self.compact_in_pieces(&|| true, no_room()),
+            Err(e) if e.kind() == ErrorKind::NoSpace => self.compact_in_pieces(&|| true, e),
+            compacted => compacted.map(|tables| tables.is_some()),
         };
         if !compacted? {
             let jobs = self.jobs.lock();
@@ -124,21 +136,36 @@ impl Engine {
                 return Err(error.clone());
             }
         }
-        self.settle()
+        // What is due now is more than was asked for: it may lack room, which is no failure of this.
+        self.settle().or_else(within)
     }
 
-    /// Merges all, part by part, on a disk that has no room for all at once; fails with `error` if
-    /// none of it fits.
-    pub(super) fn compact_in_pieces(&self, error: Error) -> Result<bool> {
+    /// Bytes that a compaction may write; below a space limit that is planned elsewhere.
+    fn room_to_compact(&self) -> u64 {
+        if self.limit.is_some() { u64::MAX } else { self.room_on_disk() }
+    }
+
+    /// Merges all, part by part and as long as it is `wanted`, on a disk that has no room for all at
+    /// once; fails with `error` if none fits of what would free something.
+    pub(crate) fn compact_in_pieces(
+        &self,
+        wanted: &dyn Fn() -> bool,
+        error: Error,
+    ) -> Result<bool> {
         let (mut compacted, mut part) = (Err(error), 1);
         loop {
-            match self.compact_piece(self.room_on_disk() / part) {
+            if !wanted() {
+                return Ok(true);
+            }
+            let room = self.room_on_disk() / part;
+            match self.compact_piece(part) {
                 Ok(true) => {
                     (compacted, part) = (Ok(true), 1);
                     self.reap();
                 }
                 // What others do may make room.
-                Ok(false) if self.waits_for_others() => {}
+                Ok(false) if self.waits_for_others() || self.room_on_disk() / part > room => {}
+                Ok(false) if compacted.is_err() && !self.is_piece_due() => return Ok(false),
                 Ok(false) => return compacted,
                 // Others may take some of it, too.
                 Err(e) if e.kind() == ErrorKind::NoSpace && part < PARTS_MAX => part *= 2,
@@ -148,19 +175,31 @@ impl Engine {
         }
     }
 
-    /// Does a piece of at most so many bytes, or cuts a table so that there are some.
-    fn compact_piece(&self, most: u64) -> Result<bool> {
+    /// Whether there is a piece that would free something, however long.
+    fn is_piece_due(&self) -> bool {
+        let jobs = self.jobs.lock();
+        let version = self.state.load().version.clone();
+        pick_piece(&version, &self.compaction_options(), &jobs.constraints, u64::MAX).is_some()
+    }
+
+    /// Does a piece for which one part in so many of the room on the disk suffices, or cuts a table
+    /// so that there are some.
+    fn compact_piece(&self, part: u64) -> Result<bool> {
+        let most = || self.room_on_disk() / part;
+        let short = self.short_table_bytes();
+        let options = CompactionOptions { table_bytes: short, ..self.compaction_options() };
         let piece = |version: &Version, constraints: &Constraints| {
-            pick_piece(version, &self.compaction_options(), constraints, most)
+            pick_piece(version, &options, constraints, most())
         };
         let cut = |version: &Version, constraints: &Constraints| {
-            pick_cut(version, &self.compaction_options(), constraints, most)
+            pick_cut(version, &options, constraints, most())
         };
-        let tables = || self.state.load().version.tables().count();
-        let before = tables();
+        if self.compact_picked(Begin::Open, &options, piece)?.is_some() {
+            return Ok(true);
+        }
         // A table of few long values may be as long as before.
-        Ok(self.compact_picked(Begin::Open, piece)?
-            || self.compact_picked(Begin::Open, cut)? && tables() > before)
+        let cut = self.compact_picked(Begin::Open, &options, cut)?;
+        Ok(cut.is_some_and(|created| created > 1))
     }
 
     /// How a compaction that begins now does the halves of its keys. The second one is done in
@@ -174,11 +213,13 @@ impl Engine {
         }
     }
 
+    /// Compacts what is chosen, if that may begin; says how many tables it has written.
     fn compact_picked(
         &self,
         begin: Begin,
+        options: &CompactionOptions,
         choose: impl FnOnce(&Version, &Constraints) -> Option<Compaction>,
-    ) -> Result<bool> {
+    ) -> Result<Option<usize>> {
         let (mut job, compaction, groups, halves, _plan) = {
             let mut jobs = self.jobs.lock();
             let manifest = self.manifest.lock();
@@ -186,23 +227,22 @@ impl Engine {
             let (snapshots, visible) = self.snapshots.fix(|| self.commit.visible());
             jobs.constraints.seen_by_all = snapshots.first().copied().unwrap_or(visible);
             let Some(compaction) = choose(&version, &jobs.constraints) else {
-                return Ok(false);
+                return Ok(None);
             };
             self.check_begin(begin)?;
-            let Some(plan) = self.plan(compaction.bytes_written_max()) else { return Ok(false) };
+            let Some(plan) = self.plan(compaction.bytes_written_max()) else { return Ok(None) };
             let plan = (plan, self.full.take_room(compaction.bytes_written_max()));
             if !planted(Bug::InputsUnclaimed) {
                 jobs.constraints.start(&compaction);
             }
             jobs.compactions += 1;
             self.dead_reads.spend(compaction.bytes_written_max());
-            let options = (self.compaction_options(), self.table_options());
             let job = CompactionJob::prepare(
                 &version,
                 compaction.clone(),
                 snapshots,
-                &options.0,
-                &options.1,
+                options,
+                &self.table_options(),
             );
             let held = |epoch| {
                 compaction
@@ -226,6 +266,7 @@ impl Engine {
         let tables = NewTables::new(self, in_memory);
         let gives_up = self.jobs.gives_up(compaction.bytes_written_max());
         let result = job.run(&tables, &mut deaths, halves, gives_up);
+        let created = job.created().len();
         let result = match result.and_then(|()| self.sync_names(&job)) {
             Ok(()) => self.install_compaction(job, &deaths),
             Err(e) => Err(self.failed_compaction(&job, e)),
@@ -241,7 +282,7 @@ impl Engine {
             // Its tables are queued for removal before anybody can find that there is no work left.
             drop(compaction);
         });
-        result.map(|()| true)
+        result.map(|()| Some(created))
     }
 
     /// Makes the names of what `job` has written durable.

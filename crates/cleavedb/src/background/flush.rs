@@ -40,11 +40,14 @@ pub(crate) struct RunWriter<'a> {
     pub(crate) tables: Vec<TableMeta>,
 }
 
+/// Runs that fill level 0 when they are few.
+const FEW_RUNS: u64 = 4;
+
 impl<'a> RunWriter<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Self {
         Self {
             engine,
-            table_bytes: engine.table_bytes(),
+            table_bytes: engine.compaction_options().table_end(),
             cuts: Vec::new(),
             builder: None,
             last_key: Vec::new(),
@@ -58,7 +61,13 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn cut_like_level0(&mut self, sample: impl FnOnce() -> KeySample) {
         if self.engine.options.level0.partitions() > 1 {
             let version = self.engine.state.load().version.clone();
-            self.cuts = cuts(&version, &self.engine.compaction_options(), &sample());
+            let (options, sample) = (self.engine.compaction_options(), sample());
+            // What fills much of level 0 leaves it soon. Short tables would make buckets, which
+            // are merged first.
+            if sample.bytes() >= options.l0_bytes / FEW_RUNS {
+                self.table_bytes = options.table_bytes;
+            }
+            self.cuts = cuts(&version, &options, &sample);
             self.cuts.reverse();
         }
     }

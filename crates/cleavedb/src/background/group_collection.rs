@@ -177,7 +177,7 @@ impl Engine {
             .of_survivors()
             .with_filters(!keeps_order)
             .listing_from(self.options.groups.listed_record_bytes);
-        let cold = || SurvivorWriter::new(segments, self.database_id, self.options.segment_bytes);
+        let cold = || SurvivorWriter::new(segments, self.database_id, self.segment_bytes());
         let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
         let liveness: &dyn Liveness = match &joined {
             Some(joined) => joined,

@@ -282,7 +282,7 @@ impl Engine {
     }
 
     /// Waits a while for jobs that others run, if there are any.
-    fn waits_for_others(&self) -> bool {
+    pub(crate) fn waits_for_others(&self) -> bool {
         let mut state = self.jobs.lock();
         let others = !state.is_idle();
         if others {

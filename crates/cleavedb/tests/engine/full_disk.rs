@@ -1,7 +1,11 @@
 //! Stores on disks without a free byte, under every design.
 
+use cleavedb::Preset;
 use cleavedb_testkit::Setup;
-use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte, refused_when_full};
+use cleavedb_testkit::brim::{
+    closed_when_full, freed_where_others_fill_the_disk, freed_without_a_free_byte,
+    refused_when_full,
+};
 
 fn all_designs(killed: bool) {
     for setup in Setup::designs() {
@@ -40,6 +44,19 @@ fn a_write_that_waits_without_room_is_told_of_the_full_disk() {
     for setup in Setup::designs() {
         for records in (100..1_000).step_by(60) {
             refused_when_full(&setup, records).unwrap_or_else(|e| panic!("{setup}: {e}"));
+        }
+    }
+}
+
+/// Log files of a small store were as long as those of a large one, and longer than its reserve:
+/// where each of them was mostly alive, none could be collected.
+#[test]
+fn a_small_store_gives_back_what_is_deleted_where_others_fill_the_disk() {
+    for (count, len) in [(6_000, 1_000), (40_000, 100), (600, 16 << 10)] {
+        for preset in Preset::ALL {
+            if let Err(e) = freed_where_others_fill_the_disk(preset, count, len) {
+                panic!("{preset}, {count} records of {len} bytes: {e}");
+            }
         }
     }
 }

@@ -17,7 +17,7 @@ use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
-use super::pieces::cuts;
+use super::pieces::{cuts, met};
 use super::{Compaction, CompactionOptions, Level0, older_places};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
@@ -126,12 +126,13 @@ impl CompactionJob {
         snapshots.dedup();
         let mut options = options.clone();
         if compaction.short {
-            options.table_bytes = options.table_bytes_short();
+            options.table_bytes_max = options.table_bytes_short();
         }
         let (smallest, largest) = compaction.key_range();
         let grandparents = match compaction.level {
+            _ if compaction.is_in_place() => met(version, &compaction),
             // A merge within level 0 says nothing yet about where its keys will go.
-            0 if !compaction.is_in_place() => Vec::new(),
+            0 => Vec::new(),
             crate::edit::LEVEL_MAX => Vec::new(),
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
@@ -140,7 +141,7 @@ impl CompactionJob {
             (1, Level0::Partitions(_)) if compaction.inputs[0].level == 0 => {
                 version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
             }
-            _ if compaction.is_in_place() => cuts(version, &compaction),
+            _ if compaction.is_in_place() => cuts(&grandparents),
             _ => Vec::new(),
         };
         Self {

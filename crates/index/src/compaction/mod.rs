@@ -76,8 +76,12 @@ pub struct CompactionOptions {
     pub l1_bytes: u64,
     /// How many times larger each level is than the one above it. Default 10, at least 1.
     pub level_ratio: u64,
-    /// Size at which an output table is ended, in bytes. Default 32 MiB.
+    /// Size of a table, in bytes, of which what a compaction takes at once is a multiple. Default
+    /// 32 MiB.
     pub table_bytes: u64,
+    /// Size at which an output table is ended at the latest, in bytes, if that is less: a small
+    /// store has short tables. Default: no limit.
+    pub table_bytes_max: u64,
     /// Bytes that may be rewritten to get rid of some tombstones in a table of values: what reads
     /// have spent on dead entries. Default 0.
     pub dead_bytes_read: u64,
@@ -93,6 +97,7 @@ impl Default for CompactionOptions {
             l1_bytes: 256 << 20,
             level_ratio: 10,
             table_bytes: 32 << 20,
+            table_bytes_max: u64::MAX,
             dead_bytes_read: 0,
         }
     }
@@ -110,10 +115,15 @@ impl CompactionOptions {
         (self.l0_bytes.saturating_mul(2) / self.level0.partitions() as u64).max(1)
     }
 
+    /// Size at which an output table is ended, in bytes.
+    pub fn table_end(&self) -> u64 {
+        self.table_bytes.min(self.table_bytes_max)
+    }
+
     /// Size at which an output table is ended whose first entries are about to die, in bytes: a
     /// sixth of a table. From an eighth on it is not packed again.
     pub fn table_bytes_short(&self) -> u64 {
-        self.table_bytes / 6
+        self.table_end() / 6
     }
 
     /// Size below which a table is not worth a file of its own, in bytes: a 32nd of a table.

@@ -27,7 +27,7 @@ impl Picker<'_> {
     }
 
     fn pack_level(&self, level: u8) -> Option<Compaction> {
-        let small = self.options.table_bytes / PACKED as u64;
+        let small = self.options.table_end() / PACKED as u64;
         let mut neighbours = self.version.level(level).tables().windows(PACKED);
         let tables = neighbours.find(|tables| {
             tables.iter().all(|table| table.meta().size < small) && self.may_pack(level, tables)

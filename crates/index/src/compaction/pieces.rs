@@ -38,16 +38,22 @@ pub fn pick_cut(
     Picker { version, options, constraints }.cut(bytes_max)
 }
 
-/// Keys before which a table that is cut in its place ends: where those begin that its parts will
-/// meet.
-pub(super) fn cuts(version: &Version, compaction: &Compaction) -> Vec<Box<[u8]>> {
+/// Tables that the parts of a table that is cut in its place will meet, in the order of their
+/// largest keys: of the next level, and for a run of level 0 of all runs.
+pub(super) fn met(version: &Version, compaction: &Compaction) -> Vec<Arc<TableHandle>> {
     let (smallest, largest) = compaction.key_range();
     let runs = version.runs().iter().filter(|_| compaction.level == 0);
     let beside = runs.flat_map(|run| run.set.overlapping(smallest, largest));
     let below = (compaction.level < LEVEL_MAX)
         .then(|| version.level(compaction.level + 1).overlapping(smallest, largest));
-    let met = beside.chain(below.into_iter().flatten());
-    let mut cuts: Vec<Box<[u8]>> = met.map(|table| table.meta().smallest.clone()).collect();
+    let mut met: Vec<_> = beside.chain(below.into_iter().flatten()).cloned().collect();
+    met.sort_by(|a, b| a.meta().largest.cmp(&b.meta().largest));
+    met
+}
+
+/// Keys before which the parts end: where those begin that they will meet.
+pub(super) fn cuts(met: &[Arc<TableHandle>]) -> Vec<Box<[u8]>> {
+    let mut cuts: Vec<Box<[u8]>> = met.iter().map(|table| table.meta().smallest.clone()).collect();
     cuts.sort_unstable();
     cuts.dedup();
     cuts
@@ -90,17 +96,23 @@ impl Picker<'_> {
         let deeper = (1..LEVEL_MAX).flat_map(|level| {
             self.version.level(level).tables().iter().map(move |table| (level, None, table))
         });
-        let mut tables = young.chain(deeper);
+        let tables = young.chain(deeper);
         let is_long = |(level, _, table): &(u8, Option<RunPosition>, &Arc<TableHandle>)| {
-            let (meta, met) = (table.meta(), bytes_of(self.below(level + 1, table)));
-            let long = meta.size >= 2 * self.options.table_bytes
+            let meta = table.meta();
+            let runs = self.version.runs().iter().filter(|_| *level == 0);
+            let beside =
+                runs.map(|run| bytes_of(run.set.overlapping(&meta.smallest, &meta.largest)));
+            let met = beside.sum::<u64>() + bytes_of(self.below(level + 1, table));
+            let long = meta.size >= 2 * self.options.table_end()
                 || met > 2 * self.options.overlap_bytes_max();
             long && meta.size <= bytes_max
                 && meta.smallest != meta.largest
                 && !self.constraints.is_busy(table)
                 && !self.constraints.is_written(*level, &meta.smallest, &meta.largest)
         };
-        let (level, position, table) = tables.find(is_long)?;
+        // Short ones are cut where those begin that they meet: these first.
+        let longest = tables.filter(is_long).max_by_key(|(_, _, table)| table.meta().size);
+        let (level, position, table) = longest?;
         let input = CompactionInput { level, position, tables: vec![table.clone()] };
         Some(Compaction::new(vec![input], level, position, false))
     }

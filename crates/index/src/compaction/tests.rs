@@ -79,6 +79,7 @@ impl History {
                 l1_bytes: 4000,
                 level_ratio: 3,
                 table_bytes: 500,
+                table_bytes_max: u64::MAX,
                 dead_bytes_read: u64::MAX,
             },
         }

@@ -161,7 +161,8 @@ pub struct Log {
     ring: Arc<Ring>,
     database_id: u64,
     alignment: AtomicU64,
-    file_len: u64,
+    /// Length at which a file ends.
+    file_len: AtomicU64,
     /// Files not drained in full, oldest first. Held while a piece is written: one drain at a time.
     undrained: Mutex<VecDeque<Arc<LogFile>>>,
     /// Files drained or not, written since their last sync, oldest first.
@@ -195,7 +196,7 @@ impl Log {
             ring: Arc::new(Ring::idle(position)),
             database_id,
             alignment: AtomicU64::new(1),
-            file_len,
+            file_len: AtomicU64::new(file_len),
             undrained: Mutex::default(),
             unsynced: Mutex::default(),
             fresh: Mutex::default(),
@@ -346,11 +347,21 @@ impl Log {
         cut.map_err(|e| Error::io("cut the log", e).with("file", file.name()))
     }
 
+    /// Length at which a file ends, in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.file_len.load(Ordering::Relaxed)
+    }
+
+    /// Lets files from now on, the one in use included, end at this length.
+    pub fn set_file_len(&self, len: u64) {
+        self.file_len.store(len, Ordering::Relaxed);
+    }
+
     /// Whether a range of `len` bytes needs a new file first.
     pub fn needs_file(&self, appender: &Appender, len: u64) -> bool {
         let used = Self::used(appender);
         // A file that holds nothing but its header takes any range, however long.
-        used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len
+        used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len()
     }
 
     /// Bytes of the file in use that are taken.
@@ -367,7 +378,7 @@ impl Log {
             return Ok(false);
         }
         let step = appender.allocated.clamp(ALLOCATED_MIN, ALLOCATED_STEP);
-        let ahead = (appender.allocated + step).min(self.file_len).max(end);
+        let ahead = (appender.allocated + step).min(self.file_len()).max(end);
         let file = appender.file();
         let reserved = [ahead, end].into_iter().find_map(|len| match file.file.allocate(len) {
             // The next record may fit although the step does not.

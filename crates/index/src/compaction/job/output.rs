@@ -114,7 +114,7 @@ impl<'a> Output<'a> {
             return Ok(());
         };
         let size = builder.estimated_size();
-        let full = size >= self.options.table_bytes
+        let full = size >= self.options.table_end()
             || passed && size >= self.options.table_bytes_min()
             || self.overlap > self.options.overlap_bytes_max();
         if full { self.end_table() } else { Ok(()) }

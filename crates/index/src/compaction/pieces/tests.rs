@@ -53,6 +53,21 @@ fn tombstones_over_all_keys_go_down_in_pieces_once_they_are_cut() {
     assert_eq!(version.tables().count(), 0, "after {pieces} pieces");
 }
 
+/// Tombstones that meet long tables of another run of level 0: what joins them was not cut, since
+/// only the next level counted.
+#[test]
+fn tombstones_go_down_in_pieces_that_meet_much_of_level_0() {
+    let world = World::new();
+    let data = (0..10).map(|i| table(&world, 0, (i * 80, 80, 1), 1));
+    let above = table(&world, 0, (0, 100, 8), 2);
+    let added = data.chain([above]).collect();
+    let version = Version::empty(world.store.clone());
+    let version = version.apply(&VersionEdit { added, removed: Vec::new() }).unwrap();
+    let (version, pieces) = in_pieces(&world, version, 40 << 10);
+    let entries: u64 = version.tables().map(|(_, table)| table.meta().entries).sum();
+    assert_eq!(entries, 700, "after {pieces} pieces");
+}
+
 /// A pick looked at all tables of level 0 for each of them.
 #[test]
 fn a_pick_among_many_tables_takes_no_time() {

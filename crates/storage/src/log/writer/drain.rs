@@ -157,7 +157,7 @@ impl Log {
     /// begun a file while most of the one before was unused.
     fn cut_tail(&self, file: &LogFile) {
         let used = self.drained.load(Ordering::Acquire) - file.base;
-        if used + self.file_len / TAILS <= self.file_len {
+        if used + self.file_len() / TAILS <= self.file_len() {
             // What cannot be given back now goes with the file.
             let _ = file.file.len().and_then(|len| file.file.truncate(len));
         }

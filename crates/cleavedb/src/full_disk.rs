@@ -35,6 +35,8 @@ pub(crate) struct FullDisk {
     pub(crate) bytes: AtomicU64,
     /// Those of the longest table of level 0, which may be longer than others.
     pub(crate) young: AtomicU64,
+    /// Those of the blocks that a flush of deletes may fill in groups.
+    pub(crate) stub_blocks: AtomicU64,
     /// Bytes that were written before that, as the look counts them.
     pub(crate) written: AtomicU64,
     /// Bytes that a new manifest may take.
@@ -69,9 +71,12 @@ impl FullDisk {
     pub(crate) fn over(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Self) {
         let reserve = Arc::new(Reserve::new(storage.clone()));
         let reserving = Reserving::new(storage, reserve.clone());
-        let [bytes, young, written, manifest] = [0; 4].map(AtomicU64::new);
+        let [bytes, young, stub_blocks, written, manifest] = [0; 5].map(AtomicU64::new);
         let (planned, search) = Default::default();
-        (Arc::new(reserving), Self { reserve, bytes, young, written, manifest, planned, search })
+        (
+            Arc::new(reserving),
+            Self { reserve, bytes, young, stub_blocks, written, manifest, planned, search },
+        )
     }
 
     /// Tells other jobs that one begins which may write so many bytes.

@@ -1,14 +1,14 @@
 //! A full disk: what is kept for it, and who is refused while it lasts.
 //!
-//! The reserve ([`cleavedb_storage::Reserve`]) is an eighth of the database's bytes, what flushes
+//! The reserve ([`cleavedb_storage::Reserve`]) is a quarter of the database's bytes, what flushes
 //! of all that is in MemTables may take, and a manifest, within bounds. What jobs, manifests
 //! and deletes write when the disk is full comes from it. While it is short ordinary writes are
 //! refused, and what is freed goes to it first: so a database without a free byte can always be
 //! read, deleted from, compacted and collected.
 //!
 //! Log files, segments and tables are rewritten as a whole, so they end where the reserve has room
-//! for them, however large the disk is: others may fill it later. Deletes that find no room for their
-//! log wait until jobs have made some.
+//! for them, however large the disk is: others may fill it later. Deletes that find no room for
+//! their log wait until jobs have made some.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -24,7 +24,6 @@ use crate::engine::Engine;
 use crate::full_disk::LOG_LEAST;
 use crate::limit::Need;
 use crate::manifest::Manifest;
-use crate::space::within;
 
 /// Bounds of the reserve, in bytes, and the part of the database's bytes that it is, one in so
 /// many.
@@ -41,6 +40,9 @@ const STEP: u64 = 16 << 20;
 
 /// How often deletes look for room before they fail.
 const ATTEMPTS: u32 = 8;
+
+/// Part of the reserve, one in so many, that is much to have for flushes.
+const MUCH: u64 = 8;
 
 /// A search for space that found none is made again after so many times what it took, or when
 /// something was written.
@@ -69,6 +71,11 @@ impl Engine {
         let index: u64 = live.version.tables().map(size).sum();
         let young = live.version.tables().filter(|(level, _)| *level == 0).map(size).max();
         self.full.young.store(young.unwrap_or_default(), Ordering::Relaxed);
+        // Where groups are collected without the index each may get a block of stubs of a flush.
+        let by_hash = !live.groups.partitioner().keeps_order();
+        let groups = live.groups.groups().filter(|_| by_hash);
+        let filled = groups.filter(|(id, _)| live.groups.extents_of(*id).next().is_some());
+        self.full.stub_blocks.store((filled.count() * BLOCK) as u64, Ordering::Relaxed);
         self.full.bytes.store(index + self.value_bytes(live), Ordering::Relaxed);
         self.full.written.store(self.written(), Ordering::Relaxed);
     }
@@ -113,7 +120,7 @@ impl Engine {
                 let unflushed = self.unflushed();
                 let young = self.full.young.load(Ordering::Relaxed);
                 let share = share(self.bytes()).max(2 * young) + unflushed.min(STEP);
-                (share.max(LEAST), unflushed + self.flushed_blocks())
+                (share.max(LEAST), unflushed + self.full.stub_blocks.load(Ordering::Relaxed))
             }
         };
         let names = self.full.manifest.load(Ordering::Relaxed) + NAMES;
@@ -121,12 +128,6 @@ impl Engine {
         let names = names.min(len / 2);
         let flushes = flushes.min((len - names) / 2);
         Wanted { len, names, flushes, most: len * times }
-    }
-
-    /// Bytes of the blocks that a flush of few and short entries may fill for groups, since each
-    /// group gets whole ones.
-    fn flushed_blocks(&self) -> u64 {
-        (self.state.load().groups.groups().count() * BLOCK) as u64
     }
 
     /// Bytes that flushes may write of what is in MemTables.
@@ -167,7 +168,11 @@ impl Engine {
         let free = self.storage.free_space().unwrap_or(u64::MAX);
         let room = free.saturating_add(self.full.reserve.left_for(Borrower::Data));
         let unflushed = self.unflushed();
-        let flushes = if unflushed == 0 { 0 } else { unflushed + self.flushed_blocks() };
+        let flushes = if unflushed == 0 {
+            0
+        } else {
+            unflushed + self.full.stub_blocks.load(Ordering::Relaxed)
+        };
         room.saturating_sub(self.full.room_taken()).saturating_sub(flushes)
     }
 
@@ -208,13 +213,20 @@ impl Engine {
 
     /// Flushes what is in MemTables, if a good part of the reserve is for it.
     fn make_room_by_flush(&self, error: Error) -> Result<()> {
-        if self.unflushed() < self.full.reserve.wanted() / 8 {
+        let much = self.unflushed() >= self.full.reserve.wanted() / MUCH;
+        if !much || !self.full.is_short() || self.flush_young().is_err() {
             return Err(error);
         }
-        self.flush_all().or_else(within)?;
         self.reap();
         self.keep_reserve();
         if self.full.is_short() { Err(error) } else { Ok(()) }
+    }
+
+    /// Flushes what is in MemTables, if flushes do not lag behind already: each call that fails
+    /// leaves one more.
+    fn flush_young(&self) -> Result<()> {
+        let lag = self.state.load().waiting() >= self.options.memtables_max;
+        if lag { self.settle() } else { self.flush_all() }
     }
 
     /// Searches for space for deletes: half of what they may have of the reserve, or at least what
@@ -238,7 +250,7 @@ impl Engine {
         }
         let wanted = || lacks(least.max(reserve.for_deletes() / 2));
         let steps: [&dyn Fn() -> Result<()>; 4] = [
-            &|| self.flush_all(),
+            &|| self.flush_young(),
             &|| self.settle_while(&wanted),
             &|| self.collect_while(&wanted),
             &|| self.compact_in_pieces(&wanted, error.clone()).map(|_| ()),

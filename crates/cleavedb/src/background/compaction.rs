@@ -136,7 +136,7 @@ impl Engine {
                 return Err(error.clone());
             }
         }
-        // What is due now is more than was asked for: it may lack room, which is no failure of this.
+        // What is due now is more than was asked for: that it lacks room is no failure of this.
         self.settle().or_else(within)
     }
 
@@ -145,8 +145,8 @@ impl Engine {
         if self.limit.is_some() { u64::MAX } else { self.room_on_disk() }
     }
 
-    /// Merges all, part by part and as long as it is `wanted`, on a disk that has no room for all at
-    /// once; fails with `error` if none fits of what would free something.
+    /// Merges all, part by part and as long as it is `wanted`, on a disk that has no room for all
+    /// at once; fails with `error` if none fits of what would free something.
     pub(crate) fn compact_in_pieces(
         &self,
         wanted: &dyn Fn() -> bool,

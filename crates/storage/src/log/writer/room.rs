@@ -1,0 +1,68 @@
+//! Space of log files: where one ends, and what is reserved of it.
+
+use std::io;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_base::{Error, Result};
+
+use super::{Appender, Log};
+use crate::api::is_full;
+use crate::log::frame::{FileHeader, Mark};
+
+/// Disk space that is reserved for a log file at first, and most that is at a time, in bytes.
+pub const ALLOCATED_MIN: u64 = 64 << 10;
+const ALLOCATED_STEP: u64 = 16 << 20;
+
+impl Log {
+    /// Length at which a file ends, in bytes.
+    pub fn file_len(&self) -> u64 {
+        self.file_len.load(Ordering::Relaxed)
+    }
+
+    /// Lets files from now on, the one in use included, end at this length.
+    pub fn set_file_len(&self, len: u64) {
+        self.file_len.store(len, Ordering::Relaxed);
+    }
+
+    /// Whether a range of `len` bytes needs a new file first.
+    pub fn needs_file(&self, appender: &Appender, len: u64) -> bool {
+        let used = Self::used(appender);
+        // A file that holds nothing but its header takes any range, however long.
+        used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len()
+    }
+
+    /// Bytes of the file in use that are taken.
+    pub(super) fn used(appender: &Appender) -> u64 {
+        appender.next - appender.file().base
+    }
+
+    /// Reserves disk space for a range of `len` bytes: a full disk shows here, where nothing is
+    /// lost. Space is reserved in growing steps, so that a small log takes little. Returns whether
+    /// there was any to be reserved.
+    pub fn allocate(&self, appender: &mut Appender, len: u64) -> Result<bool> {
+        let end = Self::used(appender) + Self::overhead() + len;
+        if end <= appender.allocated {
+            return Ok(false);
+        }
+        let step = appender.allocated.clamp(ALLOCATED_MIN, ALLOCATED_STEP);
+        let ahead = (appender.allocated + step).min(self.file_len()).max(end);
+        let file = appender.file();
+        let reserved = [ahead, end].into_iter().find_map(|len| match file.file.allocate(len) {
+            // The next record may fit although the step does not.
+            Err(e) if is_full(&e) && len > end => None,
+            other => Some(other.map(|()| len)),
+        });
+        let reserved = reserved.unwrap_or(Err(io::ErrorKind::StorageFull.into()));
+        let name = file.name();
+        appender.allocated = reserved.map_err(|e| {
+            Error::io("reserve space for the log", e).with("file", name).with_remedy()
+        })?;
+        Ok(true)
+    }
+
+    /// Most bytes that a reservation adds to what was asked for.
+    pub(super) fn overhead() -> u64 {
+        (Mark::RECORD_LEN + BLOCK) as u64
+    }
+}

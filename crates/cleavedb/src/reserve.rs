@@ -188,8 +188,8 @@ impl Engine {
     }
 
     /// Makes room for the log of `ops`, which found the disk full so many times, or fails with the
-    /// `error` that they met. The log of what is flushed goes. Deletes wait for more, since they are
-    /// what frees space: tables are merged and value files collected until they have room.
+    /// `error` that they met. The log of what is flushed goes. Deletes wait for more, since they
+    /// are what frees space: tables are merged and value files collected until they have room.
     #[cold]
     pub(crate) fn make_room_on_disk(
         &self,

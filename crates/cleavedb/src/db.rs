@@ -373,7 +373,9 @@ impl Db {
         self.inner.writable()?.flush_all()
     }
 
-    /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long.
+    /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long. A
+    /// disk without room for that gets pieces of it, as long as they free something; fails with
+    /// [`ErrorKind::NoSpace`] if there is no room for any piece that would.
     pub fn compact(&self) -> Result<()> {
         self.open_engine()?;
         self.inner.writable()?.flush_all()?;

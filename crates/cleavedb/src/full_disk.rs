@@ -31,27 +31,27 @@ pub(crate) fn disk_of(storage: &dyn Storage) -> io::Result<u64> {
 /// What keeps a database going when its disk is full.
 pub(crate) struct FullDisk {
     pub(crate) reserve: Arc<Reserve>,
-    /// The database's bytes, as of the last look.
-    pub(crate) bytes: AtomicU64,
-    /// Those of the longest table of level 0, which may be longer than others.
-    pub(crate) young: AtomicU64,
-    /// Those of the blocks that a flush of deletes may fill in groups.
-    pub(crate) stub_blocks: AtomicU64,
-    /// Bytes that were written before that, as the look counts them.
-    pub(crate) written: AtomicU64,
-    /// Bytes that a new manifest may take.
-    pub(crate) manifest: AtomicU64,
+    pub(crate) seen: Seen,
     /// Bytes that jobs under way may write.
     planned: Arc<AtomicU64>,
-    /// Held by who searches for space: one does it for all.
-    pub(crate) search: Mutex<Search>,
+    /// The last search for space that deletes waited for, if it found none: what was visible, and
+    /// until when it is not made again for that. Held while one searches for all.
+    pub(crate) in_vain: Mutex<Option<(SeqNo, Instant)>>,
 }
 
-/// The last search for space that deletes waited for.
+/// What the last look at the files of a database saw, in bytes.
 #[derive(Default)]
-pub(crate) struct Search {
-    /// If it found none: what was visible, and until when it is not made again for that.
-    pub(crate) in_vain: Option<(SeqNo, Instant)>,
+pub(crate) struct Seen {
+    /// All files.
+    pub(crate) files: AtomicU64,
+    /// The longest table of level 0, which may be longer than others.
+    pub(crate) young: AtomicU64,
+    /// Blocks that a flush of deletes may fill in groups.
+    pub(crate) stub_blocks: AtomicU64,
+    /// What was written before, as the look counts it.
+    pub(crate) written: AtomicU64,
+    /// What a new manifest may take.
+    pub(crate) manifest: AtomicU64,
 }
 
 /// Room on the disk that a job will take, until it ends.
@@ -71,12 +71,8 @@ impl FullDisk {
     pub(crate) fn over(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Self) {
         let reserve = Arc::new(Reserve::new(storage.clone()));
         let reserving = Reserving::new(storage, reserve.clone());
-        let [bytes, young, stub_blocks, written, manifest] = [0; 5].map(AtomicU64::new);
-        let (planned, search) = Default::default();
-        (
-            Arc::new(reserving),
-            Self { reserve, bytes, young, stub_blocks, written, manifest, planned, search },
-        )
+        let (seen, planned, in_vain) = Default::default();
+        (Arc::new(reserving), Self { reserve, seen, planned, in_vain })
     }
 
     /// Tells other jobs that one begins which may write so many bytes.

@@ -1,10 +1,10 @@
 //! A full disk: what is kept for it, and who is refused while it lasts.
 //!
 //! The reserve ([`cleavedb_storage::Reserve`]) is a quarter of the database's bytes, what flushes
-//! of all that is in MemTables may take, and a manifest, within bounds. What jobs, manifests
-//! and deletes write when the disk is full comes from it. While it is short ordinary writes are
-//! refused, and what is freed goes to it first: so a database without a free byte can always be
-//! read, deleted from, compacted and collected.
+//! of all that is in MemTables may take, and a manifest, within bounds, or more if level 0 has a
+//! longer table. What jobs, manifests and deletes write when the disk is full comes from it. While
+//! it is short ordinary writes are refused, and what is freed goes to it first: so a database
+//! without a free byte can always be read, deleted from, compacted and collected.
 //!
 //! Log files, segments and tables are rewritten as a whole, so they end where the reserve has room
 //! for them, however large the disk is: others may fill it later. Deletes that find no room for
@@ -66,24 +66,24 @@ impl Engine {
     /// Notes how many bytes the database has.
     pub(crate) fn note_bytes(&self, manifest: &Manifest) {
         let live = manifest.live();
-        self.full.manifest.store(manifest.next_len_max(), Ordering::Relaxed);
+        self.full.seen.manifest.store(manifest.next_len_max(), Ordering::Relaxed);
         let size = |(_, table): (u8, &Arc<TableHandle>)| table.meta().size;
         let index: u64 = live.version.tables().map(size).sum();
         let young = live.version.tables().filter(|(level, _)| *level == 0).map(size).max();
-        self.full.young.store(young.unwrap_or_default(), Ordering::Relaxed);
+        self.full.seen.young.store(young.unwrap_or_default(), Ordering::Relaxed);
         // Where groups are collected without the index each may get a block of stubs of a flush.
         let by_hash = !live.groups.partitioner().keeps_order();
         let groups = live.groups.groups().filter(|_| by_hash);
         let filled = groups.filter(|(id, _)| live.groups.extents_of(*id).next().is_some());
-        self.full.stub_blocks.store((filled.count() * BLOCK) as u64, Ordering::Relaxed);
-        self.full.bytes.store(index + self.value_bytes(live), Ordering::Relaxed);
-        self.full.written.store(self.written(), Ordering::Relaxed);
+        self.full.seen.stub_blocks.store((filled.count() * BLOCK) as u64, Ordering::Relaxed);
+        self.full.seen.files.store(index + self.value_bytes(live), Ordering::Relaxed);
+        self.full.seen.written.store(self.written(), Ordering::Relaxed);
     }
 
     /// Bytes that the database has, what was written since the last look included.
     fn bytes(&self) -> u64 {
-        let since = self.written().saturating_sub(self.full.written.load(Ordering::Relaxed));
-        self.full.bytes.load(Ordering::Relaxed) + since
+        let since = self.written().saturating_sub(self.full.seen.written.load(Ordering::Relaxed));
+        self.full.seen.files.load(Ordering::Relaxed) + since
     }
 
     /// Bytes written so far: of log where that is the store, which pads what is synced.
@@ -118,12 +118,12 @@ impl Engine {
             Some(_) => (LEAST, 0),
             None => {
                 let unflushed = self.unflushed();
-                let young = self.full.young.load(Ordering::Relaxed);
+                let young = self.full.seen.young.load(Ordering::Relaxed);
                 let share = share(self.bytes()).max(2 * young) + unflushed.min(STEP);
-                (share.max(LEAST), unflushed + self.full.stub_blocks.load(Ordering::Relaxed))
+                (share.max(LEAST), unflushed + self.full.seen.stub_blocks.load(Ordering::Relaxed))
             }
         };
-        let names = self.full.manifest.load(Ordering::Relaxed) + NAMES;
+        let names = self.full.seen.manifest.load(Ordering::Relaxed) + NAMES;
         let len = (share + flushes + names).min(MOST);
         let names = names.min(len / 2);
         let flushes = flushes.min((len - names) / 2);
@@ -171,7 +171,7 @@ impl Engine {
         let flushes = if unflushed == 0 {
             0
         } else {
-            unflushed + self.full.stub_blocks.load(Ordering::Relaxed)
+            unflushed + self.full.seen.stub_blocks.load(Ordering::Relaxed)
         };
         room.saturating_sub(self.full.room_taken()).saturating_sub(flushes)
     }
@@ -222,8 +222,8 @@ impl Engine {
         if self.full.is_short() { Err(error) } else { Ok(()) }
     }
 
-    /// Flushes what is in MemTables, if flushes do not lag behind already: each call that fails
-    /// leaves one more.
+    /// Flushes what is in MemTables. Where as many as may be wait already, none is added: each call
+    /// that fails would leave one more.
     fn flush_young(&self) -> Result<()> {
         let lag = self.state.load().waiting() >= self.options.memtables_max;
         if lag { self.settle() } else { self.flush_all() }
@@ -233,7 +233,7 @@ impl Engine {
     /// these need, `len` bytes.
     fn make_room_for_deletes(&self, len: u64, error: Error) -> Result<()> {
         let reserve = &self.full.reserve;
-        let mut search = self.full.search.lock();
+        let mut in_vain = self.full.in_vain.lock();
         let lacks = |len: u64| {
             self.reap();
             self.keep_reserve();
@@ -245,7 +245,7 @@ impl Engine {
         }
         let begun = Instant::now();
         let visible = self.commit.visible();
-        if search.in_vain.is_some_and(|(at, end)| at == visible && begun < end) {
+        if in_vain.is_some_and(|(at, end)| at == visible && begun < end) {
             return Err(error);
         }
         let wanted = || lacks(least.max(reserve.for_deletes() / 2));
@@ -258,7 +258,7 @@ impl Engine {
         // Whatever fails, what counts is the room that was made.
         steps.iter().take_while(|_| wanted()).for_each(|step| _ = step());
         let (lacks, rest) = (lacks(least), begun.elapsed() * SEARCH_REST);
-        search.in_vain = lacks.then(|| (visible, Instant::now() + rest));
+        *in_vain = lacks.then(|| (visible, Instant::now() + rest));
         if lacks { Err(error) } else { Ok(()) }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cleavedb_base::sync::thread;
-use cleavedb_base::{ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 
 use crate::commit::{Prepared, need};
 use crate::engine::Engine;
@@ -107,19 +107,6 @@ impl Engine {
     /// Flushes everything that was committed before the call. On a full disk other jobs may have
     /// what a flush needs until they end, and it is tried again.
     pub(crate) fn flush_all(&self) -> Result<()> {
-        for _ in 1..FLUSHES_MAX {
-            match self.flush_once() {
-                Err(e) if e.kind() == ErrorKind::NoSpace && self.full.is_short() => {
-                    self.waits_for_others();
-                    self.reap();
-                }
-                flushed => return flushed,
-            }
-        }
-        self.flush_once()
-    }
-
-    fn flush_once(&self) -> Result<()> {
         let newest = {
             let mut append = self.commit.append();
             if !append.memtable.table.is_empty() {
@@ -129,10 +116,23 @@ impl Engine {
         };
         // MemTables are flushed oldest first; what others fill meanwhile is not waited for.
         let Some(newest) = newest else { return Ok(()) };
-        self.jobs.lock().failures.forgive();
-        self.wait_or_work(
-            || !self.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, &newest)),
-            || Some(JobKind::Flush),
-        )
+        let flush = || {
+            self.jobs.lock().failures.forgive();
+            self.wait_or_work(
+                || !self.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, &newest)),
+                || Some(JobKind::Flush),
+            )
+        };
+        let lacks = |e: &Error| e.kind() == ErrorKind::NoSpace && self.full.is_short();
+        let mut flushed = flush();
+        for _ in 1..FLUSHES_MAX {
+            if flushed.as_ref().err().is_none_or(|e| !lacks(e)) {
+                break;
+            }
+            self.waits_for_others();
+            self.reap();
+            flushed = flush();
+        }
+        flushed
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex, MutexGuard};
 use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
@@ -84,10 +85,21 @@ impl JobState {
     /// Whether nobody will do anything for who waits since there were `calls`: no job is under way,
     /// none is due, and none that writers wait for has failed and will be tried again.
     pub(crate) fn is_over(&self, calls: u64) -> bool {
-        let looked = |kind: &JobKind| {
-            self.looked.get(kind).is_some_and(|at| *at == self.calls && *at >= calls)
-        };
-        self.is_idle() && JobKind::AWAITED.iter().all(looked)
+        self.calls >= calls
+            && self.is_idle()
+            && JobKind::AWAITED.iter().all(|k| self.is_idle_of(*k))
+    }
+
+    /// Whether no job is under way, and none of any kind was found to be due by a look behind the
+    /// end of the last one, which may have made others due.
+    pub(crate) fn nothing_is_due(&self) -> bool {
+        let overlooks = planted(Bug::SettleOverlooksJobs);
+        self.is_idle() && (overlooks || JobKind::ALL.iter().all(|kind| self.is_idle_of(*kind)))
+    }
+
+    /// Whether the last look for jobs of `kind` found none, and nobody has asked for another.
+    fn is_idle_of(&self, kind: JobKind) -> bool {
+        self.looked.get(&kind) == Some(&self.calls)
     }
 }
 
@@ -287,5 +299,27 @@ mod tests {
         jobs.finish(JobKind::Flush, &Ok(()), |_| {});
         jobs.wait_for_work(calls + 1, Duration::from_secs(60));
         assert!(start.elapsed() < Duration::from_secs(60));
+    }
+
+    /// A settle ended at a look that found nothing, although a compaction that had been under way
+    /// ended behind it and made the next level due: a put was told that its limit is reached.
+    #[test]
+    fn a_look_before_the_end_of_a_job_is_none() {
+        let jobs = Jobs::default();
+        jobs.lock().compactions += 1;
+        let (calls, _) = jobs.begin_look();
+        jobs.finish(JobKind::Compact, &Ok(()), |state| state.compactions -= 1);
+        jobs.found_nothing(&JobKind::ALL, calls);
+        assert!(jobs.lock().is_idle() && !jobs.lock().nothing_is_due());
+        let (calls, _) = jobs.begin_look();
+        jobs.found_nothing(&JobKind::ALL, calls);
+        assert!(jobs.lock().nothing_is_due());
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_look_before_the_end_of_a_job() {
+        let look = a_look_before_the_end_of_a_job_is_none;
+        cleavedb_base::planted::must_notice(Bug::SettleOverlooksJobs, look);
     }
 }

@@ -319,10 +319,12 @@ impl Engine {
                 continue;
             }
             let mut state = self.jobs.lock();
-            if state.is_idle() {
+            if state.nothing_is_due() {
                 break;
             }
-            self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+            if !state.is_idle() {
+                self.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+            }
         }
         Ok(())
     }

@@ -7,6 +7,7 @@
 
 #![cfg(feature = "shuttle")]
 
+mod calls;
 mod clients;
 #[cfg(feature = "planted-bugs")]
 mod planted;
@@ -233,4 +234,9 @@ fn clients_see_whole_batches_in_their_order() {
 #[test]
 fn readers_see_what_was_acknowledged() {
     explore("readers_see_what_was_acknowledged", 60, clients::lookers);
+}
+
+#[test]
+fn log_files_end_beside_writers() {
+    explore("log_files_end_beside_writers", 20, calls::collectors);
 }

@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cleavedb_base::planted::{Bug, plant};
 use cleavedb_testkit::caught;
 
+use crate::calls::collectors;
 use crate::clients::{clients, lookers};
 use crate::{Check, answers, bucket_crashes, buckets, collections, schedules, splits};
 
@@ -34,5 +35,6 @@ caught! {
     a_run_that_sinks_past_a_collection: RunsSinkPastACollection by answers;
     a_victim_that_another_job_drops: VictimDroppedByOthers by collections;
     a_group_that_splits_under_a_flush: SplitUnderFlush by splits;
+    a_log_file_that_ends_under_a_commit: LogEndsUnderWriters by collectors;
     a_commit_published_out_of_order: PublishedOutOfOrder by clients;
 }

@@ -185,7 +185,7 @@ pub enum Bug {
     FailureEndsTheLook,
     /// Looks of who waits add up although jobs of others end between them.
     LooksAddUp,
-    /// A log file is ended, and the replay head moved on, under a commit that is not in its MemTable.
+    /// A log file is ended, and the replay head moved on, under a commit not yet in its MemTable.
     LogEndsUnderWriters,
     /// A settle ends at a look that found nothing, although a job has ended since.
     SettleOverlooksJobs,

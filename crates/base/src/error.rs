@@ -26,7 +26,7 @@ pub enum ErrorKind {
     /// The data was written by a newer release; this one must not touch it.
     NewerFormat,
     /// The database was created with another preset than the one asked for.
-    PresetMismatch,
+    LayoutMismatch,
     /// There is a database, and the options ask for a new one. Nothing was changed.
     AlreadyExists,
     /// Another process, or another handle in this one, has the database open.
@@ -65,7 +65,7 @@ impl ErrorKind {
             Self::NotADatabase => "not a database",
             Self::MissingVolume => "missing volume",
             Self::NewerFormat => "newer format",
-            Self::PresetMismatch => "preset mismatch",
+            Self::LayoutMismatch => "layout mismatch",
             Self::AlreadyExists => "already exists",
             Self::Locked => "locked",
             Self::Corruption => "corruption",

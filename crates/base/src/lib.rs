@@ -13,12 +13,10 @@ pub mod error;
 pub mod codec;
 pub mod checksum;
 pub mod filter;
-pub mod partition;
 pub mod key;
 pub mod pointer;
 pub mod record;
 
 pub use error::{Error, ErrorKind, Result};
 pub use key::{EntryKind, KeyspaceId, SeqNo, TreeKey};
-pub use partition::{GroupId, Partitioner};
 pub use pointer::{FileNumber, ValuePointer};

@@ -17,6 +17,7 @@ use cleavedb_values::{FileFacts, GroupTable};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
+use crate::options::LogPolicy;
 use crate::state::ReadState;
 
 /// What a check read, and what it found wrong.
@@ -95,8 +96,7 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
         report.note(verified);
         progress.add(table.meta().size);
     }
-    let values_stay = engine.options.values_stay_in_log();
-    check_values(&state, &live, values_stay, &mut report, progress)?;
+    check_values(&state, &live, engine.options.log(), &mut report, progress)?;
     check_live_bytes(&state, &live, &mut report);
     progress.add(index);
     check_pointers(&state, held.seq, &mut report, progress);
@@ -108,7 +108,7 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
 fn check_values(
     state: &ReadState,
     live: &LiveFiles,
-    values_stay: bool,
+    log: LogPolicy,
     report: &mut CheckReport,
     progress: &CheckProgress,
 ) -> Result<()> {
@@ -120,8 +120,11 @@ fn check_values(
         }
         let Some(len) = facts.len else { continue };
         progress.add(len);
-        let whole = values_stay || facts.live > 0;
-        let needed = if whole { Some(0) } else { needed_from(live, segment.number(), facts) };
+        let needed = if log.is_whole(facts.live) {
+            Some(0)
+        } else {
+            needed_from(live, segment.number(), facts)
+        };
         let Some(begin) = needed else { continue };
         report.value_files += 1;
         let identity = segment.identity();

@@ -23,9 +23,9 @@ use crate::full_disk::{FullDisk, disk_of};
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
-use crate::options::{Durability, Options, Preset};
+use crate::options::{Durability, Options};
 use crate::range::{Bounds, Range};
-use crate::recovery::{check_openable, recover, stored_preset};
+use crate::recovery::{check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
 use crate::view::Snapshot;
@@ -138,7 +138,7 @@ impl Db {
     /// Opens the database in the directory `path`, creating it if the options allow. Fails with
     /// [`ErrorKind::Locked`] if somebody has it open, [`ErrorKind::NotADatabase`] if the directory
     /// holds something else, [`ErrorKind::MissingVolume`] if a volume of it cannot be found,
-    /// [`ErrorKind::PresetMismatch`], [`ErrorKind::NewerFormat`] or [`ErrorKind::Corruption`] as
+    /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::NewerFormat`] or [`ErrorKind::Corruption`] as
     /// they say; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_through(path, options, |_, disk| disk)
@@ -220,10 +220,11 @@ impl Db {
         Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
     }
 
-    /// The preset with which the database in `path` was created; `None` if there is no database.
-    pub fn preset_of(path: impl AsRef<Path>) -> Result<Option<Preset>> {
+    /// Options for the database in `path` as it was created: its layout, and the tuning of its
+    /// preset; `None` if there is no database. Nothing is written or locked.
+    pub fn stored_options(path: impl AsRef<Path>) -> Result<Option<Options>> {
         match Disk::open(path.as_ref(), false) {
-            Ok(storage) => stored_preset(&storage),
+            Ok(storage) => stored_options(&storage),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(Error::io("open the directory", e)),
         }
@@ -248,12 +249,12 @@ impl Db {
     /// Stores with the data from which length on values leave the index, for opens whose options
     /// leave it to the data ([`Separation::Saved`]), as presets do; `None` leaves it to the preset
     /// again. This handle goes on as it was opened, and values stay where they are until they are
-    /// written again. Fails with [`ErrorKind::InvalidOptions`] if the preset separates nothing.
+    /// written again. Fails with [`ErrorKind::InvalidOptions`] if the layout separates nothing.
     pub fn save_separation(&self, least: Option<usize>) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
-        if !engine.options.separates() {
-            let message = "this preset keeps values in the index; there is no length to save";
+        if !engine.options.layout.separates() {
+            let message = "this layout keeps values in the index; there is no length to save";
             return Err(Error::new(ErrorKind::InvalidOptions, message));
         }
         let separation = Some(least.map_or(0, |least| least.saturating_add(1) as u64));

@@ -28,7 +28,7 @@ use crate::jobs::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::Counters;
-use crate::options::{Durability, Options};
+use crate::options::Options;
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
 use crate::state::Pictures;
@@ -210,15 +210,4 @@ pub(crate) fn table_options(options: &Options) -> TableOptions {
         bits_per_key: options.filter_bits as u32,
         compression: options.compression,
     }
-}
-
-/// How the log is written. Past the page cache, if the window holds what a block does not fill yet
-/// (else every commit must be written as it is), and if it must reach the device anyway: because
-/// tables point into it, or because commits are synced by default. A log that nobody asks to be
-/// durable and that a flush makes needless stays in memory, and is mostly gone before the kernel
-/// writes it back (decision 0011). What a flush is to read again stays in memory, too.
-pub(crate) fn log_access(options: &Options, window_survives: bool) -> Access {
-    let synced = options.durability == Durability::Sync && !options.has_groups();
-    let reaches_the_device = options.values_stay_in_log() || synced;
-    if window_survives && reaches_the_device { Access::Direct } else { Access::Random }
 }

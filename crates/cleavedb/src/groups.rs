@@ -7,18 +7,16 @@ use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle};
-use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet};
+use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, ValueLayout};
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
-use crate::options::Options;
 
-/// The groups of a new database: one. Flushes begin more, when it is known how much there is to be
-/// grouped (see [`cleavedb_values::groups::growth`]).
-pub(crate) fn initial(options: &Options) -> Result<GroupTable> {
-    let mut table = GroupTable::default();
-    if let Some(partitioner) = options.partitioner() {
-        table.apply(&GroupEdit::Partition(partitioner, options.groups.relocation))?;
+/// The groups of a new database: one, if its layout has groups. Flushes begin more, when it is known
+/// how much there is to be grouped (see [`cleavedb_values::groups::sizing`]).
+pub(crate) fn initial(layout: &ValueLayout) -> Result<GroupTable> {
+    let mut table = GroupTable::new(layout.groups);
+    if table.layout().is_some() {
         table.apply(&GroupEdit::Begin(table.next_id(), Vec::new(), 0))?;
     }
     Ok(table)

@@ -7,9 +7,10 @@ use std::time::Duration;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex, MutexGuard};
-use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
+use cleavedb_values::GroupId;
 
 use crate::failures::{Failure, Failures, JobKind};
 use crate::poison::Poison;

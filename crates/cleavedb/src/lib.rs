@@ -75,8 +75,10 @@ pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
 pub use cleavedb_storage::{FileClass, open_files};
-pub use cleavedb_values::groups::Relocation;
 pub use cleavedb_values::groups::victim::VictimPolicy;
+pub use cleavedb_values::{
+    GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
+};
 pub use db::Db;
 pub use group_options::GroupOptions;
 pub use metrics::{

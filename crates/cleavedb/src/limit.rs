@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use cleavedb_base::{Error, ErrorKind, GroupId, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::Storage;
 use cleavedb_storage::limited::{Budget, Limited};
 use cleavedb_values::groups::Extent;
-use cleavedb_values::{FileFacts, GroupTable};
+use cleavedb_values::{FileFacts, GroupId, GroupTable};
 
 use crate::manifest::LEN_MAX as MANIFEST_MAX;
 use crate::options::Options;
@@ -131,8 +131,7 @@ pub(crate) fn apart(options: &Options) -> u64 {
 /// Bytes that the flush of a MemTable may write where there are so many groups, each of which gets
 /// whole blocks.
 pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
-    let values = if options.has_groups() { options.covered_max() } else { 0 };
-    let bytes = (options.memtable() as u64).max(values);
+    let bytes = (options.memtable() as u64).max(options.log().flushed_values(options));
     flushed_max(bytes) + (groups * BLOCK) as u64
 }
 
@@ -188,9 +187,8 @@ impl Options {
     /// in bytes: as much for data as is kept for jobs.
     pub fn space_limit_min(&self) -> u64 {
         let collection = self.segment_bytes.max(self.log_file_bytes);
-        let groups = if self.has_groups() { self.groups.main_segment_bytes } else { 0 };
         let flushes = flush_max(self, 0).saturating_mul(self.memtables_max as u64 + 1);
-        let job = collection.max(groups).saturating_add(self.table_bytes);
+        let job = collection.max(self.log().collected_bytes(self)).saturating_add(self.table_bytes);
         let parts = [logs(self), planned(job), for_deletes(self, 0)];
         let jobs = parts.into_iter().fold(flushes, u64::saturating_add);
         apart(self).saturating_add(jobs.saturating_mul(2))

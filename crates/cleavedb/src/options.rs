@@ -1,73 +1,32 @@
 //! Options: each with its default, its unit and its reason, and the presets over them.
 //!
-//! A preset is a short constructor over the same fields, so two presets read like a diff.
+//! What a database keeps from its creation on is its [`ValueLayout`]; all else is tuning, which each
+//! open may choose anew. A preset chooses both.
 
+mod presets;
+mod log;
 mod memory;
 mod disk;
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::{Error, ErrorKind, Partitioner, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
+use cleavedb_storage::Access;
 use cleavedb_storage::log::Drain;
-use cleavedb_values::groups::Relocation;
+use cleavedb_values::ValueLayout;
 
 use crate::group_options::{GroupOptions, LEN_MAX};
 use crate::volume::{self, Volume};
+
+pub(crate) use log::LogPolicy;
+pub use presets::Preset;
 
 use memory::MEMORY;
 
 /// Largest cache that may be asked for, in bytes.
 const CACHE_MAX: u64 = 1 << 40;
-
-/// One of the designs that the engine can be. Stored with the data; a database is opened with the
-/// preset that it was created with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Preset {
-    /// Baseline: a log-structured merge tree that holds keys and values.
-    Lsm,
-    /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
-    WiscKey,
-    /// HashKV (Chan et al., ATC 2018): large values lie in groups by the hash of their key, and a
-    /// group is collected without asking the index.
-    HashKv,
-    /// KT-Store (2019): large values lie in groups of neighbouring keys, so that a range reads them
-    /// in few long pieces. The default: of all presets it is the best at most things.
-    #[default]
-    KtStore,
-    /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
-    /// side.
-    Ohdb,
-}
-
-impl Preset {
-    /// All presets.
-    pub const ALL: [Self; 5] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::Ohdb];
-
-    /// The name on the command line and in the data.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Lsm => "lsm",
-            Self::WiscKey => "wisckey",
-            Self::HashKv => "hashkv",
-            Self::KtStore => "ktstore",
-            Self::Ohdb => "ohdb",
-        }
-    }
-
-    /// The preset of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|preset| preset.name().eq_ignore_ascii_case(name))
-    }
-}
-
-impl std::fmt::Display for Preset {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// What an acknowledged write survives. The default of a database is [`Durability::Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,8 +93,13 @@ pub enum Background {
 /// asked for: [`crate::Db::options`] says what they came to.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The design; stored with the data and checked at open.
+    /// The name under which a new database is created; tools take the tuning of that preset when
+    /// they open it. An existing database may be opened with another one of the same layout.
     pub preset: Preset,
+    /// How values are kept: stored with the data when it is created, and compared at every open,
+    /// which fails with [`ErrorKind::LayoutMismatch`] if it is another. Default: that of the
+    /// preset.
+    pub layout: ValueLayout,
     /// Create the database if the directory is missing or empty. The directory that it lies in must
     /// be there. Default: true.
     pub create_if_missing: bool,
@@ -247,16 +211,19 @@ impl Default for Options {
 impl Options {
     /// The options of a preset.
     pub fn preset(preset: Preset) -> Self {
-        let common = Self {
+        let row = preset.row();
+        let (level0_bytes, level1_bytes) = row.level_bytes;
+        Self {
             preset,
+            layout: row.layout,
             create_if_missing: true,
             error_if_exists: false,
             durability: Durability::Sync,
-            separation: Separation::Never,
+            separation: row.separation,
             memory_bytes: MEMORY,
             long_value_bytes: None,
             memtable_bytes: None,
-            memtables_max: 3,
+            memtables_max: row.memtables_max,
             memtable_log_bytes: 256 << 20,
             log_file_bytes: 64 << 20,
             segment_bytes: 64 << 20,
@@ -267,9 +234,9 @@ impl Options {
             filter_bits: 10,
             compression: Compression::None,
             table_bytes: 32 << 20,
-            level0: Level0::Whole,
-            level0_bytes: 64 << 20,
-            level1_bytes: 256 << 20,
+            level0: row.level0,
+            level0_bytes,
+            level1_bytes,
             space_amplification: 1.3,
             space_floor: 64 << 20,
             space_limit: None,
@@ -277,70 +244,29 @@ impl Options {
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),
-        };
-        // Levels that hold values, not pointers.
-        let inline = Self {
-            memtables_max: 2,
-            level0_bytes: 512 << 20,
-            level1_bytes: 512 << 20,
-            ..common.clone()
-        };
-        match preset {
-            Preset::Lsm => inline,
-            Preset::WiscKey => Self { separation: Separation::Saved(0), ..common },
-            Preset::HashKv | Preset::KtStore => {
-                Self { separation: Separation::Saved(192), memtables_max: 2, ..common }
-            }
-            Preset::Ohdb => Self { level0: Level0::Partitions(10), ..inline },
         }
     }
 
-    /// Whether tables point into the log, whose files then live as long as values in them do. If
-    /// not, a flush leaves nothing in the log that is needed.
-    pub fn values_stay_in_log(&self) -> bool {
-        self.separation != Separation::Never && !self.has_groups()
+    /// What follows from the layout for the log.
+    #[inline]
+    pub(crate) fn log(&self) -> LogPolicy {
+        LogPolicy::of(&self.layout)
     }
 
-    /// Whether a flush moves values from the log into groups.
-    pub(crate) fn has_groups(&self) -> bool {
-        self.partitioner().is_some()
-    }
-
-    /// Most log that one MemTable covers, in bytes. Where values move at the flush they count as
-    /// its own: until then they are nowhere else.
+    /// Most log that one MemTable covers, in bytes.
     pub(crate) fn covered_max(&self) -> u64 {
-        let most = if self.has_groups() { self.memtable() as u64 } else { u64::MAX };
-        self.memtable_log_bytes.min(most)
+        self.log().covered_max(self)
     }
 
-    /// When the log goes from the window to its files. Where a flush makes it needless, and nobody
-    /// asks for it to be durable before, it need not.
+    /// When the log goes from the window to its files.
     pub(crate) fn drain(&self) -> Drain {
-        match self.durability {
-            Durability::Buffered | Durability::Os if self.has_groups() => Drain::Lazy,
-            _ => Drain::Eager,
-        }
+        self.log().drain(self.durability)
     }
 
     /// The same with a window of `len` bytes, which may be shorter than what was asked for: where
     /// it does not hold what one MemTable covers nothing would be passed by.
     pub(crate) fn drain_of(&self, len: usize) -> Drain {
         if (len as u64) < self.covered_max() { Drain::Eager } else { self.drain() }
-    }
-
-    /// Whether the preset is one that separates values.
-    pub(crate) fn separates(&self) -> bool {
-        !matches!(self.preset, Preset::Lsm | Preset::Ohdb)
-    }
-
-    /// How keys are assigned to groups, in a preset that has groups.
-    pub(crate) fn partitioner(&self) -> Option<Partitioner> {
-        match (self.preset, self.groups.levels) {
-            (Preset::Lsm | Preset::WiscKey | Preset::Ohdb, _) => None,
-            (Preset::HashKv, _) => Some(Partitioner::Hash),
-            (Preset::KtStore, None) => Some(Partitioner::Key),
-            (Preset::KtStore, Some(levels)) => Some(Partitioner::Levels(levels)),
-        }
     }
 
     /// Bounds of the lengths that options ask for: below, nothing works; above, sums would wrap.
@@ -383,8 +309,28 @@ impl Options {
         ]
     }
 
+    /// How the log is written, in a window that outlives the process or does not.
+    pub(crate) fn log_access(&self, window_survives: bool) -> Access {
+        self.log().access(self.durability, window_survives)
+    }
+
+    /// Options of groups, in which no file is longer than `most` and the capacity is no more than
+    /// `capacity`; as they are where there are no groups.
+    fn groups_within(&self, most: u64, capacity: u64) -> GroupOptions {
+        let groups = self.groups.clone();
+        match self.layout.groups {
+            None => groups,
+            Some(_) => GroupOptions {
+                main_segment_bytes: groups.main_segment_bytes.min(most),
+                capacity_bytes: groups.capacity_bytes.min(capacity),
+                ..groups
+            },
+        }
+    }
+
     /// Checks every option and every pair that must agree.
     pub fn validate(&self) -> Result<()> {
+        self.layout.validate()?;
         let rules = [
             (
                 !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
@@ -399,29 +345,18 @@ impl Options {
                 "background threads must be 1 to 256; use Background::Manual for none",
             ),
             (
-                self.separates() || self.separation == Separation::Never,
-                "the presets lsm and ohdb keep values in the index; use another preset to separate \
-                 them",
+                self.layout.separates() || self.separation == Separation::Never,
+                "values in the index are not separated; use a preset whose layout separates them, \
+                 or leave separation out",
             ),
             (
-                !self.separates() || self.separation != Separation::Never,
-                "this preset separates values; use lsm to keep them in the index",
-            ),
-            (
-                !self.groups.tagging || self.preset == Preset::HashKv,
-                "tagging is for the preset hashkv; others are collected with the index",
-            ),
-            (
-                self.groups.relocation == Relocation::WriteBack || self.has_groups(),
-                "soft pointers are for the presets hashkv and ktstore, whose values are in groups",
-            ),
-            (
-                self.groups.levels.is_none() || self.preset == Preset::KtStore,
-                "levels of a trie are for the preset ktstore; others have groups of other kinds",
+                !self.layout.separates() || self.separation != Separation::Never,
+                "this layout separates values; use the preset lsm to keep them in the index",
             ),
         ];
         let rules = self.sizes().into_iter().chain(rules).chain(self.memory_rules());
-        let broken = rules.chain(self.groups.rules()).find(|(holds, _)| !holds);
+        let broken =
+            rules.chain(self.groups.rules(self.layout.groups.as_ref())).find(|(holds, _)| !holds);
         match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
             Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
             None => Ok(()),
@@ -432,15 +367,6 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_preset_is_valid_and_has_a_name() {
-        for preset in Preset::ALL {
-            Options::preset(preset).validate().unwrap();
-            assert_eq!(Preset::from_name(preset.name()), Some(preset));
-        }
-        assert_eq!(Preset::from_name("btree"), None);
-    }
 
     /// Where little memory may be locked the window is short, and no MemTable fits in it.
     #[test]
@@ -457,6 +383,6 @@ mod tests {
         options.separation = Separation::AtLeast(1024);
         let error = options.validate().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
-        assert!(error.message().contains("another preset"));
+        assert!(error.message().contains("a preset whose layout"));
     }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::{
-    EntryKind, Error, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer,
-};
+use cleavedb_base::{EntryKind, Error, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::process::Own;
 use cleavedb_values::groups::MapReader;
@@ -173,7 +171,8 @@ impl Range {
         let held = snapshot.or_else(|| refused.is_none().then(now));
         let seq = held.as_ref().map_or(0, |held| held.seq);
         let state = engine.state.load_full();
-        let in_order = engine.options.partitioner().is_some_and(Partitioner::keeps_order);
+        let in_order =
+            engine.options.layout.groups.is_some_and(|groups| groups.partition.keeps_order());
         let window = if in_order { Window::IN_ORDER } else { Window::SCATTERED };
         Self {
             engine,

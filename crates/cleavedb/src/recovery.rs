@@ -20,8 +20,7 @@ use cleavedb_storage::{
     Access, FileKind, FoundWindow, LeftWindow, Mode, Name, Pace, Placed, Reaper, Storage,
     WindowIdentity,
 };
-use cleavedb_values::FileFacts;
-use cleavedb_values::groups::Relocation;
+use cleavedb_values::{FileFacts, ValueLayout};
 
 use crate::directories::Directories;
 use crate::groups::initial;
@@ -67,10 +66,8 @@ pub(crate) fn recover(
     };
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
-    if current.is_some() && options.groups.tagging && live.groups.relocation() == Relocation::Soft {
-        let what = "this database was created with soft pointers, without which there are no tags; \
-                    open it without tagging";
-        return Err(Error::new(ErrorKind::InvalidOptions, what));
+    if let (Some(current), Some(stored)) = (&current, live.layout) {
+        check_layout(current.preset, stored, options.layout)?;
     }
     let Left { window, is_lost } = match live.session {
         Some(session) => left_by(&**storage, options, database_id, session)?,
@@ -95,7 +92,10 @@ pub(crate) fn recover(
             let mut live = loaded.map_or(empty, |loaded| loaded.live);
             match &current {
                 Some(current) => check_whole(&**storage, current, &live, position)?,
-                None => live.groups = Arc::new(initial(options)?),
+                None => {
+                    live.layout = Some(options.layout);
+                    live.groups = Arc::new(initial(&options.layout)?);
+                }
             }
             edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
             let mut next_file = highest_number(&**storage)?.max(live.next_file);
@@ -108,7 +108,8 @@ pub(crate) fn recover(
             (live.seq_limit, live.next_file) = (next_seq, next_file + 1);
             let volumes = directories.volumes.clone();
             let manifest = FileNumber(next_file);
-            let next = Current { manifest, database_id, preset: options.preset, volumes };
+            let preset = current.map_or(options.preset, |current| current.preset);
+            let next = Current { manifest, database_id, preset, volumes };
             Manifest::begin(storage.clone(), next, live)?
         }
     };
@@ -239,20 +240,25 @@ fn lost_edits(unnamed: Name) -> Error {
     Error::corruption(what).with("unnamed", unnamed)
 }
 
-/// Fails if the database in `storage` has another preset than `options`, or if there is none and
+/// Fails if a database that was created as `preset` keeps values in another way than is asked for.
+fn check_layout(preset: Preset, stored: ValueLayout, asked: ValueLayout) -> Result<()> {
+    if stored == asked {
+        return Ok(());
+    }
+    let message = format!(
+        "the database was created with preset {preset} and keeps {stored}; it cannot be opened as \
+         one that keeps {asked}"
+    );
+    Err(Error::new(ErrorKind::LayoutMismatch, message))
+}
+
+/// Fails if there is a database in `storage` and a new one was asked for, or if there is none and
 /// none may be created there.
 pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result<()> {
     match Current::read(storage)? {
         Some(_) if options.error_if_exists => {
             let message = "there is a database in the directory, and a new one was asked for";
             Err(Error::new(ErrorKind::AlreadyExists, message))
-        }
-        Some(current) if current.preset != options.preset => {
-            let message = format!(
-                "the database was created with preset {}, it cannot be opened with {}",
-                current.preset, options.preset
-            );
-            Err(Error::new(ErrorKind::PresetMismatch, message))
         }
         Some(_) => Ok(()),
         None => check_empty(storage, options),
@@ -362,7 +368,9 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
     Ok(removed)
 }
 
-/// The preset of the database in `storage`, if there is one.
-pub(crate) fn stored_preset(storage: &dyn Storage) -> Result<Option<Preset>> {
-    Ok(Current::read(storage)?.map(|current| current.preset))
+/// Options for the database in `storage` as it was created, if there is one.
+pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
+    let Some(current) = Current::read(storage)? else { return Ok(None) };
+    let layout = Manifest::stored_layout(storage, &current)?;
+    Ok(Some(Options { layout, ..Options::preset(current.preset) }))
 }

@@ -71,11 +71,8 @@ impl Engine {
         let index: u64 = live.version.tables().map(size).sum();
         let young = live.version.tables().filter(|(level, _)| *level == 0).map(size).max();
         self.full.seen.young.store(young.unwrap_or_default(), Ordering::Relaxed);
-        // Where groups are collected without the index each may get a block of stubs of a flush.
-        let by_hash = !live.groups.partitioner().keeps_order();
-        let groups = live.groups.groups().filter(|_| by_hash);
-        let filled = groups.filter(|(id, _)| live.groups.extents_of(*id).next().is_some());
-        self.full.seen.stub_blocks.store((filled.count() * BLOCK) as u64, Ordering::Relaxed);
+        let stubs = (live.groups.told_of_deaths() * BLOCK) as u64;
+        self.full.seen.stub_blocks.store(stubs, Ordering::Relaxed);
         self.full.seen.files.store(index + self.value_bytes(live), Ordering::Relaxed);
         self.full.seen.written.store(self.written(), Ordering::Relaxed);
     }
@@ -86,12 +83,10 @@ impl Engine {
         self.full.seen.files.load(Ordering::Relaxed) + since
     }
 
-    /// Bytes written so far: of log where that is the store, which pads what is synced.
+    /// Bytes written so far that count as data.
     fn written(&self) -> u64 {
-        match self.options.values_stay_in_log() {
-            true => self.commit.log.ring().filled(),
-            false => self.counters.user_bytes.get(),
-        }
+        let log = self.commit.log.ring().filled();
+        self.options.log().data_written(log, self.counters.user_bytes.get())
     }
 
     /// Most bytes of a file that is rewritten as a whole: the reserve has room for what is alive of
@@ -100,10 +95,9 @@ impl Engine {
         if self.limit.is_some() { u64::MAX } else { share(self.bytes()).max(SHARE_LEAST) }
     }
 
-    /// Length at which a log file ends. Where values move elsewhere the log goes as a whole.
+    /// Length at which a log file ends.
     pub(crate) fn log_file_bytes(&self) -> u64 {
-        let stays = self.options.values_stay_in_log();
-        self.options.log_file_bytes.min(if stays { self.file_bytes_max() } else { u64::MAX })
+        self.options.log().file_bytes(&self.options, self.file_bytes_max())
     }
 
     /// Length at which a segment of survivors ends.
@@ -136,7 +130,7 @@ impl Engine {
         let start = state.memtables.iter().map(|slot| slot.start).min();
         let covered = self.commit.log.ring().filled().saturating_sub(start.unwrap_or_default());
         let memory = state.memtables.iter().map(|slot| slot.table.memory() as u64).sum();
-        let taken = if self.options.has_groups() { covered } else { covered.min(memory) };
+        let taken = self.options.log().flushed_bytes(memory, covered);
         if self.has_nothing_to_flush() { 0 } else { taken }
     }
 

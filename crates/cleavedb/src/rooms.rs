@@ -129,9 +129,8 @@ impl Engine {
     /// Whether tables will point to a long value of these, where they do not point into the log
     /// otherwise.
     fn have_long(&self, ops: &[Prepared<'_>], len: u64) -> bool {
-        let options = &self.options;
-        let seldom = !options.values_stay_in_log() && !options.has_groups();
-        seldom && len >= options.long_value() as u64 && ops.iter().any(Prepared::is_separated)
+        self.options.log().stays_although(&self.options, len)
+            && ops.iter().any(Prepared::is_separated)
     }
 
     /// Whether a long value must not go to the log file in use: a flush that did not sync it may

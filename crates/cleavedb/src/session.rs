@@ -21,7 +21,7 @@ use cleavedb_storage::{
 use cleavedb_values::LedgerEdit;
 
 use crate::commit::Append;
-use crate::engine::{Engine, log_access};
+use crate::engine::Engine;
 use crate::manifest::{Edit, Manifest, Session};
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::rooms::SEQS_RESERVED;
@@ -93,7 +93,7 @@ impl Engine {
         (window, window_number): (Window, FileNumber),
         is_copy: bool,
     ) -> Result<()> {
-        let access = log_access(&self.options, window.survives());
+        let access = self.options.log_access(window.survives());
         let resumed = match is_copy {
             true => None,
             false => self.resumed_log(append, manifest, access)?,
@@ -301,16 +301,11 @@ impl Engine {
         self.manifest.lock().live().ledger.get(number).is_some_and(|facts| facts.live > 0)
     }
 
-    /// Makes the log durable to its end. Where a flush did not need it in its file it gets a mark
-    /// at its end: that proves at the next open that the manifest is whole.
     fn make_log_whole(&self) -> Result<()> {
         if planted(Bug::ClosedBeforeSync) {
             return Ok(());
         }
-        if self.options.has_groups() {
-            return self.commit.end_log();
-        }
-        self.commit.sync()
+        self.options.log().closed(|| self.commit.sync(), || self.commit.end_log())
     }
 }
 

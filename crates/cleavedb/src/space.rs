@@ -45,11 +45,7 @@ impl Engine {
         }
         let options = &self.options;
         let rewritten = live.groups.groups().map(|(id, _)| rewritten_max(&live.groups, id)).max();
-        let file = if live.groups.is_empty() {
-            options.segment_bytes.max(options.log_file_bytes)
-        } else {
-            options.groups.main_segment_bytes
-        };
+        let file = options.log().collected_bytes(options);
         let index: u64 = live.version.tables().map(|(_, table)| table.meta().size).sum();
         let whole = live.version.level_bytes(0) + live.version.level_bytes(1);
         let neighbours = index.min(self.compaction_options().compaction_bytes_max());

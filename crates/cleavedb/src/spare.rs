@@ -13,7 +13,7 @@ use cleavedb_storage::log::{LogFile, SpareLog};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Mode, Name, Storage};
 use cleavedb_values::LedgerEdit;
 
-use crate::engine::{Engine, log_access};
+use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::manifest::Edit;
 use crate::volume::Volume;
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Creates and names a log file ahead of its use.
     pub(crate) fn create_spare(&self) -> Result<SpareLog> {
-        let access = log_access(&self.options, self.commit.log.ring().survives());
+        let access = self.options.log_access(self.commit.log.ring().survives());
         let (number, file) = match self.reused_log(access)? {
             Some(reused) => reused,
             None => self.create_file(FileClass::Log, access)?,

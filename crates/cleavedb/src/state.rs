@@ -10,7 +10,7 @@ use cleavedb_base::{FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
-use cleavedb_values::groups::{MapReader, Relocation};
+use cleavedb_values::groups::MapReader;
 use cleavedb_values::{GroupTable, SegmentSet};
 
 /// A MemTable and the part of the log that it covers.
@@ -167,8 +167,9 @@ impl ReadState {
         seq: SeqNo,
         maps: &mut MapReader,
     ) -> Result<ValuePointer> {
-        let soft = self.groups.relocation() == Relocation::Soft;
-        if !soft || self.segments.is_there(pointer) || planted(Bug::StalePointerBelieved) {
+        let moves_silently = !self.groups.relocation().writes_run();
+        if !moves_silently || self.segments.is_there(pointer) || planted(Bug::StalePointerBelieved)
+        {
             return Ok(pointer);
         }
         // What no map knows is damaged or lost: reading it says what is wrong.

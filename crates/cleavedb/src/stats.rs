@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use cleavedb_base::{Error, FileNumber, Partitioner, Result};
+use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
 use cleavedb_values::groups::Extent;
 
@@ -46,7 +46,8 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     };
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
     let segments = engine.options.groups.segments();
-    let by_hash = live.groups.partitioner() == Partitioner::Hash;
+    let shared = live.groups.partition().sizing().shared_segments(&segments, &live.groups);
+    let (reserve_used, reserve_bytes) = shared.unwrap_or_default();
     let state = engine.state.load();
     Metrics {
         totals,
@@ -68,10 +69,10 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         group_records: group_records(&live),
         splits: counters.splits.get(),
         merges: counters.merges.get(),
-        reserve_used: if by_hash { segments.used(&live.groups) } else { 0 },
-        reserve_bytes: if by_hash { segments.reserve(&live.groups) } else { 0 },
+        reserve_used,
+        reserve_bytes,
         tags: live.groups.extents().map(|extent| extent.tags).sum(),
-        cold_log_bytes: if live.groups.is_empty() { 0 } else { live.ledger.segments() },
+        cold_log_bytes: if live.groups.has_cold_log() { live.ledger.segments() } else { 0 },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),

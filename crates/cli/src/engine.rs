@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, Level0, Metrics, Modelled, Options, Preset, Relocation, Separation, Step, VictimPolicy,
-    Volume,
+    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, Modelled, Options, Partition, Preset,
+    Relocation, Separation, Step, SurvivorRoute, VictimPolicy, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -101,8 +101,11 @@ impl CleaveOpener {
             "threshold" => options.separation = Separation::AtLeast(number? as usize),
             // What the space goal tolerates beyond the live bytes is the paper's reserved space.
             "reserved-space" => {
-                options.groups.reserved_space = number? as f64 / 100.0;
-                options.space_amplification = 1.0 + options.groups.reserved_space;
+                let reserved = number? as f64 / 100.0;
+                if options.layout.groups.is_some_and(|it| it.partition == Partition::Hash) {
+                    options.groups.reserved_space = reserved;
+                }
+                options.space_amplification = 1.0 + reserved;
                 options.space_floor = 0;
             }
             "partitions" => {
@@ -139,32 +142,40 @@ impl CleaveOpener {
     /// Sets an option of groups; whether it is one of those that the preset has.
     fn set_group(&mut self, name: &str, value: &str) -> Result<bool> {
         let malformed = |why: &dyn Display| malformed(name, value, why);
-        let (preset, groups) = (self.options.preset, &mut self.options.groups);
+        let Some(layout) = self.options.layout.groups.as_mut() else { return Ok(false) };
+        let (by_hash, groups) = (layout.partition == Partition::Hash, &mut self.options.groups);
         let bytes = || units::parse(value).map_err(|why| malformed(&why));
-        match (name, preset) {
-            ("segment", Preset::HashKv | Preset::KtStore) => groups.main_segment_bytes = bytes()?,
-            ("listing", Preset::HashKv | Preset::KtStore) => groups.listed_record_bytes = bytes()?,
-            ("log-segment", Preset::HashKv) => groups.log_segment_bytes = bytes()?,
-            ("victim-policy", Preset::HashKv | Preset::KtStore) => {
+        match name {
+            "segment" => groups.main_segment_bytes = bytes()?,
+            "listing" => groups.listed_record_bytes = bytes()?,
+            "log-segment" if by_hash => groups.log_segment_bytes = bytes()?,
+            "victim-policy" => {
                 groups.victim = victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
-            ("relocation", Preset::HashKv | Preset::KtStore) => match value {
-                "write-back" => groups.relocation = Relocation::WriteBack,
-                "soft" => groups.relocation = Relocation::Soft,
+            "relocation" => match value {
+                "write-back" => layout.relocation = Relocation::WriteBack,
+                "soft" => layout.relocation = Relocation::Soft,
                 _ => return Err(malformed(&"there are write-back and soft")),
             },
-            ("tagging", Preset::HashKv) => {
-                groups.tagging = switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
+            "liveness" => match value {
+                "records" => layout.liveness = LivenessRule::Records,
+                "index" => layout.liveness = LivenessRule::Index,
+                _ => return Err(malformed(&"there are records and index")),
+            },
+            "tagging" if by_hash => {
+                let on = switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
+                layout.survivors = if on { SurvivorRoute::Tagged } else { SurvivorRoute::Group };
             }
-            ("cold-log", Preset::HashKv) => match value {
+            "cold-log" if by_hash => match value {
                 "counted" => groups.cold_log_counts = true,
                 "unlimited" => groups.cold_log_counts = false,
                 _ => return Err(malformed(&"there are counted and unlimited")),
             },
-            ("capacity", Preset::HashKv | Preset::KtStore) => groups.capacity_bytes = bytes()?,
-            ("levels", Preset::KtStore) => {
-                groups.levels = Some(value.parse::<u8>().map_err(|why| malformed(&why))?);
+            "capacity" => groups.capacity_bytes = bytes()?,
+            "levels" if !by_hash => {
+                let levels = value.parse::<u8>().map_err(|why| malformed(&why))?;
+                layout.partition = Partition::Prefix(levels);
             }
             _ => return Ok(false),
         }
@@ -196,7 +207,10 @@ pub fn stays_cached(preset: Preset) -> fn(&Path) -> bool {
     fn window_and_log(path: &Path) -> bool {
         window(path) || path.extension().is_some_and(|kind| kind == "log")
     }
-    if Options::preset(preset).values_stay_in_log() { window } else { window_and_log }
+    match Options::preset(preset).layout.log {
+        LogRole::ValueStore => window,
+        LogRole::WriteAhead => window_and_log,
+    }
 }
 
 fn switch(value: &str) -> Option<bool> {
@@ -252,7 +266,8 @@ impl Opener for CleaveOpener {
 
 /// What becomes of cold values, in words.
 fn tagging(options: &Options) -> &'static str {
-    match (options.groups.tagging, options.groups.cold_log_counts) {
+    let tags = |groups: GroupLayout| groups.survivors == SurvivorRoute::Tagged;
+    match (options.layout.groups.is_some_and(tags), options.groups.cold_log_counts) {
         (false, _) => "off",
         (true, true) => "on",
         (true, false) => "on, cold log without a limit",
@@ -264,15 +279,14 @@ fn groups(options: &Options) -> Option<String> {
     let groups = &options.groups;
     let size = |bytes| units::bytes(bytes);
     let (capacity, main) = (size(groups.capacity_bytes), size(groups.main_segment_bytes));
-    match options.preset {
-        Preset::HashKv => Some(format!(
+    match options.layout.groups?.partition {
+        Partition::Hash => Some(format!(
             "for {capacity}, segments of {main} and {}, {}% reserved, {:?}",
             size(groups.log_segment_bytes),
             groups.reserved_space * 100.0,
             groups.victim,
         )),
-        Preset::KtStore => Some(format!("for {capacity}, of {main}")),
-        _ => None,
+        Partition::Range | Partition::Prefix(_) => Some(format!("for {capacity}, of {main}")),
     }
 }
 
@@ -401,7 +415,7 @@ impl Engine for Cleave {
             ("level 0", format!("{:?}, {}", options.level0, units::bytes(options.level0_bytes))),
             ("level 1", units::bytes(options.level1_bytes)),
             ("space goal", format!("{} x live", options.space_amplification)),
-            ("relocation", format!("{:?}", options.groups.relocation)),
+            ("layout", options.layout.to_string()),
             ("tagging", tagging(options).to_owned()),
             ("background", format!("{:?}", options.background)),
             ("settled", "memtables flushed, no job due".to_owned()),

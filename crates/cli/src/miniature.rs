@@ -1,7 +1,7 @@
 //! Databases in miniature: all that is sized by the data is divided alike, so that a store that is
 //! written in a second has the shape of one that takes a minute.
 
-use cleavedb::{GroupOptions, Options};
+use cleavedb::{GroupOptions, Options, Partition};
 
 /// Least bytes of anything in a miniature, of a table, whose size papers vary, and of what is cut
 /// from the reserved space.
@@ -21,11 +21,21 @@ const BLOCK: usize = 4096;
 pub fn miniature(options: Options, parts: u64) -> Options {
     let part = |bytes: u64| (bytes / parts.max(1)).max(LEAST);
     let part_in_memory = |bytes: usize| part(bytes as u64) as usize;
-    let groups = GroupOptions {
-        capacity_bytes: part(options.groups.capacity_bytes),
-        main_segment_bytes: part(options.groups.main_segment_bytes),
-        log_segment_bytes: (options.groups.log_segment_bytes / parts.max(1)).max(LEAST_LOG_SEGMENT),
-        ..options.groups
+    let log_segment_bytes = match options.layout.groups.map(|groups| groups.partition) {
+        Some(Partition::Hash) => {
+            (options.groups.log_segment_bytes / parts.max(1)).max(LEAST_LOG_SEGMENT)
+        }
+        _ => options.groups.log_segment_bytes,
+    };
+    let smaller = |groups: &GroupOptions| GroupOptions {
+        capacity_bytes: part(groups.capacity_bytes),
+        main_segment_bytes: part(groups.main_segment_bytes),
+        log_segment_bytes,
+        ..groups.clone()
+    };
+    let groups = match options.layout.groups {
+        Some(_) => smaller(&options.groups),
+        None => options.groups.clone(),
     };
     Options {
         memtable_bytes: Some(part_in_memory(options.memtable())),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use cleavedb::{Db, Options, Preset, RecoveryReport};
+use cleavedb::{Db, Options, RecoveryReport};
 use cleavedb_bench::units;
 
 use crate::args::Global;
@@ -22,22 +22,19 @@ pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
 /// Opens the database, which must be there; the caller says what it lost.
 pub fn find(global: &Global) -> Result<Db> {
     let path = &global.db;
-    let stored = stored_preset(path)?;
+    let stored = stored(path)?;
     // A directory with files in it but without a database is for the engine to explain.
     if stored.is_none() && is_empty(path)? {
         return Err(Failure::NoDatabase(path.clone()));
     }
-    let preset = global.preset.or(stored).unwrap_or_default();
-    open(path, Options { create_if_missing: false, ..options(global, preset) })
+    let usual = usual(global, stored);
+    open(path, Options { create_if_missing: false, ..options(global, usual) })
 }
 
 /// Opens the database, or creates it, and warns of what it lost.
 pub fn open_or_create(global: &Global, console: &Console) -> Result<Db> {
-    let preset = match global.preset {
-        Some(preset) => preset,
-        None => stored_preset(&global.db)?.unwrap_or_default(),
-    };
-    warned(open(&global.db, options(global, preset))?, console)
+    let usual = usual(global, stored(&global.db)?);
+    warned(open(&global.db, options(global, usual))?, console)
 }
 
 fn warned(db: Db, console: &Console) -> Result<Db> {
@@ -76,11 +73,20 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
     losses
 }
 
-/// The options that the arguments of every command ask for.
-pub fn options(global: &Global, preset: Preset) -> Options {
+/// What the arguments leave as it is: of the preset that they name, or of the database as it was
+/// `stored`, or of the default. A preset that keeps values in the same way is other tuning.
+pub fn usual(global: &Global, stored: Option<Options>) -> Options {
+    match (global.preset, stored) {
+        (Some(preset), _) => Options::preset(preset),
+        (None, Some(stored)) => stored,
+        (None, None) => Options::default(),
+    }
+}
+
+/// The options that the arguments of every command ask for, of which the others are `usual`.
+pub fn options(global: &Global, usual: Options) -> Options {
     // The command line takes no placement without a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
-    let usual = Options::preset(preset);
     let level0 = global.level0.unwrap_or(usual.level0);
     let accept_lost_window = global.accept_lost_window;
     let options = Options { volumes, level0, accept_lost_window, ..usual };
@@ -103,9 +109,9 @@ pub fn closed<T>(db: Db, done: Result<T>) -> Result<T> {
     Ok(done)
 }
 
-/// The preset of the database in `path`, if there is one.
-pub fn stored_preset(path: &Path) -> Result<Option<Preset>> {
-    Ok(Db::preset_of(path).map_err(|error| error.with("path", path.display()))?)
+/// The options for the database in `path` as it was created, if there is one.
+pub fn stored(path: &Path) -> Result<Option<Options>> {
+    Ok(Db::stored_options(path).map_err(|error| error.with("path", path.display()))?)
 }
 
 /// Whether there is nothing in the directory, or no directory.

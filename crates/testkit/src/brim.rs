@@ -8,7 +8,7 @@ use cleavedb_storage::{Sim, Storage};
 
 use crate::read::Checked;
 use crate::records::{key, value};
-use crate::setup::Setup;
+use crate::setup::{Setup, set_segments};
 
 /// What the disk holds at first.
 const CAPACITY: u64 = 4 << 20;
@@ -102,8 +102,7 @@ pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
 pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
     let mut setup = setup.clone();
     // So large that not each of them gets a block of each flush.
-    setup.options.groups.main_segment_bytes = 64 << 10;
-    setup.options.groups.log_segment_bytes = 16 << 10;
+    set_segments(&mut setup.options, 64 << 10, 16 << 10);
     let mut sim = Sim::new();
     sim.stop_recording();
     let mut capacity = CAPACITY;

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb::{
-    Background, Compression, Db, Durability, ErrorKind, GroupOptions, Level0, Metrics, Options,
-    Preset, Relocation, Separation, Snapshot, VictimPolicy,
+    Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0,
+    LivenessRule, Metrics, Options, Partition, Preset, Relocation, Separation, Snapshot,
+    SurvivorRoute, VictimPolicy,
 };
 use cleavedb_storage::sim::Rng;
 use cleavedb_storage::{FileKind, Sim};
@@ -19,12 +20,18 @@ use crate::setup::tiny;
 pub fn created(rng: &mut Rng) -> Options {
     let preset = Preset::ALL[rng.index(Preset::ALL.len())];
     let mut options = tiny(preset);
-    let groups = matches!(preset, Preset::HashKv | Preset::KtStore);
-    if groups && rng.chance(30) {
-        options.groups.relocation = Relocation::Soft;
-    }
-    if preset == Preset::KtStore && rng.chance(30) {
-        options.groups.levels = Some(1 + rng.index(3) as u8);
+    if let Some(groups) = &mut options.layout.groups {
+        if rng.chance(30) {
+            groups.relocation = Relocation::Soft;
+        }
+        let by_hash = groups.partition == Partition::Hash;
+        if by_hash && rng.chance(30) {
+            groups.liveness = LivenessRule::Index;
+        } else if by_hash && groups.relocation == Relocation::WriteBack && rng.chance(50) {
+            groups.survivors = SurvivorRoute::Tagged;
+        } else if !by_hash && rng.chance(30) {
+            groups.partition = Partition::Prefix(1 + rng.index(3) as u8);
+        }
     }
     options
 }
@@ -49,6 +56,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
     };
     let mut options = Options {
         preset: base.preset,
+        layout: base.layout,
         create_if_missing: base.create_if_missing,
         error_if_exists: base.error_if_exists,
         durability: [Durability::Os, Durability::Sync][rng.index(2)],
@@ -74,7 +82,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
         space_limit: None,
         accept_lost_window: base.accept_lost_window,
-        groups: groups_redrawn(base, rng),
+        groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         volumes: base.volumes.clone(),
         background: match rng.below(4) {
             0 => Background::Manual,
@@ -88,25 +96,26 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
     options
 }
 
-fn groups_redrawn(base: &Options, rng: &mut Rng) -> GroupOptions {
-    let relocation = base.groups.relocation;
-    let tags = base.preset == Preset::HashKv && relocation == Relocation::WriteBack;
+fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
+    let usual = GroupOptions::default();
+    let shared = (size(rng, 4 << 10, 2), 0.05 + rng.below(100) as f64 / 100.0);
+    let (log_segment_bytes, reserved_space) = match layout.partition {
+        Partition::Hash => shared,
+        _ => (usual.log_segment_bytes, usual.reserved_space),
+    };
     GroupOptions {
         capacity_bytes: size(rng, 16 << 10, 4),
         main_segment_bytes: size(rng, 8 << 10, 4),
-        log_segment_bytes: size(rng, 4 << 10, 2),
-        reserved_space: 0.05 + rng.below(100) as f64 / 100.0,
+        log_segment_bytes,
+        reserved_space,
         victim: [
             VictimPolicy::Greedy,
             VictimPolicy::CostBenefit,
             VictimPolicy::GreedyRandom(2),
             VictimPolicy::Random,
         ][rng.index(4)],
-        relocation,
-        levels: base.groups.levels,
         listed_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
-        tagging: tags && rng.chance(50),
-        cold_log_counts: rng.chance(80),
+        cold_log_counts: rng.chance(80) || layout.survivors != SurvivorRoute::Tagged,
     }
 }
 

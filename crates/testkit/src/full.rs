@@ -10,7 +10,7 @@ use cleavedb_storage::{FileKind, Sim, Storage};
 
 use crate::read::Checked;
 use crate::records::{key, value};
-use crate::setup::Setup;
+use crate::setup::{Setup, set_segments};
 
 /// What the disks hold: far more than any limit here.
 const CAPACITY: u64 = 1 << 40;
@@ -21,8 +21,7 @@ pub const LIMIT: u64 = 15 << 20;
 /// `setup` within the limit. Groups are so large that not each of them gets a block of each flush.
 pub fn limited(setup: &Setup) -> Options {
     let mut options = Options { space_limit: Some(LIMIT), ..setup.options.clone() };
-    options.groups.main_segment_bytes = 256 << 10;
-    options.groups.log_segment_bytes = 32 << 10;
+    set_segments(&mut options, 256 << 10, 32 << 10);
     options
 }
 

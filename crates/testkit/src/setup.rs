@@ -3,8 +3,9 @@
 use std::fmt;
 
 use cleavedb::{
-    Background, Compression, Durability, FileClass, GroupOptions, Level0, Options, Preset,
-    Relocation, Separation, VictimPolicy, Volume,
+    Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
+    LivenessRule, Options, Partition, Preset, Relocation, Separation, SurvivorRoute, VictimPolicy,
+    Volume,
 };
 
 /// Options, and whether the log window outlives the process.
@@ -26,6 +27,7 @@ impl fmt::Display for Setup {
 
 /// The smallest sizes that options allow, so that few writes make every job run.
 pub fn tiny(preset: Preset) -> Options {
+    let usual = Options::preset(preset);
     Options {
         memtable_bytes: Some(64 << 10),
         memtable_log_bytes: 32 << 10,
@@ -39,16 +41,31 @@ pub fn tiny(preset: Preset) -> Options {
         level0_bytes: 8 << 10,
         level1_bytes: 16 << 10,
         space_floor: 128 << 10,
-        groups: GroupOptions {
-            capacity_bytes: 64 << 10,
-            main_segment_bytes: 16 << 10,
-            log_segment_bytes: 4 << 10,
-            listed_record_bytes: 1000,
-            ..GroupOptions::default()
-        },
+        groups: usual.layout.groups.map(tiny_groups).unwrap_or_default(),
         durability: Durability::Os,
         background: Background::Manual,
-        ..Options::preset(preset)
+        ..usual
+    }
+}
+
+/// Makes the segments of groups so long, where there are groups and they have such segments.
+pub fn set_segments(options: &mut Options, main: u64, log: u64) {
+    let Some(layout) = options.layout.groups else { return };
+    options.groups.main_segment_bytes = main;
+    if layout.partition == Partition::Hash {
+        options.groups.log_segment_bytes = log;
+    }
+}
+
+fn tiny_groups(layout: GroupLayout) -> GroupOptions {
+    let usual = GroupOptions::default();
+    let shared = layout.partition == Partition::Hash;
+    GroupOptions {
+        capacity_bytes: 64 << 10,
+        main_segment_bytes: 16 << 10,
+        log_segment_bytes: if shared { 4 << 10 } else { usual.log_segment_bytes },
+        listed_record_bytes: 1000,
+        ..usual
     }
 }
 
@@ -81,16 +98,30 @@ impl Setup {
     pub fn tagged(window_survives: bool) -> Self {
         let base = Self::tiny(Preset::HashKv, window_survives);
         let mut setup = Self { name: format!("{base}, tagging"), ..base };
-        setup.options.groups.tagging = true;
+        setup.groups().survivors = SurvivorRoute::Tagged;
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
         setup
+    }
+
+    /// Tiny sizes, groups by hash of which the index knows what is alive.
+    pub fn hash_by_index(window_survives: bool) -> Self {
+        let base = Self::tiny(Preset::HashKv, window_survives);
+        let mut setup = Self { name: format!("{base}, alive by the index"), ..base };
+        setup.groups().liveness = LivenessRule::Index;
+        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup
+    }
+
+    /// How it keeps values in groups, which it must.
+    pub fn groups(&mut self) -> &mut GroupLayout {
+        self.options.layout.groups.as_mut().expect("its layout has groups")
     }
 
     /// Tiny sizes, pointers into groups soft, groups collected often.
     pub fn soft(preset: Preset, window_survives: bool) -> Self {
         let base = Self::tiny(preset, window_survives);
         let mut setup = Self { name: format!("{base}, soft pointers"), ..base };
-        setup.options.groups.relocation = Relocation::Soft;
+        setup.groups().relocation = Relocation::Soft;
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
         setup
     }
@@ -154,13 +185,14 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log, soft pointers, and `lsm` with long
-    /// values.
+    /// Every design once: each preset, `hashkv` with a cold log and by the index, soft pointers, and
+    /// `lsm` with long values.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
         let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
         let long = [Self::long_values(Preset::Lsm, true)];
-        presets.chain([Self::tagged(true)]).chain(soft).chain(long).collect()
+        let hash = [Self::tagged(true), Self::hash_by_index(true)];
+        presets.chain(hash).chain(soft).chain(long).collect()
     }
 
     /// Every setup that must answer like every other: presets, windows, sizes, compression.
@@ -181,7 +213,9 @@ impl Setup {
                         (o.window_bytes, o.memtables_max) = (Some(256 << 10), 3);
                         (o.compression, o.filter_bits) = (Compression::Zstd, 0);
                         (o.space_amplification, o.space_floor) = (1.05, 256 << 10);
-                        o.groups.victim = VictimPolicy::GreedyRandom(2);
+                        if o.layout.groups.is_some() {
+                            o.groups.victim = VictimPolicy::GreedyRandom(2);
+                        }
                     }),
                 ];
                 for (name, change) in changes {
@@ -215,6 +249,7 @@ impl Setup {
             all.push(setup);
         }
         all.extend([true, false].map(Self::tagged));
+        all.extend([true, false].map(Self::hash_by_index));
         for preset in [Preset::Lsm, Preset::Ohdb] {
             all.extend([true, false].map(|window| Self::long_values(preset, window)));
         }
@@ -229,7 +264,7 @@ impl Setup {
         all.push(setup);
         let mut setup = Self::tiny(Preset::KtStore, true);
         setup.name = "ktstore, two levels".into();
-        setup.options.groups.levels = Some(2);
+        setup.groups().partition = Partition::Prefix(2);
         all.push(setup);
         all
     }

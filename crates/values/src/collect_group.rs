@@ -20,17 +20,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cleavedb_base::partition::cut;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
-use cleavedb_base::{Error, GroupId, Partitioner, Result, ValuePointer};
+use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_storage::segment::{FarRecord, is_far};
 
 use crate::collect::{CHECK_EVERY, Liveness, RunEntry, Survivor, check_cancelled, join, repoint};
 use crate::collected::{CollectedGroup, CollectedGroups, in_index_order};
 use crate::found::{Arena, Found};
-use crate::groups::growth::Growth;
-use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Place, Relocation};
+use crate::groups::sizing::{GroupSizes, Slice};
+use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Place};
+use crate::partition::GroupId;
 use crate::survivors::SurvivorWriter;
 
 /// Where survivors go: to the group, or, if they are longer than `main_segment` bytes, to the parts
@@ -42,31 +42,17 @@ pub struct Home<'a> {
     /// The groups.
     pub table: &'a GroupTable,
     /// How large groups should be.
-    pub growth: Growth,
+    pub sizes: GroupSizes,
 }
 
 impl Home<'_> {
-    /// Where the group is divided: hashes evenly, keys where the parts become even. It is no gain
-    /// if one part would get all survivors: one value may be longer than a main segment.
+    /// Where the group is divided.
     fn bounds(self, survivors: &[Stay<'_, '_>]) -> Vec<Vec<u8>> {
-        let bytes: u64 = survivors.iter().map(Stay::len).sum();
-        if bytes <= self.growth.group_bytes {
+        if survivors.iter().map(Stay::len).sum::<u64>() <= self.sizes.group_bytes {
             return Vec::new();
         }
-        match self.table.partitioner() {
-            Partitioner::Hash => {
-                let records = survivors.len() as u64;
-                let bounds = self.growth.split(self.table, self.group, bytes, records);
-                let part = |stay: &Stay<'_, '_>| self.part(stay.record, &bounds);
-                let one = survivors.iter().map(part).min() == survivors.iter().map(part).max();
-                if one { Vec::new() } else { bounds }
-            }
-            Partitioner::Key => {
-                let records = survivors.iter().map(|stay| (stay.record.key(), stay.len()));
-                cut(records, bytes.div_ceil(self.growth.group_bytes))
-            }
-            Partitioner::Levels(_) => Vec::new(),
-        }
+        let records = Slice::new(survivors, |stay| (stay.record.key(), stay.len()));
+        self.table.partition().sizing().split(self.sizes, self.table, self.group, &records)
     }
 
     /// Which part of the group a record belongs to, counted from 0.
@@ -74,7 +60,7 @@ impl Home<'_> {
         if bounds.is_empty() {
             return 0;
         }
-        let token = self.table.partitioner().token(record.key());
+        let token = self.table.partition().token(record.key());
         bounds.partition_point(|bound| *bound.as_ref() <= *token)
     }
 }
@@ -168,7 +154,7 @@ impl Writers<'_> {
 /// Collects groups, one after the other: together they cost the syncs, the edit and the run of one.
 pub struct GroupCollector<'w, 'a> {
     table: &'w GroupTable,
-    growth: Growth,
+    sizes: GroupSizes,
     liveness: &'w dyn Liveness,
     writers: Writers<'w>,
     cancelled: &'w dyn Fn() -> bool,
@@ -180,23 +166,23 @@ pub struct GroupCollector<'w, 'a> {
 }
 
 impl<'w, 'a> GroupCollector<'w, 'a> {
-    /// Will collect groups of `table`, which split as `growth` says. Survivors go to
+    /// Will collect groups of `table`, which split as `sizes` says. Survivors go to
     /// `extents`, cold values to `cold`, if it is there, which it is only with a run; keys of the
     /// run lie in `arena`. `cancelled` is asked now and then.
     pub fn new(
-        (table, growth): (&'w GroupTable, Growth),
+        (table, sizes): (&'w GroupTable, GroupSizes),
         liveness: &'w dyn Liveness,
         extents: ExtentWriter<'w>,
         cold: Option<SurvivorWriter<'w>>,
         cancelled: &'w dyn Fn() -> bool,
         arena: &'a Arena,
     ) -> Self {
-        let maps = table.relocation() == Relocation::Soft && !planted(Bug::MapForgotten);
+        let maps = !table.relocation().writes_run() && !planted(Bug::MapForgotten);
         let extents = extents.with_maps(maps);
         let writers = Writers { extents, cold };
         Self {
             table,
-            growth,
+            sizes,
             liveness,
             writers,
             cancelled,
@@ -226,11 +212,11 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             !others.is_empty() && !extents.iter().any(|extent| extent.holds(place))
         };
         let begin = Instant::now();
-        let (mut no_run, soft) = (Vec::new(), self.table.relocation() == Relocation::Soft);
-        let run = if soft { &mut no_run } else { &mut self.run };
+        let (mut no_run, writes_run) = (Vec::new(), self.table.relocation().writes_run());
+        let run = if writes_run { &mut self.run } else { &mut no_run };
         let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
         self.asking += begin.elapsed();
-        let home = Home { group, table: self.table, growth: self.growth };
+        let home = Home { group, table: self.table, sizes: self.sizes };
         let judge = self.writers.cold.is_some().then(|| Judge::new(self.liveness, home));
         let is_cold = |survivor: Survivor<'_, '_>| {
             judge.as_ref().is_some_and(|judge| judge.is_cold(survivor))
@@ -239,11 +225,11 @@ impl<'w, 'a> GroupCollector<'w, 'a> {
             .into_iter()
             .map(|it| Stay {
                 record: it.record,
-                entry: it.entry.filter(|_| !soft),
+                entry: it.entry.filter(|_| writes_run),
                 cold: is_cold(it),
             })
             .collect();
-        if !self.table.partitioner().keeps_order() {
+        if !self.table.partition().keeps_order() {
             stays.sort_unstable_by_key(|stay| place_of(stay.record.pointer));
         }
         announce(&stays, &mut readers)?;
@@ -384,8 +370,8 @@ mod tests {
         ] {
             table.apply(&edit).unwrap();
         }
-        let growth = Growth { group_bytes: 1 << 20, capacity: 1 << 20 };
-        let home = |table| Home { group: GroupId(1), table, growth };
+        let sizes = GroupSizes { group_bytes: 1 << 20, capacity: 1 << 20 };
+        let home = |table| Home { group: GroupId(1), table, sizes };
         let cold = |kind, alone, offset, in_memory| {
             let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };
             let record = Found::sample(&[1; 10], kind, pointer);

@@ -6,11 +6,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use cleavedb_base::GroupId;
-
 use crate::collect::RunEntry;
 use crate::groups::writer::Written;
 use crate::groups::{Extent, GroupEdit, Place};
+use crate::partition::GroupId;
 use crate::survivors::NewSegment;
 
 /// What a collection did with one group, not yet installed.

@@ -5,6 +5,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cut;
+pub mod partition;
+pub mod layout;
 pub mod ledger;
 pub mod victim;
 pub mod hidden;
@@ -20,6 +23,8 @@ pub mod collect_group;
 
 pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};
+pub use layout::{GroupLayout, LivenessRule, LogRole, Relocation, SurvivorRoute, ValueLayout};
 pub use ledger::{FileFacts, Ledger, LedgerEdit};
+pub use partition::{GroupId, Partition};
 pub use set::SegmentSet;
 pub use stretch::{Chunk, Chunks, PASSING_LEN};

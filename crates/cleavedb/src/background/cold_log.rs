@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, GroupId, Result};
+use cleavedb_base::{FileNumber, Result};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::segment::Segment;
-use cleavedb_values::LedgerEdit;
 use cleavedb_values::groups::victim::Candidate;
 use cleavedb_values::survivors::NewSegment;
 use cleavedb_values::victim::{Gain, emptiest_first, most_dead, oldest_first, out_of_reach};
+use cleavedb_values::{GroupId, LedgerEdit};
 
 use crate::engine::Engine;
 use crate::jobs::{Damaged, JobState};

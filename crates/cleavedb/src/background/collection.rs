@@ -14,23 +14,22 @@ use std::time::Duration;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::Ordering;
-use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::limited::Plan;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{FileClass, FileKind};
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::found::Arena;
-use cleavedb_values::groups::Relocation;
 use cleavedb_values::groups::victim::group_bytes;
 use cleavedb_values::survivors::NewSegment;
 use cleavedb_values::victim::SpaceGoal;
-use cleavedb_values::{FileFacts, GroupTable, Ledger, LedgerEdit, hidden};
+use cleavedb_values::{FileFacts, GroupId, GroupTable, Ledger, LedgerEdit, hidden};
 
 use super::Begin;
 use super::cold_log::add_segments;
 use super::flush::RunWriter;
-use super::liveness::AsOf;
+use super::liveness::{AsOf, ByLookUp};
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -191,9 +190,7 @@ impl Engine {
         // Under the manifest's lock no flush can publish: the picture's tables are those up to the
         // epoch.
         let state = self.state.load_full();
-        let records_know =
-            matches!(target, Target::Groups(_)) && !groups.partitioner().keeps_order();
-        let as_of = AsOf { state, snapshots, read_point, records_know };
+        let as_of = AsOf { state, snapshots, read_point };
         let (damaged, retries_split) = (jobs.damaged.clone(), jobs.split_waits.is_some());
         // Groups that are to split do so as a whole, or not at all.
         let for_space = jobs.forced.is_some() || self.is_over(live, &jobs.damaged);
@@ -249,14 +246,12 @@ impl Engine {
         }
     }
 
-    /// What a collection may believe. Where the log is the store, all that is visible: the log is
-    /// synced before the victim goes. Else only what is durable by itself, so that no collection
-    /// drags a log to the device that is about to be needless (decision 0011).
+    /// The youngest operation that a collection may believe.
     fn read_point(&self) -> SeqNo {
-        if self.options.values_stay_in_log() || planted(Bug::CollectionWithoutLogSync) {
-            return self.commit.visible();
+        match planted(Bug::CollectionWithoutLogSync) {
+            true => self.commit.visible(),
+            false => self.options.log().read_point(self.commit.visible(), self.commit.durable()),
         }
-        self.commit.durable()
     }
 
     fn collect_file(&self, fixed: &Fixed, number: FileNumber, facts: &FileFacts) -> Result<()> {
@@ -274,7 +269,7 @@ impl Engine {
         let gives_up = self.jobs.gives_up(fixed.bytes());
         let done = collect(
             &[victim],
-            &fixed.as_of,
+            &ByLookUp(&fixed.as_of),
             &segments,
             self.database_id,
             self.segment_bytes(),
@@ -289,8 +284,8 @@ impl Engine {
         let (opened, collected) = done.map_err(|e| self.given_up(&[&segments], &writer, e))?;
         self.sync_dir()?;
         // What killed the records that go must be durable before they do.
-        if self.options.values_stay_in_log() && !planted(Bug::CollectionWithoutLogSync) {
-            self.commit.sync()?;
+        if !planted(Bug::CollectionWithoutLogSync) {
+            self.options.log().collected(|| self.commit.sync())?;
         }
         self.install_collection(fixed, (number, facts), (&collected, &opened), &writer)?;
         self.counters.spent(Step::CollectIndex, watch.lap());
@@ -390,7 +385,7 @@ impl Engine {
 /// The epoch above which runs stay in level 0 while `target` is collected: its run of new pointers
 /// is to enter below them. Where pointers are soft there will be no run.
 fn hold_above(target: &Target, live: &LiveFiles) -> u64 {
-    if matches!(target, Target::Groups(_)) && live.groups.relocation() == Relocation::Soft {
+    if matches!(target, Target::Groups(_)) && !live.groups.relocation().writes_run() {
         return u64::MAX;
     }
     // A run of the next epoch, too, may then sink below the run of new pointers.

@@ -22,9 +22,6 @@ use crate::manifest::{Edit, LiveFiles};
 use crate::options::Background;
 use crate::space::within;
 
-/// How many times as many runs of level 0 wait to be merged while MemTables wait to be flushed.
-const PATIENCE: usize = 2;
-
 /// Into how many parts the room on a full disk is divided for a piece.
 const PARTS_MAX: u64 = 16;
 
@@ -55,10 +52,7 @@ impl TableFactory for NewTables<'_> {
 impl Engine {
     pub(crate) fn compaction_options(&self) -> CompactionOptions {
         let common = CompactionOptions::default();
-        // Where MemTables wait to be flushed, the flush needs the processor more than reads need
-        // few runs; runs of pointers are short, and many.
-        let pressed = self.options.has_groups() && self.state.load().waiting() > 0;
-        let patience = if pressed { PATIENCE } else { 1 };
+        let patience = self.options.log().merge_patience(self.state.load().waiting());
         let options = CompactionOptions {
             l0_merge_runs: common.l0_merge_runs * patience,
             level0: self.options.level0,

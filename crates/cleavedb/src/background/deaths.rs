@@ -14,7 +14,7 @@ use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::{PointerRoom, ValueKeeper};
 use cleavedb_storage::FileKind;
-use cleavedb_values::groups::{MapReader, Place, Relocation};
+use cleavedb_values::groups::{MapReader, Place};
 use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit};
 
 use crate::engine::Engine;
@@ -85,7 +85,7 @@ impl<'a> Deaths<'a> {
     /// that has it. A record that a collection has dropped lies nowhere.
     #[inline]
     fn moved(&mut self, entry: &Entry<'_>) -> Result<Option<(ValuePointer, Place)>> {
-        if self.groups.relocation() != Relocation::Soft {
+        if self.groups.relocation().writes_run() {
             return Ok(None);
         }
         let pointer = ValuePointer::decode(entry.value)?;

@@ -218,7 +218,7 @@ impl Engine {
     /// Whether tables will point into the log that `slot` covers: all values are there, or long
     /// ones, or replayed ones that were long under other options.
     fn leads_into_log(&self, slot: &MemSlot) -> bool {
-        self.options.values_stay_in_log() || (!self.options.has_groups() && slot.has_long())
+        self.options.log().is_pointed_to(slot.has_long())
     }
 
     /// Writes what somebody can still see.
@@ -302,9 +302,7 @@ impl Engine {
         let version = version.clone();
         self.commit.flushed(sealed.last_seq);
         self.commit.log.forget(sealed.end);
-        if self.options.has_groups() {
-            slot.is_flushed(&self.commit.log);
-        }
+        self.options.log().flushed(|| slot.is_flushed(&self.commit.log));
         if planted(Bug::NeedlessUnderReaders) {
             self.commit.log.needs_no_more(slot.start..sealed.end);
         }

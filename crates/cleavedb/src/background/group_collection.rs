@@ -17,22 +17,21 @@ use std::collections::BTreeSet;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, side_by_side};
-use cleavedb_base::{Error, ErrorKind, FileNumber, GroupId, Partitioner, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
-use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect_group::GroupCollector;
 use cleavedb_values::collected::CollectedGroups;
 use cleavedb_values::found::Arena;
 use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentWriter, Place, growth};
+use cleavedb_values::groups::{Extent, ExtentWriter, Place, sizing};
 use cleavedb_values::survivors::SurvivorWriter;
-use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, hidden};
+use cleavedb_values::{GroupEdit, GroupId, GroupTable, LedgerEdit, SegmentSet, hidden};
 
 use super::cold_log::add_segments;
 use super::collection::{Fixed, write_run};
 use super::flush::RunWriter;
-use super::liveness::Joined;
+use super::liveness::of_groups;
 use super::new_files::NewFiles;
 use crate::engine::Engine;
 use crate::groups::publish;
@@ -75,13 +74,14 @@ impl Engine {
             return forced;
         }
         let segments = self.options.groups.segments();
-        let by_hash = !groups.partitioner().keeps_order();
-        let chosen = if over || by_hash && segments.exhausted(groups) {
+        let sizing = groups.partition().sizing();
+        let shared = sizing.shared_segments(&segments, groups);
+        let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
             let candidates = self.candidates(live, &jobs.damaged.groups);
             self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
         } else {
             let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-            segments.outgrown(groups, &sound).into_iter().collect()
+            sizing.outgrown(&segments, groups, &sound).into_iter().collect()
         };
         // Where space is limited it is what counts.
         if !chosen.is_empty() || self.limit.is_some() {
@@ -172,22 +172,17 @@ impl Engine {
         arena: &'a Arena,
     ) -> Result<CollectedGroups<'a>> {
         let table = &*fixed.groups;
-        let keeps_order = table.partitioner().keeps_order();
         let extents = ExtentWriter::new(files, self.database_id, self.options.segment_bytes)
             .of_survivors()
-            .with_filters(!keeps_order)
+            .of_groups(table)
             .listing_from(self.options.groups.listed_record_bytes);
         let cold = || SurvivorWriter::new(segments, self.database_id, self.segment_bytes());
-        let joined = keeps_order.then(|| Joined::new(&fixed.as_of));
-        let liveness: &dyn Liveness = match &joined {
-            Some(joined) => joined,
-            None => &fixed.as_of,
-        };
+        let liveness = of_groups(table, &fixed.as_of);
         let gives_up = self.jobs.gives_up(fixed.bytes());
         let cancelled = || gives_up.load(Ordering::Acquire);
-        let table = (table, self.options.groups.growth());
-        let cold = self.options.groups.tagging.then(cold);
-        let collector = GroupCollector::new(table, liveness, extents, cold, &cancelled, arena);
+        let cold = table.has_cold_log().then(cold);
+        let table = (table, self.options.groups.sizes());
+        let collector = GroupCollector::new(table, &*liveness, extents, cold, &cancelled, arena);
         collect_each(fixed, groups, collector)
     }
 
@@ -230,7 +225,7 @@ impl Engine {
         publish(&written, edit);
         let collected_at = |home| GroupEdit::Collected(home, fixed.as_of.read_point);
         edit.groups.extend(homes.into_iter().map(collected_at));
-        if still && !collected.splits() && groups.partitioner() == Partitioner::Key {
+        if still && !collected.splits() {
             self.merge_small(fixed, groups, collected, edit)?;
         }
         Ok(written)
@@ -246,7 +241,7 @@ impl Engine {
         let gone: BTreeSet<Place> = collected.gone().collect();
         let mut edit = Edit::default();
         add_segments(&collected.cold, &mut edit);
-        let regroups = collected.splits() || fixed.groups.partitioner() == Partitioner::Key;
+        let regroups = collected.splits() || fixed.groups.partition().sizing().merges();
         let splitting = collected.groups.iter().find(|own| own.splits());
         let waiting = splitting.or(collected.groups.first()).filter(|_| regroups);
         let still = waiting.is_some_and(|own| self.hold_flushes(own.group));
@@ -300,12 +295,14 @@ impl Engine {
         collected: &CollectedGroups<'_>,
         edit: &mut Edit,
     ) -> Result<()> {
-        let growth = self.options.groups.growth();
-        let mut after = growth::after(groups, &edit.groups)?;
+        let sizes = self.options.groups.sizes();
+        let mut after = sizing::after(groups, &edit.groups)?;
         let sound =
             |groups: &[GroupId; 2]| !groups.iter().any(|id| fixed.damaged.groups.contains(id));
         for own in &collected.groups {
-            if let Some(groups) = growth.merges(&after, own.group).filter(sound) {
+            if let Some(groups) =
+                after.partition().sizing().merged(sizes, &after, own.group).filter(sound)
+            {
                 let merge = GroupEdit::Merge { groups, into: after.next_id() };
                 after.apply(&merge)?;
                 edit.groups.push(merge);

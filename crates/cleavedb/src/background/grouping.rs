@@ -20,16 +20,17 @@ use cleavedb_base::key::split_tree_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, Error, ErrorKind, GroupId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Error, ErrorKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::{Held, Ring};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_storage::segment::is_far;
+use cleavedb_values::groups::sizing::{self, Slice};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{ExtentWriter, Locator, growth};
-use cleavedb_values::{Chunk, Chunks, GroupEdit, GroupTable, SegmentFactory, SegmentSet};
+use cleavedb_values::groups::{ExtentWriter, Locator};
+use cleavedb_values::{Chunk, Chunks, GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
 
 use crate::engine::Engine;
 use crate::options::Background;
@@ -151,15 +152,10 @@ impl<'e> Sorter<'_, 'e> {
             let source = Source::Log(ValuePointer::decode(entry.value)?, None);
             self.items.push(Item { entry, source });
             self.separated = true;
-        } else if self.leaves_stubs() {
+        } else if self.table.needs_stubs() {
             self.unseparated.push(entry);
         }
         Ok(())
-    }
-
-    /// Whether groups are collected without the index, so that they must be told of deaths.
-    fn leaves_stubs(&self) -> bool {
-        !self.table.partitioner().keeps_order()
     }
 
     /// Leaves stubs for a key that is complete, if its group has, or may have, a record of it.
@@ -353,7 +349,7 @@ impl Engine {
         snapshots: &[SeqNo],
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
-        if !self.options.has_groups() || planted(Bug::PointsIntoTheLog) {
+        if self.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
             return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
         }
         let (state, table) = self.groups_now();
@@ -393,9 +389,9 @@ impl Engine {
         mut items: Vec<Item<'_>>,
         files: &dyn SegmentFactory,
     ) -> Result<Grouped> {
-        let growth = self.options.groups.growth();
-        let begins = growth.begins(table, &items, |item| (item.entry.key, item.len()));
-        let table = growth::after(table, &begins)?;
+        let records = Slice::new(&items, |item| (item.entry.key, item.len()));
+        let begins = sizing::begun_by_flush(self.options.groups.sizes(), table, &records);
+        let table = sizing::after(table, &begins)?;
         let mut groups = Locator::new(&table);
         let ranks = items.iter().enumerate().map(|(at, item)| {
             if let Some(later) = items.get(at + AHEAD) {
@@ -409,7 +405,7 @@ impl Engine {
             self.options.segment_bytes.max(self.options.memtable() as u64 / (FILES_MAX / 4));
         let writer = || {
             ExtentWriter::new(files, self.database_id, file_len)
-                .with_filters(!table.partitioner().keeps_order())
+                .of_groups(&table)
                 .listing_from(self.options.groups.listed_record_bytes)
         };
         // The records lie in the log as they were committed: read in pieces that hold many.

@@ -16,6 +16,7 @@ use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::found::{Content, Found, Visible};
+use cleavedb_values::{GroupTable, LivenessRule};
 
 use crate::state::ReadState;
 
@@ -24,32 +25,50 @@ pub(super) struct AsOf {
     pub(super) state: Arc<ReadState>,
     pub(super) snapshots: Vec<SeqNo>,
     pub(super) read_point: SeqNo,
-    /// Whether the records of a key, which are all that its group has, answer for the tables.
-    pub(super) records_know: bool,
 }
 
-impl Liveness for AsOf {
+/// What tells what lives in the groups of `table`.
+pub(super) fn of_groups<'a>(table: &GroupTable, as_of: &'a AsOf) -> Box<dyn Liveness + 'a> {
+    match table.layout().map(|layout| layout.liveness) {
+        Some(LivenessRule::Records) => Box::new(ByRecords(as_of)),
+        Some(LivenessRule::Index) | None => Box::new(Joined::new(as_of)),
+    }
+}
+
+/// The records of a key, which are all that its group has, answer for the tables.
+struct ByRecords<'a>(&'a AsOf);
+
+impl Liveness for ByRecords<'_> {
     fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
-        if !self.records_know {
-            return self.ask_index(records, out);
-        }
-        self.ask_memtables(records, out)?;
+        self.0.ask_memtables(records, out)?;
         out.extend(records.iter().filter_map(Found::as_visible));
-        self.retain_seen(out);
+        self.0.retain_seen(out);
         if cfg!(debug_assertions) {
-            self.audit(records, out)?;
+            self.0.audit(records, out)?;
         }
         Ok(())
     }
 
     fn is_in_memory(&self, tree_key: &[u8]) -> bool {
-        let hash = hash64(tree_key, 0);
-        self.state.memtables.iter().any(|slot| slot.table.get(tree_key, hash, SEQ_MAX).is_some())
+        self.0.is_in_memory(tree_key)
+    }
+}
+
+/// The index, asked for keys in any order.
+pub(super) struct ByLookUp<'a>(pub(super) &'a AsOf);
+
+impl Liveness for ByLookUp<'_> {
+    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.0.ask_index(records, out)
+    }
+
+    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
+        self.0.is_in_memory(tree_key)
     }
 }
 
 /// The index as of a read point, asked for keys that mostly ascend without great gaps.
-pub(super) struct Joined<'a> {
+struct Joined<'a> {
     as_of: &'a AsOf,
     walk: RefCell<Walk>,
 }
@@ -65,7 +84,7 @@ struct Walk {
 const STEPS_MAX: usize = 8;
 
 impl<'a> Joined<'a> {
-    pub(super) fn new(as_of: &'a AsOf) -> Self {
+    fn new(as_of: &'a AsOf) -> Self {
         let sources = as_of.state.version.iters(None, None, ReadMode::Ahead);
         let walk = Walk { index: MergeIter::new(sources), last: Vec::new() };
         Self { as_of, walk: RefCell::new(walk) }
@@ -123,6 +142,11 @@ impl Liveness for Joined<'_> {
 }
 
 impl AsOf {
+    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
+        let hash = hash64(tree_key, 0);
+        self.state.memtables.iter().any(|slot| slot.table.get(tree_key, hash, SEQ_MAX).is_some())
+    }
+
     fn ask_index(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
         self.ask_memtables(records, out)?;
         let key = records[0].key();

@@ -74,10 +74,6 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// How much writers are slowed down at most if they are not stopped.
 const SLOWED: f64 = 0.99;
 
-/// Least log that a MemTable covers while there is much garbage, in bytes: below, flushes would
-/// cost more than they spare writers.
-const COVERED_MIN: u64 = 16 << 20;
-
 /// Dead files, in tables of full length, from which on they are removed without rests: more than
 /// one compaction makes (`docs/decisions/0020-neighbours-go-down-together.md`).
 const DEAD_TABLES_MAX: u64 = 32;
@@ -391,12 +387,10 @@ impl Engine {
         let allowed = self.space_goal().allowed(alive);
         let over = value_bytes > allowed;
         let (start, mut stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
-        if self.options.values_stay_in_log() {
-            // From halfway to the goal on a flush takes writers half of the way to a stop at most.
-            // What MemTables cover less of the log, garbage may take more.
-            stop = stop.saturating_add(self.options.covered_max().min(allowed - alive) / 2);
-            let much = value_bytes > alive + (allowed - alive) / 2;
-            self.throttle.cover(if much { COVERED_MIN.max((stop - start) / 2) } else { u64::MAX });
+        let garbage = self.options.log().garbage(&self.options, (value_bytes, alive, allowed));
+        if let Some(garbage) = garbage {
+            stop = stop.saturating_add(garbage.beyond);
+            self.throttle.cover(garbage.covered_max);
         }
         // Where nothing can be won writers are slowed, but not stopped for ever.
         let hopeless = over

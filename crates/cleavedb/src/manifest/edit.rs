@@ -4,7 +4,7 @@
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use cleavedb_index::VersionEdit;
-use cleavedb_values::{GroupEdit, LedgerEdit};
+use cleavedb_values::{GroupEdit, LedgerEdit, ValueLayout};
 
 use crate::totals::Totals;
 
@@ -35,6 +35,8 @@ pub(crate) struct Session {
 /// A set of changes that becomes durable as one record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edit {
+    /// How values are kept, in the first edit of a manifest.
+    pub(crate) layout: Option<ValueLayout>,
     pub(crate) index: VersionEdit,
     pub(crate) ledger: Vec<LedgerEdit>,
     pub(crate) groups: Vec<GroupEdit>,
@@ -76,11 +78,16 @@ const CLOSED: u8 = 11;
 const FLUSHED: u8 = 12;
 const DIRECTORY: u8 = 13;
 const TOTALS: u8 = 14;
+const LAYOUT: u8 = 15;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        if let Some(layout) = &self.layout {
+            out.push(LAYOUT);
+            layout.encode(&mut out);
+        }
         if !self.index.is_empty() {
             out.push(INDEX);
             self.index.encode(&mut out);
@@ -137,6 +144,7 @@ impl Edit {
         let mut edit = Self::default();
         while !cursor.is_empty() {
             match cursor.u8()? {
+                LAYOUT => edit.layout = Some(ValueLayout::decode(&mut cursor)?),
                 INDEX => edit.index = VersionEdit::decode(&mut cursor)?,
                 GROUPS => edit.groups.push(GroupEdit::decode(&mut cursor)?),
                 LEDGER => edit.ledger.push(LedgerEdit::decode(&mut cursor)?),

@@ -21,7 +21,7 @@ use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::{TableStore, Version};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Pace, Placed, Storage};
-use cleavedb_values::{GroupTable, Ledger};
+use cleavedb_values::{GroupTable, Ledger, ValueLayout};
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
@@ -43,6 +43,8 @@ const NUMBERS_RESERVED: u64 = 1000;
 /// The set of live files, as the last durable edit left it.
 #[derive(Clone)]
 pub(crate) struct LiveFiles {
+    /// How values are kept; none before the first edit.
+    pub(crate) layout: Option<ValueLayout>,
     pub(crate) version: Arc<Version>,
     pub(crate) ledger: Ledger,
     pub(crate) groups: Arc<GroupTable>,
@@ -71,6 +73,7 @@ impl LiveFiles {
     pub(crate) fn empty(tables: &Arc<TableStore>) -> Self {
         Self {
             version: Arc::new(Version::empty(tables.clone())),
+            layout: None,
             ledger: Ledger::default(),
             groups: Arc::default(),
             head: None,
@@ -90,6 +93,13 @@ impl LiveFiles {
     fn apply(&mut self, edit: &Edit) -> Result<()> {
         if !edit.index.is_empty() {
             self.version = Arc::new(self.version.apply(&edit.index)?);
+        }
+        if let Some(layout) = edit.layout {
+            if self.layout.is_some() {
+                return Err(Error::corruption("the layout of a database is changed"));
+            }
+            self.layout = Some(layout);
+            self.groups = Arc::new(GroupTable::new(layout.groups));
         }
         let mut ledger = self.ledger.clone();
         edit.ledger.iter().try_for_each(|change| ledger.apply(change))?;
@@ -116,6 +126,7 @@ impl LiveFiles {
 
     fn export(&self) -> Edit {
         Edit {
+            layout: self.layout,
             index: self.version.export(),
             ledger: self.ledger.export(),
             groups: self.groups.export(),
@@ -190,6 +201,33 @@ pub(crate) struct Loaded {
     pub(crate) healed: u64,
 }
 
+/// A manifest as it lies on the disk.
+struct Bytes {
+    name: Name,
+    bytes: Vec<u8>,
+    identity: FileIdentity,
+    /// Whether it is a copy that shares blocks with its original.
+    copied: bool,
+}
+
+fn read_bytes(storage: &dyn Storage, current: &Current) -> Result<Bytes> {
+    let name = Name::numbered(FileKind::Manifest, current.manifest);
+    let failed = |e| Error::unopened("read the manifest", e).with("file", name);
+    let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
+    let mut bytes = vec![0; file.len().map_err(failed)? as usize];
+    read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
+    let identity = FileIdentity::new(current.database_id, current.manifest);
+    let copied = file.is_copied().map_err(failed)?;
+    Ok(Bytes { name, bytes, identity, copied })
+}
+
+#[cold]
+fn no_layout() -> Error {
+    let what = "the manifest does not say in its first edit how values are kept: it is damaged, or \
+                a build before the first release has written it";
+    Error::corruption(what)
+}
+
 impl Manifest {
     /// Reads the manifest that `current` names.
     pub(crate) fn load(
@@ -197,12 +235,7 @@ impl Manifest {
         current: &Current,
         tables: &Arc<TableStore>,
     ) -> Result<Loaded> {
-        let name = Name::numbered(FileKind::Manifest, current.manifest);
-        let failed = |e| Error::unopened("read the manifest", e).with("file", name);
-        let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
-        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
-        let identity = FileIdentity::new(current.database_id, current.manifest);
+        let Bytes { name, bytes, identity, copied } = read_bytes(storage, current)?;
         let mut live = LiveFiles::empty(tables);
         let read = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
         if read.edits.is_empty() {
@@ -212,9 +245,19 @@ impl Manifest {
         for edit in &read.edits {
             live.apply(edit).map_err(|e| e.with("file", name))?;
         }
-        let copied = file.is_copied().map_err(failed)?;
+        if live.layout.is_none() {
+            return Err(no_layout().with("file", name));
+        }
         let is_whole = read.len == bytes.len() && read.healed == 0 && !copied;
         Ok(Loaded { live, len: read.len as u64, is_whole, healed: read.healed })
+    }
+
+    /// How values are kept, as the manifest that `current` names says in its first edit.
+    pub(crate) fn stored_layout(storage: &dyn Storage, current: &Current) -> Result<ValueLayout> {
+        let Bytes { name, bytes, identity, .. } = read_bytes(storage, current)?;
+        let first = read_copies(&bytes, identity, &mut 0).map_err(|e| e.with("file", name))?;
+        let layout = first.and_then(|(edit, _)| edit.layout);
+        layout.ok_or_else(|| no_layout().with("file", name))
     }
 
     /// Goes on with the manifest that `current` names, in whose directory nothing else was changed.

@@ -22,7 +22,7 @@ fn begun_in(storage: Arc<dyn Storage>) -> (Manifest, Arc<TableStore>) {
     let placed = Placed::new(cleavedb_storage::Directory::whole(storage), Vec::new()).unwrap();
     let (manifest, preset) = (FileNumber(1), Preset::Lsm);
     let current = Current { manifest, database_id: 1, preset, volumes: Vec::new() };
-    let live = LiveFiles::empty(&tables);
+    let live = LiveFiles { layout: Some(ValueLayout::INLINE), ..LiveFiles::empty(&tables) };
     (Manifest::begin(Arc::new(placed), current, live).unwrap(), tables)
 }
 

@@ -25,9 +25,6 @@ impl Options {
         }
         let (file, level) = ((bytes / FILE).max(FILE_MIN), (bytes / LEVEL).max(FILE_MIN));
         let window = (file / BLOCK as u64) as usize * BLOCK;
-        let mut groups = self.groups.clone();
-        groups.main_segment_bytes = groups.main_segment_bytes.min(file);
-        groups.capacity_bytes = groups.capacity_bytes.min(bytes);
         Self {
             window_bytes: Some(self.window().min(window)),
             memtable_bytes: Some(self.memtable().min(file as usize)),
@@ -38,7 +35,7 @@ impl Options {
             level0_bytes: self.level0_bytes.min(level),
             level1_bytes: self.level1_bytes.min(level),
             space_floor: self.space_floor.min(level),
-            groups,
+            groups: self.groups_within(file, bytes),
             ..self
         }
     }

@@ -45,7 +45,7 @@ const WINDOW_MAX: usize = 1 << 30;
 impl Options {
     /// Memory of one MemTable, in bytes.
     pub fn memtable(&self) -> usize {
-        let part = if self.separates() { MEMTABLE } else { MEMTABLE_OF_VALUES };
+        let part = if self.layout.separates() { MEMTABLE } else { MEMTABLE_OF_VALUES };
         self.memtable_bytes.unwrap_or(self.memory_bytes / part)
     }
 
@@ -73,7 +73,7 @@ impl Options {
         let covered =
             self.covered_max().saturating_mul((self.memtables_max as u64).saturating_add(1));
         let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
-        let eager = if self.separates() { WINDOW } else { WINDOW_OF_VALUES };
+        let eager = if self.layout.separates() { WINDOW } else { WINDOW_OF_VALUES };
         self.window_bytes.unwrap_or(match self.drain() {
             Drain::Lazy => (of_memtables + self.memory_bytes / WINDOW_ROOM).next_multiple_of(BLOCK),
             Drain::Eager => (self.memory_bytes / WINDOW_PART).min(eager) / BLOCK * BLOCK,
@@ -105,13 +105,11 @@ impl Options {
     /// than the memory allows.
     pub(crate) fn within_memory(self) -> Self {
         let most = (self.memory_bytes / FILE) as u64;
-        let mut groups = self.groups.clone();
-        groups.main_segment_bytes = groups.main_segment_bytes.min(most);
         Self {
             memtable_bytes: Some(self.memtable()),
             log_file_bytes: self.log_file_bytes.min(most),
             segment_bytes: self.segment_bytes.min(most),
-            groups,
+            groups: self.groups_within(most, u64::MAX),
             ..self
         }
     }

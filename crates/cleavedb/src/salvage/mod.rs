@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Partitioner, Result, SeqNo, TreeKey};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeKey};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry, TableStore};
 use cleavedb_storage::api::read_exact_at;
@@ -32,10 +32,11 @@ use cleavedb_storage::log::salvage::{
 use cleavedb_storage::{
     Access, Disk, File, FileKind, Mode, Name, Reaper, Storage, WINDOW_HEADER_LEN,
 };
+use cleavedb_values::ValueLayout;
 
 use crate::batch::DEFAULT_KEYSPACE;
 use crate::manifest::{Current, LiveFiles, Loaded, Manifest};
-use crate::options::Preset;
+use crate::options::{Options, Preset};
 
 use known::{Found, Indexed, Known, Place, Verdict};
 pub use report::SalvageReport;
@@ -372,17 +373,18 @@ impl Salvage {
         scanned.map_err(failed)
     }
 
-    /// The preset that the database has; a guess if `current` cannot be read.
-    pub fn preset(&self) -> Preset {
-        let kinds = || self.keys.values().flat_map(|known| &known.records).map(|found| found.kind);
-        let groups = self.live.as_ref().map(|live| &live.groups).filter(|all| !all.is_empty());
-        let guess = || match groups.map(|groups| groups.partitioner()) {
-            Some(Partitioner::Hash) => Preset::HashKv,
-            Some(_) => Preset::KtStore,
-            None if kinds().any(|kind| kind == RecordKind::Separated) => Preset::WiscKey,
-            None => Preset::Lsm,
+    /// Options for a database like the one that was: its layout and the tuning of its preset. What
+    /// neither `current` nor a manifest says is guessed.
+    pub fn options(&self) -> Options {
+        let stored = self.live.as_ref().and_then(|live| live.layout);
+        let mut records = self.keys.values().flat_map(|known| &known.records);
+        let guess = || match records.any(|found| found.kind == RecordKind::Separated) {
+            true => ValueLayout::LOG,
+            false => ValueLayout::INLINE,
         };
-        self.preset.unwrap_or_else(guess)
+        let preset = self.preset.or_else(|| Preset::of_layout(&stored.unwrap_or_else(guess)));
+        let options = Options::preset(preset.unwrap_or_default());
+        Options { layout: stored.unwrap_or(options.layout), ..options }
     }
 
     /// Calls `visit` with every key that can be saved and its value, in no order, and says what

@@ -4,7 +4,7 @@
 //! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Durability, FileClass, Level0, Preset, Relocation, Separation};
+use cleavedb::{Durability, FileClass, Level0, Preset, Separation};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
@@ -278,15 +278,16 @@ fn soft_pointers_into_groups_that_split_survive_every_crash() {
     }
 }
 
-/// How survivors are found was decided at the creation.
+/// Where survivors are found by maps, and groups are as long as the open says.
 #[test]
-fn soft_pointers_stay_what_they_are_under_other_options() {
+fn soft_pointers_under_other_options_survive_every_crash() {
     for preset in [Preset::HashKv, Preset::KtStore] {
         let soft = Setup::soft(preset, true);
-        let mut hard = soft.clone();
-        hard.options.groups.relocation = Relocation::WriteBack;
-        let test = "soft_pointers_stay_what_they_are_under_other_options";
-        for (setup, other) in [(&soft, &hard), (&hard, &soft)] {
+        let mut other = soft.clone();
+        other.options.groups.main_segment_bytes = 64 << 10;
+        other.options.groups.listed_record_bytes = u64::MAX;
+        let test = "soft_pointers_under_other_options_survive_every_crash";
+        for (setup, other) in [(&soft, &other), (&other, &soft)] {
             let plan = Plan { recover_with: vec![other.clone(), setup.clone()], ..Plan::default() };
             visit(test, setup, plan, STATES / 16);
         }
@@ -348,8 +349,6 @@ fn groups_under_other_options_obey_the_records() {
         let mut other = setup.clone();
         other.options.separation = Separation::AtLeast(1000);
         other.options.groups.main_segment_bytes = 64 << 10;
-        other.options.groups.levels = (setup.options.preset == Preset::KtStore).then_some(1);
-        other.options.groups.tagging = false;
         let plan = Plan { recover_with: vec![other, setup.clone()], ..Plan::default() };
         visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);
     }

@@ -1,6 +1,10 @@
 //! What an open may make, and what it refuses to open.
 
-use cleavedb::{Db, ErrorKind, FileClass, Options, Preset, Volume};
+use std::sync::Arc;
+
+use cleavedb::{Db, ErrorKind, FileClass, Options, Preset, Separation, VictimPolicy, Volume};
+use cleavedb_storage::Sim;
+use cleavedb_testkit::Setup;
 
 fn options() -> Options {
     Options::preset(Preset::Lsm)
@@ -32,4 +36,62 @@ fn a_database_that_must_be_new_is_not_opened_if_it_is_there() {
     assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
     let db = Db::open(&path, options()).unwrap();
     assert_eq!(db.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
+}
+
+/// How values are kept is stored; an open that asks for another way was once obeyed in part, and
+/// `groups.relocation` and `groups.levels` were not looked at.
+#[test]
+fn a_layout_is_kept_and_another_is_refused() {
+    for created in Setup::designs() {
+        let sim = Sim::new();
+        let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
+        let db = open(&created.options).unwrap();
+        db.put(b"key", b"value").unwrap();
+        db.close().unwrap();
+        let before = sim.history_len();
+        for other in Setup::designs() {
+            let opened = open(&other.options);
+            match other.options.layout == created.options.layout {
+                true => assert_eq!(opened.unwrap().get(b"key").unwrap().unwrap(), "value"),
+                false => {
+                    let error = opened.err().unwrap();
+                    assert_eq!(error.kind(), ErrorKind::LayoutMismatch, "{created}, {other}");
+                }
+            }
+        }
+        assert_eq!(sim.history_len(), before, "{created}: nothing was changed");
+    }
+}
+
+/// Options of groups had no effect in other layouts, and nobody was told.
+#[test]
+fn an_option_without_a_meaning_is_refused() {
+    let refused = |preset, change: fn(&mut Options)| {
+        let mut options = Options::preset(preset);
+        change(&mut options);
+        let error = options.validate().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOptions, "{error}");
+    };
+    for preset in [Preset::Lsm, Preset::WiscKey, Preset::Ohdb] {
+        refused(preset, |o| o.groups.capacity_bytes = 1 << 30);
+        refused(preset, |o| o.groups.victim = VictimPolicy::CostBenefit);
+    }
+    refused(Preset::KtStore, |o| o.groups.log_segment_bytes = 1 << 16);
+    refused(Preset::KtStore, |o| o.groups.reserved_space = 0.5);
+    refused(Preset::HashKv, |o| o.groups.cold_log_counts = false);
+    refused(Preset::Lsm, |o| o.separation = Separation::AtLeast(100));
+    refused(Preset::WiscKey, |o| o.separation = Separation::Never);
+}
+
+#[test]
+fn options_of_a_database_are_those_that_it_was_created_with() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(Db::stored_options(dir.path()).unwrap().is_none());
+    assert!(Db::stored_options(dir.path().join("none")).unwrap().is_none());
+    let layout = Setup::soft(Preset::HashKv, true).options.layout;
+    let created = Options { layout, ..Options::preset(Preset::HashKv) };
+    drop(Db::open(dir.path(), created).unwrap());
+    let stored = Db::stored_options(dir.path()).unwrap().unwrap();
+    assert_eq!((stored.preset, stored.layout), (Preset::HashKv, layout));
+    Db::open(dir.path(), stored).unwrap();
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Metrics, Options, Preset, VictimPolicy};
+use cleavedb::{Background, Db, Metrics, Options, Partition, Preset, VictimPolicy};
 use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::sim::Event;
 use cleavedb_storage::{Disk, FileKind, Name, Sim};
@@ -155,7 +155,7 @@ fn ranges_fit_keys_of_every_shape() {
 fn fixed_levels_make_a_group_for_each_prefix() {
     let sim = Sim::new();
     let mut options = options(Preset::KtStore);
-    options.groups.levels = Some(2);
+    options.layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
     let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open(&options);
     for prefix in ["a", "ab", "ac", "b", "ba"] {
@@ -167,12 +167,11 @@ fn fixed_levels_make_a_group_for_each_prefix() {
     assert_eq!(db.metrics().groups, 1 + 5);
     db.collect().unwrap();
     db.close().unwrap();
-    options.groups.levels = None;
     let db = open(&options);
     db.put(b"c", &value(1, 1)).unwrap();
     db.put(b"cc", &value(1, 1)).unwrap();
     db.collect().unwrap();
-    assert_eq!(db.metrics().groups, 1 + 6, "the stored levels count");
+    assert_eq!(db.metrics().groups, 1 + 6, "also after a second open");
     assert!(db.verify().unwrap().problems.is_empty());
     assert_eq!(db.range(None, None).expecting(50).count(), 107);
 }

@@ -123,7 +123,8 @@ fn a_whole_store_is_saved_as_it_is() {
         let lost = (report.damages, report.lost_keys, report.uncertain_keys);
         assert_eq!(lost, (0, 0, 0), "{preset}: {report:?}");
         assert!(!report.stale, "{preset}");
-        assert_eq!(Salvage::search(whole).unwrap().preset(), preset);
+        let (like, stored) = (Salvage::search(whole).unwrap().options(), Options::preset(preset));
+        assert_eq!((like.preset, like.layout), (preset, stored.layout));
     });
 }
 
@@ -151,9 +152,13 @@ fn nothing_is_lost_with_current_and_the_manifest() {
 fn the_manifest_says_which_design_a_store_without_current_has() {
     for_each_preset(|preset, _, broken, _| {
         fs::remove_file(broken.join("current")).unwrap();
-        let guess = Salvage::search(broken).unwrap().preset();
+        let guess = Salvage::search(broken).unwrap().options();
         let like = if preset == Preset::Ohdb { Preset::Lsm } else { preset };
-        assert_eq!(guess, like, "{preset}");
+        assert_eq!(
+            (guess.preset, guess.layout),
+            (like, Options::preset(preset).layout),
+            "{preset}"
+        );
     });
 }
 

@@ -179,8 +179,10 @@ fn mid_sized(preset: Preset) -> Options {
         Options { memtable_bytes, cache_bytes, log_file_bytes, segment_bytes, ..tiny };
     (options.memtable_log_bytes, options.block_bytes) = (256 << 10, 4 << 10);
     (options.table_bytes, options.level0_bytes, options.level1_bytes) = (1 << 20, 1 << 20, 4 << 20);
-    (options.space_floor, options.groups.capacity_bytes) = (8 << 20, 8 << 20);
-    options.groups.main_segment_bytes = 1 << 20;
+    options.space_floor = 8 << 20;
+    if options.layout.groups.is_some() {
+        (options.groups.capacity_bytes, options.groups.main_segment_bytes) = (8 << 20, 1 << 20);
+    }
     options
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset};
+use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, SurvivorRoute};
 use cleavedb_storage::{Disk, Sim};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
@@ -77,27 +77,11 @@ fn cold_values_leave_once_and_are_found() {
 }
 
 #[test]
-fn without_tagging_nothing_leaves_and_tags_of_before_stay_true() {
-    let sim = Sim::new();
-    let off = || {
-        let mut options = options();
-        options.groups.tagging = false;
-        options
-    };
-    let opened = |options| Db::open_in(Arc::new(sim.clone()), options, 7).unwrap();
-    let db = opened(off());
+fn without_tagging_nothing_leaves() {
+    let db = Db::open_in(Arc::new(Sim::new()), Setup::tiny(Preset::HashKv, true).options, 7);
+    let db = db.unwrap();
     age(&db, 12);
     assert_eq!((db.metrics().tags, db.metrics().cold_log_bytes), (0, 0));
-    db.close().unwrap();
-    let db = opened(options());
-    db.collect().unwrap();
-    assert!(db.metrics().tags > 0);
-    db.close().unwrap();
-    let db = opened(off());
-    put(&db, HOT..HOT + 50, 0);
-    (0..3).for_each(|_| db.collect().unwrap());
-    check(&db, 12);
-    assert!(db.metrics().tags > 0, "tags of what was not updated are kept");
 }
 
 /// "we know directly from the tag that the cold KV pair has already been stored": an updated key is
@@ -221,11 +205,10 @@ fn groups_split_with_their_tags() {
 }
 
 #[test]
-fn other_presets_refuse_tagging() {
-    for preset in Preset::ALL.into_iter().filter(|preset| *preset != Preset::HashKv) {
-        let mut options = Setup::tiny(preset, true).options;
-        options.groups.tagging = true;
-        let error = Db::open_in(Arc::new(Sim::new()), options, 7).err().unwrap();
+fn other_groups_refuse_tagging() {
+    for mut setup in [Setup::tiny(Preset::KtStore, true), Setup::hash_by_index(true)] {
+        setup.groups().survivors = SurvivorRoute::Tagged;
+        let error = Db::open_in(Arc::new(Sim::new()), setup.options, 7).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::InvalidOptions, "{error}");
     }
 }

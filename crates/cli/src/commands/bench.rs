@@ -21,10 +21,10 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     if let Some(many) = &args.many {
         return bench_suite::run(many, global, console);
     }
-    let preset = global.preset.unwrap_or_default();
     // Volumes are the opener's own matter: it makes and deletes them.
     let (durability, volumes) = (args.durability.into(), Vec::new());
-    let options = Options { durability, volumes, ..store::options(global, preset) };
+    let options =
+        Options { durability, volumes, ..store::options(global, store::usual(global, None)) };
     let opener = CleaveOpener::with(options).on(&args.device, &global.place)?;
     let bench = &args.bench;
     if bench.list || bench.self_check {

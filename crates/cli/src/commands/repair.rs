@@ -88,8 +88,8 @@ pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console
     progress.say("searching all files".to_owned());
     let salvage = Salvage::search(damaged)?;
     interrupt::check()?;
-    let preset = global.preset.unwrap_or_else(|| salvage.preset());
-    let options = Options { durability: Durability::Os, ..store::options(global, preset) };
+    let usual = store::usual(global, Some(salvage.options()));
+    let options = Options { durability: Durability::Os, ..store::options(global, usual) };
     let db = store::open(new, options)?;
     let saved = save(salvage, &db, &progress);
     drop(progress);

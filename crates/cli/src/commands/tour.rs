@@ -166,7 +166,7 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
         Some(path) => path.clone(),
         None => scratch.path().join("db"),
     };
-    let options = scaled(store::options(global, global.preset.unwrap_or_default()), bytes);
+    let options = scaled(store::options(global, store::usual(global, None)), bytes);
     if !console.json() {
         console.line(format_args!(
             "tour of {}: {} files, {}; preset {}, log files of {} to suit the tree",

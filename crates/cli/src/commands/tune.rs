@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cleavedb::{Db, Options, Preset, Separation};
+use cleavedb::{Db, Options, Separation};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::system::Eviction;
 use cleavedb_bench::system::machine::Machine;
@@ -37,7 +37,8 @@ struct Target {
     path: PathBuf,
     /// Whether it is a database.
     stored: bool,
-    preset: Preset,
+    /// Its options, as far as the arguments leave them.
+    usual: Options,
     /// Where the stores are made.
     directory: PathBuf,
 }
@@ -45,15 +46,15 @@ struct Target {
 impl Target {
     fn of(args: &TuneArgs, global: &Global) -> Result<Self> {
         let path = args.dir.as_ref().unwrap_or(&global.db).clone();
-        let stored = store::stored_preset(&path)?;
-        let preset = global.preset.or(stored).unwrap_or_default();
-        let directory = match (stored, &args.dir) {
+        let stored = store::stored(&path)?;
+        let (is_stored, usual) = (stored.is_some(), store::usual(global, stored));
+        let directory = match (is_stored.then_some(()), &args.dir) {
             (Some(_), _) => beside(&path)?,
             (None, Some(dir)) => dir.clone(),
             (None, None) => parent(&path).to_owned(),
         };
         fs::read_dir(&directory).map_err(Failure::file("list", &directory))?;
-        Ok(Self { path, stored: stored.is_some(), preset, directory })
+        Ok(Self { path, stored: is_stored, usual, directory })
     }
 
     /// The database, which must be there.
@@ -197,10 +198,10 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     if let Some(saved) = args.set {
         return set(saved, &target, global, console);
     }
-    if Options::preset(target.preset).separation == Separation::Never {
+    if target.usual.separation == Separation::Never {
         let message = format!(
             "the preset {} keeps every value in the index; --preset names one that separates them",
-            target.preset
+            target.usual.preset
         );
         return Err(Failure::Usage(message));
     }
@@ -208,7 +209,7 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     let present =
         (target.stored || args.save).then(|| target.present(global, console)).transpose()?;
     let mut curve = Curve::default();
-    let options = Options { volumes: Vec::new(), ..store::options(global, target.preset) };
+    let options = Options { volumes: Vec::new(), ..store::options(global, target.usual.clone()) };
     let (outcome, searched) = search(args, &target, options, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
     let saved = match (&searched, args.save, outcome.threshold) {
@@ -254,7 +255,7 @@ fn search(
     }
     interrupt::watch(console)?;
     let scratch = Scratch::claim(&target.directory.join(SCRATCH))?;
-    let stay = stays_cached(target.preset);
+    let stay = stays_cached(target.usual.preset);
     let eviction = (!args.cached).then(|| Eviction::of(&target.directory.join(SCRATCH), stay));
     let countdown = Countdown::new(console, "tune", time);
     let begins = |curve: &Curve, next: Next| countdown.say(describe(curve, next));
@@ -276,7 +277,7 @@ fn search(
         other => other.map_err(Failure::from),
     };
     let outcome = Outcome {
-        preset: target.preset.name(),
+        preset: target.usual.preset.name(),
         directory: target.directory.clone(),
         workload: args.workload.clone(),
         durability: format!("{durability:?}").to_lowercase(),

@@ -1,40 +1,14 @@
 //! Changes of the table of groups, as the manifest records them.
 
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
-use cleavedb_base::{Error, GroupId, Partitioner, Result, SeqNo};
+use cleavedb_base::{Error, Result, SeqNo};
 
 use super::extent::{Extent, Place};
-
-/// How the index learns where a collection of groups has put survivors.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Relocation {
-    /// It gets a sorted run of new pointers, in level 0 (HashKV, section 3.3).
-    #[default]
-    WriteBack,
-    /// It does not: who reads a survivor finds it by key, in the map of its group's survivors.
-    Soft,
-}
-
-impl Relocation {
-    /// Appends the encoding: a byte.
-    fn encode(self, out: &mut Vec<u8>) {
-        out.push(u8::from(self == Self::Soft));
-    }
-
-    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        match cursor.u8()? {
-            0 => Ok(Self::WriteBack),
-            1 => Ok(Self::Soft),
-            _ => Err(Error::corruption("an edit names a way of relocation that cannot be")),
-        }
-    }
-}
+use crate::partition::GroupId;
 
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEdit {
-    /// How keys become tokens, and how survivors are found; comes before all groups.
-    Partition(Partitioner, Relocation),
     /// A new group, from this bound up to the next one, as of its last collection. It takes these
     /// tokens from the group before it, which has no record of them.
     Begin(GroupId, Vec<u8>, SeqNo),
@@ -99,13 +73,8 @@ impl GroupEdit {
                 put_varint(out, group.0);
                 put_varint(out, *collected);
             }
-            Self::Partition(partitioner, relocation) => {
-                out.push(7);
-                partitioner.encode(out);
-                relocation.encode(out);
-            }
             Self::Merge { groups: [lower, upper], into } => {
-                out.push(8);
+                out.push(7);
                 [lower, upper, into].iter().for_each(|group| put_varint(out, group.0));
             }
         }
@@ -127,8 +96,7 @@ impl GroupEdit {
             4 => Self::Died(Place::decode(cursor)?, cursor.varint()?),
             5 => Self::Remove(Place::decode(cursor)?),
             6 => Self::Collected(group(cursor)?, cursor.varint()?),
-            7 => Self::Partition(Partitioner::decode(cursor)?, Relocation::decode(cursor)?),
-            8 => Self::Merge { groups: [group(cursor)?, group(cursor)?], into: group(cursor)? },
+            7 => Self::Merge { groups: [group(cursor)?, group(cursor)?], into: group(cursor)? },
             tag => {
                 let what = format!("a group edit has unknown tag {tag}");
                 return Err(Error::corruption(what));

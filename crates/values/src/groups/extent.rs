@@ -15,7 +15,9 @@ use std::sync::Arc;
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
-use cleavedb_base::{Error, FileNumber, GroupId, Result};
+use cleavedb_base::{Error, FileNumber, Result};
+
+use crate::partition::GroupId;
 
 /// Where an extent begins: the name by which edits mention it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

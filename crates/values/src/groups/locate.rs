@@ -1,12 +1,11 @@
 //! Finds the groups of many keys, which mostly come in the order of their keys.
 
-use cleavedb_base::{GroupId, Partitioner};
-
 use super::table::GroupTable;
+use crate::partition::{GroupId, Partition};
 
 /// The groups of a table, in the order of their bounds, and where the last key was found.
 pub struct Locator<'a> {
-    partitioner: Partitioner,
+    partition: Partition,
     groups: Vec<(&'a [u8], GroupId)>,
     at: usize,
 }
@@ -15,7 +14,7 @@ impl<'a> Locator<'a> {
     /// Will look among the groups of `table`.
     pub fn new(table: &'a GroupTable) -> Self {
         let groups = table.groups().map(|(id, group)| (&*group.bound, id)).collect();
-        Self { partitioner: table.partitioner(), groups, at: 0 }
+        Self { partition: table.partition(), groups, at: 0 }
     }
 
     /// Number of groups.
@@ -26,7 +25,7 @@ impl<'a> Locator<'a> {
     /// The group of a key, by its number in the order of bounds.
     #[inline]
     pub fn rank(&mut self, tree_key: &[u8]) -> Option<u32> {
-        let token = self.partitioner.token(tree_key);
+        let token = self.partition.token(tree_key);
         let begins = |(bound, _): &(&[u8], GroupId)| **bound <= *token;
         let is_at = |at: usize| self.groups.get(at).is_some_and(begins);
         if !is_at(self.at) || is_at(self.at + 1) {
@@ -43,27 +42,23 @@ impl<'a> Locator<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::edit::{GroupEdit, Relocation};
+    use super::super::edit::GroupEdit;
     use super::*;
 
     #[test]
     fn it_finds_what_the_table_finds() {
-        for partitioner in [Partitioner::Key, Partitioner::Hash, Partitioner::Levels(1)] {
-            let mut table = GroupTable::default();
+        for partition in [Partition::Range, Partition::Hash, Partition::Prefix(1)] {
+            let mut table = GroupTable::of_partition(partition);
             assert_eq!(Locator::new(&table).rank(b"\0\0a"), None);
             let bounds = ["", "\0\0b", "\0\0c", "\u{40}", "\u{60}"];
             let begin = |(at, bound): (u64, &str)| GroupEdit::Begin(GroupId(at), bound.into(), 0);
-            let edits = (1..).zip(bounds).map(begin);
-            [GroupEdit::Partition(partitioner, Relocation::WriteBack)]
-                .into_iter()
-                .chain(edits)
-                .try_for_each(|edit| table.apply(&edit))
-                .unwrap();
+            let mut edits = (1..).zip(bounds).map(begin);
+            edits.try_for_each(|edit| table.apply(&edit)).unwrap();
             let mut locator = Locator::new(&table);
             for key in ["a", "b", "ba", "c", "cc", "a", "c", "b", "x", ""] {
                 let key = [b"\0\0", key.as_bytes()].concat();
                 let rank = locator.rank(&key).unwrap();
-                assert_eq!(Some(locator.group(rank)), table.group_of(&key), "{partitioner:?}");
+                assert_eq!(Some(locator.group(rank)), table.group_of(&key), "{partition:?}");
             }
         }
     }

@@ -1,14 +1,15 @@
 //! The end of an extent under every schedule: its space is given back once, by its last reader.
 
+use cleavedb_base::FileNumber;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::sync::Arc;
 use cleavedb_base::sync::checker::{model, thread};
-use cleavedb_base::{FileNumber, GroupId};
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Sim, Storage};
 
 use super::{Extent, ExtentHandle, Place};
+use crate::partition::GroupId;
 
 fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
     let name = Name::numbered(FileKind::Group, FileNumber(3));

@@ -14,8 +14,9 @@ use std::ops::Range;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::partition::separator;
 use cleavedb_base::{Error, Result, SeqNo};
+
+use crate::cut::separator;
 
 /// Bytes of an entry.
 const ENTRY: usize = 12;

@@ -11,13 +11,14 @@ pub mod handle;
 pub mod map_reader;
 pub mod reader;
 pub mod writer;
+pub mod liveness;
 pub mod victim;
-pub mod growth;
+pub mod sizing;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
-pub use edit::{GroupEdit, Relocation};
+pub use edit::GroupEdit;
 pub use extent::{Extent, Place};
 pub use handle::ExtentHandle;
 pub use locate::Locator;

@@ -10,11 +10,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use cleavedb_base::partition::Token;
-use cleavedb_base::{Error, FileNumber, GroupId, Partitioner, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 
-use super::edit::{GroupEdit, Relocation};
+use super::edit::GroupEdit;
 use super::extent::{Extent, Place};
+#[cfg(test)]
+use crate::layout::LivenessRule;
+use crate::layout::{GroupLayout, Relocation, SurvivorRoute};
+use crate::partition::{GroupId, Partition, Token};
 
 /// What is known about one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,8 +35,8 @@ pub struct Group {
 /// All groups and their extents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupTable {
-    partitioner: Partitioner,
-    relocation: Relocation,
+    /// None in a database without groups.
+    layout: Option<GroupLayout>,
     /// The groups by their bounds.
     bounds: BTreeMap<Vec<u8>, GroupId>,
     groups: BTreeMap<GroupId, Group>,
@@ -41,20 +44,60 @@ pub struct GroupTable {
 }
 
 impl GroupTable {
-    /// How keys become tokens.
-    pub fn partitioner(&self) -> Partitioner {
-        self.partitioner
+    /// A table without groups yet, in a database with this layout.
+    pub fn new(layout: Option<GroupLayout>) -> Self {
+        Self { layout, ..Self::default() }
     }
 
-    /// How the index learns where collections have put survivors.
+    /// The same with a layout of which only the partition matters.
+    #[cfg(test)]
+    pub(crate) fn of_partition(partition: Partition) -> Self {
+        let groups = GroupLayout {
+            partition,
+            liveness: LivenessRule::Index,
+            relocation: Relocation::WriteBack,
+            survivors: SurvivorRoute::Group,
+        };
+        Self::new(Some(groups))
+    }
+
+    /// How values are kept in groups; none in a database without groups.
+    pub fn layout(&self) -> Option<&GroupLayout> {
+        self.layout.as_ref()
+    }
+
+    /// Which group has a key.
+    #[inline]
+    pub fn partition(&self) -> Partition {
+        self.layout.map(|layout| layout.partition).unwrap_or_default()
+    }
+
+    /// How the index learns where a collection has put survivors.
+    #[inline]
     pub fn relocation(&self) -> Relocation {
-        self.relocation
+        self.layout.map_or(Relocation::WriteBack, |layout| layout.relocation)
+    }
+
+    /// Whether groups are told of each operation on a key of which they may have a record.
+    pub fn needs_stubs(&self) -> bool {
+        self.layout.is_some_and(|layout| layout.liveness.dead_records().needs_stubs())
+    }
+
+    /// Number of groups that a flush may have to tell of deaths: those that hold anything.
+    pub fn told_of_deaths(&self) -> usize {
+        let filled = self.groups.values().filter(|group| !group.extents.is_empty());
+        if self.needs_stubs() { filled.count() } else { 0 }
+    }
+
+    /// Whether collections put cold values into a log of their own.
+    pub fn has_cold_log(&self) -> bool {
+        self.layout.is_some_and(|layout| layout.survivors == SurvivorRoute::Tagged)
     }
 
     /// The group of a key; none in a store without groups.
     #[inline]
     pub fn group_of(&self, tree_key: &[u8]) -> Option<GroupId> {
-        let token = self.partitioner.token(tree_key);
+        let token = self.partition().token(tree_key);
         let upto = (Bound::Unbounded, Bound::Included(&*token));
         self.bounds.range::<[u8], _>(upto).next_back().map(|(_, group)| *group)
     }
@@ -95,7 +138,7 @@ impl GroupTable {
     pub fn last_of(&self, group: GroupId) -> Option<Token<'_>> {
         let known = self.extents_of(group).all(|extent| !extent.last.is_empty());
         let last = self.extents_of(group).map(|extent| &*extent.last).max();
-        last.filter(|_| known).map(|last| self.partitioner.token(last))
+        last.filter(|_| known).map(|last| self.partition().token(last))
     }
 
     /// All extents, by place.
@@ -150,9 +193,6 @@ impl GroupTable {
     /// Applies one change. Fails if it contradicts what is known; the table is then of no use.
     pub fn apply(&mut self, edit: &GroupEdit) -> Result<()> {
         match edit {
-            GroupEdit::Partition(partitioner, relocation) => {
-                self.partition(*partitioner, *relocation)
-            }
             GroupEdit::Begin(group, bound, collected) => self.begin(*group, bound, *collected),
             GroupEdit::Collected(group, collected) => {
                 let known = self.groups.get_mut(group).ok_or_else(|| unknown(*group))?;
@@ -165,14 +205,6 @@ impl GroupTable {
             GroupEdit::Died(place, bytes) => self.bury(*place, *bytes),
             GroupEdit::Remove(place) => self.remove(*place),
         }
-    }
-
-    fn partition(&mut self, partitioner: Partitioner, relocation: Relocation) -> Result<()> {
-        if !self.is_empty() {
-            return Err(Error::corruption("the partitioner of a store with groups is changed"));
-        }
-        (self.partitioner, self.relocation) = (partitioner, relocation);
-        Ok(())
     }
 
     fn begin(&mut self, group: GroupId, bound: &[u8], collected: SeqNo) -> Result<()> {
@@ -247,10 +279,11 @@ impl GroupTable {
 
     fn add(&mut self, extent: &Extent) -> Result<()> {
         let place = extent.place;
+        let partition = self.partition();
         let group = self.groups.get_mut(&extent.group).ok_or_else(|| {
             Error::corruption("an extent belongs to no group").with("group", extent.group)
         })?;
-        let last = self.partitioner.token(&extent.last);
+        let last = partition.token(&extent.last);
         let end = (Bound::Excluded(&*group.bound), Bound::Unbounded);
         let end = self.bounds.range::<[u8], _>(end).next().map(|(bound, _)| &**bound);
         let foreign = *last < *group.bound || end.is_some_and(|end| *end <= *last);
@@ -296,7 +329,7 @@ impl GroupTable {
         if self.is_empty() {
             return Vec::new();
         }
-        let mut edits = vec![GroupEdit::Partition(self.partitioner, self.relocation)];
+        let mut edits = Vec::new();
         for (id, group) in self.groups() {
             edits.push(GroupEdit::Begin(id, group.bound.clone(), group.collected));
             let extents = group.extents.iter().map(|place| self.extents[place].clone());
@@ -339,7 +372,6 @@ mod tests {
 
     fn sample() -> (GroupTable, Vec<GroupEdit>) {
         let edits = vec![
-            GroupEdit::Partition(Partitioner::Key, Relocation::Soft),
             GroupEdit::Begin(LOW, Vec::new(), 0),
             GroupEdit::Begin(HIGH, b"m".to_vec(), 6),
             GroupEdit::Collected(HIGH, 7),
@@ -348,7 +380,7 @@ mod tests {
             GroupEdit::Died(Place { file: FileNumber(5), offset: 8192 }, 100),
             GroupEdit::Died(Place { file: FileNumber(4), offset: 0 }, 100),
         ];
-        let mut table = GroupTable::default();
+        let mut table = GroupTable::of_partition(Partition::Range);
         edits.iter().try_for_each(|edit| table.apply(edit)).unwrap();
         (table, edits)
     }
@@ -364,7 +396,7 @@ mod tests {
             assert_eq!(GroupEdit::decode(&mut cursor).unwrap(), *edit);
         }
         cursor.end().unwrap();
-        let mut exported = GroupTable::default();
+        let mut exported = GroupTable::of_partition(Partition::Range);
         table.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
         assert_eq!(exported, table);
         assert_eq!((table.bytes(), table.live()), (2 * 4096, 2 * 3900 - 100));
@@ -402,7 +434,7 @@ mod tests {
         assert_eq!(["", "m"].map(|key| table.group_of(key.as_bytes())), [Some(merged); 2]);
         assert_eq!(table.extents_of(merged).count(), 2);
         assert!(table.extents().all(|extent| extent.group == merged));
-        let mut exported = GroupTable::default();
+        let mut exported = GroupTable::of_partition(Partition::Range);
         table.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
         assert_eq!(exported, table);
     }
@@ -423,7 +455,7 @@ mod tests {
         assert_eq!(["", "a", "b", "ba", "bb", "lz", "m", "z"].map(of), [3, 3, 4, 4, 5, 5, 2, 2]);
         assert_eq!((table.end_of(GroupId(5)), table.end_of(HIGH)), (Some(&b"m"[..]), None));
         assert_eq!(table.next_id(), GroupId(6));
-        let mut exported = GroupTable::default();
+        let mut exported = GroupTable::of_partition(Partition::Range);
         table.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
         assert_eq!(exported, table);
     }
@@ -432,7 +464,6 @@ mod tests {
     fn contradictions_are_refused() {
         let place = Place { file: FileNumber(5), offset: 8192 };
         for wrong in [
-            GroupEdit::Partition(Partitioner::Hash, Relocation::WriteBack),
             GroupEdit::Begin(HIGH, b"x".to_vec(), 0),
             GroupEdit::Begin(GroupId(3), b"m".to_vec(), 0),
             GroupEdit::Begin(GroupId(3), b"kz".to_vec(), 0),

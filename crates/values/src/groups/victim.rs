@@ -7,12 +7,12 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use cleavedb_base::SeqNo;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
-use cleavedb_base::{GroupId, Partitioner, SeqNo};
 
-use super::extent::Extent;
 use super::table::GroupTable;
+use crate::partition::GroupId;
 use crate::victim::Gain;
 
 /// Lengths of segments, in bytes, and the reserve.
@@ -40,22 +40,6 @@ impl Segments {
     /// Bytes of the whole reserve.
     pub fn reserve(&self, table: &GroupTable) -> u64 {
         (table.groups().count() as f64 * self.main as f64 * self.reserved) as u64
-    }
-
-    /// Whether the reserve is used up.
-    pub fn exhausted(&self, table: &GroupTable) -> bool {
-        !table.is_empty() && self.used(table) >= self.reserve(table)
-    }
-
-    /// A range of keys that grew to twice its limit since its last collection, which divides it.
-    /// Before that the next collection for the sake of space may do it for nothing.
-    pub fn outgrown(&self, table: &GroupTable, groups: &[GroupId]) -> Option<GroupId> {
-        let grew = |group: &GroupId| {
-            let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
-            flushed && group_bytes(table, *group) > 2 * self.main
-        };
-        let divides = table.partitioner() == Partitioner::Key;
-        groups.iter().copied().filter(|_| divides).find(grew)
     }
 }
 
@@ -116,49 +100,30 @@ pub struct Candidate {
     pub group: GroupId,
     /// Bytes of its extents.
     pub bytes: u64,
-    /// Bytes that a collection may win. Of a hash group, at most: all that flushes appended since
-    /// the last one, and survivors that are known to be dead. Of a range of keys, what is known to
-    /// be dead, and a share of what is hidden.
-    pub churn: u64,
+    /// Bytes that a collection may win, by the rule that decides what is alive.
+    pub reclaimable: u64,
     /// Operations since its last collection.
     pub age: SeqNo,
 }
 
-/// Bytes that a stub may win at least.
-const STUB_MIN: u64 = 256;
-
 impl Candidate {
-    fn of(table: &GroupTable, group: GroupId, now: SeqNo) -> Self {
-        let bytes = group_bytes(table, group);
-        let collected = table.group(group).map_or(0, |group| group.collected);
-        Self { group, bytes, churn: 0, age: now.saturating_sub(collected) }
-    }
-
     /// All groups of `table` when `now` is the youngest operation, and an estimated `hidden` bytes
     /// of garbage are not known to the table.
     pub fn all(table: &GroupTable, now: SeqNo, hidden: u64) -> Vec<Self> {
-        let flushed = |group| -> u64 {
-            let extents = table.extents_of(group).filter(|extent| !extent.survivors);
-            extents.map(|extent| extent.separated).sum()
+        let Some(layout) = table.layout() else { return Vec::new() };
+        let of_group = |(group, reclaimable): (GroupId, u64)| {
+            let bytes = group_bytes(table, group);
+            let collected = table.group(group).map_or(0, |group| group.collected);
+            let age = now.saturating_sub(collected);
+            Self { group, bytes, reclaimable: reclaimable.min(bytes), age }
         };
-        let keeps_order = table.partitioner().keeps_order();
-        let of_ranges = table.groups().filter(|_| keeps_order);
-        let all_flushed: u64 = of_ranges.map(|(id, _)| flushed(id)).sum();
-        let candidates = table.groups().map(|(id, _)| {
-            let mut candidate = Self::of(table, id, now);
-            let extents = table.extents_of(id);
-            let churn = if keeps_order {
-                // What hides others came by a flush: who got much of that has much to hide.
-                let share = u128::from(hidden) * u128::from(flushed(id));
-                let hidden = (share / u128::from(all_flushed.max(1))) as u64;
-                hidden + extents.map(|extent| extent.separated - extent.live).sum::<u64>()
-            } else {
-                extents.map(churn_of).sum()
-            };
-            candidate.churn = churn.min(candidate.bytes);
-            candidate
-        });
-        candidates.collect()
+        layout
+            .liveness
+            .dead_records()
+            .reclaimable(table, hidden)
+            .into_iter()
+            .map(of_group)
+            .collect()
     }
 
     /// Whether a collection may win enough.
@@ -168,25 +133,13 @@ impl Candidate {
 
     /// What a collection may win, and what it would move.
     pub fn gain(&self) -> Gain {
-        Gain { wins: self.churn, moves: self.bytes - self.churn }
+        Gain { wins: self.reclaimable, moves: self.bytes - self.reclaimable }
     }
 
     fn cost_benefit(&self) -> u64 {
-        let alive = (self.bytes - self.churn) as f64 / self.bytes.max(1) as f64;
+        let alive = (self.bytes - self.reclaimable) as f64 / self.bytes.max(1) as f64;
         (self.age as f64 * (1.0 - alive) / (1.0 + alive) * 1024.0) as u64
     }
-}
-
-/// What may be dead in an extent as far as its group knows, which is not told when a value dies but
-/// by a record.
-fn churn_of(extent: &Extent) -> u64 {
-    if extent.survivors {
-        return extent.separated - extent.live;
-    }
-    // A stub may end the life of a record of any length: it counts for an average one.
-    let mean = extent.separated / (extent.records - extent.stubs - extent.tags).max(1);
-    // What pads the extent to whole blocks is won, too.
-    extent.map_from().max(extent.separated) + extent.stubs * mean.max(STUB_MIN)
 }
 
 impl VictimPolicy {
@@ -197,7 +150,7 @@ impl VictimPolicy {
         candidates.retain(Candidate::is_worth_it);
         let score = |candidate: &Candidate| match self {
             Self::CostBenefit => candidate.cost_benefit(),
-            _ => candidate.churn,
+            _ => candidate.reclaimable,
         };
         candidates.sort_by_key(|candidate| std::cmp::Reverse((score(candidate), candidate.group)));
         let twice = |gain: Gain| Gain { wins: 2 * gain.wins, ..gain };
@@ -229,10 +182,10 @@ mod tests {
 
     use super::*;
     use crate::GroupEdit;
-    use crate::groups::{Place, Relocation};
+    use crate::groups::{Extent, Place};
 
     fn candidates() -> Vec<Candidate> {
-        let of = |group, churn, age| Candidate { group, bytes: 1000, churn, age };
+        let of = |group, reclaimable, age| Candidate { group, bytes: 1000, reclaimable, age };
         let groups = [0, 1, 2, 3].map(GroupId);
         vec![
             of(groups[0], 300, 10),
@@ -263,25 +216,11 @@ mod tests {
         let groups = [0, 1, 2, 3].map(GroupId);
         let chosen = |room| VictimPolicy::Greedy.choose(candidates(), 0, room);
         assert_eq!((chosen(0), chosen(2999)), (vec![groups[1]], vec![groups[1]]));
-        let of = |group, churn| Candidate { group, bytes: 1000, churn, age: 10 };
+        let of = |group, reclaimable| Candidate { group, bytes: 1000, reclaimable, age: 10 };
         let alike = vec![of(groups[0], 300), of(groups[1], 290), of(groups[2], 280)];
         let chosen = |room| VictimPolicy::Greedy.choose(alike.clone(), 0, room);
         assert_eq!((chosen(1999), chosen(2000)), (vec![groups[0]], groups[..2].to_vec()));
         assert_eq!(chosen(9000), groups[..3]);
-    }
-
-    /// Deletes of absent keys left stubs, each of which took a block and counted for 256 bytes: a
-    /// store at its space limit found nothing to collect, and refused further deletes.
-    #[test]
-    fn an_extent_of_one_stub_is_worth_the_block_that_it_takes() {
-        let place = Place { file: FileNumber(7), offset: 0 };
-        let empty = Extent::empty(GroupId(1), place);
-        let stub = Extent { records: 1, stubs: 1, records_len: 40, filter_len: 30, ..empty };
-        assert_eq!(stub.map_from(), 4096);
-        assert!(churn_of(&stub) >= stub.len());
-        let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..stub };
-        assert!(churn_of(&value) >= value.len(), "newer records may have replaced it");
-        assert_eq!(churn_of(&Extent { survivors: true, ..value }), 0);
     }
 
     /// A store of files of ordinary length was written anew as soon as there were four of them for
@@ -290,7 +229,6 @@ mod tests {
     fn short_files_are_packed_and_only_they() {
         let mut table = GroupTable::default();
         let mut apply = |edit| table.apply(&edit).unwrap();
-        apply(GroupEdit::Partition(Partitioner::Key, Relocation::WriteBack));
         apply(GroupEdit::Begin(GroupId(0), Vec::new(), 0));
         for file in 5..7 {
             let place = Place { file: FileNumber(file), offset: 0 };
@@ -310,6 +248,5 @@ mod tests {
     fn what_lies_beyond_the_main_segment_takes_whole_log_segments() {
         let segments = Segments { main: 1000, log: 100, reserved: 0.3 };
         assert_eq!([0, 1000, 1001, 1100].map(|bytes| segments.log_bytes(bytes)), [0, 0, 100, 100]);
-        assert!(!segments.exhausted(&GroupTable::default()), "no groups, no reserve");
     }
 }

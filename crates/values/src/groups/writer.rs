@@ -9,14 +9,16 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{Error, FileNumber, GroupId, KeyspaceId, Result, TreeKey, ValuePointer};
+use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, TreeKey, ValuePointer};
 use cleavedb_storage::Name;
 use cleavedb_storage::segment::{FarRecord, SegmentWriter};
 
 use super::extent::{Extent, Place};
 use super::listing::ListingBuilder;
 use super::map::MapBuilder;
+use super::table::GroupTable;
 use crate::factory::SegmentFactory;
+use crate::partition::GroupId;
 
 /// Longest key that an extent names as its last, in bytes: the manifest is to stay short.
 const LAST_MAX: usize = 256;
@@ -47,6 +49,8 @@ pub struct ExtentWriter<'a> {
     file_len: u64,
     survivors: bool,
     filters: bool,
+    /// Whether records come in the order of their keys.
+    in_order: bool,
     listing: ListingBuilder,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
@@ -68,6 +72,7 @@ impl<'a> ExtentWriter<'a> {
             file_len,
             survivors: false,
             filters: true,
+            in_order: false,
             listing: ListingBuilder::new(u64::MAX),
             file: None,
             open: None,
@@ -84,11 +89,12 @@ impl<'a> ExtentWriter<'a> {
         Self { survivors: true, ..self }
     }
 
-    /// The same for groups that are ranges of keys, if `filters` is false: nobody asks what they
-    /// may hold, and records come in the order of their keys.
+    /// The same for groups of a table with this layout. Filters are for groups that are told of
+    /// deaths: a flush asks whether they may hold a key. Where groups keep the order of keys, so do
+    /// their records, and an extent knows its greatest key.
     #[must_use]
-    pub fn with_filters(self, filters: bool) -> Self {
-        Self { filters, ..self }
+    pub fn of_groups(self, table: &GroupTable) -> Self {
+        Self { filters: table.needs_stubs(), in_order: table.partition().keeps_order(), ..self }
     }
 
     /// The same with a listing behind extents whose records have `least` bytes on average, or more.
@@ -173,7 +179,8 @@ impl<'a> ExtentWriter<'a> {
         if self.filters {
             let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
             hashes.extend((!hidden).then(|| hash64(tree_key, 0)));
-        } else if extent.records == 1 || !planted(Bug::FirstKeyAsLast) {
+        }
+        if self.in_order && (extent.records == 1 || !planted(Bug::FirstKeyAsLast)) {
             debug_assert!(extent.records == 1 || *self.last <= *tree_key);
             self.last.clear();
             self.last.extend_from_slice(tree_key);

@@ -1,0 +1,196 @@
+//! What follows from where values are for the log: how it is written, what a flush and a collection
+//! owe it, and how large what belongs to it may be.
+//!
+//! The log always holds every write first. Where values stay in it (WiscKey), its files are the
+//! store, and are collected. Where a flush moves them to groups, or to tables, a flush makes the log
+//! needless; but it must be read once more to move them to groups. All that differs is decided
+//! here, so that nobody else asks which of the three it is.
+
+use cleavedb_base::{Result, SeqNo};
+use cleavedb_storage::Access;
+use cleavedb_storage::log::Drain;
+use cleavedb_values::{LogRole, ValueLayout};
+
+use super::{Durability, Options};
+
+/// How many times as many runs of level 0 wait to be merged while a flush that moves values waits.
+const PATIENCE: usize = 2;
+
+/// Least log that a MemTable covers while there is much garbage, in bytes: below, flushes would
+/// cost more than they spare writers.
+const COVERED_MIN: u64 = 16 << 20;
+
+/// Where values go from the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogPolicy {
+    /// Nowhere: they stay.
+    Stay,
+    /// To groups, at the flush.
+    ToGroups,
+    /// To tables, at the flush, but for long ones, which stay.
+    ToTables,
+}
+
+/// Bytes of garbage at which writers are stopped for the log, and what its MemTables may cover.
+pub(crate) struct LogGarbage {
+    /// Bytes beyond what stops writers elsewhere.
+    pub(crate) beyond: u64,
+    /// Most log that a MemTable may cover.
+    pub(crate) covered_max: u64,
+}
+
+impl LogPolicy {
+    /// What follows from a layout.
+    pub(crate) fn of(layout: &ValueLayout) -> Self {
+        match (layout.log, layout.groups) {
+            (LogRole::ValueStore, _) => Self::Stay,
+            (LogRole::WriteAhead, Some(_)) => Self::ToGroups,
+            (LogRole::WriteAhead, None) => Self::ToTables,
+        }
+    }
+
+    /// When the log goes from the window to its files. Where a flush makes it needless, and nobody
+    /// asks for it to be durable before, it need not; values on their way to tables are small and
+    /// the window is, too.
+    pub(crate) fn drain(self, durability: Durability) -> Drain {
+        match (self, durability) {
+            (Self::ToGroups, Durability::Buffered | Durability::Os) => Drain::Lazy,
+            _ => Drain::Eager,
+        }
+    }
+
+    /// How the log is written. Past the page cache, if the window holds what a block does not fill
+    /// yet (else every commit must be written as it is), and if it must reach the device anyway:
+    /// because tables point into it, or because commits are synced by default. A log that nobody
+    /// asks to be durable and that a flush makes needless stays in memory, and is mostly gone
+    /// before the kernel writes it back (decision 0011). What a flush is to read again stays in
+    /// memory, too.
+    pub(crate) fn access(self, durability: Durability, window_survives: bool) -> Access {
+        let reaches_the_device = match self {
+            Self::Stay => true,
+            Self::ToGroups => false,
+            Self::ToTables => durability == Durability::Sync,
+        };
+        if window_survives && reaches_the_device { Access::Direct } else { Access::Random }
+    }
+
+    /// Most log that one MemTable covers, in bytes. Values that move to groups at the flush count
+    /// as its own: until then they are nowhere else.
+    pub(crate) fn covered_max(self, options: &Options) -> u64 {
+        let most = if self == Self::ToGroups { options.memtable() as u64 } else { u64::MAX };
+        options.memtable_log_bytes.min(most)
+    }
+
+    /// Length at which a log file ends. One that is the store is rewritten by a collection, which
+    /// has room for `rewritten_max` bytes; elsewhere it goes as a whole.
+    pub(crate) fn file_bytes(self, options: &Options, rewritten_max: u64) -> u64 {
+        let most = if self == Self::Stay { rewritten_max } else { u64::MAX };
+        options.log_file_bytes.min(most)
+    }
+
+    /// Longest file or group that a collection rewrites as one, in bytes.
+    pub(crate) fn collected_bytes(self, options: &Options) -> u64 {
+        match self {
+            Self::ToGroups => options.groups.main_segment_bytes,
+            Self::Stay | Self::ToTables => options.segment_bytes.max(options.log_file_bytes),
+        }
+    }
+
+    /// Bytes of values that the flush of a MemTable may write.
+    pub(crate) fn flushed_values(self, options: &Options) -> u64 {
+        if self == Self::ToGroups { self.covered_max(options) } else { 0 }
+    }
+
+    /// Bytes that the flushes of MemTables may write which have `memory` bytes of their own and
+    /// cover so many of the log.
+    pub(crate) fn flushed_bytes(self, memory: u64, covered: u64) -> u64 {
+        if self == Self::ToGroups { covered } else { covered.min(memory) }
+    }
+
+    /// Bytes written so far that count as data: of log where that is the store, which pads what is
+    /// synced; elsewhere of keys and values.
+    pub(crate) fn data_written(self, log: u64, keys_and_values: u64) -> u64 {
+        if self == Self::Stay { log } else { keys_and_values }
+    }
+
+    /// Whether a commit of `len` bytes holds a value that stays in the log although others do not,
+    /// if it has one that is separated: then it is a long one.
+    pub(crate) fn stays_although(self, options: &Options, len: u64) -> bool {
+        self == Self::ToTables && len >= options.long_value() as u64
+    }
+
+    /// Whether tables point into the part of the log that a MemTable covers, once it is flushed;
+    /// `has_long` says that some long values lie there, or values that were long under other
+    /// options.
+    pub(crate) fn is_pointed_to(self, has_long: bool) -> bool {
+        match self {
+            Self::Stay => true,
+            Self::ToGroups => false,
+            Self::ToTables => has_long,
+        }
+    }
+
+    /// Gives back, by `release`, the part of the log that a flushed MemTable covers, if nobody will
+    /// read it there.
+    pub(crate) fn flushed(self, release: impl FnOnce()) {
+        if self == Self::ToGroups {
+            release();
+        }
+    }
+
+    /// Whether a sealed log file must be whole, `live` bytes of which are pointed to: else what lies
+    /// below the replay head may never have reached the device (decision 0011).
+    pub(crate) fn is_whole(self, live: u64) -> bool {
+        self == Self::Stay || live > 0
+    }
+
+    /// What a collection may believe. Where the log is the store, all that is visible: the log is
+    /// synced before the victim goes. Else only what is durable by itself, so that no collection
+    /// drags a log to the device that is about to be needless (decision 0011).
+    pub(crate) fn read_point(self, visible: SeqNo, durable: SeqNo) -> SeqNo {
+        if self == Self::Stay { visible } else { durable }
+    }
+
+    /// Makes durable by `sync` what a collection believed, before what it found dead goes.
+    pub(crate) fn collected(self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        if self == Self::Stay { sync() } else { Ok(()) }
+    }
+
+    /// Makes the log durable to its end, at a close, by `sync`. Where a flush did not need it in its
+    /// file it gets a mark at its end, by `end`: that proves at the next open that the manifest is
+    /// whole.
+    pub(crate) fn closed(
+        self,
+        sync: impl FnOnce() -> Result<()>,
+        end: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        if self == Self::ToGroups { end() } else { sync() }
+    }
+
+    /// How many times as many runs of level 0 as usual wait to be merged while MemTables wait: a
+    /// flush that moves values needs the processor more than reads need few runs; and runs of
+    /// pointers are short, and many.
+    pub(crate) fn merge_patience(self, waiting: usize) -> usize {
+        if self == Self::ToGroups && waiting > 0 { PATIENCE } else { 1 }
+    }
+
+    /// What garbage in the log means for writers, where it is the store: of `bytes` of values so
+    /// many are `alive`, and as many are `allowed`.
+    ///
+    /// From halfway to the goal on a flush takes writers half of the way to a stop at most. What
+    /// MemTables cover less of the log, garbage may take more (decision 0030).
+    pub(crate) fn garbage(
+        self,
+        options: &Options,
+        (bytes, alive, allowed): (u64, u64, u64),
+    ) -> Option<LogGarbage> {
+        if self != Self::Stay {
+            return None;
+        }
+        let beyond = self.covered_max(options).min(allowed - alive) / 2;
+        let until_stop = (allowed / 8).saturating_add(beyond).saturating_add(allowed / 32);
+        let much = bytes > alive + (allowed - alive) / 2;
+        let covered_max = if much { COVERED_MIN.max(until_stop / 2) } else { u64::MAX };
+        Some(LogGarbage { beyond, covered_max })
+    }
+}

@@ -1,0 +1,136 @@
+//! Presets: the designs of the papers side by side, a row each.
+
+use cleavedb_index::compaction::Level0;
+use cleavedb_values::{
+    GroupLayout, LivenessRule, Partition, Relocation, SurvivorRoute, ValueLayout,
+};
+
+use super::Separation;
+
+/// A design with a name. A database remembers the preset that it was created with, whose tuning
+/// tools take for it; what it can be opened with is decided by its [`ValueLayout`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Preset {
+    /// Baseline: a log-structured merge tree that holds keys and values.
+    Lsm,
+    /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
+    WiscKey,
+    /// HashKV (Chan et al., ATC 2018): large values lie in groups by the hash of their key, and a
+    /// group is collected without asking the index.
+    HashKv,
+    /// KT-Store (2019): large values lie in groups of neighbouring keys, so that a range reads them
+    /// in few long pieces. The default: of all presets it is the best at most things.
+    #[default]
+    KtStore,
+    /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
+    /// side.
+    Ohdb,
+}
+
+/// What a preset is: how values are kept, which leave the index if nothing is saved with the data,
+/// and the tuning that comes with it.
+pub(crate) struct Row {
+    preset: Preset,
+    name: &'static str,
+    pub(crate) layout: ValueLayout,
+    pub(crate) separation: Separation,
+    pub(crate) level0: Level0,
+    pub(crate) level_bytes: LevelBytes,
+    pub(crate) memtables_max: usize,
+}
+
+/// Bytes of level 0 and of level 1.
+pub(crate) type LevelBytes = (u64, u64);
+
+/// Levels that hold values, and levels that hold pointers.
+const OF_VALUES: LevelBytes = (512 << 20, 512 << 20);
+const OF_POINTERS: LevelBytes = (64 << 20, 256 << 20);
+
+/// HashKV: sections 3.2 and 3.3; tagging (3.4) is an option of the paper.
+const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
+    partition: Partition::Hash,
+    liveness: LivenessRule::Records,
+    relocation: Relocation::WriteBack,
+    survivors: SurvivorRoute::Group,
+});
+
+/// KT-Store: sections 3.2 and 3.3, with ranges that follow the data in place of its fixed levels.
+const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
+    partition: Partition::Range,
+    liveness: LivenessRule::Index,
+    relocation: Relocation::WriteBack,
+    survivors: SurvivorRoute::Group,
+});
+
+#[rustfmt::skip]
+const ROWS: [Row; 5] = [
+    row(Preset::Lsm,     "lsm",     ValueLayout::INLINE, Separation::Never,      Level0::Whole,          OF_VALUES,   2),
+    row(Preset::WiscKey, "wisckey", ValueLayout::LOG,    Separation::Saved(0),   Level0::Whole,          OF_POINTERS, 3),
+    row(Preset::HashKv,  "hashkv",  HASHKV,              Separation::Saved(192), Level0::Whole,          OF_POINTERS, 2),
+    row(Preset::KtStore, "ktstore", KTSTORE,             Separation::Saved(192), Level0::Whole,          OF_POINTERS, 2),
+    row(Preset::Ohdb,    "ohdb",    ValueLayout::INLINE, Separation::Never,      Level0::Partitions(10), OF_VALUES,   2),
+];
+
+const fn row(
+    preset: Preset,
+    name: &'static str,
+    layout: ValueLayout,
+    separation: Separation,
+    level0: Level0,
+    level_bytes: LevelBytes,
+    memtables_max: usize,
+) -> Row {
+    Row { preset, name, layout, separation, level0, level_bytes, memtables_max }
+}
+
+impl Preset {
+    /// All presets.
+    pub const ALL: [Self; 5] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::Ohdb];
+
+    /// What it is.
+    pub(crate) fn row(self) -> &'static Row {
+        let row = ROWS.iter().find(|row| row.preset == self);
+        row.expect("each preset has a row, as a test makes sure")
+    }
+
+    /// The name on the command line and in the data.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The preset of this name, in any case.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let row = ROWS.iter().find(|row| row.name.eq_ignore_ascii_case(name));
+        row.map(|row| row.preset)
+    }
+
+    /// The first preset that keeps values in this way, if there is one.
+    pub fn of_layout(layout: &ValueLayout) -> Option<Self> {
+        ROWS.iter().find(|row| row.layout == *layout).map(|row| row.preset)
+    }
+}
+
+impl std::fmt::Display for Preset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::Options;
+
+    #[test]
+    fn every_preset_has_a_row_a_name_and_a_layout_that_makes_sense() {
+        assert_eq!(ROWS.each_ref().map(|row| row.preset), Preset::ALL);
+        for preset in Preset::ALL {
+            Options::preset(preset).validate().unwrap();
+            assert_eq!(Preset::from_name(preset.name()), Some(preset));
+            let first = Preset::of_layout(&preset.row().layout).unwrap();
+            assert_eq!(first.row().layout, preset.row().layout);
+        }
+        assert_eq!(Preset::from_name("btree"), None);
+    }
+}

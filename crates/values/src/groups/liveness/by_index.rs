@@ -1,0 +1,29 @@
+//! The index tells what is alive (KT-Store).
+
+use super::DeadRecords;
+use crate::groups::table::GroupTable;
+use crate::partition::GroupId;
+
+pub(super) struct ByIndex;
+
+impl DeadRecords for ByIndex {
+    fn needs_stubs(&self) -> bool {
+        false
+    }
+
+    /// What is known to be dead, and a share of what is hidden: a record that hides another came by
+    /// a flush, so a group that got many has much to hide.
+    fn reclaimable(&self, table: &GroupTable, hidden: u64) -> Vec<(GroupId, u64)> {
+        let flushed = |group| -> u64 {
+            let extents = table.extents_of(group).filter(|extent| !extent.survivors);
+            extents.map(|extent| extent.separated).sum()
+        };
+        let all: u64 = table.groups().map(|(id, _)| flushed(id)).sum();
+        let of_group = |id| {
+            let share = u128::from(hidden) * u128::from(flushed(id));
+            let known = table.extents_of(id).map(|extent| extent.separated - extent.live);
+            (share / u128::from(all.max(1))) as u64 + known.sum::<u64>()
+        };
+        table.groups().map(|(id, _)| (id, of_group(id))).collect()
+    }
+}

@@ -1,0 +1,192 @@
+//! Groups by range of keys (KT-Store, sections 3.2 and 3.3): each as long as a group should be.
+//!
+//! Ranges cannot be known before there are keys. A range without records is divided by the keys of
+//! the flush that first writes to it, and nothing has to move. So is the part of a range beyond its
+//! records, where the range would otherwise grow too long: keys that ascend, as times and counters
+//! do, find a new group for every group's length of them. Neighbours that have become small are
+//! merged, and nothing has to move either. A range that has become long is divided by its
+//! collection.
+
+use std::ops::Range;
+
+use cleavedb_base::planted::{Bug, planted};
+
+use super::{GroupSizes, Records, Sizing};
+use crate::cut::{cut, separator};
+use crate::groups::table::GroupTable;
+use crate::groups::victim::{Segments, group_bytes};
+use crate::partition::GroupId;
+
+/// Neighbours are merged if they are at most this part of a group, 1/4, together: far from the
+/// length at which they would split again.
+const MERGE_PART: u64 = 4;
+
+pub(super) struct ByRange;
+
+impl Sizing for ByRange {
+    fn begun_by_flush(
+        &self,
+        sizes: GroupSizes,
+        table: &GroupTable,
+        records: &dyn Records,
+    ) -> Vec<Vec<u8>> {
+        let first = table.extents().next().is_none();
+        let mut bounds = Vec::new();
+        for (id, group) in table.groups() {
+            // Their place is found, not looked for among all: a store that lets old keys go has
+            // many ranges without records.
+            let before = |bound: &[u8]| first_at(records, 0..records.count(), |key| key < bound);
+            let end = table.end_of(id).map_or(records.count(), before);
+            let within = before(&group.bound)..end;
+            if group.extents.is_empty() || planted(Bug::DividedWithRecords) {
+                let expected = if first { sizes.capacity } else { 0 };
+                bounds.extend(parts(sizes, expected, records, within));
+            } else if let Some(last) = table.last_of(id)
+                && group_bytes(table, id) + bytes(records, within.clone()) > sizes.group_bytes
+            {
+                let beyond = first_at(records, within.clone(), |key| *key <= *last)..within.end;
+                // Of keys at random few lie beyond.
+                let least = sizes.part_min().max(bytes(records, within) / 2);
+                if bytes(records, beyond.clone()) >= least {
+                    bounds.push(separator(&last, records.key(beyond.start)).to_vec());
+                    bounds.extend(parts(sizes, 0, records, beyond));
+                }
+            }
+        }
+        bounds
+    }
+
+    /// Where the parts become even.
+    fn split(
+        &self,
+        sizes: GroupSizes,
+        _table: &GroupTable,
+        _group: GroupId,
+        survivors: &dyn Records,
+    ) -> Vec<Vec<u8>> {
+        let all = 0..survivors.count();
+        let count = bytes(survivors, all.clone()).div_ceil(sizes.group_bytes);
+        cut(all.map(|at| (survivors.key(at), survivors.bytes(at))), count)
+    }
+
+    fn merges(&self) -> bool {
+        true
+    }
+
+    /// The groups that the capacity asks for stay.
+    fn merged(
+        &self,
+        sizes: GroupSizes,
+        table: &GroupTable,
+        group: GroupId,
+    ) -> Option<[GroupId; 2]> {
+        if table.groups().count() as u64 <= sizes.wanted() {
+            return None;
+        }
+        let pairs = table.groups().zip(table.groups().skip(1)).map(|((a, _), (b, _))| [a, b]);
+        let bytes =
+            |pair: &[GroupId; 2]| -> u64 { pair.iter().map(|id| group_bytes(table, *id)).sum() };
+        let smallest = pairs.filter(|pair| pair.contains(&group)).min_by_key(bytes)?;
+        (bytes(&smallest) <= sizes.group_bytes / MERGE_PART).then_some(smallest)
+    }
+
+    /// A range that grew to twice its limit since its last collection. Before that the next
+    /// collection for the sake of space may divide it for nothing.
+    fn outgrown(
+        &self,
+        segments: &Segments,
+        table: &GroupTable,
+        groups: &[GroupId],
+    ) -> Option<GroupId> {
+        let grew = |group: &GroupId| {
+            let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
+            flushed && group_bytes(table, *group) > 2 * segments.main
+        };
+        groups.iter().copied().find(grew)
+    }
+}
+
+/// The first of the records `within` whose key is not `before`.
+fn first_at(records: &dyn Records, within: Range<usize>, before: impl Fn(&[u8]) -> bool) -> usize {
+    let (mut low, mut high) = (within.start, within.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(records.key(middle)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+fn bytes(records: &dyn Records, within: Range<usize>) -> u64 {
+    within.map(|at| records.bytes(at)).sum()
+}
+
+/// Where records are cut for groups of their own, as many as `expected` bytes ask for.
+fn parts(
+    sizes: GroupSizes,
+    expected: u64,
+    records: &dyn Records,
+    within: Range<usize>,
+) -> Vec<Vec<u8>> {
+    let bytes = bytes(records, within.clone());
+    let parts = expected.max(bytes).div_ceil(sizes.group_bytes.max(1));
+    let parts = parts.min(bytes / sizes.part_min());
+    cut(within.map(|at| (records.key(at), records.bytes(at))), parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cleavedb_base::FileNumber;
+
+    use super::super::GroupEdit;
+    use super::super::testing::{SIZES, bounds, sample, table};
+    use super::*;
+    use crate::groups::{Extent, Place};
+    use crate::partition::Partition;
+
+    #[test]
+    fn the_first_flush_divides_the_keys_for_the_capacity() {
+        let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let table = table(Partition::Range);
+        assert_eq!(bounds(SIZES, &table, &keys), ["c", "e", "g"]);
+        assert!(bounds(SIZES, &table, &keys[..1]).is_empty());
+    }
+
+    #[test]
+    fn keys_beyond_the_records_of_a_long_group_get_groups_of_their_own() {
+        let sizes = GroupSizes { group_bytes: 6000, ..SIZES };
+        let mut table = table(Partition::Range);
+        let place = Place { file: FileNumber(9), offset: 4096 };
+        let last = Arc::from(&b"\0\0bb"[..]);
+        let extent = Extent { group: GroupId(1), place, records_len: 1200, last, ..sample() };
+        table.apply(&GroupEdit::Add(extent)).unwrap();
+        let ascending = ["bbc", "c", "d", "e", "f", "g", "h"];
+        assert_eq!(bounds(sizes, &table, &ascending), ["bbc", "e"]);
+        assert!(bounds(sizes, &table, &ascending[..1]).is_empty(), "there is room for them");
+        let most_among = ["a", "aa", "ab", "ac", "c", "d"];
+        assert!(bounds(sizes, &table, &most_among).is_empty());
+        let unknown =
+            Extent { last: Arc::default(), place: Place { offset: 8192, ..place }, ..sample() };
+        table.apply(&GroupEdit::Add(unknown)).unwrap();
+        assert!(bounds(sizes, &table, &ascending).is_empty());
+    }
+
+    #[test]
+    fn small_neighbours_merge_unless_the_capacity_asks_for_them() {
+        let mut table = table(Partition::Range);
+        for (id, bound) in [(2, "b"), (3, "c"), (4, "d"), (5, "e")] {
+            table.apply(&GroupEdit::Begin(GroupId(id), bound.into(), 0)).unwrap();
+        }
+        let merged = |table: &GroupTable, id| ByRange.merged(SIZES, table, GroupId(id));
+        assert_eq!(merged(&table, 5), Some([GroupId(4), GroupId(5)]));
+        table
+            .apply(&GroupEdit::Merge { groups: [GroupId(4), GroupId(5)], into: GroupId(6) })
+            .unwrap();
+        assert_eq!(merged(&table, 6), None);
+    }
+}

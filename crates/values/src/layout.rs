@@ -1,0 +1,250 @@
+//! How a database keeps its values: the questions whose answers its files depend on.
+//!
+//! A layout is chosen when a database is created, stored in its manifest, and compared at every
+//! open. All other options are tuning, which each open may choose anew. A design of a paper is a
+//! layout and some tuning; any combination that [`ValueLayout::validate`] accepts works as well.
+
+use std::fmt;
+
+use cleavedb_base::codec::Cursor;
+use cleavedb_base::{Error, ErrorKind, Result};
+
+use crate::partition::Partition;
+
+/// Where values are, and who knows which of them are alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueLayout {
+    /// What the log is, besides the write-ahead log.
+    pub log: LogRole,
+    /// The groups to which flushes move values from the log, if there are any.
+    pub groups: Option<GroupLayout>,
+}
+
+/// What the log is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogRole {
+    /// The write-ahead log: a flush makes it needless. Only long values stay there where there are
+    /// no groups.
+    WriteAhead,
+    /// The store of values, too: the index points into it, and its files are collected (WiscKey,
+    /// section 3.3).
+    ValueStore,
+}
+
+/// How values are kept in groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupLayout {
+    /// Which group has a key, and how groups begin, split and merge.
+    pub partition: Partition,
+    /// What a collection asks to know which records are alive.
+    pub liveness: LivenessRule,
+    /// How the index learns where a collection has put survivors.
+    pub relocation: Relocation,
+    /// Where a collection puts survivors.
+    pub survivors: SurvivorRoute,
+}
+
+/// What tells a collection which records of a group are alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LivenessRule {
+    /// The records of the group: each operation on a key that has a record there leaves one, a
+    /// small one if it has no value (HashKV, section 3.3).
+    Records,
+    /// The index, whose part for the keys of the group is read together with it (KT-Store).
+    Index,
+}
+
+/// How the index learns where a collection of groups has put survivors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relocation {
+    /// It gets a sorted run of new pointers, in level 0 (HashKV, section 3.3).
+    WriteBack,
+    /// It does not: a reader finds a survivor by key, in the map of its group's survivors.
+    Soft,
+}
+
+/// Where survivors of a group's collection go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SurvivorRoute {
+    /// Back to their group.
+    Group,
+    /// Values that were not updated since their insert to a log of cold values; a tag stays in the
+    /// group in their place (HashKV, section 3.4).
+    Tagged,
+}
+
+impl Relocation {
+    /// Whether a collection writes a run of new pointers; if not, survivors have maps by which
+    /// readers find them.
+    pub fn writes_run(self) -> bool {
+        self == Self::WriteBack
+    }
+}
+
+impl ValueLayout {
+    /// Values lie in the index, with their keys.
+    pub const INLINE: Self = Self { log: LogRole::WriteAhead, groups: None };
+
+    /// Values stay in the log.
+    pub const LOG: Self = Self { log: LogRole::ValueStore, groups: None };
+
+    /// Values lie in groups.
+    pub const fn grouped(groups: GroupLayout) -> Self {
+        Self { log: LogRole::WriteAhead, groups: Some(groups) }
+    }
+
+    /// Whether short values leave the index.
+    pub fn separates(&self) -> bool {
+        *self != Self::INLINE
+    }
+
+    /// Fails with [`ErrorKind::InvalidOptions`] and the reason if the answers do not fit together.
+    pub fn validate(&self) -> Result<()> {
+        let Some(groups) = self.groups else { return Ok(()) };
+        let tags = groups.survivors == SurvivorRoute::Tagged;
+        let rules = [
+            (
+                self.log == LogRole::WriteAhead,
+                "a log that is the store of values has no groups beside it; use one of them",
+            ),
+            (
+                !matches!(groups.partition, Partition::Prefix(bytes) if !(1..=8).contains(&bytes)),
+                "groups by prefix have prefixes of 1 to 8 bytes: each prefix has a group",
+            ),
+            (
+                groups.liveness == LivenessRule::Index || groups.partition == Partition::Hash,
+                "records tell what is alive in groups by hash only; others ask the index",
+            ),
+            (
+                !tags || groups.liveness == LivenessRule::Records,
+                "tagging needs groups whose records tell what is alive: a tag is such a record",
+            ),
+            (
+                !tags || groups.relocation == Relocation::WriteBack,
+                "tagging needs relocation by write-back: the index alone knows where values of \
+                 the cold log lie",
+            ),
+        ];
+        match rules.into_iter().find(|(holds, _)| !holds) {
+            Some((_, rule)) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
+            None => Ok(()),
+        }
+    }
+
+    /// Appends the encoding. See `docs/format.md`, "Manifest".
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.log == LogRole::ValueStore));
+        out.push(u8::from(self.groups.is_some()));
+        if let Some(groups) = &self.groups {
+            groups.partition.encode(out);
+            out.push(u8::from(groups.liveness == LivenessRule::Index));
+            out.push(u8::from(groups.relocation == Relocation::Soft));
+            out.push(u8::from(groups.survivors == SurvivorRoute::Tagged));
+        }
+    }
+
+    /// Reads a layout that makes sense.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let log = if flag(cursor)? { LogRole::ValueStore } else { LogRole::WriteAhead };
+        let groups = match flag(cursor)? {
+            true => Some(GroupLayout::decode(cursor)?),
+            false => None,
+        };
+        let layout = Self { log, groups };
+        let sound = layout.validate();
+        sound
+            .map_err(|e| Error::corruption(format!("a layout makes no sense: {}", e.message())))?;
+        Ok(layout)
+    }
+}
+
+impl GroupLayout {
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        let partition = Partition::decode(cursor)?;
+        let liveness = if flag(cursor)? { LivenessRule::Index } else { LivenessRule::Records };
+        let relocation = if flag(cursor)? { Relocation::Soft } else { Relocation::WriteBack };
+        let survivors = if flag(cursor)? { SurvivorRoute::Tagged } else { SurvivorRoute::Group };
+        Ok(Self { partition, liveness, relocation, survivors })
+    }
+}
+
+fn flag(cursor: &mut Cursor<'_>) -> Result<bool> {
+    match cursor.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::corruption(format!("a layout has an unknown answer {other}"))),
+    }
+}
+
+impl fmt::Display for ValueLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.log, self.groups) {
+            (LogRole::ValueStore, _) => f.write_str("values in the log"),
+            (LogRole::WriteAhead, None) => f.write_str("values in the index"),
+            (LogRole::WriteAhead, Some(groups)) => write!(f, "values in {groups}"),
+        }
+    }
+}
+
+impl fmt::Display for GroupLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.partition {
+            Partition::Hash => f.write_str("groups by hash")?,
+            Partition::Range => f.write_str("groups by range")?,
+            Partition::Prefix(bytes) => write!(f, "groups by prefixes of {bytes} bytes")?,
+        }
+        f.write_str(match self.liveness {
+            LivenessRule::Records => ", alive by records",
+            LivenessRule::Index => ", alive by the index",
+        })?;
+        f.write_str(match self.relocation {
+            Relocation::WriteBack => ", moved with write-back",
+            Relocation::Soft => ", moved with soft pointers",
+        })?;
+        f.write_str(match self.survivors {
+            SurvivorRoute::Group => "",
+            SurvivorRoute::Tagged => ", cold values in a log of their own",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every combination, whether it makes sense or not.
+    fn all() -> Vec<ValueLayout> {
+        let mut all = vec![ValueLayout::INLINE, ValueLayout::LOG];
+        for log in [LogRole::WriteAhead, LogRole::ValueStore] {
+            for partition in [Partition::Hash, Partition::Range, Partition::Prefix(3)] {
+                for liveness in [LivenessRule::Records, LivenessRule::Index] {
+                    for relocation in [Relocation::WriteBack, Relocation::Soft] {
+                        for survivors in [SurvivorRoute::Group, SurvivorRoute::Tagged] {
+                            let groups = GroupLayout { partition, liveness, relocation, survivors };
+                            all.push(ValueLayout { log, groups: Some(groups) });
+                        }
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn layouts_that_make_sense_round_trip_and_others_are_refused() {
+        let (sound, unsound): (Vec<_>, Vec<_>) =
+            all().into_iter().partition(|layout| layout.validate().is_ok());
+        assert_eq!((sound.len(), unsound.len()), (11, 39));
+        let decoded = |layout: &ValueLayout| {
+            let mut bytes = Vec::new();
+            layout.encode(&mut bytes);
+            ValueLayout::decode(&mut Cursor::new(&bytes, "test"))
+        };
+        sound.iter().for_each(|layout| assert_eq!(decoded(layout).unwrap(), *layout));
+        unsound.iter().for_each(|layout| assert!(decoded(layout).is_err(), "{layout}"));
+        assert!(ValueLayout::decode(&mut Cursor::new(&[2, 0], "test")).is_err());
+        let names: std::collections::BTreeSet<String> =
+            sound.iter().map(ToString::to_string).collect();
+        assert_eq!(names.len(), sound.len(), "each has words of its own");
+    }
+}

@@ -1,0 +1,122 @@
+//! Partitions: which group a key belongs to (HashKV, section 3.2; KT-Store, section 3.2).
+//!
+//! Every key has a *token* in one ordered space: its hash, the tree key itself, or its beginning. A
+//! group owns the tokens from its bound up to the next group's, so groups tile the space, whatever
+//! their sizes. A group that outgrew its limit is divided at new bounds; no other group notices.
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::codec::{Cursor, put_varint};
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::{Error, Result};
+
+/// A group: a number that is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupId(pub u64);
+
+impl std::fmt::Display for GroupId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Which group has a key. What follows from it, how groups begin, split and merge, is in
+/// [`crate::groups::sizing`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partition {
+    /// The hash of the tree key: groups are even, and know nothing of ranges (HashKV, section 3.2).
+    #[default]
+    Hash,
+    /// The tree key: a group is a range of keys (KT-Store, section 3.2).
+    Range,
+    /// So many bytes at the beginning of the user key, as in the paper of KT-Store: a group for
+    /// each prefix. The keys that are shorter share the first group, the paper's `TT_IN`.
+    Prefix(u8),
+}
+
+/// A place in the space that groups tile; ordered as bytes.
+pub enum Token<'a> {
+    /// A hash, big-endian.
+    Hash([u8; 8]),
+    /// A tree key or the beginning of one.
+    Key(&'a [u8]),
+}
+
+impl std::ops::Deref for Token<'_> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Hash(hash) => hash,
+            Self::Key(key) => key,
+        }
+    }
+}
+
+impl Partition {
+    /// The token of a key.
+    #[inline]
+    pub fn token(self, tree_key: &[u8]) -> Token<'_> {
+        match self {
+            Self::Hash => Token::Hash(hash64(tree_key, 0).to_be_bytes()),
+            Self::Range => Token::Key(tree_key),
+            Self::Prefix(bytes) => {
+                let len = KEYSPACE_PREFIX_LEN + usize::from(bytes);
+                Token::Key(tree_key.get(..len).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Whether keys that are neighbours are mostly in one group.
+    pub fn keeps_order(self) -> bool {
+        self != Self::Hash
+    }
+
+    /// Appends the encoding: a varint, 0 for hashes, 1 for ranges, 1 + n for prefixes of n bytes.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        let number = match self {
+            Self::Hash => 0,
+            Self::Range => 1,
+            Self::Prefix(bytes) => 1 + u64::from(bytes),
+        };
+        put_varint(out, number);
+    }
+
+    /// Reads a partition.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(match cursor.varint()? {
+            0 => Self::Hash,
+            1 => Self::Range,
+            number => {
+                let bytes = u8::try_from(number - 1);
+                let what = "an edit names a partition that cannot be";
+                Self::Prefix(bytes.map_err(|_| Error::corruption(what))?)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_a_hash_a_key_or_a_prefix() {
+        let key = b"\0\0abc";
+        assert_eq!(Partition::Hash.token(key)[..], hash64(key, 0).to_be_bytes());
+        assert_eq!(Partition::Range.token(key)[..], *key);
+        assert_eq!(Partition::Prefix(2).token(key)[..], *b"\0\0ab");
+        assert!(Partition::Prefix(4).token(key).is_empty(), "it ends at an inner node");
+    }
+
+    #[test]
+    fn partitions_round_trip_and_impossible_ones_are_refused() {
+        for partition in [Partition::Hash, Partition::Range, Partition::Prefix(3)] {
+            let mut bytes = Vec::new();
+            partition.encode(&mut bytes);
+            let decoded = Partition::decode(&mut Cursor::new(&bytes, "test")).unwrap();
+            assert_eq!(decoded, partition);
+        }
+        assert!(Partition::decode(&mut Cursor::new(&[0xff, 0x7f], "test")).is_err());
+    }
+}

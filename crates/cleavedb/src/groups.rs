@@ -12,8 +12,8 @@ use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, ValueLayout
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
 
-/// The groups of a new database: one, if its layout has groups. Flushes begin more, when it is known
-/// how much there is to be grouped (see [`cleavedb_values::groups::sizing`]).
+/// The groups of a new database: one, if its layout has groups. Flushes begin more, when it is
+/// known how much there is to be grouped (see [`cleavedb_values::groups::sizing`]).
 pub(crate) fn initial(layout: &ValueLayout) -> Result<GroupTable> {
     let mut table = GroupTable::new(layout.groups);
     if table.layout().is_some() {

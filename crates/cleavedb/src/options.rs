@@ -1,7 +1,7 @@
 //! Options: each with its default, its unit and its reason, and the presets over them.
 //!
-//! What a database keeps from its creation on is its [`ValueLayout`]; all else is tuning, which each
-//! open may choose anew. A preset chooses both.
+//! What a database keeps from its creation on is its [`ValueLayout`]; all else is tuning, which
+//! each open may choose anew. A preset chooses both.
 
 mod presets;
 mod log;

@@ -55,9 +55,7 @@ pub(crate) fn recover(
         check_empty(&**storage, options)?;
     }
     let database_id = current.as_ref().map_or(new_id, |current| current.database_id);
-    let cache = BlockCache::new(options.cache() as u64);
-    let cache = cache.pinning(options.open_tables() as u64);
-    let cache = Arc::new(cache.reading_ahead(options.read_ahead_bytes));
+    let cache = block_cache(options);
     let reaper = Arc::new(Reaper::default());
     let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));
     let loaded = match &current {
@@ -115,6 +113,12 @@ pub(crate) fn recover(
     };
     report.orphans_removed = remove_orphans(storage, &manifest)?;
     Ok(Recovered { manifest, database_id, tables, reaper, memtable, position, next_seq, report })
+}
+
+fn block_cache(options: &Options) -> Arc<BlockCache> {
+    let cache = BlockCache::new(options.cache() as u64);
+    let cache = cache.pinning(options.open_tables() as u64);
+    Arc::new(cache.reading_ahead(options.read_ahead_bytes))
 }
 
 /// Whether all volumes have seen the manifest last that `current` names, and no later one, whose

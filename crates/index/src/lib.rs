@@ -20,10 +20,9 @@ pub mod edit;
 pub mod buckets;
 pub mod version;
 pub mod compaction;
-pub mod cuts;
 
 pub use cache::BlockCache;
-pub use cuts::{KeySample, cuts};
+pub use compaction::KeySample;
 pub use edit::{RunPosition, VersionEdit};
 pub use entry::{Entry, EntryIter, Found};
 pub use memtable::{MemHit, MemTable};

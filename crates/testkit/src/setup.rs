@@ -185,8 +185,8 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log and by the index, soft pointers, and
-    /// `lsm` with long values.
+    /// Every design once: each preset, `hashkv` with a cold log and by the index, soft pointers,
+    /// and `lsm` with long values.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
         let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
@@ -195,8 +195,8 @@ impl Setup {
         presets.chain(hash).chain(soft).chain(long).collect()
     }
 
-    /// Every setup that must answer like every other: presets, windows, sizes, compression.
-    pub fn all() -> Vec<Self> {
+    /// Every preset with each kind of window, in three sizes.
+    fn all_presets() -> Vec<Self> {
         let mut all = Vec::new();
         for preset in Preset::ALL {
             for window_survives in [true, false] {
@@ -226,6 +226,12 @@ impl Setup {
                 }
             }
         }
+        all
+    }
+
+    /// Every setup that must answer like every other: presets, windows, sizes, compression.
+    pub fn all() -> Vec<Self> {
+        let mut all = Self::all_presets();
         all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::OneTable));
         all.extend(Self::crowded_partitions());
         all.extend(Self::partitioned());

@@ -19,6 +19,7 @@ pub mod order;
 pub mod manifests;
 pub mod primitives;
 pub mod unsafety;
+pub mod designs;
 pub mod documents;
 pub mod portable;
 

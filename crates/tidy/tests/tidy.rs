@@ -5,11 +5,15 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use cleavedb_tidy::{
-    Finding, Repo, documents, habits, manifests, order, portable, primitives, size, unsafety,
+    Finding, Repo, designs, documents, habits, manifests, order, portable, primitives, size,
+    unsafety,
 };
 
 /// Entries of the list of long functions. May only shrink.
 const LONG_FUNCTIONS_MAX: usize = 0;
+
+/// Lines of the engine that ask which design a database is. May only shrink: at most 30 are wanted.
+const DESIGN_LINES_MAX: usize = 98;
 
 static REPO: LazyLock<Repo> = LazyLock::new(|| {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -47,6 +51,19 @@ fn functions_are_short() {
         size::functions(&REPO, accepted, LONG_FUNCTIONS_MAX),
         "Split the function into steps with names. The list of accepted ones may only shrink: \
          lower or drop entries that are out of date, and LONG_FUNCTIONS_MAX with them.",
+    );
+}
+
+#[test]
+fn few_lines_ask_which_design_a_database_is() {
+    let asked = designs::asked(&REPO);
+    let list: Vec<_> = asked.iter().map(|finding| format!("  {finding}")).collect();
+    assert!(
+        asked.len() == DESIGN_LINES_MAX,
+        "\n{}\n{} lines ask, where there were {DESIGN_LINES_MAX}. Have the file that answers the \
+         question do what depends on it; if there are fewer, lower DESIGN_LINES_MAX.\n",
+        list.join("\n"),
+        asked.len()
     );
 }
 

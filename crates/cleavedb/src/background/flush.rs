@@ -14,7 +14,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta, cuts};
+use cleavedb_index::{Entry, KeySample, Retention, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, FileClass, FileKind};
 use cleavedb_values::{LedgerEdit, SegmentSet, hidden, victim};
 
@@ -40,9 +40,6 @@ pub(crate) struct RunWriter<'a> {
     pub(crate) tables: Vec<TableMeta>,
 }
 
-/// Part of level 0, one in so many, from which on the length of a flush does not cut its tables.
-const LONG_FLUSH: u64 = 32;
-
 impl<'a> RunWriter<'a> {
     pub(crate) fn new(engine: &'a Engine) -> Self {
         Self {
@@ -56,20 +53,13 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Ends tables where the partitions of level 0 ask for it, if it has any; `sample` tells the
-    /// keys to come.
-    pub(crate) fn cut_like_level0(&mut self, sample: impl FnOnce() -> KeySample) {
-        if self.engine.options.level0.partitions() > 1 {
-            let version = self.engine.state.load().version.clone();
-            let (options, sample) = (self.engine.compaction_options(), sample());
-            // Short tables of the first flush would make buckets, and level 0 would merge each of
-            // them in place before it leaves: a load was a quarter slower.
-            if sample.bytes() >= options.l0_bytes / LONG_FLUSH {
-                self.table_bytes = options.table_bytes;
-            }
-            self.cuts = cuts(&version, &options, &sample);
-            self.cuts.reverse();
-        }
+    /// Ends tables where level 0 asks for it; `sample` tells the keys to come.
+    pub(crate) fn cut_like_level0(&mut self, mut sample: impl FnMut() -> KeySample) {
+        let version = self.engine.state.load().version.clone();
+        let options = self.engine.compaction_options();
+        let ends = options.level0.table_ends(&version, &options, &mut sample);
+        (self.table_bytes, self.cuts) = (ends.bytes, ends.keys);
+        self.cuts.reverse();
     }
 
     /// Adds an entry; versions of one key never part.

@@ -11,24 +11,24 @@ mod hidden;
 mod current;
 mod stamp;
 mod edit;
+mod live;
 mod read;
 
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, Header, RecordKind, put_record};
-use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo};
-use cleavedb_index::{TableStore, Version};
+use cleavedb_base::{Error, FileNumber, KeyspaceId, Result};
+use cleavedb_index::TableStore;
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Pace, Placed, Storage};
-use cleavedb_values::{GroupTable, Ledger, ValueLayout};
+use cleavedb_values::ValueLayout;
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
+pub(crate) use live::LiveFiles;
 pub(crate) use stamp::Stamp;
 
-use crate::totals::Totals;
-use hidden::hidden_max;
 use read::{read_copies, read_edits};
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
@@ -39,135 +39,6 @@ pub(crate) const LEN_MAX: u64 = 4 << 20;
 
 /// File numbers that one edit reserves: one sync for so many new files.
 const NUMBERS_RESERVED: u64 = 1000;
-
-/// The set of live files, as the last durable edit left it.
-#[derive(Clone)]
-pub(crate) struct LiveFiles {
-    /// How values are kept; none before the first edit.
-    pub(crate) layout: Option<ValueLayout>,
-    pub(crate) version: Arc<Version>,
-    pub(crate) ledger: Ledger,
-    pub(crate) groups: Arc<GroupTable>,
-    pub(crate) head: Option<ReplayHead>,
-    pub(crate) next_file: u64,
-    pub(crate) seq_limit: SeqNo,
-    pub(crate) epoch: u64,
-    /// Estimated bytes that the ledger counts as live although they are dead.
-    pub(crate) hidden: u64,
-    /// What [`Edit::separation`] says.
-    separation: u64,
-    /// The session under way; none after a close.
-    pub(crate) session: Option<Session>,
-    /// Whether the last one ended with a close: then nothing follows the end of the log.
-    pub(crate) closed: bool,
-    /// Every operation up to this sequence number is in a table.
-    pub(crate) flushed: SeqNo,
-    /// The directory in which the database was when it was last written; 0 if nobody knows.
-    pub(crate) directory_id: u64,
-    /// What the database did up to the last close.
-    pub(crate) totals: Totals,
-}
-
-impl LiveFiles {
-    /// Nothing, as in a new database.
-    pub(crate) fn empty(tables: &Arc<TableStore>) -> Self {
-        Self {
-            version: Arc::new(Version::empty(tables.clone())),
-            layout: None,
-            ledger: Ledger::default(),
-            groups: Arc::default(),
-            head: None,
-            next_file: 1,
-            seq_limit: 1,
-            epoch: 0,
-            hidden: 0,
-            separation: 0,
-            session: None,
-            closed: false,
-            flushed: 0,
-            directory_id: 0,
-            totals: Totals::default(),
-        }
-    }
-
-    fn apply(&mut self, edit: &Edit) -> Result<()> {
-        if !edit.index.is_empty() {
-            self.version = Arc::new(self.version.apply(&edit.index)?);
-        }
-        if let Some(layout) = edit.layout {
-            if self.layout.is_some() {
-                return Err(Error::corruption("the layout of a database is changed"));
-            }
-            self.layout = Some(layout);
-            self.groups = Arc::new(GroupTable::new(layout.groups));
-        }
-        let mut ledger = self.ledger.clone();
-        edit.ledger.iter().try_for_each(|change| ledger.apply(change))?;
-        if !edit.groups.is_empty() {
-            let mut groups = GroupTable::clone(&self.groups);
-            edit.groups.iter().try_for_each(|change| groups.apply(change))?;
-            self.groups = Arc::new(groups);
-        }
-        self.ledger = ledger;
-        self.head = edit.head.or(self.head);
-        self.next_file = edit.next_file.unwrap_or(self.next_file);
-        self.seq_limit = edit.seq_limit.unwrap_or(self.seq_limit);
-        self.epoch = edit.epoch.unwrap_or(self.epoch);
-        self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
-        self.separation = edit.separation.unwrap_or(self.separation);
-        if let Some(session) = edit.session {
-            (self.session, self.closed) = (session, session.is_none());
-        }
-        self.flushed = edit.flushed.unwrap_or(self.flushed);
-        self.directory_id = edit.directory_id.unwrap_or(self.directory_id);
-        self.totals = edit.totals.unwrap_or(self.totals);
-        Ok(())
-    }
-
-    fn export(&self) -> Edit {
-        Edit {
-            layout: self.layout,
-            index: self.version.export(),
-            ledger: self.ledger.export(),
-            groups: self.groups.export(),
-            head: self.head,
-            next_file: Some(self.next_file),
-            seq_limit: Some(self.seq_limit),
-            epoch: Some(self.epoch),
-            hidden: Some(self.hidden),
-            separation: Some(self.separation),
-            session: (self.session.is_some() || self.closed).then_some(self.session),
-            flushed: Some(self.flushed),
-            directory_id: Some(self.directory_id),
-            totals: Some(self.totals),
-        }
-    }
-
-    /// Estimated bytes of records that somebody can still see.
-    pub(crate) fn estimated_live(&self) -> u64 {
-        self.owned().saturating_sub(self.hidden)
-    }
-
-    /// Least length that is separated, if one is saved.
-    pub(crate) fn saved_separation(&self) -> Option<usize> {
-        self.separation.checked_sub(1).map(|least| least as usize)
-    }
-
-    /// Bytes of records that index entries own.
-    pub(crate) fn owned(&self) -> u64 {
-        self.ledger.live() + self.groups.live()
-    }
-
-    /// Bytes that values take, but for logs that replay would need, which nobody may collect.
-    pub(crate) fn value_bytes(&self) -> u64 {
-        self.ledger.sealed(self.head_file()) + self.groups.bytes()
-    }
-
-    /// First log file that replay would need.
-    pub(crate) fn head_file(&self) -> FileNumber {
-        self.head.map_or(FileNumber(0), |head| head.file)
-    }
-}
 
 /// The manifest, open for edits.
 pub(crate) struct Manifest {

@@ -1,10 +1,10 @@
-//! What follows from where values are for the log: how it is written, what a flush and a collection
+//! What follows for the log from where values are: how it is written, what a flush and a collection
 //! owe it, and how large what belongs to it may be.
 //!
-//! The log always holds every write first. Where values stay in it (WiscKey), its files are the
-//! store, and are collected. Where a flush moves them to groups, or to tables, a flush makes the log
-//! needless; but it must be read once more to move them to groups. All that differs is decided
-//! here, so that nobody else asks which of the three it is.
+//! The log holds every write first. Where values stay in it (WiscKey), its files are the store, and
+//! are collected. Where a flush moves them to groups or to tables it makes the log needless; to
+//! move them to groups it must read it once more. All that differs is decided here, so that no
+//! other file asks which of the three it is.
 
 use cleavedb_base::{Result, SeqNo};
 use cleavedb_storage::Access;
@@ -138,8 +138,8 @@ impl LogPolicy {
         }
     }
 
-    /// Whether a sealed log file must be whole, `live` bytes of which are pointed to: else what lies
-    /// below the replay head may never have reached the device (decision 0011).
+    /// Whether a sealed log file must be whole, `live` bytes of which are pointed to: else what
+    /// lies below the replay head may never have reached the device (decision 0011).
     pub(crate) fn is_whole(self, live: u64) -> bool {
         self == Self::Stay || live > 0
     }
@@ -156,9 +156,9 @@ impl LogPolicy {
         if self == Self::Stay { sync() } else { Ok(()) }
     }
 
-    /// Makes the log durable to its end, at a close, by `sync`. Where a flush did not need it in its
-    /// file it gets a mark at its end, by `end`: that proves at the next open that the manifest is
-    /// whole.
+    /// Makes the log durable to its end, at a close, by `sync`. Where a flush did not need it in
+    /// its file it gets a mark at its end, by `end`: that proves at the next open that the manifest
+    /// is whole.
     pub(crate) fn closed(
         self,
         sync: impl FnOnce() -> Result<()>,

@@ -63,13 +63,23 @@ const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
     survivors: SurvivorRoute::Group,
 });
 
+const INLINE: ValueLayout = ValueLayout::INLINE;
+const LOG: ValueLayout = ValueLayout::LOG;
+const NONE: Separation = Separation::Never;
+const ALL: Separation = Separation::Saved(0);
+const LARGE: Separation = Separation::Saved(192);
+const WHOLE: Level0 = Level0::Whole;
+const PARTS: Level0 = Level0::Partitions(10);
+
+// The preset, its name, where values are, which leave the index, level 0, the bytes of levels 0 and
+// 1, and the MemTables that may wait.
 #[rustfmt::skip]
 const ROWS: [Row; 5] = [
-    row(Preset::Lsm,     "lsm",     ValueLayout::INLINE, Separation::Never,      Level0::Whole,          OF_VALUES,   2),
-    row(Preset::WiscKey, "wisckey", ValueLayout::LOG,    Separation::Saved(0),   Level0::Whole,          OF_POINTERS, 3),
-    row(Preset::HashKv,  "hashkv",  HASHKV,              Separation::Saved(192), Level0::Whole,          OF_POINTERS, 2),
-    row(Preset::KtStore, "ktstore", KTSTORE,             Separation::Saved(192), Level0::Whole,          OF_POINTERS, 2),
-    row(Preset::Ohdb,    "ohdb",    ValueLayout::INLINE, Separation::Never,      Level0::Partitions(10), OF_VALUES,   2),
+    row(Preset::Lsm,     "lsm",     INLINE,  NONE,  WHOLE, OF_VALUES,   2),
+    row(Preset::WiscKey, "wisckey", LOG,     ALL,   WHOLE, OF_POINTERS, 3),
+    row(Preset::HashKv,  "hashkv",  HASHKV,  LARGE, WHOLE, OF_POINTERS, 2),
+    row(Preset::KtStore, "ktstore", KTSTORE, LARGE, WHOLE, OF_POINTERS, 2),
+    row(Preset::Ohdb,    "ohdb",    INLINE,  NONE,  PARTS, OF_VALUES,   2),
 ];
 
 const fn row(

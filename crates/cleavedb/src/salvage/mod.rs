@@ -378,10 +378,8 @@ impl Salvage {
     pub fn options(&self) -> Options {
         let stored = self.live.as_ref().and_then(|live| live.layout);
         let mut records = self.keys.values().flat_map(|known| &known.records);
-        let guess = || match records.any(|found| found.kind == RecordKind::Separated) {
-            true => ValueLayout::LOG,
-            false => ValueLayout::INLINE,
-        };
+        let separates = records.any(|found| found.kind == RecordKind::Separated);
+        let guess = || if separates { ValueLayout::LOG } else { ValueLayout::INLINE };
         let preset = self.preset.or_else(|| Preset::of_layout(&stored.unwrap_or_else(guess)));
         let options = Options::preset(preset.unwrap_or_default());
         Options { layout: stored.unwrap_or(options.layout), ..options }

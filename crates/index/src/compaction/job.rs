@@ -18,7 +18,7 @@ use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
 use super::pieces::{cuts, met};
-use super::{Compaction, CompactionOptions, Level0, older_places};
+use super::{Compaction, CompactionOptions, older_places};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
 use crate::table::ReadMode;
@@ -136,11 +136,9 @@ impl CompactionJob {
             crate::edit::LEVEL_MAX => Vec::new(),
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
-        let cuts = match (compaction.level, options.level0) {
+        let cuts = match compaction.level {
             // What comes from level 1 alone is packed, or has lost its tombstones.
-            (1, Level0::Partitions(_)) if compaction.inputs[0].level == 0 => {
-                version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
-            }
+            1 if compaction.inputs[0].level == 0 => options.level0.output_cuts(version),
             _ if compaction.is_in_place() => cuts(&grandparents),
             _ => Vec::new(),
         };

@@ -1,11 +1,5 @@
-//! Level 0: what leaves it for level 1, and what merges within it before.
-//!
-//! [`Level0::Whole`] takes whole runs as they come and is emptied once it is full. Small adjacent
-//! runs merge among themselves, so that a look-up meets few of them. [`Level0::Partitions`] treats
-//! each bucket alone: it leaves when it has twice its share of the size, or too many slices, which
-//! merge only where they threaten to become too many. When level 0 is full the largest bucket
-//! leaves, so buckets that fill alike come to leave in turn, each twice as large as they are on
-//! average: level 1 is rewritten half as often as if all left at once.
+//! Level 0: what leaves it for level 1, and what merges within it before; a file for each way to
+//! keep it.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]):
 //!
@@ -23,6 +17,11 @@
 //! a compaction of one is running: the table that joins them is younger than what runs, so it
 //! waits.
 
+mod cuts;
+mod whole;
+mod partitioned;
+mod one_table;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -30,9 +29,138 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
 
 use super::picker::Picker;
-use super::{Compaction, CompactionInput, Level0};
-use crate::buckets::{Bucket, Slice};
+use super::{Compaction, CompactionInput, CompactionOptions};
+use crate::buckets::Slice;
 use crate::table_handle::TableHandle;
+use crate::version::Version;
+
+pub use cuts::KeySample;
+
+/// How level 0 is kept and handed on to level 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Level0 {
+    /// A flush is one run; once level 0 is full, all that is joined by common keys goes at once.
+    #[default]
+    Whole,
+    /// A flush is cut by keys into about so many parts, at least 2; a bucket of level 0 that has
+    /// twice its share of the size goes by itself, or the largest one when level 0 is full, several
+    /// at a time (OHDB, section III.A).
+    Partitions(usize),
+    /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
+    /// 0, and tables that cost reads many seeks go down, too. Only to compare with (OHDB, sections
+    /// II and IV).
+    OneTable,
+}
+
+impl Level0 {
+    /// Parts of a flush, 1 if it is not cut.
+    pub fn partitions(self) -> usize {
+        match self {
+            Self::Partitions(count) => count.max(1),
+            Self::Whole | Self::OneTable => 1,
+        }
+    }
+
+    /// What follows from it.
+    fn policy(self) -> &'static dyn Policy {
+        match self {
+            Self::Whole => &whole::Whole,
+            Self::Partitions(_) => &partitioned::Partitioned,
+            Self::OneTable => &one_table::OneTable,
+        }
+    }
+
+    /// Whether reads count the seeks that a table costs them, and have it compacted in the end.
+    pub fn compacts_on_seeks(self) -> bool {
+        self.policy().compacts_on_seeks()
+    }
+
+    /// Most tables of a deeper level that go down together.
+    pub(super) fn neighbours_max(self) -> usize {
+        self.policy().neighbours_max()
+    }
+
+    /// Whether small tables are merged for the sake of their number.
+    pub(super) fn packs(self) -> bool {
+        self.policy().packs()
+    }
+
+    /// Where tables of a run end that is about to enter level 0 of `version`; `sample` tells the
+    /// keys to come, and is asked only if they matter.
+    pub fn table_ends(
+        self,
+        version: &Version,
+        options: &CompactionOptions,
+        sample: &mut dyn FnMut() -> KeySample,
+    ) -> TableEnds {
+        self.policy().table_ends(version, options, sample)
+    }
+
+    /// Keys at which what leaves level 0 is cut.
+    pub(super) fn output_cuts(self, version: &Version) -> Vec<Box<[u8]>> {
+        self.policy().output_cuts(version)
+    }
+}
+
+/// Where tables of a run end.
+pub struct TableEnds {
+    /// Length at which one ends, in bytes.
+    pub bytes: u64,
+    /// Keys before each of which one ends, in ascending order.
+    pub keys: Vec<Box<[u8]>>,
+}
+
+/// Most tables of a deeper level that go down together: each place to begin is tried with each
+/// number of them, under the lock of the picture.
+const NEIGHBOURS_MAX: usize = 16;
+
+/// A way to keep level 0.
+trait Policy: Sync {
+    /// How full level 0 is: from 1 on, something should leave it.
+    fn fullness(&self, picker: &Picker<'_>) -> f64 {
+        picker.fullness_by(picker.version.runs().len(), picker.options.l0_runs_max)
+    }
+
+    /// Merges within level 0 what is not about to leave.
+    fn merging(&self, picker: &Picker<'_>) -> Option<Compaction>;
+
+    /// What should leave level 0 of `candidates`, which may.
+    fn leaving<'a>(
+        &self,
+        picker: &'a Picker<'_>,
+        candidates: &[&'a Arc<TableHandle>],
+    ) -> Vec<Component<'a>>;
+
+    /// See [`Level0::packs`].
+    fn packs(&self) -> bool {
+        true
+    }
+
+    /// See [`Level0::neighbours_max`].
+    fn neighbours_max(&self) -> usize {
+        NEIGHBOURS_MAX
+    }
+
+    /// See [`Level0::compacts_on_seeks`].
+    fn compacts_on_seeks(&self) -> bool {
+        false
+    }
+
+    /// See [`Level0::table_ends`].
+    fn table_ends(
+        &self,
+        _version: &Version,
+        options: &CompactionOptions,
+        _sample: &mut dyn FnMut() -> KeySample,
+    ) -> TableEnds {
+        TableEnds { bytes: options.table_end(), keys: Vec::new() }
+    }
+
+    /// See [`Level0::output_cuts`].
+    fn output_cuts(&self, _version: &Version) -> Vec<Box<[u8]>> {
+        Vec::new()
+    }
+}
 
 /// Tables of level 0 that leave together, and the tables of level 1 that they meet.
 #[derive(Default)]
@@ -60,62 +188,19 @@ impl Component<'_> {
 impl Picker<'_> {
     /// How full level 0 is: from 1 on, something should leave it.
     pub(super) fn level0_fullness(&self) -> f64 {
-        let whole = self.level0_fullness_as_one();
-        match self.options.level0 {
-            Level0::Whole | Level0::OneTable => whole,
-            Level0::Partitions(_) => {
-                let buckets = self.version.buckets().iter();
-                buckets.map(|bucket| self.bucket_fullness(bucket)).fold(whole, f64::max)
-            }
-        }
+        self.options.level0.policy().fullness(self)
     }
 
-    /// As [`Picker::level0_fullness`], without regard to buckets.
-    fn level0_fullness_as_one(&self) -> f64 {
-        let (version, options) = (self.version, self.options);
-        // A cut run counts for each of its tables: so many are tolerated in every partition.
-        let (count, count_max) = match options.level0 {
-            Level0::Whole | Level0::OneTable => (version.runs().len(), options.l0_runs_max),
-            Level0::Partitions(partitions) => {
-                let tables = version.runs().iter().map(|run| run.set.tables().len());
-                (tables.sum(), partitions * options.l0_runs_max)
-            }
-        };
-        let full = version.level_bytes(0) as f64 / options.l0_bytes as f64;
+    /// How full level 0 is by its bytes, and by the number of its runs or tables, of which so many
+    /// are tolerated.
+    fn fullness_by(&self, count: usize, count_max: usize) -> f64 {
+        let full = self.version.level_bytes(0) as f64 / self.options.l0_bytes as f64;
         full.max(count as f64 / count_max as f64)
-    }
-
-    fn bucket_fullness(&self, bucket: &Bucket) -> f64 {
-        let (bytes, slices) = self.bucket_fullnesses(bucket);
-        bytes.max(slices)
-    }
-
-    /// By its bytes, and by its slices.
-    fn bucket_fullnesses(&self, bucket: &Bucket) -> (f64, f64) {
-        let bytes = bucket.bytes() as f64 / self.options.bucket_bytes() as f64;
-        (bytes, bucket.slices.len() as f64 / self.options.l0_runs_max as f64)
     }
 
     /// Merges small runs of level 0, or small slices of a bucket that is not about to leave.
     pub(super) fn merge_level0(&self) -> Option<Compaction> {
-        match self.options.level0 {
-            Level0::OneTable => None,
-            // Runs without common keys gain nothing by a merge: they read as one place already.
-            Level0::Whole => {
-                let buckets = self.version.buckets().iter();
-                buckets.map(|b| &b.slices).find_map(|s| self.merge_slices(s, self.options.l0_bytes))
-            }
-            Level0::Partitions(_) => {
-                let buckets = self.version.buckets().iter();
-                // One that fills by bytes will leave before merging has paid.
-                let bytes_max = self.options.bucket_bytes() / 2;
-                let crowded = buckets.filter(|bucket| {
-                    let (bytes, slices) = self.bucket_fullnesses(bucket);
-                    bytes < slices && slices < 1.0
-                });
-                crowded.map(|bucket| &bucket.slices).find_map(|s| self.merge_slices(s, bytes_max))
-            }
-        }
+        self.options.level0.policy().merging(self)
     }
 
     /// Merges slices of a level 0 that is full and that nothing may leave, since damaged tables are
@@ -128,7 +213,7 @@ impl Picker<'_> {
 
     /// Merges runs of level 0, whether or not they are about to leave, to `bytes_max` at most.
     pub(super) fn merge_runs(&self, bytes_max: u64) -> Option<Compaction> {
-        let merges = self.options.level0 != Level0::OneTable;
+        let merges = self.options.level0.packs();
         let mut buckets = self.version.buckets().iter().filter(|_| merges);
         buckets.find_map(|bucket| self.merge_slices(&bucket.slices, bytes_max))
     }
@@ -167,18 +252,7 @@ impl Picker<'_> {
     /// Moves what can move from level 0 to level 1, or else merges the largest component.
     pub(super) fn level0_down(&self) -> Option<Compaction> {
         let candidates = self.level0_candidates();
-        let level1 = self.version.level(1);
-        let components = match self.options.level0 {
-            Level0::Whole => Self::components(&candidates, level1.tables()),
-            Level0::Partitions(_) => self.due_components(&candidates),
-            Level0::OneTable => {
-                let oldest = candidates.first().map(|table| Component {
-                    lower: self.below(1, table).iter().collect(),
-                    upper: vec![table],
-                });
-                oldest.into_iter().collect()
-            }
-        };
+        let components = self.options.level0.policy().leaving(self, &candidates);
         let (movable, rest): (Vec<_>, Vec<_>) =
             components.into_iter().partition(|part| self.component_moves(part));
         if !movable.is_empty() {
@@ -216,27 +290,6 @@ impl Picker<'_> {
     /// Whether `part` is one table that may go to level 1 as it is.
     fn component_moves(&self, part: &Component<'_>) -> bool {
         part.lower.is_empty() && part.upper.len() == 1 && self.may_move(part.upper[0], 1)
-    }
-
-    /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.
-    fn due_components<'a>(&'a self, candidates: &[&'a Arc<TableHandle>]) -> Vec<Component<'a>> {
-        let buckets = self.version.buckets();
-        let due = |part: &Component<'_>| {
-            let smallest = &part.upper[0].meta().smallest;
-            let at = buckets.partition_point(|bucket| bucket.largest < *smallest);
-            buckets.get(at).is_some_and(|bucket| self.bucket_fullness(bucket) >= 1.0)
-        };
-        let mut parts = Self::components(candidates, &[]);
-        if self.level0_fullness_as_one() < 1.0 || parts.iter().any(due) {
-            parts.retain(due);
-        }
-        for part in &mut parts {
-            let largest = part.upper.iter().map(|table| &table.meta().largest).max();
-            let smallest = &part.upper[0].meta().smallest;
-            let below = largest.map(|largest| self.version.level(1).overlapping(smallest, largest));
-            part.lower = below.into_iter().flatten().collect();
-        }
-        parts
     }
 
     /// The tables of level 0 that may leave it now.

@@ -14,15 +14,11 @@
 use std::sync::Arc;
 
 use super::picker::Picker;
-use super::{Compaction, CompactionInput, CompactionOptions, Constraints, Level0, key_range};
+use super::{Compaction, CompactionInput, CompactionOptions, Constraints, key_range};
 use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
 use crate::table_set::TableSet;
 use crate::version::Version;
-
-/// Most tables that go down together: each place to begin is tried with each number of them, under
-/// the lock of the picture.
-const NEIGHBOURS_MAX: usize = 16;
 
 /// What most needs to be compacted, if anything does and may.
 pub fn pick(
@@ -128,7 +124,7 @@ impl Picker<'_> {
         if leaving > 0 && excess == 0 {
             return None;
         }
-        let most = if self.options.level0 == Level0::OneTable { 1 } else { NEIGHBOURS_MAX };
+        let most = self.options.level0.neighbours_max();
         let mut cheapest: Option<(f64, &[Arc<TableHandle>])> = None;
         let mut below = self.version.level(level + 1).tables();
         for start in 0..tables.len() {

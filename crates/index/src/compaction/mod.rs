@@ -30,36 +30,7 @@ pub mod leveled;
 pub mod pieces;
 pub mod job;
 
-/// How level 0 is kept and handed on to level 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level0 {
-    /// A flush is one run; once level 0 is full, all that is joined by common keys goes at once.
-    #[default]
-    Whole,
-    /// A flush is cut by keys into about so many parts, at least 2; a bucket of level 0 that has
-    /// twice its share of the size goes by itself, or the largest one when level 0 is full, several
-    /// at a time (OHDB, section III.A).
-    Partitions(usize),
-    /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
-    /// 0, and tables that cost reads many seeks go down, too. Only to compare with (OHDB, sections
-    /// II and IV).
-    OneTable,
-}
-
-impl Level0 {
-    /// Parts of a flush, 1 if it is not cut.
-    pub fn partitions(self) -> usize {
-        match self {
-            Self::Partitions(count) => count.max(1),
-            Self::Whole | Self::OneTable => 1,
-        }
-    }
-
-    /// Whether reads count the seeks that a table costs them, and have it compacted in the end.
-    pub fn compacts_on_seeks(self) -> bool {
-        self == Self::OneTable
-    }
-}
+pub use level0::{KeySample, Level0, TableEnds};
 
 /// Sizes that the policy keeps.
 #[derive(Clone, Debug)]

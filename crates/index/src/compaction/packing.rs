@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use super::picker::{Picker, bytes_of};
-use super::{Compaction, CompactionInput, Level0, key_range};
+use super::{Compaction, CompactionInput, key_range};
 use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
 
@@ -20,7 +20,7 @@ const PACKED: usize = 8;
 impl Picker<'_> {
     /// Small neighbours of a level that become one.
     pub(super) fn pack(&self) -> Option<Compaction> {
-        if self.options.level0 == Level0::OneTable {
+        if !self.options.level0.packs() {
             return None;
         }
         (1..=LEVEL_MAX).find_map(|level| self.pack_level(level))

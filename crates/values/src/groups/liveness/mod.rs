@@ -1,7 +1,7 @@
-//! What is known of the dead records of groups, by the rule that decides which are alive: a file for
-//! each.
+//! What is known of the dead records of groups, by the rule that decides which are alive: a file
+//! for each.
 //!
-//! A collection itself asks [`crate::collect::Liveness`], which the engine implements for each rule.
+//! A collection asks [`crate::collect::Liveness`], which the engine implements for each rule.
 
 mod by_records;
 mod by_index;

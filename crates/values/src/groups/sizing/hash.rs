@@ -4,7 +4,7 @@
 //! suffice for: a small store has few groups. Later on a group splits by its collection. Each group
 //! has a main segment of its own, and all share a reserve of log segments.
 
-use super::{GroupSizes, Records, Sizing};
+use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::groups::table::GroupTable;
 use crate::groups::victim::Segments;
 use crate::partition::GroupId;
@@ -51,8 +51,21 @@ impl Sizing for ByHash {
         if parts.all(|part| Some(part) == first) { Vec::new() } else { bounds }
     }
 
+    /// Where records tell what is alive any group that was written is collected when the shared
+    /// segments are used up, and a long one then splits. Where the index does, one that holds
+    /// nothing dead would grow for ever.
+    fn outgrown(
+        &self,
+        segments: &Segments,
+        table: &GroupTable,
+        groups: &[GroupId],
+    ) -> Option<GroupId> {
+        if table.needs_stubs() { None } else { grown_twofold(segments, table, groups) }
+    }
+
     fn shared_segments(&self, segments: &Segments, table: &GroupTable) -> Option<(u64, u64)> {
-        (!table.is_empty()).then(|| (segments.used(table), segments.reserve(table)))
+        let counts = table.needs_stubs() && !table.is_empty();
+        counts.then(|| (segments.used(table), segments.reserve(table)))
     }
 }
 
@@ -143,16 +156,16 @@ mod tests {
     #[test]
     fn a_store_that_began_small_gets_the_groups_of_its_capacity_at_once() {
         let mut table = table(Partition::Hash);
-        let parts = |table: &GroupTable, keys: u64| {
-            let keys: Vec<_> = (0..keys).map(u64::to_be_bytes).collect();
-            let records = Slice::new(&keys, |key: &[u8; 8]| (&key[..], 1000));
+        let parts = |table: &GroupTable, records: u64, bytes: u64| {
+            let keys: Vec<_> = (0..records).map(u64::to_be_bytes).collect();
+            let records = Slice::new(&keys, |key: &[u8; 8]| (&key[..], bytes));
             ByHash.split(SIZES, table, GroupId(1), &records).len() + 1
         };
-        assert_eq!((parts(&table, 2), parts(&table, 8)), (2, 4));
-        assert_eq!(parts(&table, 1), 1, "one record cannot be divided");
+        assert_eq!((parts(&table, 64, 32), parts(&table, 64, 128)), (2, 4));
+        assert_eq!(parts(&table, 1, 8192), 1, "one record cannot be divided");
         for (id, bound) in [(2, 0x40), (3, 0x80), (4, 0xc0)] {
             table.apply(&GroupEdit::Begin(GroupId(id), vec![bound], 0)).unwrap();
         }
-        assert_eq!(parts(&table, 64), 2, "there are as many groups as it asks for");
+        assert_eq!(parts(&table, 64, 128), 2, "there are as many groups as it asks for");
     }
 }

@@ -13,7 +13,7 @@ use cleavedb_base::limits::BLOCK;
 
 use super::edit::GroupEdit;
 use super::table::GroupTable;
-use super::victim::Segments;
+use super::victim::{Segments, group_bytes};
 use crate::partition::{GroupId, Partition};
 
 /// Shortest part of a flush for which a group of its own is begun: of the length of a group, one
@@ -136,6 +136,16 @@ pub trait Sizing {
     }
 }
 
+/// One of `groups` that grew to twice its limit since its last collection. Before that the next
+/// collection for the sake of space may divide it for nothing.
+fn grown_twofold(segments: &Segments, table: &GroupTable, groups: &[GroupId]) -> Option<GroupId> {
+    let grew = |group: &GroupId| {
+        let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
+        flushed && group_bytes(table, *group) > 2 * segments.main
+    };
+    groups.iter().copied().find(grew)
+}
+
 impl Partition {
     /// What it does with its groups.
     pub fn sizing(self) -> &'static dyn Sizing {
@@ -169,7 +179,8 @@ pub fn after(table: &GroupTable, edits: &[GroupEdit]) -> Result<GroupTable> {
 mod testing {
     use cleavedb_base::FileNumber;
 
-    use super::*;
+    use super::{GroupEdit, GroupId, GroupSizes, GroupTable, Partition, Slice};
+    use super::{after, begun_by_flush};
     use crate::groups::{Extent, Place};
 
     pub(super) const SIZES: GroupSizes = GroupSizes { group_bytes: 4000, capacity: 16_000 };

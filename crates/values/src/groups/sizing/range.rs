@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use cleavedb_base::planted::{Bug, planted};
 
-use super::{GroupSizes, Records, Sizing};
+use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::cut::{cut, separator};
 use crate::groups::table::GroupTable;
 use crate::groups::victim::{Segments, group_bytes};
@@ -90,19 +90,13 @@ impl Sizing for ByRange {
         (bytes(&smallest) <= sizes.group_bytes / MERGE_PART).then_some(smallest)
     }
 
-    /// A range that grew to twice its limit since its last collection. Before that the next
-    /// collection for the sake of space may divide it for nothing.
     fn outgrown(
         &self,
         segments: &Segments,
         table: &GroupTable,
         groups: &[GroupId],
     ) -> Option<GroupId> {
-        let grew = |group: &GroupId| {
-            let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
-            flushed && group_bytes(table, *group) > 2 * segments.main
-        };
-        groups.iter().copied().find(grew)
+        grown_twofold(segments, table, groups)
     }
 }
 

@@ -17,7 +17,7 @@
 //! whenever the data does. Any set of cuts is correct.
 
 use crate::buckets::Bucket;
-use crate::compaction::{CompactionOptions, Level0};
+use crate::compaction::CompactionOptions;
 use crate::version::Version;
 
 /// Keys that are remembered at most of a run: the size of its parts is known to 1 in 2000.
@@ -86,9 +86,13 @@ fn successor(key: &[u8]) -> Box<[u8]> {
 }
 
 /// Where to cut a run of the keys of `sample`, which is about to enter level 0 of `version`: in
-/// ascending order, and a table ends before each. None if level 0 is not partitioned.
-pub fn cuts(version: &Version, options: &CompactionOptions, sample: &KeySample) -> Vec<Box<[u8]>> {
-    if !matches!(options.level0, Level0::Partitions(_)) || sample.keys.is_empty() {
+/// ascending order, and a table ends before each: level 0 is in partitions.
+pub(super) fn cuts(
+    version: &Version,
+    options: &CompactionOptions,
+    sample: &KeySample,
+) -> Vec<Box<[u8]>> {
+    if sample.keys.is_empty() {
         return Vec::new();
     }
     let least = options.table_bytes_min().max(1);

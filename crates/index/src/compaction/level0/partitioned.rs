@@ -1,0 +1,102 @@
+//! Level 0 in partitions (OHDB, section III.A): each bucket is treated alone.
+//!
+//! A bucket leaves when it has twice its share of the size, or too many slices, which merge only
+//! where they threaten to become too many. When level 0 is full the largest bucket leaves, so
+//! buckets that fill alike come to leave in turn, each twice as large as they are on average: level
+//! 1 is rewritten half as often as if all left at once.
+
+use std::sync::Arc;
+
+use super::cuts::{KeySample, cuts};
+use super::{Component, Policy, TableEnds};
+use crate::buckets::Bucket;
+use crate::compaction::picker::Picker;
+use crate::compaction::{Compaction, CompactionOptions};
+use crate::table_handle::TableHandle;
+use crate::version::Version;
+
+/// A flush of at least this part of level 0, 1/32, has tables of full length. Short tables of the
+/// first flush would make buckets, and level 0 would merge each of them in place before it leaves:
+/// a load was a quarter slower.
+const LONG_FLUSH: u64 = 32;
+
+pub(super) struct Partitioned;
+
+impl Policy for Partitioned {
+    fn fullness(&self, picker: &Picker<'_>) -> f64 {
+        let buckets = picker.version.buckets().iter();
+        buckets.map(|bucket| fullness_of(picker, bucket)).fold(as_one(picker), f64::max)
+    }
+
+    fn merging(&self, picker: &Picker<'_>) -> Option<Compaction> {
+        let buckets = picker.version.buckets().iter();
+        // One that fills by bytes will leave before merging has paid.
+        let bytes_max = picker.options.bucket_bytes() / 2;
+        let crowded = buckets.filter(|bucket| {
+            let (bytes, slices) = fullnesses(picker, bucket);
+            bytes < slices && slices < 1.0
+        });
+        crowded.map(|bucket| &bucket.slices).find_map(|s| picker.merge_slices(s, bytes_max))
+    }
+
+    /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.
+    fn leaving<'a>(
+        &self,
+        picker: &'a Picker<'_>,
+        candidates: &[&'a Arc<TableHandle>],
+    ) -> Vec<Component<'a>> {
+        let buckets = picker.version.buckets();
+        let due = |part: &Component<'_>| {
+            let smallest = &part.upper[0].meta().smallest;
+            let at = buckets.partition_point(|bucket| bucket.largest < *smallest);
+            buckets.get(at).is_some_and(|bucket| fullness_of(picker, bucket) >= 1.0)
+        };
+        let mut parts = Picker::components(candidates, &[]);
+        if as_one(picker) < 1.0 || parts.iter().any(due) {
+            parts.retain(due);
+        }
+        for part in &mut parts {
+            let largest = part.upper.iter().map(|table| &table.meta().largest).max();
+            let smallest = &part.upper[0].meta().smallest;
+            let level1 = picker.version.level(1);
+            let below = largest.map(|largest| level1.overlapping(smallest, largest));
+            part.lower = below.into_iter().flatten().collect();
+        }
+        parts
+    }
+
+    fn table_ends(
+        &self,
+        version: &Version,
+        options: &CompactionOptions,
+        sample: &mut dyn FnMut() -> KeySample,
+    ) -> TableEnds {
+        let sample = sample();
+        let is_long = sample.bytes() >= options.l0_bytes / LONG_FLUSH;
+        let bytes = if is_long { options.table_bytes } else { options.table_end() };
+        TableEnds { bytes, keys: cuts(version, options, &sample) }
+    }
+
+    fn output_cuts(&self, version: &Version) -> Vec<Box<[u8]>> {
+        version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
+    }
+}
+
+/// How full level 0 is without regard to buckets. A cut run counts for each of its tables: so many
+/// are tolerated in every partition.
+fn as_one(picker: &Picker<'_>) -> f64 {
+    let tables = picker.version.runs().iter().map(|run| run.set.tables().len());
+    let partitions = picker.options.level0.partitions();
+    picker.fullness_by(tables.sum(), partitions * picker.options.l0_runs_max)
+}
+
+fn fullness_of(picker: &Picker<'_>, bucket: &Bucket) -> f64 {
+    let (bytes, slices) = fullnesses(picker, bucket);
+    bytes.max(slices)
+}
+
+/// How full a bucket is by its bytes, and by its slices.
+fn fullnesses(picker: &Picker<'_>, bucket: &Bucket) -> (f64, f64) {
+    let bytes = bucket.bytes() as f64 / picker.options.bucket_bytes() as f64;
+    (bytes, bucket.slices.len() as f64 / picker.options.l0_runs_max as f64)
+}

@@ -1,0 +1,26 @@
+//! Level 0 as a whole: it takes runs as they come and is emptied once it is full. Small adjacent
+//! runs merge among themselves, so that a look-up meets few of them.
+
+use std::sync::Arc;
+
+use super::{Component, Policy};
+use crate::compaction::Compaction;
+use crate::compaction::picker::Picker;
+use crate::table_handle::TableHandle;
+
+pub(super) struct Whole;
+
+impl Policy for Whole {
+    /// Runs without common keys gain nothing by a merge: they read as one place already.
+    fn merging(&self, picker: &Picker<'_>) -> Option<Compaction> {
+        picker.merge_runs(picker.options.l0_bytes)
+    }
+
+    fn leaving<'a>(
+        &self,
+        picker: &'a Picker<'_>,
+        candidates: &[&'a Arc<TableHandle>],
+    ) -> Vec<Component<'a>> {
+        Picker::components(candidates, picker.version.level(1).tables())
+    }
+}

@@ -260,6 +260,12 @@ impl Opener for CleaveOpener {
         for (name, value) in options {
             opener.set(name, value)?;
         }
+        // An experiment with tagging and without it says what becomes of the log of cold values,
+        // which there is only with it.
+        let layout = opener.options.layout.groups;
+        if layout.is_some_and(|groups| groups.survivors == SurvivorRoute::Group) {
+            opener.options.groups.cold_log_counts = true;
+        }
         Ok(Box::new(opener))
     }
 }

@@ -25,7 +25,7 @@ use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
 use crate::range::{Bounds, Range};
-use crate::recovery::{check_openable, recover, stored_options};
+use crate::recovery::{Found, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
 use crate::view::Snapshot;
@@ -201,8 +201,10 @@ impl Db {
             // Who knows: a disk that cannot say so will say what is wrong when it is written to.
             Err(_) => options,
         };
-        let limit = Limit::of(&options)?;
         let own = directories::lock(&*first)?;
+        let found = Found::read(&*first)?;
+        let options = options.within_stored(found.as_ref().and_then(Found::space_limit));
+        let limit = Limit::of(&options)?;
         let within = |storage| match &limit {
             Some(limit) => limit.over(storage),
             None => Ok(storage),
@@ -212,7 +214,7 @@ impl Db {
         let mut volume = |path: &Path, create| within(volume(path, create)?);
         let mut directories = directories::find(&first, path, &options, &mut volume)?;
         directories.locks.push(own);
-        let recovered = recover(&directories, &options, new_id)?;
+        let recovered = recover(&directories, &options, found, new_id)?;
         let (engine, report) = build(directories, options, recovered, (limit, full), new_id)?;
         engine.update_pressure();
         let engine = Own::new(Arc::new(engine));

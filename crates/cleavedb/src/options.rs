@@ -186,8 +186,9 @@ pub struct Options {
     /// then stopped before it by what jobs may need: all MemTables, two log files, and the largest
     /// collection or compaction, which is about a gigabyte under default sizes. Then everything
     /// that is dead is found and collected; if that does not help they fail with
-    /// [`ErrorKind::NoSpace`], while reads and deletes go on. Default: none but the
-    /// disk's.
+    /// [`ErrorKind::NoSpace`], while reads and deletes go on. It is stored with the data by the
+    /// first write of a session, and holds for later opens that do not name another; `u64::MAX`
+    /// lifts it. Default: the stored one; for a new database none but the disk's.
     pub space_limit: Option<u64>,
     /// Open a database whose log window is missing, damaged or foreign after its process has died:
     /// the last writes that were not synced are given up. Default: false; such an open fails with
@@ -307,6 +308,12 @@ impl Options {
                 "level0_bytes and level1_bytes must be at least 4 KiB",
             ),
         ]
+    }
+
+    /// These options for a database with which a space limit is `stored`.
+    pub(crate) fn within_stored(self, stored: Option<u64>) -> Self {
+        let space_limit = self.space_limit.or(stored).filter(|limit| *limit != u64::MAX);
+        Self { space_limit, ..self }
     }
 
     /// How the log is written, in a window that outlives the process or does not.

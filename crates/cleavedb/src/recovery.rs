@@ -24,7 +24,7 @@ use cleavedb_values::{FileFacts, ValueLayout};
 
 use crate::directories::Directories;
 use crate::groups::initial;
-use crate::manifest::{Current, LiveFiles, Manifest, Session, Stamp};
+use crate::manifest::{Current, LiveFiles, Manifest, Session, Stamp, Stored};
 use crate::options::{Options, Preset};
 use crate::replay::{RecoveryReport, Replay, Replayed};
 use crate::state::MemSlot;
@@ -43,25 +43,43 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
 }
 
+/// A database that is there: what names its manifest, and the manifest.
+pub(crate) struct Found {
+    current: Current,
+    stored: Stored,
+}
+
+impl Found {
+    /// Reads the database in `storage`, if there is one.
+    pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
+        let Some(current) = Current::read(storage)? else { return Ok(None) };
+        let stored = Stored::read(storage, &current)?;
+        Ok(Some(Self { current, stored }))
+    }
+
+    /// The space limit that it has, in bytes, if it has one.
+    pub(crate) fn space_limit(&self) -> Option<u64> {
+        self.stored.space_limit()
+    }
+}
+
 /// Recovers, or creates, the database in `directories`, whose locks the caller holds.
 pub(crate) fn recover(
     directories: &Directories,
     options: &Options,
+    found: Option<Found>,
     new_id: u64,
 ) -> Result<Recovered> {
     let storage = &directories.placed;
-    let current = Current::read(&**storage)?;
-    if current.is_none() {
+    if found.is_none() {
         check_empty(&**storage, options)?;
     }
+    let (current, stored) = found.map(|found| (found.current, found.stored)).unzip();
     let database_id = current.as_ref().map_or(new_id, |current| current.database_id);
     let cache = block_cache(options);
     let reaper = Arc::new(Reaper::default());
     let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));
-    let loaded = match &current {
-        Some(current) => Some(Manifest::load(&**storage, current, &tables)?),
-        None => None,
-    };
+    let loaded = stored.map(|stored| stored.load(&tables)).transpose()?;
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
     if let (Some(current), Some(stored)) = (&current, live.layout) {
@@ -91,6 +109,7 @@ pub(crate) fn recover(
             match &current {
                 Some(current) => check_whole(&**storage, current, &live, position)?,
                 None => {
+                    live.space_limit = options.space_limit.unwrap_or_default();
                     live.layout = Some(options.layout);
                     live.groups = Arc::new(initial(&options.layout)?);
                 }
@@ -374,7 +393,7 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
 
 /// Options for the database in `storage` as it was created, if there is one.
 pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
-    let Some(current) = Current::read(storage)? else { return Ok(None) };
-    let layout = Manifest::stored_layout(storage, &current)?;
-    Ok(Some(Options { layout, ..Options::preset(current.preset) }))
+    let Some(Found { current, stored }) = Found::read(storage)? else { return Ok(None) };
+    let (layout, space_limit) = (stored.value_layout()?, stored.space_limit());
+    Ok(Some(Options { layout, space_limit, ..Options::preset(current.preset) }))
 }

@@ -157,6 +157,8 @@ impl Engine {
             seq_limit: Some(seq_limit),
             session: Some(Some(session)),
             directory_id: Some(self.storage.directory_id()),
+            // What was asked for at the open.
+            space_limit: Some(self.options.space_limit.unwrap_or_default()),
             ..Edit::default()
         };
         self.commit_edit(manifest, &edit)?;

@@ -3,17 +3,15 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
-use cleavedb::{Level0, Preset, VALUE_LEN_MAX};
+use cleavedb::VALUE_LEN_MAX;
 use cleavedb_bench::cli::BenchArgs;
 use cleavedb_bench::tune::search::UPDATES;
 use cleavedb_bench::units;
 
 use crate::bench_args::BenchCommand;
 use crate::durability::DurabilityName;
-use crate::level0;
-use crate::placement::{self, Placement};
+use crate::global::Global;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,101 +48,6 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Title of the options that every command has.
-pub const EVERY_COMMAND: &str = "Options of every command";
-
-/// Arguments of every command.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = EVERY_COMMAND)]
-pub struct Global {
-    /// Directory of the database
-    #[arg(
-        long,
-        global = true,
-        env = "CLEAVE_DB",
-        default_value = "cleave.db",
-        value_name = "PATH"
-    )]
-    pub db: PathBuf,
-    /// Design of the database: of a new one, ktstore if not given; of an existing one, checked
-    #[arg(
-        long,
-        global = true,
-        value_parser = preset_parser(),
-        ignore_case = true,
-        value_name = "NAME"
-    )]
-    pub preset: Option<Preset>,
-    /// Put files of a class (log, level0, levels, segments, groups, survivors) on another disk
-    ///
-    /// DIR must be new or empty the first time. New files of CLASS are created there from then on,
-    /// beyond CAPACITY in the database's own directory; what lies elsewhere stays there. The
-    /// database remembers it: other commands find DIR by themselves, unless its disk was mounted
-    /// elsewhere. May be given several times. With bench, the database of the benchmark is meant
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_parser = placement::parse,
-        value_name = "CLASS[,CLASS]=DIR[:CAPACITY]"
-    )]
-    pub place: Vec<Placement>,
-    /// Keep level 0 of the index in another way than the preset does: whole, partitions[:N] or
-    /// one-table
-    ///
-    /// `whole` is compacted all at once, `partitions` in N parts by keys, side by side (2 to 256,
-    /// 10 if not given), `one-table` one table at a time as in HyperLevelDB, only to compare with.
-    /// Holds for this command; it is not kept with the database, which can be read either way
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_parser = level0::parse,
-        value_name = "WAY"
-    )]
-    pub level0: Option<Level0>,
-    /// Most bytes that the database may take on disk, in all its directories
-    ///
-    /// Writes are slowed before it, then what is dead is collected, and if nothing is left to
-    /// collect they fail; deletes and reads go on. Under a small limit MemTables, log files,
-    /// segments and tables are made smaller. Holds for this command; it is not kept with the
-    /// database
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_parser = units::parse,
-        value_name = "BYTES"
-    )]
-    pub space_limit: Option<u64>,
-    /// Open the database although the end of its log is gone: the file `window` is missing, damaged
-    /// or foreign
-    ///
-    /// The process that had the database open has died, and left the last writes in that file.
-    /// Those that were not synced are given up, and nobody knows how many they were; what was
-    /// written before them, or with `--durability sync`, is there. Better is to put the file back,
-    /// from where the directory was copied. Needed once; nothing is given up where the window is
-    /// whole
-    #[arg(long, global = true, hide_short_help = true)]
-    pub accept_lost_window: bool,
-    /// Print JSON: one object, or one a line; errors and notes too, on standard error
-    #[arg(long = "json", id = "json_output", global = true)]
-    pub json: bool,
-    /// Keys and values are given and printed in hex
-    #[arg(long, global = true)]
-    pub hex: bool,
-    /// No progress bars and no notes
-    #[arg(short, long, global = true)]
-    pub quiet: bool,
-}
-
-/// The names of the presets.
-fn preset_parser() -> impl TypedValueParser<Value = Preset> {
-    PossibleValuesParser::new(Preset::ALL.map(Preset::name)).map(|name| {
-        Preset::from_name(&name).expect("only the names of presets are possible values")
-    })
 }
 
 /// The commands.

@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::Global;
 use crate::encoding::{JsonBytes, escape, to_hex};
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 
 /// Where results, notes and errors go, and in which form.
 pub struct Console {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cleavedb::{
     Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, Modelled, Options, Partition, Preset,
-    Relocation, Separation, Step, SurvivorRoute, VictimPolicy, Volume,
+    Relocation, Separation, Step, SurvivorRoute, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -20,6 +20,7 @@ use crate::device::{Device, OnDevice};
 use crate::interrupt;
 use crate::level0;
 use crate::miniature::miniature;
+use crate::named;
 use crate::placement::{self, Placement};
 use crate::variant;
 
@@ -150,7 +151,7 @@ impl CleaveOpener {
             "listing" => groups.listed_record_bytes = bytes()?,
             "log-segment" if by_hash => groups.log_segment_bytes = bytes()?,
             "victim-policy" => {
-                groups.victim = victim_policy(value)
+                groups.victim = named::victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
             }
             "relocation" => match value {
@@ -219,21 +220,6 @@ fn switch(value: &str) -> Option<bool> {
         "off" => Some(false),
         _ => None,
     }
-}
-
-/// The policy of that name. The paper does not say among how many groups its greedy-random draws:
-/// `greedy-random:D` says it, otherwise it is 4.
-fn victim_policy(name: &str) -> Option<VictimPolicy> {
-    Some(match name.split_once(':').unwrap_or((name, "")) {
-        ("greedy", "") => VictimPolicy::Greedy,
-        ("cost-benefit", "") => VictimPolicy::CostBenefit,
-        ("greedy-random", "") => VictimPolicy::GreedyRandom(4),
-        ("greedy-random", among) => {
-            VictimPolicy::GreedyRandom(among.parse().ok().filter(|among| *among > 0)?)
-        }
-        ("random", "") => VictimPolicy::Random,
-        _ => return None,
-    })
 }
 
 impl Opener for CleaveOpener {

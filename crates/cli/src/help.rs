@@ -4,7 +4,8 @@ use std::mem::take;
 
 use clap::{Command, CommandFactory};
 
-use crate::args::{Arguments, EVERY_COMMAND};
+use crate::args::Arguments;
+use crate::global::EVERY_COMMAND;
 
 /// Ends the help of each command.
 const MORE: &str = "\

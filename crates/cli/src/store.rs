@@ -7,11 +7,11 @@ use std::path::Path;
 use cleavedb::{Db, Options, RecoveryReport};
 use cleavedb_bench::units;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
-use crate::miniature;
+use crate::global::Global;
 use crate::placement;
+use crate::{miniature, named};
 
 /// Opens the database, which must be there, with the preset that it was created with, and warns of
 /// what it lost.
@@ -28,13 +28,13 @@ pub fn find(global: &Global) -> Result<Db> {
         return Err(Failure::NoDatabase(path.clone()));
     }
     let usual = usual(global, stored);
-    open(path, Options { create_if_missing: false, ..options(global, usual) })
+    open(path, Options { create_if_missing: false, ..options(global, usual)? })
 }
 
 /// Opens the database, or creates it, and warns of what it lost.
 pub fn open_or_create(global: &Global, console: &Console) -> Result<Db> {
     let usual = usual(global, stored(&global.db)?);
-    warned(open(&global.db, options(global, usual))?, console)
+    warned(open(&global.db, options(global, usual)?)?, console)
 }
 
 fn warned(db: Db, console: &Console) -> Result<Db> {
@@ -84,16 +84,17 @@ pub fn usual(global: &Global, stored: Option<Options>) -> Options {
 }
 
 /// The options that the arguments of every command ask for, of which the others are `usual`.
-pub fn options(global: &Global, usual: Options) -> Options {
+pub fn options(global: &Global, usual: Options) -> Result<Options> {
     // The command line takes no placement without a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
     let level0 = global.level0.unwrap_or(usual.level0);
     let accept_lost_window = global.accept_lost_window;
-    let options = Options { volumes, level0, accept_lost_window, ..usual };
-    match global.space_limit {
+    let mut options = Options { volumes, level0, accept_lost_window, ..usual };
+    named::set(&mut options, &global.with).map_err(Failure::Usage)?;
+    Ok(match global.space_limit.or(options.space_limit) {
         Some(limit) => miniature::within(options, limit),
         None => options,
-    }
+    })
 }
 
 /// Opens the database in `path` with `options`.

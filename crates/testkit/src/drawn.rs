@@ -80,7 +80,8 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         level1_bytes: size(rng, 4 << 10, 6),
         space_amplification: 1.05 + rng.below(100) as f64 / 100.0,
         space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
-        space_limit: None,
+        // None but the disk's, whatever the last open had.
+        space_limit: Some(u64::MAX),
         accept_lost_window: base.accept_lost_window,
         groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         volumes: base.volumes.clone(),

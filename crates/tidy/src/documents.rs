@@ -46,6 +46,47 @@ pub fn paths(repo: &Repo) -> Vec<Finding> {
     found
 }
 
+/// Symbols that a document names together with a file (`Symbol` in `file.rs`) and that are not in
+/// the code of that file.
+pub fn symbols(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (document, text) in repo.texts.iter().filter(|(path, _)| is_document(path)) {
+        for (line, symbol, file) in named_with_file(text) {
+            let source = repo.sources.iter().find(|source| source.path == file);
+            let name = symbol.rsplit("::").next().unwrap_or(&symbol);
+            if source.is_some_and(|source| !words(&source.code).any(|word| word == name)) {
+                let what = format!("names `{symbol}` in `{file}`, which does not have it");
+                found.push(Finding::new(document, line, what));
+            }
+        }
+    }
+    found
+}
+
+/// Each `Symbol` in `file.rs`, also across the end of a line, with the line of the symbol.
+fn named_with_file(text: &str) -> Vec<(usize, String, String)> {
+    let lines: Vec<(usize, &str)> = unfenced(text).collect();
+    let mut found = Vec::new();
+    for (at, (line, first)) in lines.iter().enumerate() {
+        let next = lines.get(at + 1).map_or("", |(_, next)| next.trim());
+        let both = format!("{first} {next}");
+        let parts: Vec<&str> = both.split('`').collect();
+        for part in parts.windows(3).enumerate().filter(|(i, _)| i % 2 == 1).map(|(_, it)| it) {
+            let begins = part[0].as_ptr() as usize - both.as_ptr() as usize;
+            let is_symbol = part[0].chars().all(|c| c.is_alphanumeric() || "_:".contains(c));
+            let is_file = part[2].ends_with(".rs") && part[2].starts_with("crates/");
+            if begins < first.len() && is_symbol && part[1].trim() == "in" && is_file {
+                found.push((*line, part[0].to_owned(), part[2].to_owned()));
+            }
+        }
+    }
+    found
+}
+
+fn words(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|c: char| !c.is_alphanumeric() && c != '_')
+}
+
 fn is_document(path: &str) -> bool {
     matches!(path, "README.md" | "ARCHITECTURE.md")
         || (path.starts_with("docs/") && path.ends_with(".md"))
@@ -211,6 +252,21 @@ mod tests {
         );
         let early = Repo::of(&[("docs/a.md", "`docs/format.md` `ARCHITECTURE.md`")]);
         assert_eq!(paths(&early), [], "before the engine, a required document may still come");
+    }
+
+    #[test]
+    fn a_symbol_that_is_elsewhere_is_found() {
+        let text = "`Engine::get` in `crates/a/src/x.rs`, `Gone` in\n`crates/a/src/x.rs`, and \
+                    `put` in `crates/a/src/x.rs`\n";
+        let code = ("crates/a/src/x.rs", "impl Engine { fn get() {} } // put\n");
+        let repo = Repo::of(&[code, ("docs/a.md", text)]);
+        assert_eq!(
+            whats(symbols(&repo)),
+            [
+                "docs/a.md:1: names `Gone` in `crates/a/src/x.rs`, which does not have it",
+                "docs/a.md:2: names `put` in `crates/a/src/x.rs`, which does not have it"
+            ]
+        );
     }
 
     #[test]

@@ -169,6 +169,14 @@ fn documents_name_paths_that_exist() {
 }
 
 #[test]
+fn documents_name_symbols_where_they_are() {
+    expect_none(
+        documents::symbols(&REPO),
+        "Name the file that has the symbol; it has moved, or has another name by now.",
+    );
+}
+
+#[test]
 fn code_names_sections_that_exist() {
     expect_none(
         documents::sections(&REPO),

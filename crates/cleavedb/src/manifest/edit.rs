@@ -51,6 +51,8 @@ pub(crate) struct Edit {
     pub(crate) hidden: Option<u64>,
     /// Least length that is separated, and one more; 0 if the preset is to decide.
     pub(crate) separation: Option<u64>,
+    /// Most bytes that the files may take; 0 if the disk alone limits them.
+    pub(crate) space_limit: Option<u64>,
     /// A session begins, or, with `None`, ends: the log is durable up to its end, which the ledger
     /// knows, and there is no window.
     pub(crate) session: Option<Option<Session>>,
@@ -79,6 +81,7 @@ const FLUSHED: u8 = 12;
 const DIRECTORY: u8 = 13;
 const TOTALS: u8 = 14;
 const LAYOUT: u8 = 15;
+const SPACE_LIMIT: u8 = 16;
 
 impl Edit {
     /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
@@ -112,6 +115,7 @@ impl Edit {
             (EPOCH, self.epoch),
             (HIDDEN, self.hidden),
             (SEPARATION, self.separation),
+            (SPACE_LIMIT, self.space_limit),
             (FLUSHED, self.flushed),
             (DIRECTORY, self.directory_id),
         ] {
@@ -159,6 +163,7 @@ impl Edit {
                 SEQ_LIMIT => edit.seq_limit = Some(cursor.varint()?),
                 EPOCH => edit.epoch = Some(cursor.varint()?),
                 HIDDEN => edit.hidden = Some(cursor.varint()?),
+                SPACE_LIMIT => edit.space_limit = Some(cursor.varint()?),
                 SEPARATION => edit.separation = Some(cursor.varint()?),
                 FLUSHED => edit.flushed = Some(cursor.varint()?),
                 DIRECTORY => edit.directory_id = Some(cursor.varint()?),

@@ -26,6 +26,8 @@ pub(crate) struct LiveFiles {
     pub(crate) hidden: u64,
     /// What [`Edit::separation`] says.
     pub(super) separation: u64,
+    /// What [`Edit::space_limit`] says.
+    pub(crate) space_limit: u64,
     /// The session under way; none after a close.
     pub(crate) session: Option<Session>,
     /// Whether the last one ended with a close: then nothing follows the end of the log.
@@ -52,6 +54,7 @@ impl LiveFiles {
             epoch: 0,
             hidden: 0,
             separation: 0,
+            space_limit: 0,
             session: None,
             closed: false,
             flushed: 0,
@@ -85,6 +88,7 @@ impl LiveFiles {
         self.epoch = edit.epoch.unwrap_or(self.epoch);
         self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
         self.separation = edit.separation.unwrap_or(self.separation);
+        self.space_limit = edit.space_limit.unwrap_or(self.space_limit);
         if let Some(session) = edit.session {
             (self.session, self.closed) = (session, session.is_none());
         }
@@ -106,6 +110,7 @@ impl LiveFiles {
             epoch: Some(self.epoch),
             hidden: Some(self.hidden),
             separation: Some(self.separation),
+            space_limit: Some(self.space_limit),
             session: (self.session.is_some() || self.closed).then_some(self.session),
             flushed: Some(self.flushed),
             directory_id: Some(self.directory_id),

@@ -22,14 +22,14 @@ use cleavedb_base::{Error, FileNumber, KeyspaceId, Result};
 use cleavedb_index::TableStore;
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, Pace, Placed, Storage};
-use cleavedb_values::ValueLayout;
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use live::LiveFiles;
+pub(crate) use read::{Loaded, Stored};
 pub(crate) use stamp::Stamp;
 
-use read::{read_copies, read_edits};
+use read::read_copies;
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
 /// with, but not below a length and, unless the state alone is long, not above another, in bytes.
@@ -61,44 +61,6 @@ pub(crate) struct Manifest {
     in_doubt: bool,
 }
 
-/// What a manifest says, and whether edits may follow it.
-pub(crate) struct Loaded {
-    pub(crate) live: LiveFiles,
-    /// Length of the edits.
-    len: u64,
-    /// Whether nothing follows them, and both copies of each are whole.
-    is_whole: bool,
-    /// Edits of which one copy was damaged.
-    pub(crate) healed: u64,
-}
-
-/// A manifest as it lies on the disk.
-struct Bytes {
-    name: Name,
-    bytes: Vec<u8>,
-    identity: FileIdentity,
-    /// Whether it is a copy that shares blocks with its original.
-    copied: bool,
-}
-
-fn read_bytes(storage: &dyn Storage, current: &Current) -> Result<Bytes> {
-    let name = Name::numbered(FileKind::Manifest, current.manifest);
-    let failed = |e| Error::unopened("read the manifest", e).with("file", name);
-    let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
-    let mut bytes = vec![0; file.len().map_err(failed)? as usize];
-    read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
-    let identity = FileIdentity::new(current.database_id, current.manifest);
-    let copied = file.is_copied().map_err(failed)?;
-    Ok(Bytes { name, bytes, identity, copied })
-}
-
-#[cold]
-fn no_layout() -> Error {
-    let what = "the manifest does not say in its first edit how values are kept: it is damaged, or \
-                a build before the first release has written it";
-    Error::corruption(what)
-}
-
 impl Manifest {
     /// Reads the manifest that `current` names.
     pub(crate) fn load(
@@ -106,29 +68,7 @@ impl Manifest {
         current: &Current,
         tables: &Arc<TableStore>,
     ) -> Result<Loaded> {
-        let Bytes { name, bytes, identity, copied } = read_bytes(storage, current)?;
-        let mut live = LiveFiles::empty(tables);
-        let read = read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
-        if read.edits.is_empty() {
-            let what = "the manifest holds no edit; restore it from a backup";
-            return Err(Error::corruption(what).with("file", name));
-        }
-        for edit in &read.edits {
-            live.apply(edit).map_err(|e| e.with("file", name))?;
-        }
-        if live.layout.is_none() {
-            return Err(no_layout().with("file", name));
-        }
-        let is_whole = read.len == bytes.len() && read.healed == 0 && !copied;
-        Ok(Loaded { live, len: read.len as u64, is_whole, healed: read.healed })
-    }
-
-    /// How values are kept, as the manifest that `current` names says in its first edit.
-    pub(crate) fn stored_layout(storage: &dyn Storage, current: &Current) -> Result<ValueLayout> {
-        let Bytes { name, bytes, identity, .. } = read_bytes(storage, current)?;
-        let first = read_copies(&bytes, identity, &mut 0).map_err(|e| e.with("file", name))?;
-        let layout = first.and_then(|(edit, _)| edit.layout);
-        layout.ok_or_else(|| no_layout().with("file", name))
+        Stored::read(storage, current)?.load(tables)
     }
 
     /// Goes on with the manifest that `current` names, in whose directory nothing else was changed.

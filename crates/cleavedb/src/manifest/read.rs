@@ -1,36 +1,106 @@
 //! Reading a manifest: which edits it holds, and whether its end is torn or damaged.
 
+use std::sync::Arc;
+
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Record, RecordKind};
 use cleavedb_base::{Error, Result};
+use cleavedb_index::TableStore;
+use cleavedb_storage::api::read_exact_at;
+use cleavedb_storage::{Access, FileKind, Mode, Name, Storage};
+use cleavedb_values::ValueLayout;
 
+use super::current::Current;
 use super::edit::Edit;
+use super::live::LiveFiles;
 
-/// Edits that were read.
-pub(super) struct Read {
-    pub(super) edits: Vec<Edit>,
+/// A manifest as it was read.
+pub(crate) struct Stored {
+    name: Name,
+    edits: Vec<Edit>,
     /// Bytes that they take.
-    pub(super) len: usize,
+    len: usize,
+    /// Whether nothing follows them, and both copies of each are whole.
+    is_whole: bool,
     /// Edits of which one copy is damaged.
-    pub(super) healed: u64,
+    healed: u64,
 }
 
-/// The edits of a manifest. Each stands there twice; one whole copy is enough.
-pub(super) fn read_edits(bytes: &[u8], identity: FileIdentity) -> Result<Read> {
-    let mut read = Read { edits: Vec::new(), len: 0, healed: 0 };
-    while let Some((edit, whole)) = read_copies(bytes, identity, &mut read.len)? {
-        read.edits.push(edit);
-        read.healed += u64::from(!whole);
+/// What a manifest says, and whether edits may follow it.
+pub(crate) struct Loaded {
+    pub(crate) live: LiveFiles,
+    /// Length of the edits.
+    pub(super) len: u64,
+    /// See [`Stored::is_whole`].
+    pub(super) is_whole: bool,
+    /// Edits of which one copy was damaged.
+    pub(crate) healed: u64,
+}
+
+impl Stored {
+    /// Reads the manifest that `current` names.
+    pub(crate) fn read(storage: &dyn Storage, current: &Current) -> Result<Self> {
+        let name = Name::numbered(FileKind::Manifest, current.manifest);
+        let failed = |e| Error::unopened("read the manifest", e).with("file", name);
+        let file = storage.open(&name, Mode::Read, Access::Sequential).map_err(failed)?;
+        let mut bytes = vec![0; file.len().map_err(failed)? as usize];
+        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
+        let copied = file.is_copied().map_err(failed)?;
+        let identity = FileIdentity::new(current.database_id, current.manifest);
+        let mut stored = Self { name, edits: Vec::new(), len: 0, is_whole: false, healed: 0 };
+        stored.read_edits(&bytes, identity).map_err(|e| e.with("file", name))?;
+        stored.is_whole = stored.len == bytes.len() && stored.healed == 0 && !copied;
+        Ok(stored)
     }
-    // Every edit is synced before the next is written: a whole record behind the end means that the
-    // end is damage and not a torn write. (A header alone may be the second copy's, torn as well.)
-    let rest = read.len + 1..bytes.len().saturating_sub(HEADER_LEN);
-    for later in rest {
-        if Record::parse(&bytes[later..], identity, later as u64).is_ok() {
-            let what = "an edit of the manifest is damaged; restore the database from a backup";
-            return Err(Error::corruption(what).with("offset", read.len));
+
+    /// Reads the edits. Each stands there twice; one whole copy is enough.
+    fn read_edits(&mut self, bytes: &[u8], identity: FileIdentity) -> Result<()> {
+        while let Some((edit, whole)) = read_copies(bytes, identity, &mut self.len)? {
+            self.edits.push(edit);
+            self.healed += u64::from(!whole);
         }
+        // Every edit is synced before the next is written: a whole record behind the end means that
+        // the end is damage and not a torn write. (A header alone may be the second copy's, torn as
+        // well.)
+        let rest = self.len + 1..bytes.len().saturating_sub(HEADER_LEN);
+        for later in rest {
+            if Record::parse(&bytes[later..], identity, later as u64).is_ok() {
+                let what = "an edit of the manifest is damaged; restore the database from a backup";
+                return Err(Error::corruption(what).with("offset", self.len));
+            }
+        }
+        Ok(())
     }
-    Ok(read)
+
+    /// How values are kept, as the first edit says.
+    pub(crate) fn value_layout(&self) -> Result<ValueLayout> {
+        let layout = self.edits.first().and_then(|edit| edit.layout);
+        layout.ok_or_else(|| {
+            let what = "the manifest does not say in its first edit how values are kept: it is \
+                        damaged, or a build before the first release has written it";
+            Error::corruption(what).with("file", self.name)
+        })
+    }
+
+    /// The space limit of the database, in bytes, if it has one.
+    pub(crate) fn space_limit(&self) -> Option<u64> {
+        let last = self.edits.iter().rev().find_map(|edit| edit.space_limit);
+        last.filter(|limit| *limit != 0)
+    }
+
+    /// What the edits come to.
+    pub(crate) fn load(self, tables: &Arc<TableStore>) -> Result<Loaded> {
+        if self.edits.is_empty() {
+            let what = "the manifest holds no edit; restore it from a backup";
+            return Err(Error::corruption(what).with("file", self.name));
+        }
+        self.value_layout()?;
+        let mut live = LiveFiles::empty(tables);
+        for edit in &self.edits {
+            live.apply(edit).map_err(|e| e.with("file", self.name))?;
+        }
+        let Self { len, is_whole, healed, .. } = self;
+        Ok(Loaded { live, len: len as u64, is_whole, healed })
+    }
 }
 
 /// Reads the two copies of one edit at `offset`, which moves behind them, and says whether both are

@@ -3,7 +3,7 @@
 use cleavedb_index::cache::BlockCache;
 use cleavedb_storage::faulty::{Fault, Faulty, Op};
 use cleavedb_storage::{FileKind, Reaper, Sim};
-use cleavedb_values::LedgerEdit;
+use cleavedb_values::{LedgerEdit, ValueLayout};
 
 use super::*;
 use crate::options::Preset;

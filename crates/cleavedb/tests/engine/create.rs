@@ -95,3 +95,22 @@ fn options_of_a_database_are_those_that_it_was_created_with() {
     assert_eq!((stored.preset, stored.layout), (Preset::HashKv, layout));
     Db::open(dir.path(), stored).unwrap();
 }
+
+/// A limit was forgotten at the close, and the next open wrote without one.
+#[test]
+fn a_space_limit_is_stored_until_another_is_asked_for() {
+    let limit_of = |sim: &Sim, asked| {
+        let options = Options { space_limit: asked, ..Setup::tiny(Preset::Lsm, true).options };
+        let db = Db::open_in(Arc::new(sim.clone()), options, 7).unwrap();
+        db.put(b"key", b"value").unwrap();
+        db.options().space_limit
+    };
+    let sim = Sim::new();
+    assert_eq!(limit_of(&sim, Some(64 << 20)), Some(64 << 20));
+    assert_eq!(limit_of(&sim, None), Some(64 << 20));
+    assert_eq!(limit_of(&sim, Some(80 << 20)), Some(80 << 20));
+    let sim = sim.kill();
+    assert_eq!(limit_of(&sim, None), Some(80 << 20), "after a kill");
+    assert_eq!(limit_of(&sim, Some(u64::MAX)), None);
+    assert_eq!(limit_of(&sim, None), None);
+}

@@ -7,12 +7,12 @@ use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Opener};
 
-use crate::args::Global;
 use crate::bench_args::BenchCommand;
 use crate::commands::bench_suite;
 use crate::console::Console;
 use crate::engine::CleaveOpener;
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::placement::Placement;
 use crate::store;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     // Volumes are the opener's own matter: it makes and deletes them.
     let (durability, volumes) = (args.durability.into(), Vec::new());
     let options =
-        Options { durability, volumes, ..store::options(global, store::usual(global, None)) };
+        Options { durability, volumes, ..store::options(global, store::usual(global, None))? };
     let opener = CleaveOpener::with(options).on(&args.device, &global.place)?;
     let bench = &args.bench;
     if bench.list || bench.self_check {

@@ -13,11 +13,11 @@ use cleavedb_bench::orchestrate::watch::{Rows, Unwatched, Watcher};
 use cleavedb_bench::orchestrate::{Finish, Settings, run as run_suite};
 use cleavedb_bench::suite::Suite;
 
-use crate::args::Global;
 use crate::bench_args::{Many, Pages, SuiteArgs};
 use crate::commands::bench_report::{self, Asked};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::interrupt;
 
 /// Engines for whom two minutes are enough: the default preset, the one that keeps values in the
@@ -43,6 +43,7 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
         ("place", !global.place.is_empty()),
         ("level0", global.level0.is_some()),
         ("space-limit", global.space_limit.is_some()),
+        ("with", !global.with.is_empty()),
     ];
     if let Some((name, _)) = single.into_iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!(

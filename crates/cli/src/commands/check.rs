@@ -7,9 +7,9 @@ use cleavedb::{CheckProgress, CheckReport, Db, RecoveryReport};
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;

@@ -6,9 +6,9 @@ use cleavedb::{Preset, Separation};
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::space::{Space, compare};

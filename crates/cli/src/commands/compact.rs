@@ -5,9 +5,9 @@ use std::fmt;
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::space::{Space, compare};

@@ -3,10 +3,11 @@
 use cleavedb::Db;
 use serde::Serialize;
 
-use crate::args::{BoundArgs, Global};
+use crate::args::BoundArgs;
 use crate::bounds::bounds;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::store;
 

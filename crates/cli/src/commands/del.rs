@@ -5,11 +5,12 @@ use std::ffi::OsStr;
 use cleavedb::{Db, Durability};
 use serde::Serialize;
 
-use crate::args::{DelArgs, Global};
+use crate::args::DelArgs;
 use crate::bounds::successor;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument};
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::store;

@@ -6,11 +6,12 @@ use cleavedb::Db;
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::{Global, Layout, Place};
+use crate::args::{Layout, Place};
 use crate::console::Console;
 use crate::encoding::escape;
 use crate::failure::{Exit, Result};
 use crate::formats::{self, Sink};
+use crate::global::Global;
 use crate::interrupt;
 use crate::progress::{Progress, moved};
 use crate::store;

@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use cleavedb::Db;
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::progress::Progress;
 use crate::store;
 

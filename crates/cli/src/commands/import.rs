@@ -7,10 +7,11 @@ use cleavedb::{Db, ErrorKind};
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::{Global, Layout, Place};
+use crate::args::{Layout, Place};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Input, Source};
+use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::progress::{Progress, moved};

@@ -21,9 +21,10 @@ mod trace;
 mod tune;
 mod tour;
 
-use crate::args::{Command, Global};
+use crate::args::Command;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::global::Global;
 
 /// Does what was asked for.
 pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {

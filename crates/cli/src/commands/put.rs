@@ -8,11 +8,11 @@ use std::path::Path;
 use cleavedb::{Durability, VALUE_LEN_MAX};
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, from_hex};
 use crate::failure::{Exit, Failure, Result};
 use crate::formats;
+use crate::global::Global;
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;

@@ -8,10 +8,10 @@ use cleavedb::{Db, Durability, Options, Salvage, SalvageReport};
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::progress::Progress;
@@ -89,7 +89,7 @@ pub(super) fn run(damaged: &Path, new: &Path, global: &Global, console: &Console
     let salvage = Salvage::search(damaged)?;
     interrupt::check()?;
     let usual = store::usual(global, Some(salvage.options()));
-    let options = Options { durability: Durability::Os, ..store::options(global, usual) };
+    let options = Options { durability: Durability::Os, ..store::options(global, usual)? };
     let db = store::open(new, options)?;
     let saved = save(salvage, &db, &progress);
     drop(progress);

@@ -3,11 +3,12 @@
 use cleavedb::{Db, Item, Range};
 use serde::Serialize;
 
-use crate::args::{Global, ScanArgs};
+use crate::args::ScanArgs;
 use crate::bounds::bounds;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::store;
 

@@ -8,12 +8,13 @@ use std::path::Path;
 use clap::Parser;
 use cleavedb::{Db, Durability};
 
-use crate::args::{Global, ShellArgs};
+use crate::args::ShellArgs;
 use crate::commands::{count, del, get, put, scan, stats};
 use crate::console::Console;
 use crate::encoding::from_argument;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats;
+use crate::global::Global;
 use crate::interrupt;
 use crate::shell_line::{ShellCommand, ShellLine};
 use crate::store;

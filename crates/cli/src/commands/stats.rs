@@ -6,9 +6,9 @@ use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Options, ValueFile
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
+use crate::global::Global;
 use crate::space::Space;
 use crate::store;
 use crate::vitals::Vitals;

@@ -15,10 +15,11 @@ use cleavedb_bench::system::ProcessBytes;
 use cleavedb_bench::units;
 use serde::Serialize;
 
-use crate::args::{Global, TourArgs};
+use crate::args::TourArgs;
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{Input, Source, TreeSource, measure};
+use crate::global::Global;
 use crate::interrupt;
 use crate::loader::Loader;
 use crate::progress::Progress;
@@ -166,7 +167,7 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
         Some(path) => path.clone(),
         None => scratch.path().join("db"),
     };
-    let options = scaled(store::options(global, store::usual(global, None)), bytes);
+    let options = scaled(store::options(global, store::usual(global, None))?, bytes);
     if !console.json() {
         console.line(format_args!(
             "tour of {}: {} files, {}; preset {}, log files of {} to suit the tree",

@@ -16,10 +16,11 @@ use cleavedb_bench::{table, units};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{Global, Saved, TuneArgs};
+use crate::args::{Saved, TuneArgs};
 use crate::console::Console;
 use crate::engine::{CleaveOpener, stays_cached};
 use crate::failure::{Exit, Failure, Result};
+use crate::global::Global;
 use crate::interrupt;
 use crate::miniature::miniature;
 use crate::progress::Countdown;
@@ -47,7 +48,9 @@ impl Target {
     fn of(args: &TuneArgs, global: &Global) -> Result<Self> {
         let path = args.dir.as_ref().unwrap_or(&global.db).clone();
         let stored = store::stored(&path)?;
-        let (is_stored, usual) = (stored.is_some(), store::usual(global, stored));
+        let is_stored = stored.is_some();
+        // The stores that are measured are small, and made for the search.
+        let usual = Options { space_limit: None, ..store::usual(global, stored) };
         let directory = match (is_stored.then_some(()), &args.dir) {
             (Some(_), _) => beside(&path)?,
             (None, Some(dir)) => dir.clone(),
@@ -209,7 +212,7 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     let present =
         (target.stored || args.save).then(|| target.present(global, console)).transpose()?;
     let mut curve = Curve::default();
-    let options = Options { volumes: Vec::new(), ..store::options(global, target.usual.clone()) };
+    let options = Options { volumes: Vec::new(), ..store::options(global, target.usual.clone())? };
     let (outcome, searched) = search(args, &target, options, &mut curve, console)?;
     let mut outcome = Outcome { present: present.flatten(), ..outcome.found(&curve) };
     let saved = match (&searched, args.save, outcome.threshold) {

@@ -170,3 +170,22 @@ fn a_store_that_has_reached_its_limit_is_emptied_by_prefix() {
         home.run(&with(&["put", "key", "value"])).ok();
     }
 }
+
+/// A limit held for the command that had it alone, and the next one filled the disk.
+#[test]
+fn a_space_limit_is_kept_with_the_database_until_it_is_lifted() {
+    let home = Home::new();
+    let line = |key: u32| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(350));
+    let lines = (0..20_000).map(line).collect::<String>();
+    for preset in ["lsm", "ktstore"] {
+        let with = |args: &[&'static str]| [&["--db", preset, "--preset", preset], args].concat();
+        home.run(&with(&["--space-limit", "11MiB", "put", "key", "value"])).ok();
+        assert!(home.run(&["--db", preset, "stats"]).text().contains("11.0 MiB"));
+        let import = ["--db", preset, "import", "--jsonl", "-"];
+        home.run_with(&import, lines.as_bytes()).fails(4, "space limit is reached");
+        let lifted = ["--db", preset, "--space-limit", "none", "import", "--jsonl", "-"];
+        home.run_with(&lifted, lines.as_bytes()).ok();
+        home.run_with(&import, lines.as_bytes()).ok();
+        home.run(&["--db", preset, "--space-limit", "much", "get", "key"]).fails(2, "much");
+    }
+}

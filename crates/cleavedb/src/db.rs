@@ -152,6 +152,8 @@ impl Db {
         mut wrap: impl FnMut(&Path, Arc<dyn Storage>) -> Arc<dyn Storage>,
     ) -> Result<Self> {
         let path = path.as_ref();
+        // Before the directory is made.
+        options.validate().map_err(|e| e.with("path", path.display()))?;
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
                 let message = directories::missing(options.create_if_missing);

@@ -88,7 +88,7 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
 }
 
 fn is_document(path: &str) -> bool {
-    matches!(path, "README.md" | "ARCHITECTURE.md")
+    matches!(path, "README.md" | "ARCHITECTURE.md" | "CONTRIBUTING.md" | "CHANGELOG.md")
         || (path.starts_with("docs/") && path.ends_with(".md"))
 }
 

@@ -21,20 +21,18 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{FileClass, FileKind};
 use cleavedb_values::collect::{Collected, RunEntry, Victim, collect};
 use cleavedb_values::found::Arena;
-use cleavedb_values::groups::victim::group_bytes;
 use cleavedb_values::survivors::NewSegment;
-use cleavedb_values::victim::SpaceGoal;
 use cleavedb_values::{FileFacts, GroupId, GroupTable, Ledger, LedgerEdit, hidden};
 
 use super::Begin;
-use super::cold_log::add_segments;
 use super::flush::RunWriter;
 use super::liveness::{AsOf, ByLookUp};
-use super::new_files::NewFiles;
+use super::new_files::{NewFiles, add_segments};
+use super::victims::Target;
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::full_disk::RoomTaken;
-use crate::jobs::{Damaged, JobState, SHORT};
+use crate::jobs::{Damaged, SHORT};
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
@@ -71,52 +69,13 @@ impl Fixed {
     }
 }
 
-/// What is collected.
-pub(super) enum Target {
-    /// A log file or a segment: the index knows what lives in it.
-    File(FileNumber, FileFacts),
-    /// All of some groups: their records know what lives, or their ranges of the index.
-    Groups(Vec<GroupId>),
-}
-
-impl Target {
-    fn bytes(&self, table: &GroupTable) -> u64 {
-        match self {
-            Self::File(_, facts) => facts.len.unwrap_or_default(),
-            Self::Groups(groups) => groups.iter().map(|id| group_bytes(table, *id)).sum(),
-        }
-    }
-}
-
 impl Engine {
-    /// What space is tolerated.
-    pub(crate) fn space_goal(&self) -> SpaceGoal {
-        SpaceGoal {
-            amplification: self.options.space_amplification,
-            floor: self.options.space_floor,
-        }
-    }
-
     /// Bytes of value files, the log in use included.
     pub(crate) fn value_bytes(&self, live: &LiveFiles) -> u64 {
         let all = live.ledger.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
         // Of these files the ledger does not know the length yet.
         let first = self.jobs.log_files.lock().first().map(|(_, file)| file.base);
         all + first.map_or(0, |base| self.commit.log.ring().filled().saturating_sub(base))
-    }
-
-    /// What to collect, if something should be: space is beyond the goal, or somebody asked for all
-    /// files up to a number.
-    fn choose_target(&self, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
-        let over = self.is_over(live, &jobs.damaged);
-        let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
-        let groups = self.choose_groups(live, jobs, over);
-        let goes = |first: &GroupId| asked || !over || !self.cold_log_beats(live, jobs, *first);
-        if groups.first().is_some_and(goes) {
-            return Some(Target::Groups(groups));
-        }
-        let victim = self.choose_file(live, jobs, over)?;
-        Some(Target::File(victim, live.ledger.get(victim)?.clone()))
     }
 
     pub(super) fn run_collection(&self) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! Collection of groups: which, and how it is installed.
+//! Collection of groups: how it runs and is installed; `victims` says which are collected.
 //!
 //! What lives is decided by the records of the group, or by a merge-join with its part of the index
 //! ([`cleavedb_values::collect_group`]). The rest is as in `collection`: the read point and the
@@ -22,21 +22,18 @@ use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect_group::GroupCollector;
 use cleavedb_values::collected::CollectedGroups;
 use cleavedb_values::found::Arena;
-use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentWriter, Place, sizing};
 use cleavedb_values::survivors::SurvivorWriter;
 use cleavedb_values::{GroupEdit, GroupId, GroupTable, LedgerEdit, SegmentSet, hidden};
 
-use super::cold_log::add_segments;
 use super::collection::{Fixed, write_run};
 use super::flush::RunWriter;
 use super::liveness::of_groups;
-use super::new_files::NewFiles;
+use super::new_files::{NewFiles, add_segments};
 use crate::engine::Engine;
 use crate::groups::publish;
-use crate::jobs::{JobState, SHORT};
-use crate::limit::{extents_alive_max, extents_rewritten_max, planned, rewritten_max};
+use crate::limit::{extents_alive_max, extents_rewritten_max};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
 use crate::options::Background;
@@ -45,76 +42,6 @@ use crate::options::Background;
 const PARTS: usize = 2;
 
 impl Engine {
-    /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
-    /// segments is used up, somebody asked for all files up to a number, or there are very many
-    /// short ones; the best first. As many as fit a main segment together, since each collection
-    /// costs syncs, an edit and a run.
-    pub(super) fn choose_groups(
-        &self,
-        live: &LiveFiles,
-        jobs: &JobState,
-        over: bool,
-    ) -> Vec<GroupId> {
-        let groups = &live.groups;
-        if let Some(group) = jobs.split_waits {
-            return vec![group];
-        }
-        let sound = || groups.groups().filter(|(id, _)| !jobs.damaged.groups.contains(id));
-        let old = |group, upto| groups.extents_of(group).any(|e| e.place.file <= upto);
-        let forced = jobs
-            .forced
-            .into_iter()
-            .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
-        // What a full disk has no room for together goes one by one.
-        let alone = jobs.collect_alone || self.full.is_short();
-        let room = if alone { 0 } else { self.options.groups.main_segment_bytes };
-        let forced = first_that_fit(groups, forced, room);
-        // A group that is collected in pieces does not split.
-        if !forced.is_empty() || self.full.is_short() && !over {
-            return forced;
-        }
-        let segments = self.options.groups.segments();
-        let sizing = groups.partition().sizing();
-        let shared = sizing.shared_segments(&segments, groups);
-        let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
-            let candidates = self.candidates(live, &jobs.damaged.groups);
-            self.options.groups.victim.choose(candidates, self.counters.collections.get(), room)
-        } else {
-            let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-            sizing.outgrown(&segments, groups, &sound).into_iter().collect()
-        };
-        // Where space is limited it is what counts.
-        if !chosen.is_empty() || self.limit.is_some() {
-            return chosen;
-        }
-        let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-        let of_groups = live.ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
-        let lengths = of_groups.filter_map(|(_, facts)| facts.len);
-        let crowded = segments.crowded(groups, lengths, &sound);
-        first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
-    }
-
-    /// The groups that can be collected: all but the `damaged` ones, and those that there is no
-    /// room for.
-    pub(super) fn candidates(
-        &self,
-        live: &LiveFiles,
-        damaged: &BTreeSet<GroupId>,
-    ) -> Vec<Candidate> {
-        let mut candidates = Candidate::all(&live.groups, self.commit.visible(), live.hidden);
-        candidates.retain(|candidate| !damaged.contains(&candidate.group));
-        if let Some(limit) = &self.limit {
-            let worth = |candidates: &[Candidate]| candidates.iter().any(Candidate::is_worth_it);
-            let (room, wanted) = (self.room(), worth(&candidates));
-            let len = |candidate: &Candidate| rewritten_max(&live.groups, candidate.group);
-            candidates.retain(|candidate| planned(len(candidate)) <= room);
-            if wanted && !worth(&candidates) {
-                limit.starve();
-            }
-        }
-        candidates
-    }
-
     pub(super) fn collect_groups(&self, fixed: &Fixed, groups: &[GroupId]) -> Result<()> {
         let files = NewFiles::new(self, FileClass::Survivors);
         let segments = NewFiles::new(self, FileClass::Segments);
@@ -331,20 +258,6 @@ impl Engine {
             self.punch(Hole { name, offset, len: extent.len() });
         }
     }
-}
-
-/// The first of `chosen`, and those after it that have at most `room` bytes together with it.
-fn first_that_fit(
-    groups: &GroupTable,
-    chosen: impl Iterator<Item = GroupId>,
-    room: u64,
-) -> Vec<GroupId> {
-    let sums = chosen.scan(0, |sum, id| {
-        *sum += group_bytes(groups, id);
-        Some((*sum, id))
-    });
-    let fit = sums.enumerate().take_while(|(at, (sum, _))| *at == 0 || *sum <= room);
-    fit.map(|(_, (_, id))| id).collect()
 }
 
 /// Collects one group after the other, in the order of their bounds, all announced to the device

@@ -12,7 +12,7 @@ mod new_files;
 mod grouping;
 mod flush;
 mod liveness;
-mod cold_log;
+mod victims;
 mod collection;
 mod group_collection;
 mod threads;

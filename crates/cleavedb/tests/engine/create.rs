@@ -81,6 +81,10 @@ fn an_option_without_a_meaning_is_refused() {
     refused(Preset::HashKv, |o| o.groups.cold_log_counts = false);
     refused(Preset::Lsm, |o| o.separation = Separation::AtLeast(100));
     refused(Preset::WiscKey, |o| o.separation = Separation::Never);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("db");
+    Db::open(&path, Options { separation: Separation::AtLeast(1), ..options() }).err().unwrap();
+    assert!(!path.exists(), "nothing was made");
 }
 
 #[test]

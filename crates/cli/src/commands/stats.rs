@@ -20,6 +20,8 @@ const FILES_MAX: usize = 24;
 struct Stats {
     path: String,
     preset: &'static str,
+    /// How values are kept, in words.
+    layout: String,
     /// What the open had to do.
     replayed_operations: u64,
     bytes_cut: u64,
@@ -109,13 +111,14 @@ impl Stats {
         let space = Space::of(db, &global.db);
         let (metrics, opened) = (db.metrics(), db.recovery_report());
         let vitals = Vitals::of(&metrics);
-        let Options { preset, separation, space_amplification, space_floor, filter_bits, .. } =
-            *db.options();
+        let Options { preset, layout, separation, space_amplification, .. } = *db.options();
+        let Options { space_floor, filter_bits, .. } = *db.options();
         let (levels, value_files) = (metrics.levels, metrics.value_files);
         Ok(Self {
             directories: db.directories()?.into_iter().map(Directory::from).collect(),
             path: global.db.display().to_string(),
             preset: preset.name(),
+            layout: layout.to_string(),
             replayed_operations: opened.operations,
             bytes_cut: opened.bytes_cut,
             runs: levels.iter().map(|level| level.runs).sum(),
@@ -300,6 +303,7 @@ impl fmt::Display for Stats {
             )?,
             _ => writeln!(f, "{}: preset {}", self.path, self.preset)?,
         }
+        writeln!(f, "{}", self.layout)?;
         self.vitals.machine(f)?;
         if self.space.unflushed_bytes > 0 {
             let bytes = units::bytes(self.space.unflushed_bytes);

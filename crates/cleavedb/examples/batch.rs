@@ -1,0 +1,24 @@
+//! Writes many operations as one: all of them are there after a crash, or none.
+//!
+//! `cargo run -p cleavedb --example batch`
+
+use cleavedb::{Db, Durability, Options, WriteBatch};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = tempfile::tempdir()?;
+    let db = Db::open(dir.path().join("accounts.db"), Options::default())?;
+    db.put(b"alice", b"100")?;
+    db.put(b"bob", b"0")?;
+
+    let mut transfer = WriteBatch::new();
+    transfer.put(b"alice", b"70")?.put(b"bob", b"30")?;
+    // It survives the death of the process at once, and power loss from the next sync on.
+    db.write(&transfer, Durability::Os)?;
+    db.sync()?;
+
+    let found: Vec<_> = db.multi_get(&["alice", "bob"]);
+    for value in found {
+        println!("{:?}", value?);
+    }
+    Ok(())
+}

@@ -1,0 +1,33 @@
+//! A design of one's own: groups by hash, as in HashKV, of which the index knows what is alive, and
+//! whose values move without a word to the index.
+//!
+//! `cargo run -p cleavedb --example own_layout`
+
+use cleavedb::{
+    Db, ErrorKind, GroupLayout, LivenessRule, Options, Partition, Preset, Relocation,
+    SurvivorRoute, ValueLayout,
+};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("sessions.db");
+    let layout = ValueLayout::grouped(GroupLayout {
+        partition: Partition::Hash,
+        liveness: LivenessRule::Index,
+        relocation: Relocation::Soft,
+        survivors: SurvivorRoute::Group,
+    });
+    layout.validate()?;
+    // All that is not the layout is tuning: here that of the preset.
+    let db = Db::open(&path, Options { layout, ..Options::preset(Preset::HashKv) })?;
+    db.put(b"session 1", &[7; 1000])?;
+    db.close()?;
+
+    // How values are kept is stored, and an open that asks for another way is refused.
+    let refused = Db::open(&path, Options::preset(Preset::HashKv)).err();
+    assert_eq!(refused.map(|e| e.kind()), Some(ErrorKind::LayoutMismatch));
+    let options = Db::stored_options(&path)?.expect("it was created");
+    println!("{}", options.layout);
+    Db::open(&path, options)?;
+    Ok(())
+}

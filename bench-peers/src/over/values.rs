@@ -9,18 +9,19 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::codec::Cursor;
 use cleavedb_base::key::split_tree_key;
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{
-    Error, FileNumber, KeyspaceId, Partitioner, Result, SeqNo, TreeKey, ValuePointer,
-};
+use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect_group::GroupCollector;
 use cleavedb_values::collected::CollectedGroups;
 use cleavedb_values::found::{Arena, Content, Found, Visible};
-use cleavedb_values::groups::growth::{Growth, after};
+use cleavedb_values::groups::sizing::{self, GroupSizes, Slice};
 use cleavedb_values::groups::victim::{Candidate, Segments, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, Locator, Place, Relocation};
-use cleavedb_values::{GroupEdit, GroupTable, SegmentSet};
+use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, Locator, Place};
+use cleavedb_values::{
+    GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, Relocation, SegmentSet,
+    SurvivorRoute,
+};
 
 use super::Sizes;
 use super::cache::Item;
@@ -31,6 +32,14 @@ pub type Moved = Vec<(Vec<u8>, SeqNo, ValuePointer)>;
 
 /// Name of the file that holds the table of groups while the store is closed.
 const TABLE: &str = "groups";
+
+/// How values are grouped: as HashKV does.
+const HASHKV: GroupLayout = GroupLayout {
+    partition: Partition::Hash,
+    liveness: LivenessRule::Records,
+    relocation: Relocation::WriteBack,
+    survivors: SurvivorRoute::Group,
+};
 
 /// A record on its way to its group.
 struct Leaving<'a> {
@@ -61,7 +70,7 @@ impl Values {
             directory: directory.to_owned(),
             files,
             sizes,
-            table: GroupTable::default(),
+            table: GroupTable::new(Some(HASHKV)),
             segments: SegmentSet::default(),
             newest: 0,
             flushed: 0,
@@ -73,10 +82,7 @@ impl Values {
             Err(_) if values.files.are_there()? => {
                 return Err(Error::corruption("the store was not closed: its values are lost"));
             }
-            Err(_) => vec![
-                GroupEdit::Partition(Partitioner::Hash, Relocation::WriteBack),
-                GroupEdit::Begin(values.table.next_id(), Vec::new(), 0),
-            ],
+            Err(_) => vec![GroupEdit::Begin(values.table.next_id(), Vec::new(), 0)],
         };
         // From here on it is wrong, until the next close.
         let _ = fs::remove_file(directory.join(TABLE));
@@ -115,10 +121,10 @@ impl Values {
             let header = self.header(item, tree_key)?;
             records.extend(header.map(|header| Leaving { at, header, tree_key }));
         }
-        let begins = self.growth().begins(&self.table, &records, |record| {
-            (record.tree_key, record.header.record_len() as u64)
-        });
-        let table = after(&self.table, &begins)?;
+        let slice =
+            Slice::new(&records, |record| (record.tree_key, record.header.record_len() as u64));
+        let begins = sizing::begun_by_flush(self.group_sizes(), &self.table, &slice);
+        let table = sizing::after(&self.table, &begins)?;
         let mut locator = Locator::new(&table);
         let ranked = records.iter().map(|record| {
             let rank = locator.rank(record.tree_key);
@@ -166,14 +172,16 @@ impl Values {
         })
     }
 
-    fn growth(&self) -> Growth {
-        Growth { group_bytes: self.sizes.main_segment, capacity: self.sizes.capacity }
+    fn group_sizes(&self) -> GroupSizes {
+        GroupSizes { group_bytes: self.sizes.main_segment, capacity: self.sizes.capacity }
     }
 
     /// Whether the reserved space is used up.
     pub fn is_due(&self) -> bool {
         let Sizes { main_segment: main, log_segment: log, reserved, .. } = self.sizes;
-        Segments { main, log, reserved }.exhausted(&self.table)
+        let segments = Segments { main, log, reserved };
+        let shared = self.table.partition().sizing().shared_segments(&segments, &self.table);
+        shared.is_some_and(|(used, all)| used >= all)
     }
 
     /// Collects the groups that were written most; returns what has moved, for the index, or none
@@ -185,7 +193,7 @@ impl Values {
             return Ok(None);
         }
         let extents = ExtentWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
-        let (arena, table) = (Arena::new(), (&self.table, self.growth()));
+        let (arena, table) = (Arena::new(), (&self.table, self.group_sizes()));
         let goes_on = || false;
         let mut collector =
             GroupCollector::new(table, &Newest, extents.of_survivors(), None, &goes_on, &arena);

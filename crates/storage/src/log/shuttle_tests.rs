@@ -9,7 +9,7 @@ use cleavedb_base::sync::checker::{check_pct, check_random, thread};
 
 use super::{Appender, Drain, FileHeader, Log, log_of, spare_of};
 use crate::sim::{PowerLoss, SECTOR};
-use crate::{FileKind, Name, Sim, Storage};
+use crate::{FileKind, Name, Sim};
 
 /// Schedules that are drawn: at random, and by priorities that change at two points. Of 3,000 one
 /// set in four did not meet the bug that is planted below, of 20,000 all did.

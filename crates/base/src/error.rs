@@ -25,7 +25,7 @@ pub enum ErrorKind {
     MissingVolume,
     /// The data was written by a newer release; this one must not touch it.
     NewerFormat,
-    /// The database was created with another preset than the one asked for.
+    /// The database keeps values in another way than the one asked for. Nothing was changed.
     LayoutMismatch,
     /// There is a database, and the options ask for a new one. Nothing was changed.
     AlreadyExists,

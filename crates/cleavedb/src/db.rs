@@ -205,6 +205,9 @@ impl Db {
         };
         let own = directories::lock(&*first)?;
         let found = Found::read(&*first)?;
+        if let Some(found) = &found {
+            found.check_layout(&options.layout)?;
+        }
         let options = options.within_stored(found.as_ref().and_then(Found::space_limit));
         let limit = Limit::of(&options)?;
         let within = |storage| match &limit {
@@ -224,8 +227,9 @@ impl Db {
         Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
     }
 
-    /// Options for the database in `path` as it was created: its layout, and the tuning of its
-    /// preset; `None` if there is no database. Nothing is written or locked.
+    /// Options for the database in `path` as it was created: its layout, its space limit, and the
+    /// tuning of its preset; `None` if there is no database. Nothing is written or locked. Sizes
+    /// are the preset's: below a small space limit they must be made smaller, as they were.
     pub fn stored_options(path: impl AsRef<Path>) -> Result<Option<Options>> {
         match Disk::open(path.as_ref(), false) {
             Ok(storage) => stored_options(&storage),

@@ -2,7 +2,7 @@
 
 use cleavedb_values::groups::sizing::GroupSizes;
 use cleavedb_values::groups::victim::{Segments, VictimPolicy};
-use cleavedb_values::{GroupLayout, Partition, SurvivorRoute};
+use cleavedb_values::{GroupLayout, SurvivorRoute};
 
 /// Longest file and largest piece of memory that an option may ask for, in bytes: 64 GiB. More is a
 /// mistake, and sums of more might wrap.
@@ -12,15 +12,17 @@ pub(crate) const LEN_MAX: u64 = 64 << 30;
 /// outgrows its main segment splits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupOptions {
-    /// Bytes of values that the groups are made for; more data makes more groups. Default: 8 GiB,
+    /// Bytes of values that the groups are made for; more data makes more groups. It has no effect
+    /// on groups by prefix. Default: 8 GiB,
     /// at most 128 groups: fewer if the first flush is small.
     pub capacity_bytes: u64,
     /// Length of a main segment, in bytes. Default: 64 MiB, as in the paper.
     pub main_segment_bytes: u64,
-    /// Length of a log segment, in bytes, in groups by hash. Default: 1 MiB, as in the paper.
+    /// Length of a log segment, in bytes, where groups share some: by hash, if records tell what is
+    /// alive. Default: 1 MiB, as in the paper.
     pub log_segment_bytes: u64,
-    /// Space for log segments, as a part of all main segments, in groups by hash. Default: 0.3, as
-    /// in the paper.
+    /// Space for log segments, as a part of all main segments, where groups share them. Default:
+    /// 0.3, as in the paper.
     pub reserved_space: f64,
     /// Which group is collected first. Default: greedy, as in the paper.
     pub victim: VictimPolicy,
@@ -61,11 +63,11 @@ impl GroupOptions {
                 "options of groups have no meaning in a layout without groups; leave them out",
             ),
             (
-                is(|groups| groups.partition == Partition::Hash)
+                is(GroupLayout::shares_segments)
                     || (self.log_segment_bytes, self.reserved_space)
                         == (default.log_segment_bytes, default.reserved_space),
-                "log_segment_bytes and reserved_space are for groups by hash, which share log \
-                 segments; leave them out",
+                "log_segment_bytes and reserved_space are for groups by hash whose records tell \
+                 what is alive: they share log segments; leave them out",
             ),
             (
                 is(|groups| groups.survivors == SurvivorRoute::Tagged) || self.cold_log_counts,

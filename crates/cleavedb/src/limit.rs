@@ -78,9 +78,10 @@ impl Limit {
         let Some(limit) = options.space_limit else { return Ok(None) };
         let least = options.space_limit_min();
         if limit < least {
-            let message = "space_limit is less than what MemTables, log files, and the segments \
-                           that jobs rewrite need under these options; raise it, or make them \
-                           smaller";
+            let message = "space_limit, asked for or stored with the database, is less than what \
+                           MemTables, log files, and the segments that jobs rewrite need under \
+                           these options; make them smaller, raise it, or lift it (u64::MAX; \
+                           --space-limit none)";
             return Err(Error::new(ErrorKind::InvalidOptions, message).with("least", least));
         }
         Ok(Some(Self {

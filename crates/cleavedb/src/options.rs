@@ -248,6 +248,15 @@ impl Options {
         }
     }
 
+    /// These options with another layout, and with the separation of the preset that is most like
+    /// it, if the one that they have has no meaning there.
+    #[must_use]
+    pub fn with_layout(self, layout: ValueLayout) -> Self {
+        let fits = layout.separates() == (self.separation != Separation::Never);
+        let separation = if fits { self.separation } else { self.preset.separation(&layout) };
+        Self { layout, separation, ..self }
+    }
+
     /// What follows from the layout for the log.
     #[inline]
     pub(crate) fn log(&self) -> LogPolicy {

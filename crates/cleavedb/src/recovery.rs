@@ -10,9 +10,11 @@
 //! behind that file's end, where the drain would have put it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
+use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
@@ -25,7 +27,7 @@ use cleavedb_values::{FileFacts, ValueLayout};
 use crate::directories::Directories;
 use crate::groups::initial;
 use crate::manifest::{Current, LiveFiles, Manifest, Session, Stamp, Stored};
-use crate::options::{Options, Preset};
+use crate::options::Options;
 use crate::replay::{RecoveryReport, Replay, Replayed};
 use crate::state::MemSlot;
 
@@ -57,6 +59,20 @@ impl Found {
         Ok(Some(Self { current, stored }))
     }
 
+    /// Fails if it keeps values in another way than is `asked` for.
+    pub(crate) fn check_layout(&self, asked: &ValueLayout) -> Result<()> {
+        let stored = self.stored.value_layout()?;
+        if stored == *asked {
+            return Ok(());
+        }
+        let message = format!(
+            "the database was created with preset {} and keeps {stored}; it cannot be opened as \
+             one that keeps {asked}",
+            self.current.preset
+        );
+        Err(Error::new(ErrorKind::LayoutMismatch, message))
+    }
+
     /// The space limit that it has, in bytes, if it has one.
     pub(crate) fn space_limit(&self) -> Option<u64> {
         self.stored.space_limit()
@@ -82,9 +98,6 @@ pub(crate) fn recover(
     let loaded = stored.map(|stored| stored.load(&tables)).transpose()?;
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
-    if let (Some(current), Some(stored)) = (&current, live.layout) {
-        check_layout(current.preset, stored, options.layout)?;
-    }
     let Left { window, is_lost } = match live.session {
         Some(session) => left_by(&**storage, options, database_id, session)?,
         None => Left::default(),
@@ -263,18 +276,6 @@ fn lost_edits(unnamed: Name) -> Error {
     Error::corruption(what).with("unnamed", unnamed)
 }
 
-/// Fails if a database that was created as `preset` keeps values in another way than is asked for.
-fn check_layout(preset: Preset, stored: ValueLayout, asked: ValueLayout) -> Result<()> {
-    if stored == asked {
-        return Ok(());
-    }
-    let message = format!(
-        "the database was created with preset {preset} and keeps {stored}; it cannot be opened as \
-         one that keeps {asked}"
-    );
-    Err(Error::new(ErrorKind::LayoutMismatch, message))
-}
-
 /// Fails if there is a database in `storage` and a new one was asked for, or if there is none and
 /// none may be created there.
 pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result<()> {
@@ -391,9 +392,22 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
     Ok(removed)
 }
 
-/// Options for the database in `storage` as it was created, if there is one.
+/// How often a manifest is read that another process may be writing, and the pause between.
+const READS: usize = 4;
+const READ_PAUSE: Duration = Duration::from_millis(5);
+
+/// Options for the database in `storage` as it was created, if there is one. Nothing is locked: who
+/// has it open may write or replace its manifest meanwhile, and then it is read again.
 pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
-    let Some(Found { current, stored }) = Found::read(storage)? else { return Ok(None) };
-    let (layout, space_limit) = (stored.value_layout()?, stored.space_limit());
-    Ok(Some(Options { layout, space_limit, ..Options::preset(current.preset) }))
+    let mut found = Found::read(storage);
+    for _ in 1..READS {
+        if found.is_ok() {
+            break;
+        }
+        thread::sleep(READ_PAUSE);
+        found = Found::read(storage);
+    }
+    let Some(Found { current, stored }) = found? else { return Ok(None) };
+    let options = Options::preset(current.preset).with_layout(stored.value_layout()?);
+    Ok(Some(Options { space_limit: stored.space_limit(), ..options }))
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, Modelled, Options, Partition, Preset,
-    Relocation, Separation, Step, SurvivorRoute, Volume,
+    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, Modelled, Options, Partition,
+    Relocation, Separation, Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -103,7 +103,7 @@ impl CleaveOpener {
             // What the space goal tolerates beyond the live bytes is the paper's reserved space.
             "reserved-space" => {
                 let reserved = number? as f64 / 100.0;
-                if options.layout.groups.is_some_and(|it| it.partition == Partition::Hash) {
+                if options.layout.groups.is_some_and(|groups| groups.shares_segments()) {
                     options.groups.reserved_space = reserved;
                 }
                 options.space_amplification = 1.0 + reserved;
@@ -149,7 +149,7 @@ impl CleaveOpener {
         match name {
             "segment" => groups.main_segment_bytes = bytes()?,
             "listing" => groups.listed_record_bytes = bytes()?,
-            "log-segment" if by_hash => groups.log_segment_bytes = bytes()?,
+            "log-segment" if layout.shares_segments() => groups.log_segment_bytes = bytes()?,
             "victim-policy" => {
                 groups.victim = named::victim_policy(value)
                     .ok_or_else(|| malformed(&"greedy, cost-benefit, greedy-random[:D], random"))?;
@@ -201,14 +201,14 @@ fn volumes(volumes: &[Volume]) -> String {
 /// Which files of a database are to stay in the page cache when others are evicted: the window,
 /// which is memory, and logs that nothing points into, which are mostly gone before the kernel
 /// would write them (docs/format.md, "Directory").
-pub fn stays_cached(preset: Preset) -> fn(&Path) -> bool {
+pub fn stays_cached(layout: &ValueLayout) -> fn(&Path) -> bool {
     fn window(path: &Path) -> bool {
         path.file_name().is_some_and(|name| name == "window")
     }
     fn window_and_log(path: &Path) -> bool {
         window(path) || path.extension().is_some_and(|kind| kind == "log")
     }
-    match Options::preset(preset).layout.log {
+    match layout.log {
         LogRole::ValueStore => window,
         LogRole::WriteAhead => window_and_log,
     }

@@ -27,7 +27,8 @@ pub struct Global {
         value_name = "PATH"
     )]
     pub db: PathBuf,
-    /// Design of the database: of a new one, ktstore if not given; of an existing one, checked
+    /// Design of a new database, ktstore if not given; tuning of an existing one, which keeps its
+    /// values as it was created
     #[arg(
         long,
         global = true,
@@ -82,7 +83,8 @@ pub struct Global {
     ///
     /// What belongs to the layout (`layout.*`) is chosen when a database is created, and must be
     /// the same afterwards; all else holds for this command. `--with help` lists all of them. May
-    /// be given several times; `bench` takes names of its own as well, by --option
+    /// be given several times. What a command has an argument of its own for, as --durability, is
+    /// taken from there; `bench` takes names of its own as well, by --option
     #[arg(
         long,
         global = true,

@@ -1,7 +1,7 @@
 //! Databases in miniature: all that is sized by the data is divided alike, so that a store that is
 //! written in a second has the shape of one that takes a minute.
 
-use cleavedb::{GroupOptions, Options, Partition};
+use cleavedb::{GroupOptions, Options};
 
 /// Least bytes of anything in a miniature, of a table, whose size papers vary, and of what is cut
 /// from the reserved space.
@@ -21,8 +21,8 @@ const BLOCK: usize = 4096;
 pub fn miniature(options: Options, parts: u64) -> Options {
     let part = |bytes: u64| (bytes / parts.max(1)).max(LEAST);
     let part_in_memory = |bytes: usize| part(bytes as u64) as usize;
-    let log_segment_bytes = match options.layout.groups.map(|groups| groups.partition) {
-        Some(Partition::Hash) => {
+    let log_segment_bytes = match options.layout.groups {
+        Some(groups) if groups.shares_segments() => {
             (options.groups.log_segment_bytes / parts.max(1)).max(LEAST_LOG_SEGMENT)
         }
         _ => options.groups.log_segment_bytes,

@@ -119,6 +119,9 @@ const OPTIONS: [(&str, &str, Set); 38] = [
     }),
 ];
 
+/// How many of them are of the layout.
+const OF_LAYOUT: usize = 5;
+
 const BYTES: &str = "a size in bytes";
 
 /// Reads `NAME=VALUE`.
@@ -138,9 +141,14 @@ fn list() -> String {
     format!("the options are\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Sets options, those of the layout first.
+/// Sets options, those of the layout first; which values leave the index follows from the layout
+/// unless it is set.
 pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
-    for (name, takes, set) in &OPTIONS {
+    for (at, (name, takes, set)) in OPTIONS.iter().enumerate() {
+        if at == OF_LAYOUT {
+            let layout = options.layout;
+            *options = options.clone().with_layout(layout);
+        }
         for option in named.iter().filter(|option| option.name == *name) {
             set(options, &option.value).map_err(|why| {
                 format!("--with {name}={}: {why}; it takes {takes}", option.value)
@@ -257,9 +265,9 @@ mod tests {
     /// No field of the options is without a name: their text has no other names.
     #[test]
     fn every_field_has_a_name() {
-        let options = format!("{:#?}", Options::preset(Preset::Lsm));
+        let options = format!("{:#?}", Options::preset(Preset::HashKv));
         let fields = options.lines().filter_map(|line| line.trim().split_once(": "));
-        let elsewhere = ["preset", "layout", "groups", "volumes"];
+        let elsewhere = ["preset", "layout", "groups", "partition", "volumes"];
         for (field, _) in fields.filter(|(field, _)| !elsewhere.contains(field)) {
             let named = |name: &str| name.rsplit('.').next() == Some(field);
             assert!(OPTIONS.iter().any(|(name, _, _)| named(name)), "{field}");

@@ -74,12 +74,16 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
 }
 
 /// What the arguments leave as it is: of the preset that they name, or of the database as it was
-/// `stored`, or of the default. A preset that keeps values in the same way is other tuning.
+/// `stored`, or of the default. Another preset that keeps values in the same way is other tuning.
 pub fn usual(global: &Global, stored: Option<Options>) -> Options {
     match (global.preset, stored) {
-        (Some(preset), _) => Options::preset(preset),
-        (None, Some(stored)) => stored,
         (None, None) => Options::default(),
+        (None, Some(stored)) => stored,
+        (Some(preset), Some(stored)) if preset == stored.preset => stored,
+        (Some(preset), stored) => {
+            let space_limit = stored.and_then(|stored| stored.space_limit);
+            Options { space_limit, ..Options::preset(preset) }
+        }
     }
 }
 

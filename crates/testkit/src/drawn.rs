@@ -32,6 +32,7 @@ pub fn created(rng: &mut Rng) -> Options {
         } else if !by_hash && rng.chance(30) {
             groups.partition = Partition::Prefix(1 + rng.index(3) as u8);
         }
+        options.groups = groups_redrawn(*groups, rng);
     }
     options
 }
@@ -100,9 +101,9 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
 fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
     let usual = GroupOptions::default();
     let shared = (size(rng, 4 << 10, 2), 0.05 + rng.below(100) as f64 / 100.0);
-    let (log_segment_bytes, reserved_space) = match layout.partition {
-        Partition::Hash => shared,
-        _ => (usual.log_segment_bytes, usual.reserved_space),
+    let (log_segment_bytes, reserved_space) = match layout.shares_segments() {
+        true => shared,
+        false => (usual.log_segment_bytes, usual.reserved_space),
     };
     GroupOptions {
         capacity_bytes: size(rng, 16 << 10, 4),

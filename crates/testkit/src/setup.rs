@@ -52,14 +52,14 @@ pub fn tiny(preset: Preset) -> Options {
 pub fn set_segments(options: &mut Options, main: u64, log: u64) {
     let Some(layout) = options.layout.groups else { return };
     options.groups.main_segment_bytes = main;
-    if layout.partition == Partition::Hash {
+    if layout.shares_segments() {
         options.groups.log_segment_bytes = log;
     }
 }
 
 fn tiny_groups(layout: GroupLayout) -> GroupOptions {
     let usual = GroupOptions::default();
-    let shared = layout.partition == Partition::Hash;
+    let shared = layout.shares_segments();
     GroupOptions {
         capacity_bytes: 64 << 10,
         main_segment_bytes: 16 << 10,
@@ -108,6 +108,8 @@ impl Setup {
         let base = Self::tiny(Preset::HashKv, window_survives);
         let mut setup = Self { name: format!("{base}, alive by the index"), ..base };
         setup.groups().liveness = LivenessRule::Index;
+        let layout = *setup.groups();
+        setup.options.groups = tiny_groups(layout);
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
         setup
     }

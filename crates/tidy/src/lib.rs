@@ -16,6 +16,7 @@ pub mod habits;
 pub mod paths;
 pub mod tree;
 pub mod order;
+pub mod calls;
 pub mod manifests;
 pub mod primitives;
 pub mod unsafety;

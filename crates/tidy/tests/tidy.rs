@@ -1,11 +1,11 @@
 //! The rules of the house, run over this repository. Each rule is a test of its own; its message
 //! says what to do. The rules themselves, and the violations that prove them, are in the library.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cleavedb_tidy::{
-    Finding, Repo, designs, documents, habits, manifests, order, portable, primitives, size,
+    Finding, Repo, calls, designs, documents, habits, manifests, order, portable, primitives, size,
     unsafety,
 };
 
@@ -15,8 +15,13 @@ const LONG_FUNCTIONS_MAX: usize = 0;
 /// Lines of the engine that ask which design a database is. May only shrink: at most 30 are wanted.
 const DESIGN_LINES_MAX: usize = 98;
 
+/// Files in the largest circle of calls. May only shrink: none is wanted.
+const CALL_CYCLE_MAX: usize = 11;
+
 static REPO: LazyLock<Repo> = LazyLock::new(|| {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Another tree of the same shape, to see what the rules say of it.
+    let root = std::env::var_os("CLEAVEDB_TREE").map(PathBuf::from);
+    let root = root.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     Repo::read(&root).expect("the repository can be read")
 });
 
@@ -64,6 +69,20 @@ fn few_lines_ask_which_design_a_database_is() {
          question do what depends on it; if there are fewer, lower DESIGN_LINES_MAX.\n",
         list.join("\n"),
         asked.len()
+    );
+}
+
+#[test]
+fn files_do_not_call_each_other_in_circles() {
+    let cycles = calls::cycles(&REPO);
+    let list: Vec<_> = cycles.iter().map(|c| format!("  {} files: {c:?}", c.len())).collect();
+    let largest = cycles.first().map_or(0, |cycle| cycle.len());
+    assert!(
+        largest == CALL_CYCLE_MAX,
+        "\n{}\nThe largest circle has {largest} files, where it had {CALL_CYCLE_MAX}. Give what is \
+         called to a type of its own below, or to a trait that the lower file declares; if it has \
+         become smaller, lower CALL_CYCLE_MAX.\n",
+        list.join("\n")
     );
 }
 

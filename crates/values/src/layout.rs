@@ -73,6 +73,14 @@ pub enum SurvivorRoute {
     Tagged,
 }
 
+impl GroupLayout {
+    /// Whether groups share log segments besides a main segment each, and are collected when those
+    /// are used up (HashKV, section 3.2).
+    pub fn shares_segments(&self) -> bool {
+        self.partition == Partition::Hash && self.liveness == LivenessRule::Records
+    }
+}
+
 impl Relocation {
     /// Whether a collection writes a run of new pointers; if not, survivors have maps by which
     /// readers find them.

@@ -67,7 +67,8 @@ impl Liveness for ByLookUp<'_> {
     }
 }
 
-/// The index as of a read point, asked for keys that mostly ascend without great gaps.
+/// The index as of a read point, walked along with the keys of a group: cheap where they ascend
+/// without great gaps, as in a range of keys.
 struct Joined<'a> {
     as_of: &'a AsOf,
     walk: RefCell<Walk>,

@@ -311,11 +311,12 @@ impl Engine {
         // The caller's thread is as good as any other; what others run, it waits for.
         while wanted() {
             self.check_open()?;
+            let ended = self.jobs.lock().moves().ended;
             if self.run_one(&JobKind::ALL)? {
                 continue;
             }
             let mut state = self.jobs.lock();
-            if state.nothing_is_due() {
+            if state.nothing_ended_since(ended) {
                 break;
             }
             if !state.is_idle() {

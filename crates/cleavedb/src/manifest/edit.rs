@@ -148,6 +148,9 @@ impl Edit {
         let mut edit = Self::default();
         while !cursor.is_empty() {
             match cursor.u8()? {
+                LAYOUT if edit.layout.is_some() => {
+                    return Err(Error::corruption("a manifest edit has two layouts"));
+                }
                 LAYOUT => edit.layout = Some(ValueLayout::decode(&mut cursor)?),
                 INDEX => edit.index = VersionEdit::decode(&mut cursor)?,
                 GROUPS => edit.groups.push(GroupEdit::decode(&mut cursor)?),

@@ -54,7 +54,13 @@ impl Stored {
 
     /// Reads the edits. Each stands there twice; one whole copy is enough.
     fn read_edits(&mut self, bytes: &[u8], identity: FileIdentity) -> Result<()> {
-        while let Some((edit, whole)) = read_copies(bytes, identity, &mut self.len)? {
+        // Fields of the first edit of an earlier build mean something else by now.
+        let name = self.name;
+        let failed = |e, is_first| if is_first { no_layout(name) } else { e };
+        loop {
+            let read = read_copies(bytes, identity, &mut self.len);
+            let read = read.map_err(|e| failed(e, self.edits.is_empty()))?;
+            let Some((edit, whole)) = read else { break };
             self.edits.push(edit);
             self.healed += u64::from(!whole);
         }
@@ -74,11 +80,7 @@ impl Stored {
     /// How values are kept, as the first edit says.
     pub(crate) fn value_layout(&self) -> Result<ValueLayout> {
         let layout = self.edits.first().and_then(|edit| edit.layout);
-        layout.ok_or_else(|| {
-            let what = "the manifest does not say in its first edit how values are kept: it is \
-                        damaged, or a build before the first release has written it";
-            Error::corruption(what).with("file", self.name)
-        })
+        layout.ok_or_else(|| no_layout(self.name))
     }
 
     /// The space limit of the database, in bytes, if it has one.
@@ -101,6 +103,13 @@ impl Stored {
         let Self { len, is_whole, healed, .. } = self;
         Ok(Loaded { live, len: len as u64, is_whole, healed })
     }
+}
+
+#[cold]
+fn no_layout(manifest: Name) -> Error {
+    let what = "the manifest does not say in its first edit how values are kept: it is damaged, or \
+                a build before the first release has written it";
+    Error::corruption(what).with("file", manifest)
 }
 
 /// Reads the two copies of one edit at `offset`, which moves behind them, and says whether both are

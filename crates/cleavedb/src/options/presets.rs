@@ -115,9 +115,23 @@ impl Preset {
         row.map(|row| row.preset)
     }
 
-    /// The first preset that keeps values in this way, if there is one.
-    pub fn of_layout(layout: &ValueLayout) -> Option<Self> {
-        ROWS.iter().find(|row| row.layout == *layout).map(|row| row.preset)
+    /// The first preset that keeps values in this way, or else the first that is most like it.
+    pub fn of_layout(layout: &ValueLayout) -> Self {
+        let by_hash =
+            |layout: &ValueLayout| layout.groups.map(|groups| groups.partition == Partition::Hash);
+        let like =
+            |row: &&Row| (row.layout.log, by_hash(&row.layout)) == (layout.log, by_hash(layout));
+        let same = ROWS.iter().find(|row| row.layout == *layout);
+        same.or_else(|| ROWS.iter().find(like)).map_or_else(Self::default, |row| row.preset)
+    }
+
+    /// Which values leave the index under `layout`, if nothing is saved with the data: as under
+    /// this preset, unless that has no meaning there.
+    pub(crate) fn separation(self, layout: &ValueLayout) -> Separation {
+        match self.row() {
+            row if row.layout.separates() == layout.separates() => row.separation,
+            _ => Self::of_layout(layout).row().separation,
+        }
     }
 }
 
@@ -138,9 +152,24 @@ mod tests {
         for preset in Preset::ALL {
             Options::preset(preset).validate().unwrap();
             assert_eq!(Preset::from_name(preset.name()), Some(preset));
-            let first = Preset::of_layout(&preset.row().layout).unwrap();
+            let first = Preset::of_layout(&preset.row().layout);
             assert_eq!(first.row().layout, preset.row().layout);
         }
         assert_eq!(Preset::from_name("btree"), None);
+    }
+
+    #[test]
+    fn a_layout_of_ones_own_has_the_separation_that_it_needs() {
+        for preset in Preset::ALL {
+            for other in Preset::ALL {
+                let options = Options::preset(preset).with_layout(other.row().layout);
+                options.validate().unwrap();
+                assert_eq!(options.preset, preset);
+            }
+        }
+        let tagged = GroupLayout { survivors: SurvivorRoute::Tagged, ..HASHKV.groups.unwrap() };
+        assert_eq!(Preset::of_layout(&ValueLayout::grouped(tagged)), Preset::HashKv);
+        let prefix = GroupLayout { partition: Partition::Prefix(2), ..KTSTORE.groups.unwrap() };
+        assert_eq!(Preset::of_layout(&ValueLayout::grouped(prefix)), Preset::KtStore);
     }
 }

@@ -377,12 +377,12 @@ impl Salvage {
     /// neither `current` nor a manifest says is guessed.
     pub fn options(&self) -> Options {
         let stored = self.live.as_ref().and_then(|live| live.layout);
-        let mut records = self.keys.values().flat_map(|known| &known.records);
-        let separates = records.any(|found| found.kind == RecordKind::Separated);
+        let is_separated = |found: &Found| found.kind == RecordKind::Separated;
+        let separates = self.keys.values().flat_map(|known| &known.records).any(is_separated);
         let guess = || if separates { ValueLayout::LOG } else { ValueLayout::INLINE };
-        let preset = self.preset.or_else(|| Preset::of_layout(&stored.unwrap_or_else(guess)));
-        let options = Options::preset(preset.unwrap_or_default());
-        Options { layout: stored.unwrap_or(options.layout), ..options }
+        let like = || Preset::of_layout(&stored.unwrap_or_else(guess));
+        let usual = Options::preset(self.preset.unwrap_or_else(like));
+        stored.into_iter().fold(usual, Options::with_layout)
     }
 
     /// Calls `visit` with every key that can be saved and its value, in no order, and says what

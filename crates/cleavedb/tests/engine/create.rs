@@ -87,6 +87,19 @@ fn an_option_without_a_meaning_is_refused() {
     assert!(!path.exists(), "nothing was made");
 }
 
+/// The directory of a volume that was asked for beside a wrong layout was made.
+#[test]
+fn a_refused_layout_makes_no_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, volume) = (dir.path().join("db"), dir.path().join("volume"));
+    drop(Db::open(&path, options()).unwrap());
+    let volumes = vec![Volume::new(&volume, [FileClass::Levels])];
+    let other = Options { volumes, ..Options::preset(Preset::WiscKey) };
+    let error = Db::open(&path, other).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::LayoutMismatch, "{error}");
+    assert!(!volume.exists());
+}
+
 #[test]
 fn options_of_a_database_are_those_that_it_was_created_with() {
     let dir = tempfile::tempdir().unwrap();

@@ -258,7 +258,7 @@ fn search(
     }
     interrupt::watch(console)?;
     let scratch = Scratch::claim(&target.directory.join(SCRATCH))?;
-    let stay = stays_cached(target.usual.preset);
+    let stay = stays_cached(&options.layout);
     let eviction = (!args.cached).then(|| Eviction::of(&target.directory.join(SCRATCH), stay));
     let countdown = Countdown::new(console, "tune", time);
     let begins = |curve: &Curve, next: Next| countdown.say(describe(curve, next));

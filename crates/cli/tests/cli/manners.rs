@@ -183,9 +183,35 @@ fn a_space_limit_is_kept_with_the_database_until_it_is_lifted() {
         assert!(home.run(&["--db", preset, "stats"]).text().contains("11.0 MiB"));
         let import = ["--db", preset, "import", "--jsonl", "-"];
         home.run_with(&import, lines.as_bytes()).fails(4, "space limit is reached");
+        home.run(&with(&["get", "key"])).ok();
         let lifted = ["--db", preset, "--space-limit", "none", "import", "--jsonl", "-"];
         home.run_with(&lifted, lines.as_bytes()).ok();
         home.run_with(&import, lines.as_bytes()).ok();
         home.run(&["--db", preset, "--space-limit", "much", "get", "key"]).fails(2, "much");
     }
+}
+
+/// A layout of one's own could be created, and no command could open it.
+#[test]
+fn a_layout_of_ones_own_is_opened_as_it_was_created() {
+    let home = Home::new();
+    let long = "v".repeat(500);
+    for (db, preset, option, words) in [
+        ("a", "ktstore", "layout.groups=none", "values in the index"),
+        ("b", "lsm", "layout.groups=range", "groups by range"),
+        ("c", "lsm", "layout.log=value-store", "values in the log"),
+        ("d", "hashkv", "layout.survivors=tagged", "cold values"),
+    ] {
+        let created = ["--db", db, "--preset", preset, "--with", option, "put", "key", &long];
+        home.run(&created).ok();
+        assert_eq!(home.run(&["--db", db, "get", "key"]).ok(), long.as_bytes());
+        assert_eq!(home.run(&["--db", db, "--preset", preset, "get", "key"]).ok(), long.as_bytes());
+        assert!(home.run(&["--db", db, "stats"]).text().contains(words), "{option}");
+        let repaired = format!("{db}.new");
+        home.run(&["--db", db, "compact"]).ok();
+        home.run(&["repair", db, &repaired]).ok();
+        assert!(home.run(&["--db", &repaired, "stats"]).text().contains(words), "{option}");
+    }
+    home.run(&["--with", "cache=1", "get", "key"]).fails(2, "cache_bytes");
+    home.run(&["--with", "cache_bytes=much", "get", "key"]).fails(2, "much");
 }

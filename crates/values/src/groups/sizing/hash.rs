@@ -7,6 +7,7 @@
 use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::groups::table::GroupTable;
 use crate::groups::victim::Segments;
+use crate::layout::GroupLayout;
 use crate::partition::GroupId;
 
 pub(super) struct ByHash;
@@ -64,8 +65,8 @@ impl Sizing for ByHash {
     }
 
     fn shared_segments(&self, segments: &Segments, table: &GroupTable) -> Option<(u64, u64)> {
-        let counts = table.needs_stubs() && !table.is_empty();
-        counts.then(|| (segments.used(table), segments.reserve(table)))
+        let shares = table.layout().is_some_and(GroupLayout::shares_segments);
+        (shares && !table.is_empty()).then(|| (segments.used(table), segments.reserve(table)))
     }
 }
 

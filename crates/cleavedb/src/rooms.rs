@@ -129,7 +129,7 @@ impl Engine {
     /// Whether tables will point to a long value of these, where they do not point into the log
     /// otherwise.
     fn have_long(&self, ops: &[Prepared<'_>], len: u64) -> bool {
-        self.options.log().stays_although(&self.options, len)
+        self.options.log().keeps_long_value(&self.options, len)
             && ops.iter().any(Prepared::is_separated)
     }
 

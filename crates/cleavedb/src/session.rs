@@ -303,11 +303,12 @@ impl Engine {
         self.manifest.lock().live().ledger.get(number).is_some_and(|facts| facts.live > 0)
     }
 
+    /// Makes the log durable to its end.
     fn make_log_whole(&self) -> Result<()> {
         if planted(Bug::ClosedBeforeSync) {
             return Ok(());
         }
-        self.options.log().closed(|| self.commit.sync(), || self.commit.end_log())
+        self.options.log().end_at_close(|| self.commit.sync(), || self.commit.end_log())
     }
 }
 

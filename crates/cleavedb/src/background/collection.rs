@@ -244,7 +244,7 @@ impl Engine {
         self.sync_dir()?;
         // What killed the records that go must be durable before they do.
         if !planted(Bug::CollectionWithoutLogSync) {
-            self.options.log().collected(|| self.commit.sync())?;
+            self.options.log().sync_before_drop(|| self.commit.sync())?;
         }
         self.install_collection(fixed, (number, facts), (&collected, &opened), &writer)?;
         self.counters.spent(Step::CollectIndex, watch.lap());

@@ -292,7 +292,7 @@ impl Engine {
         let version = version.clone();
         self.commit.flushed(sealed.last_seq);
         self.commit.log.forget(sealed.end);
-        self.options.log().flushed(|| slot.is_flushed(&self.commit.log));
+        self.options.log().release_after_flush(|| slot.is_flushed(&self.commit.log));
         if planted(Bug::NeedlessUnderReaders) {
             self.commit.log.needs_no_more(slot.start..sealed.end);
         }

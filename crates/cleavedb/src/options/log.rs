@@ -113,9 +113,9 @@ impl LogPolicy {
         if self == Self::Stay { log } else { keys_and_values }
     }
 
-    /// Whether a commit of `len` bytes holds a value that stays in the log although others do not,
-    /// if it has one that is separated: then it is a long one.
-    pub(crate) fn stays_although(self, options: &Options, len: u64) -> bool {
+    /// Whether a commit of `len` bytes, one of whose values is separated, holds a long value that
+    /// stays in the log where others move to tables.
+    pub(crate) fn keeps_long_value(self, options: &Options, len: u64) -> bool {
         self == Self::ToTables && len >= options.long_value() as u64
     }
 
@@ -132,7 +132,7 @@ impl LogPolicy {
 
     /// Gives back, by `release`, the part of the log that a flushed MemTable covers, if nobody will
     /// read it there.
-    pub(crate) fn flushed(self, release: impl FnOnce()) {
+    pub(crate) fn release_after_flush(self, release: impl FnOnce()) {
         if self == Self::ToGroups {
             release();
         }
@@ -152,14 +152,14 @@ impl LogPolicy {
     }
 
     /// Makes durable by `sync` what a collection believed, before what it found dead goes.
-    pub(crate) fn collected(self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn sync_before_drop(self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         if self == Self::Stay { sync() } else { Ok(()) }
     }
 
     /// Makes the log durable to its end, at a close, by `sync`. Where a flush did not need it in
     /// its file it gets a mark at its end, by `end`: that proves at the next open that the manifest
     /// is whole.
-    pub(crate) fn closed(
+    pub(crate) fn end_at_close(
         self,
         sync: impl FnOnce() -> Result<()>,
         end: impl FnOnce() -> Result<()>,

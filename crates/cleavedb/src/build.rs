@@ -15,7 +15,7 @@ use crate::directories::Directories;
 use crate::engine::Engine;
 use crate::full_disk::FullDisk;
 use crate::gate::Gate;
-use crate::jobs::Jobs;
+use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
 use crate::metrics::Counters;
@@ -26,6 +26,7 @@ use crate::replay::RecoveryReport;
 use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, Pictures, ReadState};
 use crate::throttle::Throttle;
+use crate::value_files;
 
 /// Puts the engine together from what recovery found.
 pub(crate) fn build(
@@ -90,7 +91,7 @@ fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
         segments.push(engine.open_segment(facts.kind, number, None)?);
     }
     let segments = SegmentSet::default().with(&segments, &[]);
-    let segments = engine.open_groups(live, &segments)?;
+    let segments = value_files::open_groups(engine, live, &segments)?;
     engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())
 }

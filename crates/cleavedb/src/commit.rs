@@ -105,18 +105,6 @@ impl Append {
     }
 }
 
-/// What a commit may need from the rest of the engine, asked for under the append lock.
-pub(crate) trait Rooms {
-    /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in
-    /// all; may put new ones in place. `false`: the caller must wait without the lock and try
-    /// again.
-    fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool>;
-    /// The picture that readers see now. Its youngest MemTable takes the commits.
-    fn picture(&self) -> Guard<Arc<ReadState>>;
-    /// Waits until there may be room for `ops`.
-    fn wait_for_room(&self, ops: &[Prepared<'_>]) -> Result<()>;
-}
-
 /// The commit path.
 pub(crate) struct Commit {
     pub(crate) log: Arc<Log>,
@@ -176,15 +164,22 @@ impl Commit {
         self.append.lock()
     }
 
-    /// Commits `ops` as one batch and returns their last sequence number.
+    /// The append lock, unless the database is closed or refuses writes.
+    pub(crate) fn open_append(&self) -> Result<MutexGuard<'_, Append>> {
+        let append = self.append.lock();
+        self.poison.check()?;
+        if append.closed { Err(gate::closed()) } else { Ok(append) }
+    }
+
+    /// Commits `ops`, of `len` bytes in all, as one batch, under the append lock that made room for
+    /// them. `picture` loads what readers see: its youngest MemTable takes the entries.
     pub(crate) fn write(
         &self,
-        ops: &[Prepared<'_>],
+        mut append: MutexGuard<'_, Append>,
+        (ops, len): (&[Prepared<'_>], u64),
         durability: Durability,
-        rooms: &dyn Rooms,
-    ) -> Result<SeqNo> {
-        let len: u64 = ops.iter().map(Prepared::len).sum();
-        let mut append = self.lock_with_room(ops, len, rooms)?;
+        picture: impl FnOnce() -> Guard<Arc<ReadState>>,
+    ) -> Result<()> {
         let (first_seq, ticket, reserved);
         if len <= self.log.reserve_max() as u64 {
             self.publisher.admit(append.next_ticket);
@@ -194,7 +189,7 @@ impl Commit {
             (first_seq, ticket) = append.number(ops.len() as u64);
             // A guard on the picture, whose youngest MemTable is the one of the append lock: a
             // count of its own would be written by every writer.
-            let picture = rooms.picture();
+            let picture = picture();
             drop(append);
             let memtable = picture.youngest();
             // The bucket's memory comes while the record is copied into the log.
@@ -212,28 +207,7 @@ impl Commit {
             drop(append);
         }
         self.publisher.wait(ticket);
-        self.make_durable(durability, reserved.end)?;
-        Ok(first_seq + ops.len() as u64 - 1)
-    }
-
-    fn lock_with_room(
-        &self,
-        ops: &[Prepared<'_>],
-        len: u64,
-        rooms: &dyn Rooms,
-    ) -> Result<MutexGuard<'_, Append>> {
-        loop {
-            let mut append = self.append.lock();
-            self.poison.check()?;
-            if append.closed {
-                return Err(gate::closed());
-            }
-            if rooms.make_room(&mut append, ops, len)? {
-                return Ok(append);
-            }
-            drop(append);
-            rooms.wait_for_room(ops)?;
-        }
+        self.make_durable(durability, reserved.end)
     }
 
     fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {

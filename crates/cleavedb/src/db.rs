@@ -10,16 +10,16 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
-use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::build::build;
-use crate::check::{CheckProgress, CheckReport};
+use crate::check::{self, CheckProgress, CheckReport};
 use crate::commit::Prepared;
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::full_disk::{FullDisk, disk_of};
+use crate::jobs::removal;
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
@@ -28,7 +28,10 @@ use crate::range::{Bounds, Range};
 use crate::recovery::{Found, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
+use crate::space::reserve;
+use crate::threads::Threads;
 use crate::view::Snapshot;
+use crate::{maintenance, memtables, pressure, read, scheduler, session, stats, write};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -87,7 +90,7 @@ impl Inner {
         self.engine.gate.check_own()?;
         let mut threads = self.threads.lock();
         self.engine.gate.check_open()?;
-        self.engine.begin_session()?;
+        session::begin_session(&self.engine)?;
         threads.start(&self.engine)?;
         self.begun.store(true, Ordering::Release);
         Ok(())
@@ -113,22 +116,22 @@ impl Inner {
             engine.note_held();
             return Ok(());
         }
-        if engine.is_full() {
-            engine.reap();
+        if reserve::is_full(engine) {
+            removal::reap(engine);
         }
         // Where a thread could not be started, maybe nobody would flush; the log has all of it.
-        let leaves = !self.begun.load(Ordering::Acquire) || engine.leaves_to_replay();
+        let leaves = !self.begun.load(Ordering::Acquire) || session::leaves_to_replay(engine);
         let flushed = engine.poison.check().and_then(|()| match leaves {
             true => Ok(()),
-            false => unless_full(engine.flush_all()),
+            false => unless_full(maintenance::flush_all(engine)),
         });
         threads.stop(engine);
         engine.jobs.wait_for_callers(&engine.poison);
         if flushed.is_ok() && !leaves {
-            engine.tidy();
+            scheduler::tidy(engine);
         }
-        engine.reap();
-        let closed = flushed.and_then(|()| engine.end_session());
+        removal::reap(engine);
+        let closed = flushed.and_then(|()| session::end_session(engine));
         engine.note_held();
         closed
     }
@@ -221,7 +224,7 @@ impl Db {
         directories.locks.push(own);
         let recovered = recover(&directories, &options, found, new_id)?;
         let (engine, report) = build(directories, options, recovered, (limit, full), new_id)?;
-        engine.update_pressure();
+        pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
         Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
@@ -276,7 +279,7 @@ impl Db {
 
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.open_engine()?.get(key, None)
+        read::get(self.open_engine()?, key, None)
     }
 
     /// The values of `keys`, in their order, as of one moment. What has to come from storage is
@@ -310,7 +313,7 @@ impl Db {
         op.check()?;
         let engine = self.inner.writable()?;
         let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
-        engine.write(&[prepared], op.len(), durability)
+        write::write(engine, &[prepared], op.len(), durability)
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
@@ -329,7 +332,7 @@ impl Db {
         let bytes = batch.ops().map(|op| op.len()).sum();
         let prepared: Vec<Prepared<'_>> =
             batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
-        engine.write(&prepared, bytes, durability)
+        write::write(engine, &prepared, bytes, durability)
     }
 
     /// Keys and values from `from` (inclusive) to `to` (exclusive), in key order, from both ends,
@@ -376,10 +379,10 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
-        if engine.has_nothing_to_flush() {
+        if engine.state.load().has_nothing_to_flush() {
             return Ok(());
         }
-        self.inner.writable()?.flush_all()
+        maintenance::flush_all(self.inner.writable()?)
     }
 
     /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long. A
@@ -387,8 +390,8 @@ impl Db {
     /// [`ErrorKind::NoSpace`] if there is no room for any piece that would.
     pub fn compact(&self) -> Result<()> {
         self.open_engine()?;
-        self.inner.writable()?.flush_all()?;
-        self.engine().compact_all()
+        maintenance::flush_all(self.inner.writable()?)?;
+        maintenance::compact_all(self.engine())
     }
 
     /// Collects every value file that can be collected, whatever the space goal (offline collection
@@ -397,10 +400,10 @@ impl Db {
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
-        engine.flush_all()?;
-        engine.end_log_file()?;
+        maintenance::flush_all(engine)?;
+        session::end_log_file(engine)?;
         let _patient = engine.dead_reads.settle();
-        engine.collect_all()
+        maintenance::collect_all(engine)
     }
 
     /// Waits until no background work is due. Many deletes count as due then, those in memory, too,
@@ -409,15 +412,15 @@ impl Db {
         self.open_engine()?;
         let engine = self.inner.writable()?;
         let _patient = engine.dead_reads.settle();
-        engine.settle()?;
+        scheduler::settle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range meets unnoticed.
-        if engine.rotate_deletes(MANY / 8) { engine.settle() } else { Ok(()) }
+        if memtables::rotate_deletes(engine, MANY / 8) { scheduler::settle(engine) } else { Ok(()) }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
         self.open_engine()?;
-        self.inner.writable()?.run_one(&JobKind::ALL)
+        scheduler::run_one(self.inner.writable()?, &JobKind::ALL)
     }
 
     /// Makes every write that was acknowledged before the call survive power loss.
@@ -439,7 +442,7 @@ impl Db {
 
     /// As [`Db::verify`]; `progress` says meanwhile, to other threads, how far it has come.
     pub fn verify_with(&self, progress: &CheckProgress) -> Result<CheckReport> {
-        crate::check::check(self.open_engine()?, progress)
+        check::check(self.open_engine()?, progress)
     }
 
     /// What the database holds and did since it was opened, also after it was closed. In a fork of
@@ -448,14 +451,14 @@ impl Db {
         if !self.engine().gate.is_own() {
             return Metrics::default();
         }
-        crate::stats::metrics(self.engine())
+        stats::metrics(self.engine())
     }
 
     /// The directories that the database consists of, its own first, and what lies in each.
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
         let engine = self.engine();
         engine.gate.check_held()?;
-        crate::stats::directories(engine)
+        stats::directories(engine)
     }
 
     /// Flushes and closes. Writes that were acknowledged are safe whether or not this succeeds, as

@@ -24,7 +24,7 @@ use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
 use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
-use crate::jobs::Jobs;
+use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::Counters;

@@ -73,6 +73,11 @@ pub(crate) struct Collected {
 }
 
 impl Limit {
+    /// Whether all of the index must sink, for the sake of what is dead in it.
+    pub(crate) fn is_searched(&self) -> bool {
+        self.searching.load(Ordering::Relaxed)
+    }
+
     /// The limit that `options` set.
     pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
         let Some(limit) = options.space_limit else { return Ok(None) };

@@ -12,6 +12,7 @@ use cleavedb_values::groups::MapReader;
 use cleavedb_values::{Chunk, Chunks};
 
 use crate::engine::Engine;
+use crate::read;
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
@@ -279,7 +280,7 @@ impl Range {
     #[inline]
     fn next_entry(&self, end: &mut End) -> Result<Option<Found>> {
         let advanced = advance(end);
-        self.engine.met_dead(end.iter.take_dead());
+        read::met_dead(&self.engine, end.iter.take_dead());
         advanced?;
         if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
             return Ok(None);

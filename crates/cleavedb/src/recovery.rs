@@ -25,11 +25,11 @@ use cleavedb_storage::{
 use cleavedb_values::{FileFacts, ValueLayout};
 
 use crate::directories::Directories;
-use crate::groups::initial;
 use crate::manifest::{Current, LiveFiles, Manifest, Session, Stamp, Stored};
 use crate::options::Options;
 use crate::replay::{RecoveryReport, Replay, Replayed};
 use crate::state::MemSlot;
+use crate::value_files::initial;
 
 /// What recovery hands to the engine.
 pub(crate) struct Recovered {

@@ -136,6 +136,11 @@ impl ReadState {
         Self { memtables, ..self.clone() }
     }
 
+    /// Whether every operation is in a table.
+    pub(crate) fn has_nothing_to_flush(&self) -> bool {
+        self.memtables.iter().all(|slot| slot.table.is_empty())
+    }
+
     /// The same picture without `slot`.
     fn without_memtable(&self, slot: &Arc<MemSlot>) -> Self {
         let others = self.memtables.iter().filter(|other| !Arc::ptr_eq(other, slot));

@@ -8,11 +8,12 @@ use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::manifest::LiveFiles;
 use crate::metrics::{DirectoryMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics};
 use crate::state::ReadState;
 use crate::totals::Totals;
+use crate::value_files;
 
 /// What the database did since it was opened, which wrote so much to the manifest.
 pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
@@ -79,7 +80,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         stalls: counters.stalls(),
         steps: counters.steps(),
         levels: levels(&live.version),
-        value_bytes: engine.value_bytes(&live),
+        value_bytes: value_files::value_bytes(engine, &live),
         live_bytes: live.owned(),
         hidden_bytes: live.hidden,
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),

@@ -12,14 +12,10 @@ pub mod ledger;
 pub mod victim;
 pub mod hidden;
 pub mod factory;
-pub mod survivors;
 pub mod groups;
 pub mod stretch;
 pub mod set;
-pub mod found;
 pub mod collect;
-pub mod collected;
-pub mod collect_group;
 
 pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};

@@ -15,20 +15,20 @@ use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_values::collect::Liveness;
-use cleavedb_values::found::{Content, Found, Visible};
+use cleavedb_values::collect::found::{Content, Found, Visible};
 use cleavedb_values::{GroupTable, LivenessRule};
 
 use crate::state::ReadState;
 
 /// A picture, and the read points at which it is asked.
-pub(super) struct AsOf {
-    pub(super) state: Arc<ReadState>,
-    pub(super) snapshots: Vec<SeqNo>,
-    pub(super) read_point: SeqNo,
+pub(crate) struct AsOf {
+    pub(crate) state: Arc<ReadState>,
+    pub(crate) snapshots: Vec<SeqNo>,
+    pub(crate) read_point: SeqNo,
 }
 
 /// What tells what lives in the groups of `table`.
-pub(super) fn of_groups<'a>(table: &GroupTable, as_of: &'a AsOf) -> Box<dyn Liveness + 'a> {
+pub(crate) fn of_groups<'a>(table: &GroupTable, as_of: &'a AsOf) -> Box<dyn Liveness + 'a> {
     match table.layout().map(|layout| layout.liveness) {
         Some(LivenessRule::Records) => Box::new(ByRecords(as_of)),
         Some(LivenessRule::Index) | None => Box::new(Joined::new(as_of)),
@@ -55,7 +55,7 @@ impl Liveness for ByRecords<'_> {
 }
 
 /// The index, asked for keys in any order.
-pub(super) struct ByLookUp<'a>(pub(super) &'a AsOf);
+pub(crate) struct ByLookUp<'a>(pub(crate) &'a AsOf);
 
 impl Liveness for ByLookUp<'_> {
     fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
 
 /// Adds up, by file or extent, the bytes of records whose last pointer goes.
-pub(super) struct Deaths<'a> {
+pub(crate) struct Deaths<'a> {
     engine: &'a Engine,
     /// The groups when the job began: extents that come later are not pointed to by its inputs.
     groups: Arc<GroupTable>,
@@ -76,7 +76,7 @@ impl ValueKeeper for Deaths<'_> {
 }
 
 impl<'a> Deaths<'a> {
-    pub(super) fn new(engine: &'a Engine, groups: Arc<GroupTable>) -> Self {
+    pub(crate) fn new(engine: &'a Engine, groups: Arc<GroupTable>) -> Self {
         let (files, extents) = (BTreeMap::new(), BTreeMap::new());
         Self { engine, groups, files, extents, refreshed: 0, maps: MapReader::default() }
     }
@@ -103,14 +103,14 @@ impl<'a> Deaths<'a> {
     }
 
     /// Pointers that were brought up to date.
-    pub(super) fn refreshed(&self) -> u64 {
+    pub(crate) fn refreshed(&self) -> u64 {
         self.refreshed
     }
 
     /// Adds the deaths in files and extents that are still there; returns their bytes. Records of
     /// others were moved by a collection, and their new entries own them, or it has dropped them:
     /// then they were known to be dead before.
-    pub(super) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
+    pub(crate) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
         let whole = |number: &FileNumber| {
             live.ledger.get(*number).is_some_and(|facts| facts.kind != FileKind::Group)
         };

@@ -27,9 +27,9 @@ use cleavedb_storage::log::{Held, Ring};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_storage::segment::is_far;
-use cleavedb_values::groups::sizing::{self, Slice};
+use cleavedb_values::groups::sizing::Slice;
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{ExtentWriter, Locator};
+use cleavedb_values::groups::{ExtentWriter, Locator, sizing};
 use cleavedb_values::{Chunk, Chunks, GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
 
 use crate::engine::Engine;
@@ -116,10 +116,10 @@ fn announce(
 }
 
 /// What went into groups, and where: the pointers in index order.
-pub(super) struct Grouped {
-    pub(super) written: Written,
+pub(crate) struct Grouped {
+    pub(crate) written: Written,
     /// Groups that the flush begins.
-    pub(super) begins: Vec<GroupEdit>,
+    pub(crate) begins: Vec<GroupEdit>,
     pointers: Flatten<IntoIter<Option<ValuePointer>>>,
 }
 
@@ -130,7 +130,7 @@ impl Grouped {
 
     /// The pointer that takes the place of `entry`'s, if its value went into a group. Entries come
     /// as they came when the groups were written.
-    pub(super) fn pointer(&mut self, entry: &Entry<'_>) -> Option<ValuePointer> {
+    pub(crate) fn pointer(&mut self, entry: &Entry<'_>) -> Option<ValuePointer> {
         if entry.kind == EntryKind::Pointer { self.pointers.next() } else { None }
     }
 }
@@ -341,101 +341,97 @@ fn no_group() -> Error {
     Error::corruption("no group covers a key")
 }
 
-impl Engine {
-    /// Writes what a flush has to say to the groups.
-    pub(super) fn write_groups(
-        &self,
-        slot: &MemSlot,
-        snapshots: &[SeqNo],
-        files: &dyn SegmentFactory,
-    ) -> Result<Grouped> {
-        if self.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
-            return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
+/// Writes what a flush has to say to the groups.
+pub(crate) fn write_groups(
+    engine: &Engine,
+    slot: &MemSlot,
+    snapshots: &[SeqNo],
+    files: &dyn SegmentFactory,
+) -> Result<Grouped> {
+    if engine.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
+        return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
+    }
+    let (state, table) = groups_now(engine);
+    let (items, unseparated) = (Vec::new(), Vec::new());
+    let mut sorter = Sorter { state: &state, table: &table, items, unseparated, separated: false };
+    let mut retention = Retention::new(snapshots);
+    let mut last_key: Option<&[u8]> = None;
+    slot.table.for_each_sorted(|entry| {
+        if last_key != Some(entry.key) {
+            sorter.end_key()?;
+            retention.begin_key();
+            last_key = Some(entry.key);
         }
-        let (state, table) = self.groups_now();
-        let (items, unseparated) = (Vec::new(), Vec::new());
-        let mut sorter =
-            Sorter { state: &state, table: &table, items, unseparated, separated: false };
-        let mut retention = Retention::new(snapshots);
-        let mut last_key: Option<&[u8]> = None;
-        slot.table.for_each_sorted(|entry| {
-            if last_key != Some(entry.key) {
-                sorter.end_key()?;
-                retention.begin_key();
-                last_key = Some(entry.key);
-            }
-            if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
-        })?;
-        sorter.end_key()?;
-        let log = state.segments.of_kind(FileKind::Log);
-        self.write_items(&log, &table, sorter.items, files)
-    }
+        if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
+    })?;
+    sorter.end_key()?;
+    let log = state.segments.of_kind(FileKind::Log);
+    write_items(engine, &log, &table, sorter.items, files)
+}
 
-    /// Says of a record of the log whether the window holds it no more, as of now.
-    fn drained(&self) -> impl Fn(&ValuePointer) -> bool + use<> {
-        let floor = self.commit.log.ring().floor();
-        let begun = self.jobs.log_files.lock();
-        let bases: BTreeMap<_, _> =
-            begun.iter().map(|(number, file)| (*number, file.base)).collect();
-        move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
-    }
+/// Says of a record of the log whether the window holds it no more, as of now.
+fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
+    let floor = engine.commit.log.ring().floor();
+    let begun = engine.jobs.log_files.lock();
+    let bases: BTreeMap<_, _> = begun.iter().map(|(number, file)| (*number, file.base)).collect();
+    move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
+}
 
-    /// Appends `items`, which are in index order, to their groups, one group after the other in the
-    /// order of their tokens: where groups are ranges of keys, the files are in key order.
-    fn write_items(
-        &self,
-        log: &SegmentSet,
-        table: &GroupTable,
-        mut items: Vec<Item<'_>>,
-        files: &dyn SegmentFactory,
-    ) -> Result<Grouped> {
-        let records = Slice::new(&items, |item| (item.entry.key, item.len()));
-        let begins = sizing::begun_by_flush(self.options.groups.sizes(), table, &records);
-        let table = sizing::after(table, &begins)?;
-        let mut groups = Locator::new(&table);
-        let ranks = items.iter().enumerate().map(|(at, item)| {
-            if let Some(later) = items.get(at + AHEAD) {
-                prefetch_bytes(later.entry.key);
-            }
-            groups.rank(item.entry.key).ok_or_else(no_group)
-        });
-        let ranks = ranks.collect::<Result<Vec<u32>>>()?;
-        let order = by_rank(&ranks, groups.count());
-        let file_len =
-            self.options.segment_bytes.max(self.options.memtable() as u64 / (FILES_MAX / 4));
-        let writer = || {
-            ExtentWriter::new(files, self.database_id, file_len)
-                .of_groups(&table)
-                .listing_from(self.options.groups.listed_record_bytes)
-        };
-        // The records lie in the log as they were committed: read in pieces that hold many.
-        announce(log, &mut items, self.drained(), &self.flush_pages);
-        let ring = self.commit.log.ring();
-        let part = Part { items: &items, ranks: &ranks, groups: &groups, log, ring };
-        let part_min = self.options.segment_bytes / PART_OF_FILE;
-        let parts = parts(&order, &items, &ranks, part_min);
-        let write = |order| part.write(order, writer());
-        // Where tests step through jobs, one thread does all.
-        let done: Vec<Result<_>> = match self.options.background {
-            Background::Manual => parts.into_iter().map(write).collect(),
-            Background::Threads(_) => side_by_side(&parts, write),
-        };
-        let mut written = Written::default();
-        let mut places = Vec::with_capacity(items.len());
-        for part in done {
-            let (files, of_part) = part?;
-            written.extents.extend(files.extents);
-            written.files.extend(files.files);
-            places.extend(of_part);
+/// Appends `items`, which are in index order, to their groups, one group after the other in the
+/// order of their tokens: where groups are ranges of keys, the files are in key order.
+fn write_items(
+    engine: &Engine,
+    log: &SegmentSet,
+    table: &GroupTable,
+    mut items: Vec<Item<'_>>,
+    files: &dyn SegmentFactory,
+) -> Result<Grouped> {
+    let records = Slice::new(&items, |item| (item.entry.key, item.len()));
+    let begins = sizing::begun_by_flush(engine.options.groups.sizes(), table, &records);
+    let table = sizing::after(table, &begins)?;
+    let mut groups = Locator::new(&table);
+    let ranks = items.iter().enumerate().map(|(at, item)| {
+        if let Some(later) = items.get(at + AHEAD) {
+            prefetch_bytes(later.entry.key);
         }
-        let mut pointers = vec![None; items.len()];
-        places.into_iter().for_each(|(at, to)| pointers[at as usize] = Some(to));
-        Ok(Grouped::new(written, begins, pointers))
+        groups.rank(item.entry.key).ok_or_else(no_group)
+    });
+    let ranks = ranks.collect::<Result<Vec<u32>>>()?;
+    let order = by_rank(&ranks, groups.count());
+    let file_len =
+        engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
+    let writer = || {
+        ExtentWriter::new(files, engine.database_id, file_len)
+            .of_groups(&table)
+            .listing_from(engine.options.groups.listed_record_bytes)
+    };
+    // The records lie in the log as they were committed: read in pieces that hold many.
+    announce(log, &mut items, drained(engine), &engine.flush_pages);
+    let ring = engine.commit.log.ring();
+    let part = Part { items: &items, ranks: &ranks, groups: &groups, log, ring };
+    let part_min = engine.options.segment_bytes / PART_OF_FILE;
+    let parts = parts(&order, &items, &ranks, part_min);
+    let write = |order| part.write(order, writer());
+    // Where tests step through jobs, one thread does all.
+    let done: Vec<Result<_>> = match engine.options.background {
+        Background::Manual => parts.into_iter().map(write).collect(),
+        Background::Threads(_) => side_by_side(&parts, write),
+    };
+    let mut written = Written::default();
+    let mut places = Vec::with_capacity(items.len());
+    for part in done {
+        let (files, of_part) = part?;
+        written.extents.extend(files.extents);
+        written.files.extend(files.files);
+        places.extend(of_part);
     }
+    let mut pointers = vec![None; items.len()];
+    places.into_iter().for_each(|(at, to)| pointers[at as usize] = Some(to));
+    Ok(Grouped::new(written, begins, pointers))
+}
 
-    /// Picture and table of groups, which belong together.
-    pub(super) fn groups_now(&self) -> (Arc<ReadState>, Arc<GroupTable>) {
-        let manifest = self.manifest.lock();
-        (self.state.load_full(), manifest.live().groups.clone())
-    }
+/// Picture and table of groups, which belong together.
+pub(crate) fn groups_now(engine: &Engine) -> (Arc<ReadState>, Arc<GroupTable>) {
+    let manifest = engine.manifest.lock();
+    (engine.state.load_full(), manifest.live().groups.clone())
 }

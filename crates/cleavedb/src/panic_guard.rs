@@ -6,7 +6,7 @@ use crate::engine::Engine;
 
 /// Poisons the database if the thread that holds it panics, a background thread or a caller's: a
 /// write must not be acknowledged by half an engine, and a close must not wait for the job.
-pub(super) struct PanicGuard<'a>(pub(super) &'a Engine);
+pub(crate) struct PanicGuard<'a>(pub(crate) &'a Engine);
 
 impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {

@@ -9,15 +9,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb_base::sync::thread::{self, JoinHandle};
+use cleavedb_base::sync::thread;
+use cleavedb_base::sync::thread::JoinHandle;
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::niceness;
 
-use super::panic_guard::PanicGuard;
 use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::options::Background;
+use crate::panic_guard::PanicGuard;
+use crate::space::reserve;
+use crate::{memtables, scheduler};
 
 /// How long the drain sleeps when there is not enough to write: a tenth of the time in which the
 /// fastest writer fills the window.
@@ -26,11 +29,13 @@ const DRAIN_NAP: Duration = Duration::from_micros(500);
 /// Naps after which a drain that had nothing to do sleeps until it has, so that writers who keep it
 /// at work need not wake it; and how long it naps then while MemTables wait to be sorted.
 const IDLE_NAPS: u32 = if cfg!(feature = "checked") { 2 } else { 200 };
+
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
 /// How long a thread without work sleeps if nobody wakes it: readers that let go of files or of a
 /// snapshot do not. Twice as long each time, up to the longest.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
+
 const IDLE_LOOK_MAX: Duration = Duration::from_secs(60);
 
 /// How long nobody must have asked for work until deletes in memory are flushed, which may hide any
@@ -40,6 +45,7 @@ const DELETES_REST: Duration = Duration::from_secs(1);
 /// What the thread that flushes does, and what those do that compact, in the order of their
 /// preference.
 const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::Spare];
+
 const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect];
 
 /// By how much workers stand back: a writer waits for a flush, and sooner than for a compaction.
@@ -102,11 +108,11 @@ fn drain(engine: &Engine) {
             // A failure has poisoned the database; there is nothing to drain any more.
             Ok(false) if engine.commit.log.touch_ahead() => {}
             Ok(false) | Err(_) => {
-                engine.sort_ahead();
+                sort_ahead(engine);
                 idle += 1;
                 if idle <= IDLE_NAPS {
                     thread::sleep(DRAIN_NAP);
-                } else if engine.commit.log.rest(|| engine.jobs.closing() || engine.may_sort()) {
+                } else if engine.commit.log.rest(|| engine.jobs.closing() || may_sort(engine)) {
                     idle = 0;
                 } else {
                     thread::sleep(IDLE_NAP);
@@ -121,11 +127,11 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
     let mut pause = IDLE_LOOK;
     while !engine.jobs.closing() {
         let calls = engine.jobs.calls();
-        match engine.run_one(kinds) {
+        match scheduler::run_one(engine, kinds) {
             Ok(false) if engine.jobs.wait_for_work(calls, pause) => {
-                engine.clear_pages();
-                if pause >= DELETES_REST && !engine.is_full() {
-                    engine.rotate_deletes(MANY / 2);
+                clear_pages(engine);
+                if pause >= DELETES_REST && !reserve::is_full(engine) {
+                    memtables::rotate_deletes(engine, MANY / 2);
                 }
                 pause = (pause * 2).min(IDLE_LOOK_MAX);
             }
@@ -139,4 +145,31 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
             }
         }
     }
+}
+
+/// Gives the memory that flushes and MemTables hand on to the system, when nothing is flushed.
+pub(crate) fn clear_pages(engine: &Engine) {
+    if engine.state.load().waiting() == 0 {
+        engine.flush_pages.clear();
+        engine.memtable_pages.clear();
+    }
+}
+
+/// Sorts the MemTable that is flushed next, while the flush of the one before it waits for the
+/// device: for the thread that drains the log, where that has little to do.
+pub(crate) fn sort_ahead(engine: &Engine) {
+    if !may_sort(engine) {
+        return;
+    }
+    let state = engine.state.load_full();
+    if let Some((slot, sealed)) = state.second_sealed()
+        && engine.commit.visible() >= sealed.last_seq
+    {
+        slot.table.sort();
+    }
+}
+
+/// Whether there may be a MemTable to be sorted ahead.
+pub(crate) fn may_sort(engine: &Engine) -> bool {
+    engine.commit.log.is_lazy() && engine.state.load().second_sealed().is_some()
 }

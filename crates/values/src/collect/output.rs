@@ -1,4 +1,4 @@
-//! What a collection of groups leaves to be installed.
+//! What a collection leaves to be installed.
 //!
 //! Groups that split do so when the collection is installed, and other groups may have begun
 //! meanwhile; so parts have provisional ids until then.
@@ -6,11 +6,26 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use crate::collect::RunEntry;
+use cleavedb_base::{SeqNo, ValuePointer};
+
+use super::found::Content;
+use super::survivors::NewSegment;
 use crate::groups::writer::Written;
 use crate::groups::{Extent, GroupEdit, Place};
 use crate::partition::GroupId;
-use crate::survivors::NewSegment;
+
+/// One entry of the run of new pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEntry<'a> {
+    /// Tree key.
+    pub key: &'a [u8],
+    /// The version it repeats or moves.
+    pub seq: SeqNo,
+    /// Whether the entry only repeats what an older table owns.
+    pub repeat: bool,
+    /// What the version says; of one that moves, from where it lies now.
+    pub content: Content,
+}
 
 /// What a collection did with one group, not yet installed.
 #[derive(Debug)]
@@ -20,11 +35,11 @@ pub struct CollectedGroup {
     /// Its extents that were collected, and go.
     pub gone: Vec<Place>,
     /// Which of the extents that were written have its survivors.
-    pub(crate) extents: Range<usize>,
+    pub(super) extents: Range<usize>,
     /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
     /// numbered from `first` on.
-    pub(crate) bounds: Vec<Vec<u8>>,
-    pub(crate) first: GroupId,
+    pub(super) bounds: Vec<Vec<u8>>,
+    pub(super) first: GroupId,
 }
 
 impl CollectedGroup {
@@ -56,25 +71,23 @@ impl CollectedGroup {
     }
 }
 
-/// The result of a collection of groups, not yet installed.
-#[derive(Debug)]
-pub struct CollectedGroups<'a> {
-    /// The groups.
+/// What a collection has written besides the run of new pointers, not yet installed.
+#[derive(Debug, Default)]
+pub struct CollectionOutput {
+    /// What became of groups.
     pub groups: Vec<CollectedGroup>,
     /// Extents of survivors, synced.
     pub written: Written,
-    /// Segments of the cold log with the values that left, synced.
-    pub cold: Vec<NewSegment>,
-    /// The run of new pointers, in index order.
-    pub run: Vec<RunEntry<'a>>,
+    /// Segments of survivors, synced: of a file's, and of values that left their group.
+    pub segments: Vec<NewSegment>,
     /// Bytes read.
     pub bytes_read: u64,
     /// Time that it took to find out what lives.
-    pub asking: Duration,
+    pub liveness_time: Duration,
 }
 
-impl CollectedGroups<'_> {
-    /// This result and that of `other`, which collected other groups.
+impl CollectionOutput {
+    /// This output and that of `other`, which collected something else.
     #[must_use]
     pub fn joined(mut self, other: Self) -> Self {
         let before = self.written.extents.len();
@@ -84,11 +97,9 @@ impl CollectedGroups<'_> {
         }));
         self.written.extents.extend(other.written.extents);
         self.written.files.extend(other.written.files);
-        self.cold.extend(other.cold);
-        self.run.extend(other.run);
-        in_index_order(&mut self.run);
+        self.segments.extend(other.segments);
         self.bytes_read += other.bytes_read;
-        self.asking += other.asking;
+        self.liveness_time += other.liveness_time;
         self
     }
 
@@ -103,8 +114,16 @@ impl CollectedGroups<'_> {
     }
 }
 
-/// Sorts a run of which parts are in order: that of each group. Keys of hash groups alternate.
-pub(crate) fn in_index_order(run: &mut [RunEntry<'_>]) {
+/// Puts the new place of a survivor into its entry in the run, if it has one.
+pub(super) fn repoint(run: &mut [RunEntry<'_>], entry: Option<usize>, place: ValuePointer) {
+    if let Some(at) = entry {
+        run[at].content = Content::Pointer(place);
+    }
+}
+
+/// Sorts a run of new pointers of which parts are in order: that of each file and group. Keys of
+/// hash groups alternate.
+pub fn in_index_order(run: &mut [RunEntry<'_>]) {
     run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
 }
 

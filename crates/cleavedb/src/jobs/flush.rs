@@ -161,8 +161,8 @@ impl Flush<'_> {
         self.sealed.end - self.slot.start
     }
 
-    /// Whether tables will point into the log that the MemTable covers: all values are there, or long
-    /// ones, or replayed ones that were long under other options.
+    /// Whether tables will point into the log that the MemTable covers: all values are there, or
+    /// long ones, or replayed ones that were long under other options.
     fn leads_into_log(&self) -> bool {
         self.engine.options.log().is_pointed_to(self.slot.has_long())
     }

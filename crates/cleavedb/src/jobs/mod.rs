@@ -10,8 +10,6 @@ mod deaths;
 pub(crate) mod compaction;
 mod liveness;
 pub(crate) mod collection;
-mod group_collection;
-mod regroup;
 pub(crate) mod log_preallocation;
 pub(crate) mod removal;
 

@@ -18,10 +18,10 @@
 //! although their entries in the index still say where they lay before.
 
 pub mod found;
+pub mod survivors;
 pub mod output;
 mod source;
 mod join;
-pub mod survivors;
 mod route;
 mod sinks;
 

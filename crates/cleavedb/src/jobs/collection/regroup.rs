@@ -12,8 +12,8 @@ use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, sizing};
 use cleavedb_values::{GroupEdit, GroupId, GroupTable};
 
-use super::collection::Collect;
 use crate::engine::Engine;
+use crate::jobs::collection::plan::Collect;
 use crate::manifest::Edit;
 use crate::value_files::publish;
 

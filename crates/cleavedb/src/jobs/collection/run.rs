@@ -1,21 +1,53 @@
-//! How a collection of groups runs: in parts side by side, and a group after the other in each.
+//! How a collection runs: a file by itself, groups in parts side by side, one after the other in
+//! each.
 
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, side_by_side};
-use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_values::GroupId;
-use cleavedb_values::collect::Collector;
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_values::collect::found::Arena;
 use cleavedb_values::collect::output::{CollectionOutput, RunEntry, in_index_order};
-use cleavedb_values::groups::Extent;
+use cleavedb_values::collect::survivors::SurvivorWriter;
+use cleavedb_values::collect::{Collector, Liveness, SealedFile};
+use cleavedb_values::groups::{Extent, ExtentWriter};
+use cleavedb_values::{FileFacts, GroupId};
 
-use super::collection::Collect;
-use super::liveness::of_groups;
-use super::new_files::NewFiles;
+use crate::jobs::collection::plan::Collect;
+use crate::jobs::liveness::{ByLookUp, of_groups};
+use crate::jobs::new_files::NewFiles;
 use crate::limit::{extents_alive_max, extents_rewritten_max};
 use crate::options::Background;
+use crate::space::sizes;
+use crate::victims::Target;
 
 /// Parts of a collection: its reads and its writes take about the same time.
 pub(super) const PARTS: usize = 2;
+
+/// Collects the target into `files`, and into `segments` what leaves its group or has none.
+pub(super) fn collect<'a>(
+    job: &Collect<'_>,
+    files: (&NewFiles<'_>, &NewFiles<'_>),
+    arenas: &'a mut [Arena; PARTS],
+) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+    match &job.target {
+        Target::File(number, facts) => collect_file(job, (*number, facts), files, &arenas[0]),
+        Target::Groups(groups) => collect_parts(job, groups, files, arenas),
+    }
+}
+
+fn collect_file<'a>(
+    job: &Collect<'_>,
+    (number, facts): (FileNumber, &FileFacts),
+    files: (&NewFiles<'_>, &NewFiles<'_>),
+    arena: &'a Arena,
+) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+    let segment = job.as_of.state.segments.get(number).ok_or_else(|| {
+        Error::corruption("the victim of a collection is not open").with("file", number)
+    })?;
+    let len = facts.len.unwrap_or_default();
+    with_collector(job, &ByLookUp(&job.as_of), files, arena, |collector| {
+        collector.collect_file(SealedFile::new(segment.clone(), facts.base, len))
+    })
+}
 
 /// Collects `groups` in parts side by side, each into files of its own: while one waits for the
 /// device the other finds out what lives (HashKV, section 3.3, retrieves segments in parallel).
@@ -32,7 +64,7 @@ pub(super) fn collect_parts<'a>(
     let collect = |(groups, arena): (&[GroupId], &Mutex<Option<&'a mut Arena>>)| {
         let arena: &'a Arena = arena.lock().take().expect("each part has an arena of its own");
         let liveness = of_groups(&job.groups, &job.as_of);
-        job.with_collector(&*liveness, files, arena, |collector| {
+        with_collector(job, &*liveness, files, arena, |collector| {
             collect_each(job, groups, collector)
         })
     };
@@ -98,4 +130,27 @@ fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j
     let count = (2..extents.len()).take_while(fits).last().unwrap_or(1);
     let others = extents.split_off(count);
     (extents, others)
+}
+
+/// Has `collect` use a collector that asks `liveness`, and ends what it wrote.
+pub(super) fn with_collector<'a>(
+    job: &Collect<'_>,
+    liveness: &dyn Liveness,
+    (files, segments): (&NewFiles<'_>, &NewFiles<'_>),
+    arena: &'a Arena,
+    collect: impl FnOnce(&mut Collector<'_, 'a>) -> Result<()>,
+) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+    let (engine, table) = (job.engine, &*job.groups);
+    let extents = ExtentWriter::new(files, engine.database_id, engine.options.segment_bytes)
+        .of_survivors()
+        .of_groups(table)
+        .listing_from(engine.options.groups.listed_record_bytes);
+    let segment_bytes = sizes::segment_bytes(engine);
+    let segments = SurvivorWriter::new(segments, engine.database_id, segment_bytes);
+    let gives_up = engine.jobs.gives_up(job.bytes());
+    let cancelled = || gives_up.load(Ordering::Acquire);
+    let groups = (table, engine.options.groups.sizes());
+    let mut collector = Collector::new(groups, liveness, (segments, extents), &cancelled, arena);
+    collect(&mut collector)?;
+    collector.finish()
 }

@@ -24,7 +24,7 @@ use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::snapshot::SnapshotList;
-use crate::state::{MemSlot, Pictures, ReadState};
+use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
 use crate::value_files;
 
@@ -37,10 +37,10 @@ pub(crate) fn build(
     salt: u64,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
-    let Recovered { manifest, database_id, tables, reaper, .. } = recovered;
+    let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
     let live = manifest.live().clone();
-    let separation = options.separation.given(live.saved_separation());
-    let options = Options { separation, ..options };
+    let min_separated = options.min_separated.given(live.saved_separation());
+    let options = Options { min_separated, ..options };
     let poison = Arc::new(Poison::default());
     let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
@@ -60,16 +60,16 @@ pub(crate) fn build(
         storage,
         database_id,
         commit,
-        state: Pictures::new(state),
+        state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
-        reaper,
+        obsolete_files,
         jobs,
         throttle: Throttle::default(),
         limit,
         full,
-        spare_log: Mutex::new(None),
+        preallocated_log: Mutex::new(None),
         memtable_pages: MemTable::pool(options.memtable()),
         flush_pages: PagePool::new(options.flush_piece()),
         poison,
@@ -84,10 +84,10 @@ pub(crate) fn build(
     Ok((engine, recovered.report))
 }
 
-/// Opens every value file of the ledger for reading.
+/// Opens every value file of the table of value files for reading.
 fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let mut segments = Vec::new();
-    for (number, facts) in live.ledger.iter() {
+    for (number, facts) in live.value_files.iter() {
         segments.push(engine.open_segment(facts.kind, number, None)?);
     }
     let segments = SegmentSet::default().with(&segments, &[]);

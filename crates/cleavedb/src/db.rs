@@ -13,7 +13,7 @@ use cleavedb_storage::{Disk, Storage};
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::build::build;
 use crate::check::{self, CheckProgress, CheckReport};
-use crate::commit::Prepared;
+use crate::commit::EncodedOp;
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
@@ -25,7 +25,7 @@ use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
 use crate::range::{Bounds, Range};
-use crate::recovery::{Found, check_openable, recover, stored_options};
+use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
 use crate::space::reserve;
@@ -117,7 +117,7 @@ impl Inner {
             return Ok(());
         }
         if reserve::is_full(engine) {
-            removal::reap(engine);
+            removal::purge(engine);
         }
         // Where a thread could not be started, maybe nobody would flush; the log has all of it.
         let leaves = !self.begun.load(Ordering::Acquire) || session::leaves_to_replay(engine);
@@ -130,7 +130,7 @@ impl Inner {
         if flushed.is_ok() && !leaves {
             scheduler::tidy(engine);
         }
-        removal::reap(engine);
+        removal::purge(engine);
         let closed = flushed.and_then(|()| session::end_session(engine));
         engine.note_held();
         closed
@@ -148,7 +148,7 @@ impl Db {
     }
 
     /// As [`Db::open`], through what `wrap` makes of each directory, whose path it gets: a
-    /// [`crate::Modelled`] device, for example. The path of a volume is absolute.
+    /// [`crate::SimulatedDevice`] device, for example. The path of a volume is absolute.
     pub fn open_through(
         path: impl AsRef<Path>,
         options: Options,
@@ -207,11 +207,11 @@ impl Db {
             Err(_) => options,
         };
         let own = directories::lock(&*first)?;
-        let found = Found::read(&*first)?;
+        let found = StoredDatabase::read(&*first)?;
         if let Some(found) = &found {
             found.check_layout(&options.layout)?;
         }
-        let options = options.within_stored(found.as_ref().and_then(Found::space_limit));
+        let options = options.within_stored(found.as_ref().and_then(StoredDatabase::space_limit));
         let limit = Limit::of(&options)?;
         let within = |storage| match &limit {
             Some(limit) => limit.over(storage),
@@ -258,18 +258,19 @@ impl Db {
     }
 
     /// Stores with the data from which length on values leave the index, for opens whose options
-    /// leave it to the data ([`Separation::Saved`]), as presets do; `None` leaves it to the preset
-    /// again. This handle goes on as it was opened, and values stay where they are until they are
-    /// written again. Fails with [`ErrorKind::InvalidOptions`] if the layout separates nothing.
-    pub fn save_separation(&self, least: Option<usize>) -> Result<()> {
+    /// leave it to the data ([`MinSeparated::Saved`]), as presets do; `None` leaves it to the
+    /// preset again. This handle goes on as it was opened, and values stay where they are until
+    /// they are written again. Fails with [`ErrorKind::InvalidOptions`] if the layout separates
+    /// nothing.
+    pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
         if !engine.options.layout.separates() {
             let message = "this layout keeps values in the index; there is no length to save";
             return Err(Error::new(ErrorKind::InvalidOptions, message));
         }
-        let separation = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
-        engine.commit_edit(&mut engine.manifest.lock(), &Edit { separation, ..Edit::default() })
+        let min_separated = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
+        engine.commit_edit(&mut engine.manifest.lock(), &Edit { min_separated, ..Edit::default() })
     }
 
     /// What the open found.
@@ -312,7 +313,7 @@ impl Db {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.inner.writable()?;
-        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
+        let prepared = EncodedOp::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
         write::write(engine, &[prepared], op.len(), durability)
     }
 
@@ -330,8 +331,8 @@ impl Db {
         let separated_from = engine.options.separated_from();
         batch.check_memory(separated_from, engine.options.batch_max())?;
         let bytes = batch.ops().map(|op| op.len()).sum();
-        let prepared: Vec<Prepared<'_>> =
-            batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
+        let prepared: Vec<EncodedOp<'_>> =
+            batch.ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
         write::write(engine, &prepared, bytes, durability)
     }
 
@@ -402,19 +403,23 @@ impl Db {
         let engine = self.inner.writable()?;
         maintenance::flush_all(engine)?;
         session::end_log_file(engine)?;
-        let _patient = engine.dead_reads.settle();
+        let _patient = engine.dead_reads.wait_idle();
         maintenance::collect_all(engine)
     }
 
     /// Waits until no background work is due. Many deletes count as due then, those in memory, too,
     /// whatever it costs to get rid of them.
-    pub fn settle(&self) -> Result<()> {
+    pub fn wait_idle(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
-        let _patient = engine.dead_reads.settle();
-        scheduler::settle(engine)?;
+        let _patient = engine.dead_reads.wait_idle();
+        scheduler::wait_idle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range meets unnoticed.
-        if memtables::rotate_deletes(engine, MANY / 8) { scheduler::settle(engine) } else { Ok(()) }
+        if memtables::rotate_deletes(engine, MANY / 8) {
+            scheduler::wait_idle(engine)
+        } else {
+            Ok(())
+        }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
@@ -435,7 +440,7 @@ impl Db {
     }
 
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
-    /// that the ledger is exact, that the directory holds what the manifest names.
+    /// that the table of value files is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
         self.verify_with(&CheckProgress::default())
     }

@@ -1,7 +1,7 @@
 //! Options of layouts that keep values in groups (HashKV, sections 3.2 to 3.4; KT-Store, 3.2).
 
 use cleavedb_values::groups::sizing::GroupSizes;
-use cleavedb_values::groups::victim::{Segments, VictimPolicy};
+use cleavedb_values::groups::victim::{SegmentSizes, VictimPolicy};
 use cleavedb_values::{GroupLayout, SurvivorRoute};
 
 /// Longest file and largest piece of memory that an option may ask for, in bytes: 64 GiB. More is a
@@ -26,11 +26,11 @@ pub struct GroupOptions {
     pub reserved_space: f64,
     /// Which group is collected first. Default: greedy, as in the paper.
     pub victim: VictimPolicy,
-    /// Mean length of a record, in bytes, from which on an extent has a listing of its records, so
-    /// that a collection does not read dead values. Default: 12 KiB: where records have 16 KiB it
-    /// gains a seventh, where they have 8 KiB it loses a twentieth
+    /// Mean length of a record, in bytes, from which on an extent has a key block of its records,
+    /// so that a collection does not read dead values. Default: 12 KiB: where records have 16 KiB
+    /// it gains a seventh, where they have 8 KiB it loses a twentieth
     /// (`docs/decisions/0028-long-records-are-listed.md`).
-    pub listed_record_bytes: u64,
+    pub key_block_record_bytes: u64,
     /// Whether the log of cold values, which there is with tagging, counts in the space goal.
     /// Default: true. The paper leaves it without a limit: if false, it is not collected for the
     /// sake of space, and grows.
@@ -45,7 +45,7 @@ impl Default for GroupOptions {
             log_segment_bytes: 1 << 20,
             reserved_space: 0.3,
             victim: VictimPolicy::Greedy,
-            listed_record_bytes: 12 << 10,
+            key_block_record_bytes: 12 << 10,
             cold_log_counts: true,
         }
     }
@@ -94,8 +94,8 @@ impl GroupOptions {
         GroupSizes { group_bytes: self.main_segment_bytes, capacity: self.capacity_bytes }
     }
 
-    pub(crate) fn segments(&self) -> Segments {
-        Segments {
+    pub(crate) fn segments(&self) -> SegmentSizes {
+        SegmentSizes {
             main: self.main_segment_bytes,
             log: self.log_segment_bytes,
             reserved: self.reserved_space,

@@ -14,7 +14,7 @@ use cleavedb_values::GroupId;
 
 use crate::failures::{Failure, Failures, JobKind};
 use crate::poison::Poison;
-use crate::vain::Survivors;
+use crate::survivors::Survivors;
 
 /// Where a collection met a damaged record, or a compaction a damaged block: it is not tried again
 /// before the next open, since it would block all others.
@@ -30,7 +30,7 @@ pub(crate) struct Damaged {
 #[derive(Default)]
 pub(crate) struct JobState {
     pub(crate) flushing: bool,
-    pub(crate) sparing: bool,
+    pub(crate) preallocating: bool,
     /// Tables that compactions read, and the epoch at which a running collection fixed its inputs:
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
@@ -52,7 +52,7 @@ pub(crate) struct JobState {
     /// Jobs that have ended, and things that were given back.
     ended: u64,
     /// How often somebody has asked to look for work.
-    calls: u64,
+    wakeups: u64,
     /// How often somebody had, before the last look that found no job of a kind to be due.
     looked: BTreeMap<JobKind, u64>,
 }
@@ -66,15 +66,15 @@ impl JobState {
     /// Whether no job is under way.
     pub(crate) fn is_idle(&self) -> bool {
         !self.flushing
-            && !self.sparing
+            && !self.preallocating
             && self.compactions == 0
             && self.giving_back == 0
-            && self.constraints.hold_above.is_none()
+            && self.constraints.pinned_above.is_none()
     }
 
     /// What has happened so far.
     pub(crate) fn moves(&self) -> Moves {
-        Moves { calls: self.calls, ended: self.ended }
+        Moves { wakeups: self.wakeups, ended: self.ended }
     }
 
     /// Something was given back.
@@ -85,8 +85,8 @@ impl JobState {
 
     /// Whether nobody will do anything for who waits since there were `calls`: no job is under way,
     /// none is due, and none that writers wait for has failed and will be tried again.
-    pub(crate) fn is_over(&self, calls: u64) -> bool {
-        self.calls >= calls
+    pub(crate) fn is_over(&self, wakeups: u64) -> bool {
+        self.wakeups >= wakeups
             && self.is_idle()
             && JobKind::AWAITED.iter().all(|k| self.is_idle_of(*k))
     }
@@ -99,7 +99,7 @@ impl JobState {
 
     /// Whether the last look for jobs of `kind` found none, and nobody has asked for another.
     fn is_idle_of(&self, kind: JobKind) -> bool {
-        self.looked.get(&kind) == Some(&self.calls)
+        self.looked.get(&kind) == Some(&self.wakeups)
     }
 }
 
@@ -107,7 +107,7 @@ impl JobState {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moves {
     /// How often somebody has asked to look for work.
-    pub(crate) calls: u64,
+    pub(crate) wakeups: u64,
     /// Jobs that have ended, and things that were given back.
     pub(crate) ended: u64,
 }
@@ -167,29 +167,29 @@ impl Jobs {
     }
 
     /// Wakes the threads to look for work. Returns how often somebody has asked for it by now.
-    pub(crate) fn kick(&self) -> u64 {
+    pub(crate) fn wake(&self) -> u64 {
         let mut state = self.state.lock();
-        state.calls += 1;
-        let calls = state.calls;
+        state.wakeups += 1;
+        let wakeups = state.wakeups;
         drop(state);
         self.work.notify_all();
-        calls
+        wakeups
     }
 
     /// How often somebody has asked to look for work: to be taken before the look.
-    pub(crate) fn calls(&self) -> u64 {
-        self.state.lock().calls
+    pub(crate) fn wakeups(&self) -> u64 {
+        self.state.lock().wakeups
     }
 
     /// Sleeps until somebody asks for work, for `pause` at most; not at all if somebody has asked
     /// since there were `calls`, which a thread that was still looking would have missed. Returns
     /// whether nobody has asked.
-    pub(crate) fn wait_for_work(&self, calls: u64, pause: Duration) -> bool {
+    pub(crate) fn wait_for_work(&self, wakeups: u64, pause: Duration) -> bool {
         let mut state = self.state.lock();
-        if !self.closing() && state.calls == calls {
+        if !self.closing() && state.wakeups == wakeups {
             self.work.wait_for(&mut state, pause);
         }
-        state.calls == calls
+        state.wakeups == wakeups
     }
 
     /// Has all who wait look again, also those that are about to wait.
@@ -219,16 +219,16 @@ impl Jobs {
     /// and pause.
     pub(crate) fn begin_look(&self) -> (u64, Vec<(JobKind, Error)>) {
         let state = self.state.lock();
-        (state.calls, state.failures.pausing(state.calls))
+        (state.wakeups, state.failures.pausing(state.wakeups))
     }
 
     /// A look that began when there were `calls` found no job of `kinds` to be due.
-    pub(crate) fn found_nothing(&self, kinds: &[JobKind], calls: u64) {
+    pub(crate) fn found_nothing(&self, kinds: &[JobKind], wakeups: u64) {
         let mut state = self.state.lock();
-        let new = |kind: &&JobKind| state.looked.get(*kind) != Some(&calls);
+        let new = |kind: &&JobKind| state.looked.get(*kind) != Some(&wakeups);
         let new: Vec<JobKind> = kinds.iter().filter(new).copied().collect();
         if !new.is_empty() {
-            state.looked.extend(new.into_iter().map(|kind| (kind, calls)));
+            state.looked.extend(new.into_iter().map(|kind| (kind, wakeups)));
             drop(state);
             self.progress.notify_all();
         }
@@ -264,18 +264,18 @@ impl Jobs {
         match result {
             Ok(()) => {
                 state.failures.succeeded(kind);
-                state.calls += 1;
+                state.wakeups += 1;
             }
             Err(e) if e.kind() == ErrorKind::Closed => {}
             // What is damaged is left alone from now on: there is nothing to try again.
             Err(e) if e.kind() == ErrorKind::Corruption && kind.leaves_damage_alone() => {
                 state.damaged.last = Some(e.clone());
-                state.calls += 1;
+                state.wakeups += 1;
             }
             // A job that failed is no call: its thread would not wait before it tries again.
             Err(e) => {
-                let calls = state.calls;
-                state.failures.failed(kind, e, calls);
+                let wakeups = state.wakeups;
+                state.failures.failed(kind, e, wakeups);
             }
         }
         drop(state);
@@ -293,11 +293,11 @@ mod tests {
     #[test]
     fn a_call_during_a_look_is_heard() {
         let (jobs, start) = (Jobs::default(), Instant::now());
-        let calls = jobs.calls();
-        jobs.kick();
-        jobs.wait_for_work(calls, Duration::from_secs(60));
+        let wakeups = jobs.wakeups();
+        jobs.wake();
+        jobs.wait_for_work(wakeups, Duration::from_secs(60));
         jobs.finish(JobKind::Flush, &Ok(()), |_| {});
-        jobs.wait_for_work(calls + 1, Duration::from_secs(60));
+        jobs.wait_for_work(wakeups + 1, Duration::from_secs(60));
         assert!(start.elapsed() < Duration::from_secs(60));
     }
 
@@ -311,7 +311,7 @@ mod tests {
         jobs.finish(JobKind::Compact, &Ok(()), |state| state.compactions -= 1);
         assert!(jobs.lock().is_idle() && !jobs.lock().nothing_ended_since(ended));
         let ended = jobs.lock().moves().ended;
-        jobs.kick();
+        jobs.wake();
         assert!(jobs.lock().nothing_ended_since(ended), "that somebody asks for work makes none");
     }
 

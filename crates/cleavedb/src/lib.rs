@@ -37,7 +37,7 @@ mod limit;
 mod full_disk;
 mod commit;
 mod failures;
-mod vain;
+mod survivors;
 mod dead;
 mod job_state;
 mod engine;
@@ -79,7 +79,7 @@ pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
-pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
+pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Profile, SimulatedDevice};
 pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use cleavedb_values::{
@@ -90,7 +90,7 @@ pub use group_options::GroupOptions;
 pub use metrics::{
     DirectoryMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
 };
-pub use options::{Background, Durability, Options, Preset, Separation};
+pub use options::{Background, Durability, MinSeparated, Options, Preset};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;
 pub use salvage::{Salvage, SalvageReport};

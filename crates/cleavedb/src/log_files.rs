@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, FileNumber, Result};
-use cleavedb_storage::log::{LogFile, SpareLog};
+use cleavedb_storage::log::{LogFile, PreallocatedLog};
 use cleavedb_storage::{Access, File, FileClass, FileKind, Mode, Name, Storage};
-use cleavedb_values::LedgerEdit;
+use cleavedb_values::ValueFileEdit;
 
 use crate::commit::Append;
 use crate::engine::Engine;
@@ -22,29 +22,30 @@ use crate::volume::Volume;
 
 /// Whether a dead log file may become the next one, since there is none ahead.
 pub(crate) fn keeps_logs(engine: &Engine) -> bool {
-    if engine.reaper.logs() == 0 {
+    if engine.obsolete_files.logs() == 0 {
         return false;
     }
     // A lock that is taken means that one comes, or goes, right now.
-    reuses_logs(engine) && engine.spare_log.try_lock().is_none_or(|spare| spare.is_none())
+    reuses_logs(engine)
+        && engine.preallocated_log.try_lock().is_none_or(|next_log| next_log.is_none())
 }
 
 /// Whether the log file in use is so full that the next one should be there, or an old one
 /// waits to become the next.
-pub(crate) fn wants_spare(engine: &Engine) -> bool {
-    if reuses_logs(engine) && engine.reaper.logs() > 0 {
+pub(crate) fn wants_next_log(engine: &Engine) -> bool {
+    if reuses_logs(engine) && engine.obsolete_files.logs() > 0 {
         return true;
     }
     let files = engine.jobs.log_files.lock();
     let used = |(_, file): &(FileNumber, Arc<LogFile>)| {
-        engine.commit.log.ring().filled().saturating_sub(file.base)
+        engine.commit.log.buffer().written_upto().saturating_sub(file.base)
     };
     files.last().is_some_and(|last| used(last) > sizes::log_file_bytes(engine) / 2)
 }
 
 /// Creates and names a log file ahead of its use.
-pub(crate) fn create_spare(engine: &Engine) -> Result<SpareLog> {
-    let access = engine.options.log_access(engine.commit.log.ring().survives());
+pub(crate) fn create_next_log(engine: &Engine) -> Result<PreallocatedLog> {
+    let access = engine.options.log_access(engine.commit.log.buffer().survives());
     let (number, file) = match reused_log(engine, access)? {
         Some(reused) => reused,
         None => engine.create_file(FileClass::Log, access)?,
@@ -58,9 +59,9 @@ pub(crate) fn create_spare(engine: &Engine) -> Result<SpareLog> {
         error
     })?;
     engine.sync_dir()?;
-    let ledger = vec![LedgerEdit::Add(number, FileKind::Log)];
-    engine.commit_edit(&mut engine.manifest.lock(), &Edit { ledger, ..Edit::default() })?;
-    Ok(SpareLog { number, file, allocated })
+    let value_files = vec![ValueFileEdit::Add(number, FileKind::Log)];
+    engine.commit_edit(&mut engine.manifest.lock(), &Edit { value_files, ..Edit::default() })?;
+    Ok(PreallocatedLog { number, file, allocated })
 }
 
 /// Whether dead log files are kept for the next one. In a volume nothing is renamed. Where
@@ -79,7 +80,7 @@ pub(crate) fn reused_log(
     if !reuses_logs(engine) {
         return Ok(None);
     }
-    let Some(old) = engine.reaper.take_log() else { return Ok(None) };
+    let Some(old) = engine.obsolete_files.take_log() else { return Ok(None) };
     if let Ok(Some(file)) = pristine(engine, &old, access) {
         let number = engine.allocate_number()?;
         let new = Name::numbered(FileKind::Log, number);
@@ -88,7 +89,7 @@ pub(crate) fn reused_log(
         }
     }
     // It goes as others do.
-    engine.reaper.bury(old, engine.options.log_file_bytes);
+    engine.obsolete_files.enqueue(old, engine.options.log_file_bytes);
     Ok(None)
 }
 
@@ -109,25 +110,28 @@ pub(crate) fn pristine(
 pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
     // Locked throughout: of two files created at once the higher number might be used first,
     // and replay goes by number.
-    let mut ahead = engine.spare_log.lock();
-    let spare = match ahead.take() {
-        Some(spare) => spare,
-        None => create_spare(engine)?,
+    let mut ahead = engine.preallocated_log.lock();
+    let next_log = match ahead.take() {
+        Some(next_log) => next_log,
+        None => create_next_log(engine)?,
     };
-    let number = spare.number;
+    let number = next_log.number;
     let base = append.appender.next().next_multiple_of(BLOCK as u64);
     // Before the file is begun: if it cannot be opened, it stays the next one.
     let segment = match engine.open_segment(FileKind::Log, number, Some(base)) {
         Ok(segment) => segment,
         Err(e) => {
-            *ahead = Some(spare);
+            *ahead = Some(next_log);
             return Err(e);
         }
     };
     drop(ahead);
     engine.commit.log.set_file_len(sizes::log_file_bytes(engine));
-    let file =
-        engine.commit.log.rotate(&mut append.appender, spare).map_err(|e| engine.poison.set(e))?;
+    let file = engine
+        .commit
+        .log
+        .rotate(&mut append.appender, next_log)
+        .map_err(|e| engine.poison.set(e))?;
     debug_assert_eq!(file.base, base);
     engine.state.swap(|state| {
         state.with_segments(state.segments.with(std::slice::from_ref(&segment), &[]))
@@ -135,6 +139,6 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
     budget::log_file_begun(engine);
     reserve::keep_reserve(engine);
     engine.jobs.log_files.lock().push((number, file));
-    engine.jobs.kick();
+    engine.jobs.wake();
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
             break;
         }
         scheduler::waits_for_others(engine);
-        removal::reap(engine);
+        removal::purge(engine);
         flushed = flush();
     }
     flushed
@@ -56,7 +56,7 @@ const PARTS_MAX: u64 = 16;
 /// Merges everything into the deepest level that has data. Fails if that cannot be, since a
 /// table is damaged.
 pub(crate) fn compact_all(engine: &Engine) -> Result<()> {
-    scheduler::settle(engine).or_else(within)?;
+    scheduler::wait_idle(engine).or_else(ignore_no_space)?;
     let mut lacks_room = false;
     let all = |version: &Version, constraints: &Constraints| {
         let picked = pick_full(version, constraints, None, None)?;
@@ -76,7 +76,7 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<()> {
         }
     }
     // What is due now is more than was asked for: that it lacks room is no failure of this.
-    scheduler::settle(engine).or_else(within)
+    scheduler::wait_idle(engine).or_else(ignore_no_space)
 }
 
 /// Merges all, part by part and as long as it is `wanted`, on a disk that has no room for all
@@ -95,7 +95,7 @@ pub(crate) fn compact_in_pieces(
         match compact_piece(engine, part) {
             Ok(true) => {
                 (compacted, part) = (Ok(true), 1);
-                removal::reap(engine);
+                removal::purge(engine);
             }
             // What others do may make room.
             Ok(false)
@@ -148,18 +148,18 @@ pub(crate) fn collect_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Resul
     let before = {
         let mut jobs = engine.jobs.lock();
         let manifest = engine.manifest.lock();
-        let newest = manifest.live().ledger.iter().map(|(number, _)| number).next_back();
+        let newest = manifest.live().value_files.iter().map(|(number, _)| number).next_back();
         std::mem::replace(&mut jobs.forced, newest)
     };
-    let collected = match scheduler::settle_while(engine, wanted) {
+    let collected = match scheduler::wait_idle_while(engine, wanted) {
         // What a full disk has no room for together goes piece by piece, and gives room to the
         // rest.
         Err(e) if e.kind() == ErrorKind::NoSpace => {
             let compacted = compact_in_pieces(engine, wanted, e);
-            let settled = scheduler::settle_while(engine, wanted);
+            let settled = scheduler::wait_idle_while(engine, wanted);
             // A compaction that has no room, and would free nothing, is no failure of this.
             let done = compacted.is_ok() && engine.jobs.failure(JobKind::Collect).is_none();
-            if done { settled.or_else(within) } else { settled }
+            if done { settled.or_else(ignore_no_space) } else { settled }
         }
         settled => settled,
     };
@@ -170,6 +170,6 @@ pub(crate) fn collect_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Resul
 }
 
 /// That a job had no room is what a search is about, not its failure.
-pub(crate) fn within(error: Error) -> Result<()> {
+pub(crate) fn ignore_no_space(error: Error) -> Result<()> {
     if error.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(error) }
 }

@@ -27,7 +27,7 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     engine.state.swap(|state| state.with_memtable(slot.clone()));
     engine.throttle.fills_last(|| engine.state.load().waiting() >= engine.options.memtables_max);
     engine.commit.log.rouse();
-    engine.jobs.kick();
+    engine.jobs.wake();
 }
 
 /// Has the MemTable flushed if it has so many deletes: what they hide stays until then. Returns

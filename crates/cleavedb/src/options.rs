@@ -14,7 +14,7 @@ use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
 use cleavedb_storage::Access;
-use cleavedb_storage::log::Drain;
+use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
 use crate::group_options::{GroupOptions, LEN_MAX};
@@ -42,17 +42,17 @@ pub enum Durability {
 /// When a value is kept outside the index. Where the log keeps values this is decided at commit and
 /// stored in the record's kind; where groups keep them, at the flush that puts it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Separation {
+pub enum MinSeparated {
     /// Values live in the index, but for long ones ([`Options::long_value_bytes`]).
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
-    /// As [`Separation::AtLeast`] with what [`crate::Db::save_separation`] stored with the data, or
-    /// with this many bytes if nothing is stored.
-    Saved(usize),
+    /// As [`MinSeparated::AtLeast`] with what [`crate::Db::store_min_separated`] stored with the
+    /// data, or with this many bytes if nothing is stored.
+    Stored(usize),
 }
 
-impl Separation {
+impl MinSeparated {
     /// Whether a value of this length is separated.
     #[inline]
     pub fn separates(self, value_len: usize) -> bool {
@@ -64,14 +64,14 @@ impl Separation {
     pub fn least(self) -> Option<usize> {
         match self {
             Self::Never => None,
-            Self::AtLeast(least) | Self::Saved(least) => Some(least),
+            Self::AtLeast(least) | Self::Stored(least) => Some(least),
         }
     }
 
     /// What it means for a database with which `saved` is stored.
     pub(crate) fn given(self, saved: Option<usize>) -> Self {
         match self {
-            Self::Saved(default) => Self::AtLeast(saved.unwrap_or(default)),
+            Self::Stored(default) => Self::AtLeast(saved.unwrap_or(default)),
             said => said,
         }
     }
@@ -113,7 +113,7 @@ pub struct Options {
     /// data; if nothing is, 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
     /// `HashKv`, its paper's own finding (section 3.5), and for `KtStore`; `cleave tune` measures
     /// it on a disk.
-    pub separation: Separation,
+    pub min_separated: MinSeparated,
     /// Most memory that the database takes, in bytes: MemTables, log window, cache, filters and
     /// block indexes of tables, buffers of jobs, keys of a collection. What a caller holds, values
     /// that were returned included, is his own. Sizes that are not set are derived from it
@@ -220,7 +220,7 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             durability: Durability::Sync,
-            separation: row.separation,
+            min_separated: row.min_separated,
             memory_bytes: MEMORY,
             long_value_bytes: None,
             memtable_bytes: None,
@@ -252,9 +252,10 @@ impl Options {
     /// it, if the one that they have has no meaning there.
     #[must_use]
     pub fn with_layout(self, layout: ValueLayout) -> Self {
-        let fits = layout.separates() == (self.separation != Separation::Never);
-        let separation = if fits { self.separation } else { self.preset.separation(&layout) };
-        Self { layout, separation, ..self }
+        let fits = layout.separates() == (self.min_separated != MinSeparated::Never);
+        let min_separated =
+            if fits { self.min_separated } else { self.preset.min_separated(&layout) };
+        Self { layout, min_separated, ..self }
     }
 
     /// What follows from the layout for the log.
@@ -264,19 +265,23 @@ impl Options {
     }
 
     /// Most log that one MemTable covers, in bytes.
-    pub(crate) fn covered_max(&self) -> u64 {
-        self.log().covered_max(self)
+    pub(crate) fn log_bytes_per_memtable_max(&self) -> u64 {
+        self.log().log_bytes_per_memtable_max(self)
     }
 
     /// When the log goes from the window to its files.
-    pub(crate) fn drain(&self) -> Drain {
+    pub(crate) fn drain(&self) -> WriteBack {
         self.log().drain(self.durability)
     }
 
     /// The same with a window of `len` bytes, which may be shorter than what was asked for: where
     /// it does not hold what one MemTable covers nothing would be passed by.
-    pub(crate) fn drain_of(&self, len: usize) -> Drain {
-        if (len as u64) < self.covered_max() { Drain::Eager } else { self.drain() }
+    pub(crate) fn write_back_of(&self, len: usize) -> WriteBack {
+        if (len as u64) < self.log_bytes_per_memtable_max() {
+            WriteBack::Eager
+        } else {
+            self.drain()
+        }
     }
 
     /// Bounds of the lengths that options ask for: below, nothing works; above, sums would wrap.
@@ -361,12 +366,12 @@ impl Options {
                 "background threads must be 1 to 256; use Background::Manual for none",
             ),
             (
-                self.layout.separates() || self.separation == Separation::Never,
+                self.layout.separates() || self.min_separated == MinSeparated::Never,
                 "values in the index are not separated; use a preset whose layout separates them, \
                  or leave separation out",
             ),
             (
-                !self.layout.separates() || self.separation != Separation::Never,
+                !self.layout.separates() || self.min_separated != MinSeparated::Never,
                 "this layout separates values; use the preset lsm to keep them in the index",
             ),
         ];
@@ -388,15 +393,15 @@ mod tests {
     #[test]
     fn a_short_window_is_drained_at_once() {
         let options = Options { durability: Durability::Os, ..Options::preset(Preset::KtStore) };
-        assert_eq!(options.drain_of(4 << 20), Drain::Eager);
-        assert_eq!(options.drain_of(options.window()), Drain::Lazy);
-        assert_eq!(Options::preset(Preset::WiscKey).drain_of(16 << 20), Drain::Eager);
+        assert_eq!(options.write_back_of(4 << 20), WriteBack::Eager);
+        assert_eq!(options.write_back_of(options.window()), WriteBack::OnPressure);
+        assert_eq!(Options::preset(Preset::WiscKey).write_back_of(16 << 20), WriteBack::Eager);
     }
 
     #[test]
     fn contradictions_are_refused_with_a_reason() {
         let mut options = Options::preset(Preset::Lsm);
-        options.separation = Separation::AtLeast(1024);
+        options.min_separated = MinSeparated::AtLeast(1024);
         let error = options.validate().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
         assert!(error.message().contains("a preset whose layout"));

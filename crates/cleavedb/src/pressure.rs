@@ -8,8 +8,8 @@ use crate::job_state::Damaged;
 use crate::manifest::LiveFiles;
 use crate::metrics::StallCause;
 use crate::space::{budget, sizes};
+use crate::survivors::Survivors;
 use crate::throttle::Pressure;
-use crate::vain::Survivors;
 use crate::victims;
 
 /// How much writers are slowed down at most if they are not stopped.
@@ -21,7 +21,7 @@ const SLOWED: f64 = 0.99;
 pub(crate) fn update_pressure(engine: &Engine) {
     let jobs = engine.jobs.lock();
     let (damaged, survivors) = (jobs.damaged.clone(), jobs.survivors.clone());
-    let merging = jobs.compactions > 0 || jobs.constraints.hold_above.is_some();
+    let merging = jobs.compactions > 0 || jobs.constraints.pinned_above.is_some();
     let constraints = jobs.constraints.clone();
     drop(jobs);
     let manifest = engine.manifest.lock();
@@ -61,12 +61,12 @@ pub(crate) fn space_pressure(
     let garbage = engine.options.log().garbage(&engine.options, (value_bytes, alive, allowed));
     if let Some(garbage) = garbage {
         stop = stop.saturating_add(garbage.beyond);
-        engine.throttle.cover(garbage.covered_max);
+        engine.throttle.cover(garbage.log_bytes_per_memtable_max);
     }
     // Where nothing can be won writers are slowed, but not stopped for ever.
     let hopeless = over
         && (!victims::can_shrink(engine, live, damaged, survivors)
-            || budget::collects_in_vain(engine, value_bytes));
+            || budget::reclaims_nothing(engine, value_bytes));
     let stop = if hopeless { stop.max(value_bytes.saturating_mul(2)) } else { stop };
     Pressure::of(StallCause::Space, value_bytes, start, stop)
 }

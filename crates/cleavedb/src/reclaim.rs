@@ -15,12 +15,12 @@ use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::Borrower;
 
-use crate::commit::{Prepared, need};
+use crate::commit::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::full_disk::LOG_LEAST;
 use crate::jobs::removal;
-use crate::limit::{Collected, Limit, Need, Searched, Situation};
-use crate::maintenance::within;
+use crate::limit::{Limit, Need, ReclaimAttempt, ReclaimHistory, ReclaimSnapshot};
+use crate::maintenance::ignore_no_space;
 use crate::metrics::StallCause;
 use crate::options::Background;
 use crate::space::{budget, reserve};
@@ -39,7 +39,7 @@ const SETTLE_REST: Duration = Duration::from_millis(10);
 
 /// Lets a write that would come too near to the limit wait for space, if any can be found.
 pub(crate) fn find_space(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
-    if !lacks(engine, limit, need) {
+    if !is_out_of_space(engine, limit, need) {
         return Ok(());
     }
     let start = Instant::now();
@@ -51,54 +51,59 @@ pub(crate) fn find_space(engine: &Engine, limit: &Limit, need: Need) -> Result<(
 pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     // One searches for all.
     let mut searched = limit.searched.lock();
-    if !lacks_now(engine, limit, need)? {
+    if !is_still_out_of_space(engine, limit, need)? {
         return Ok(());
     }
     // What no reader holds any more needs no search.
-    removal::reap(engine);
-    if searched.as_ref().is_some_and(|last| rests(engine, limit, last, need)) {
+    removal::purge(engine);
+    if searched.as_ref().is_some_and(|last| is_backing_off(engine, limit, last, need)) {
         return Err(budget::exhausted(engine, limit));
     }
     let start = Instant::now();
-    *limit.collected.lock() = Collected::default();
+    *limit.collected.lock() = ReclaimHistory::default();
     settle_within(engine, limit, need)?;
-    if lacks_now(engine, limit, need)? {
+    if is_still_out_of_space(engine, limit, need)? {
         limit.searching.store(true, Ordering::Relaxed);
         let sunk = maintenance::flush_all(engine).and_then(|()| settle_within(engine, limit, need));
         limit.searching.store(false, Ordering::Relaxed);
-        sunk.or_else(within)?;
+        sunk.or_else(ignore_no_space)?;
     }
-    if !lacks_now(engine, limit, need)? {
+    if !is_still_out_of_space(engine, limit, need)? {
         *searched = None;
         return Ok(());
     }
-    let (situation, end) = (situation(engine, limit), Instant::now());
-    *searched = Some(Searched { situation, end, took: end - start });
+    let (reclaim_snapshot, end) = (reclaim_snapshot(engine, limit), Instant::now());
+    *searched = Some(ReclaimAttempt { reclaim_snapshot, end, took: end - start });
     Err(budget::exhausted(engine, limit))
 }
 
 /// Whether it is too early for another search. Deletes are what one waits for.
-pub(crate) fn rests(engine: &Engine, limit: &Limit, last: &Searched, need: Need) -> bool {
-    let situation = situation(engine, limit);
+pub(crate) fn is_backing_off(
+    engine: &Engine,
+    limit: &Limit,
+    last: &ReclaimAttempt,
+    need: Need,
+) -> bool {
+    let reclaim_snapshot = reclaim_snapshot(engine, limit);
     let manual = engine.options.background == Background::Manual;
-    if manual || need == Need::Deletes || situation == last.situation {
-        return situation == last.situation;
+    if manual || need == Need::Deletes || reclaim_snapshot == last.reclaim_snapshot {
+        return reclaim_snapshot == last.reclaim_snapshot;
     }
     let picture = engine.state.load();
     let tables = picture.version.tables();
     let entries: u64 = tables.map(|(_, table)| table.meta().entries).sum();
-    let since = situation.visible - last.situation.visible;
+    let since = reclaim_snapshot.visible - last.reclaim_snapshot.visible;
     since * DELETED < entries && last.end.elapsed() < last.took * SEARCH_REST
 }
 
 /// Whether there is none still, after a look.
-pub(crate) fn lacks_now(engine: &Engine, limit: &Limit, need: Need) -> Result<bool> {
+pub(crate) fn is_still_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> Result<bool> {
     engine.check_open()?;
     pressure::update_pressure(engine);
-    Ok(lacks(engine, limit, need))
+    Ok(is_out_of_space(engine, limit, need))
 }
 
-pub(crate) fn lacks(engine: &Engine, limit: &Limit, need: Need) -> bool {
+pub(crate) fn is_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> bool {
     match need {
         Need::Write => budget::lacks_space(engine),
         Need::Deletes => limit.is_reached(need),
@@ -110,8 +115,8 @@ pub(crate) fn lacks(engine: &Engine, limit: &Limit, need: Need) -> bool {
 /// back is no sign of a full store, so none may be under way at the end.
 pub(crate) fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     for _ in 0..SETTLES_MAX {
-        settle_past_damage(engine, &|| lacks(engine, limit, need))?;
-        if !lacks(engine, limit, need) || limit.budget.planned() == 0 {
+        settle_past_damage(engine, &|| is_out_of_space(engine, limit, need))?;
+        if !is_out_of_space(engine, limit, need) || limit.budget.planned() == 0 {
             break;
         }
         engine.jobs.progress.wait_for(&mut engine.jobs.lock(), SETTLE_REST);
@@ -124,16 +129,16 @@ pub(crate) fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Resul
 pub(crate) fn settle_past_damage(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     loop {
         let left_alone = engine.jobs.lock().left_alone();
-        let settled = scheduler::settle_while(engine, wanted);
+        let settled = scheduler::wait_idle_while(engine, wanted);
         if settled.is_ok() || engine.jobs.lock().left_alone() == left_alone {
-            return settled.or_else(within);
+            return settled.or_else(ignore_no_space);
         }
     }
 }
 
-pub(crate) fn situation(engine: &Engine, limit: &Limit) -> Situation {
+pub(crate) fn reclaim_snapshot(engine: &Engine, limit: &Limit) -> ReclaimSnapshot {
     let (snapshots, visible) = engine.snapshots.fix(|| engine.commit.visible());
-    Situation { visible, snapshots, data: limit.budget.data() }
+    ReclaimSnapshot { visible, snapshots, data: limit.budget.data() }
 }
 
 /// How often deletes look for room before they fail.
@@ -143,7 +148,7 @@ const ATTEMPTS: u32 = 8;
 const MUCH: u64 = 8;
 
 /// What a writer is told for whose log there is no room.
-pub(crate) fn no_room_for_log(engine: &Engine, ops: &[Prepared<'_>], error: Error) -> Error {
+pub(crate) fn no_room_for_log(engine: &Engine, ops: &[EncodedOp<'_>], error: Error) -> Error {
     if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || need(ops) != Need::Deletes {
         return error;
     }
@@ -158,7 +163,7 @@ pub(crate) fn no_room_for_log(engine: &Engine, ops: &[Prepared<'_>], error: Erro
 #[cold]
 pub(crate) fn make_room_on_disk(
     engine: &Engine,
-    ops: &[Prepared<'_>],
+    ops: &[EncodedOp<'_>],
     attempts: u32,
     error: Error,
 ) -> Result<()> {
@@ -169,7 +174,7 @@ pub(crate) fn make_room_on_disk(
     match need(ops) {
         // Jobs may take what was made room for.
         Need::Deletes if attempts <= ATTEMPTS => {
-            make_room_for_deletes(engine, ops.iter().map(Prepared::len).sum(), error)
+            make_room_for_deletes(engine, ops.iter().map(EncodedOp::len).sum(), error)
         }
         Need::Write if attempts == 1 => make_room_by_flush(engine, error),
         _ => Err(error),
@@ -182,7 +187,7 @@ pub(crate) fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
     if !much || !engine.full.is_short() || flush_young(engine).is_err() {
         return Err(error);
     }
-    removal::reap(engine);
+    removal::purge(engine);
     reserve::keep_reserve(engine);
     if engine.full.is_short() { Err(error) } else { Ok(()) }
 }
@@ -191,38 +196,38 @@ pub(crate) fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
 /// that fails would leave one more.
 pub(crate) fn flush_young(engine: &Engine) -> Result<()> {
     let lag = engine.state.load().waiting() >= engine.options.memtables_max;
-    if lag { scheduler::settle(engine) } else { maintenance::flush_all(engine) }
+    if lag { scheduler::wait_idle(engine) } else { maintenance::flush_all(engine) }
 }
 
 /// Searches for space for deletes: half of what they may have of the reserve, or at least what
 /// these need, `len` bytes.
 pub(crate) fn make_room_for_deletes(engine: &Engine, len: u64, error: Error) -> Result<()> {
     let reserve = &engine.full.reserve;
-    let mut in_vain = engine.full.in_vain.lock();
-    let lacks = |len: u64| {
-        removal::reap(engine);
+    let mut futile_search = engine.full.futile_search.lock();
+    let is_out_of_space = |len: u64| {
+        removal::purge(engine);
         reserve::keep_reserve(engine);
         engine.full.is_short() && reserve.left_for(Borrower::Deletes) < len
     };
     let least = LOG_LEAST.max(len);
-    if !lacks(least) {
+    if !is_out_of_space(least) {
         return Ok(());
     }
     let begun = Instant::now();
     let visible = engine.commit.visible();
-    if in_vain.is_some_and(|(at, end)| at == visible && begun < end) {
+    if futile_search.is_some_and(|(at, end)| at == visible && begun < end) {
         return Err(error);
     }
-    let wanted = || lacks(least.max(reserve.for_deletes() / 2));
+    let wanted = || is_out_of_space(least.max(reserve.for_deletes() / 2));
     let steps: [&dyn Fn() -> Result<()>; 4] = [
         &|| flush_young(engine),
-        &|| scheduler::settle_while(engine, &wanted),
+        &|| scheduler::wait_idle_while(engine, &wanted),
         &|| maintenance::collect_while(engine, &wanted),
         &|| maintenance::compact_in_pieces(engine, &wanted, error.clone()).map(|_| ()),
     ];
     // Whatever fails, what counts is the room that was made.
     steps.iter().take_while(|_| wanted()).for_each(|step| _ = step());
-    let (lacks, rest) = (lacks(least), begun.elapsed() * SEARCH_REST);
-    *in_vain = lacks.then(|| (visible, Instant::now() + rest));
-    if lacks { Err(error) } else { Ok(()) }
+    let (is_out_of_space, rest) = (is_out_of_space(least), begun.elapsed() * SEARCH_REST);
+    *futile_search = is_out_of_space.then(|| (visible, Instant::now() + rest));
+    if is_out_of_space { Err(error) } else { Ok(()) }
 }

@@ -26,13 +26,13 @@ const LOOKS: usize = 10;
 
 /// Looks that found nothing to do, since a job has ended.
 #[derive(Default)]
-struct VainLooks {
+struct EmptyLooks {
     count: usize,
     /// Jobs that had ended at the last one.
     ended: u64,
 }
 
-impl VainLooks {
+impl EmptyLooks {
     /// Counts one more, when so many jobs had `ended`. Others who have done something may do more:
     /// what one waits for may take many jobs of theirs.
     fn count(&mut self, ended: u64) -> usize {
@@ -48,7 +48,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. One that fails
 /// keeps no other from running, which may be what it needs; its error comes back if none ran.
 pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
-    let (calls, pausing) = engine.jobs.begin_look();
+    let (wakeups, pausing) = engine.jobs.begin_look();
     let manual = engine.options.background == Background::Manual;
     let (mut failed, mut idle) = (Ok(false), Vec::new());
     for kind in kinds {
@@ -68,7 +68,7 @@ pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
             }
         }
     }
-    engine.jobs.found_nothing(&idle, calls);
+    engine.jobs.found_nothing(&idle, wakeups);
     failed
 }
 
@@ -78,7 +78,7 @@ fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
     let _guard = PanicGuard(engine);
     let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
     if frees && reserve::is_full(engine) {
-        removal::reap(engine);
+        removal::purge(engine);
     }
     match kind {
         JobKind::Flush => {
@@ -87,7 +87,7 @@ fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
             let waits = engine.jobs.lock().split_waits.is_some();
             Ok(waits && done::<Collect<'_>>(engine, Begin::Open)? || done::<Flush<'_>>(engine, ())?)
         }
-        JobKind::Spare => done::<Preallocate<'_>>(engine, ()),
+        JobKind::PreallocateLog => done::<Preallocate<'_>>(engine, ()),
         JobKind::Compact => compaction::compact_due(engine),
         JobKind::Collect => done::<Collect<'_>>(engine, Begin::Open),
         JobKind::Remove => Ok(removal::run_remove(engine)),
@@ -121,7 +121,7 @@ pub(crate) fn wait_or_work(
     awaited: impl Fn() -> Option<JobKind>,
 ) -> Result<()> {
     if engine.options.background == Background::Manual {
-        let mut looks = VainLooks::default();
+        let mut looks = EmptyLooks::default();
         while !done() {
             engine.check_open()?;
             let (before, left_alone) = {
@@ -147,7 +147,7 @@ pub(crate) fn wait_or_work(
     if done() {
         return Ok(());
     }
-    let (mut calls, mut looks) = (engine.jobs.kick(), VainLooks::default());
+    let (mut wakeups, mut looks) = (engine.jobs.wake(), EmptyLooks::default());
     loop {
         let mut state = engine.jobs.lock();
         if done() {
@@ -161,7 +161,7 @@ pub(crate) fn wait_or_work(
         if let Some(failure) = failure.filter(is_final) {
             return Err(failure.error.clone());
         }
-        if !state.is_over(calls) {
+        if !state.is_over(wakeups) {
             engine.jobs.progress.wait_for(&mut state, RETRY_AFTER);
             continue;
         }
@@ -171,7 +171,7 @@ pub(crate) fn wait_or_work(
             if looks.count(engine.jobs.lock().moves().ended) >= LOOKS {
                 return Err(stalled());
             }
-            calls = engine.jobs.kick();
+            wakeups = engine.jobs.wake();
         }
     }
 }
@@ -196,12 +196,12 @@ fn is_stalled(engine: &Engine, done: impl Fn() -> bool) -> bool {
 }
 
 /// Works, or waits for the threads, until no job is due.
-pub(crate) fn settle(engine: &Engine) -> Result<()> {
-    settle_while(engine, &|| true)
+pub(crate) fn wait_idle(engine: &Engine) -> Result<()> {
+    wait_idle_while(engine, &|| true)
 }
 
 /// The same for as long as it is `wanted`: while others write there may always be a job.
-pub(crate) fn settle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
+pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     engine.jobs.lock().failures.forgive();
     if engine.options.background == Background::Manual {
         while wanted() && run_one(engine, &JobKind::ALL)? {}
@@ -240,7 +240,7 @@ mod tests {
     /// A writer was told that it waits for nothing while another one worked for both: it missed a
     /// job of the other ten times, in the course of a hundred of them.
     fn looks_between_jobs_of_others_do_not_add_up() {
-        let mut looks = VainLooks::default();
+        let mut looks = EmptyLooks::default();
         assert!((0..100).all(|ended| looks.count(ended) == 1));
         assert_eq!((looks.count(99), looks.count(99), looks.count(100)), (2, 3, 1));
     }

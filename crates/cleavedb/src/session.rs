@@ -14,11 +14,11 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::api::read_exact_at;
-use cleavedb_storage::log::{ALLOCATED_MIN, First, SpareLog};
+use cleavedb_storage::log::{ALLOCATED_MIN, First, PreallocatedLog};
 use cleavedb_storage::{
-    Access, FileClass, FileKind, Mode, Name, Pace, Storage, Window, WindowIdentity,
+    Access, FileClass, FileKind, Mode, Name, RemoveMode, Storage, Window, WindowIdentity,
 };
-use cleavedb_values::LedgerEdit;
+use cleavedb_values::ValueFileEdit;
 
 use crate::commit::Append;
 use crate::engine::Engine;
@@ -41,7 +41,7 @@ const WINDOW_MIN: usize = 64 << 10;
 struct Begun {
     first: First,
     number: FileNumber,
-    edit: LedgerEdit,
+    edit: ValueFileEdit,
 }
 
 /// Begins the session, unless it was begun. After a failure nothing has changed.
@@ -68,7 +68,7 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
         made.map_err(|e| Error::io("make the log window", e).with("file", "window").with_remedy())?;
     let began = begin_log(engine, &mut append, &mut manifest, (window, number), is_copy);
     if began.is_err() && engine.poison.check().is_ok() {
-        let _ = engine.storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
+        let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
     }
     began?;
     // The edit that drops them may have been next when the last process died.
@@ -117,12 +117,12 @@ fn begin_log(
         engine.discard(FileKind::Log, &[number]);
     }
     let segment = begun?;
-    let drain = engine.options.drain_of(window.capacity());
+    let drain = engine.options.write_back_of(window.capacity());
     engine.commit.log.begin(&mut append.appender, window, drain, first);
     engine.commit.log.set_file_len(sizes::log_file_bytes(engine));
     let file = append.appender.file().clone();
     debug_assert_eq!(file.base, base);
-    if manifest.live().ledger.get(number).is_some_and(|facts| facts.live > 0) {
+    if manifest.live().value_files.get(number).is_some_and(|facts| facts.live > 0) {
         // Who reads it from its start needs all of it: flushes go on to sync it.
         append.memtable.has_long_in(number);
     }
@@ -138,7 +138,7 @@ fn say_begun(
     append: &Append,
     manifest: &mut Manifest,
     (window, number): (&Window, FileNumber),
-    edit: LedgerEdit,
+    edit: ValueFileEdit,
 ) -> Result<()> {
     engine.sync_dir()?;
     let last_seq = append.last_seq();
@@ -148,12 +148,12 @@ fn say_begun(
         boot_id: engine.storage.boot_id(),
         last_seq,
     };
-    let ledger = match edit {
-        LedgerEdit::Resume(_) if planted(Bug::ResumedWithoutEdit) => Vec::new(),
+    let value_files = match edit {
+        ValueFileEdit::Resume(_) if planted(Bug::ResumedWithoutEdit) => Vec::new(),
         edit => vec![edit],
     };
     let edit = Edit {
-        ledger,
+        value_files,
         next_file: Some(manifest.numbers_reserved()),
         seq_limit: Some(seq_limit),
         session: Some(Some(session)),
@@ -193,8 +193,8 @@ fn resumed_log(
     if !file_ends_here && !planted(Bug::ResumedBehindTorn) {
         return Ok(None);
     }
-    let first = First::Resumed { spare: SpareLog { number, file, allocated }, base, end };
-    Ok(Some(Begun { first, number, edit: LedgerEdit::Resume(number) }))
+    let first = First::Resumed { next_log: PreallocatedLog { number, file, allocated }, base, end };
+    Ok(Some(Begun { first, number, edit: ValueFileEdit::Resume(number) }))
 }
 
 /// Whether only zeros stand behind `end` in a log file. The rest of a batch that a crash has
@@ -216,8 +216,8 @@ fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<B
         engine.discard(FileKind::Log, &[number]);
         engine.with_volume(failed(e))
     })?;
-    let first = First::New(SpareLog { number, file, allocated });
-    Ok(Begun { first, number, edit: LedgerEdit::Add(number, FileKind::Log) })
+    let first = First::New(PreallocatedLog { number, file, allocated });
+    Ok(Begun { first, number, edit: ValueFileEdit::Add(number, FileKind::Log) })
 }
 
 /// Ends the log file in use if tables point into it and all of it is flushed, so that it can be
@@ -225,7 +225,7 @@ fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<B
 pub(crate) fn end_log_file(engine: &Engine) -> Result<()> {
     let mut append = engine.commit.append();
     let number = append.appender.file().number;
-    let live = engine.manifest.lock().live().ledger.get(number).map_or(0, |facts| facts.live);
+    let live = engine.manifest.lock().live().value_files.get(number).map_or(0, |facts| facts.live);
     // A commit that has its place in the log may not be in its MemTable yet.
     let inserted =
         engine.commit.visible() >= append.last_seq() || planted(Bug::LogEndsUnderWriters);
@@ -244,7 +244,7 @@ pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
     let append = engine.commit.append();
     let since = append.appender.end().saturating_sub(append.memtable.start);
     engine.state.load().waiting() == 0
-        && since <= REPLAYED_MAX.min(engine.options.covered_max() / 4)
+        && since <= REPLAYED_MAX.min(engine.options.log_bytes_per_memtable_max() / 4)
 }
 
 /// Ends the session, once no job runs: the log is durable, the manifest says where it ends, and
@@ -261,23 +261,23 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
         engine.commit.log.give_back(&append.appender)?;
     }
     let end = append.appender.end();
-    let (mut ledger, mut gone) = (Vec::new(), Vec::new());
+    let (mut value_files, mut gone) = (Vec::new(), Vec::new());
     for (number, file) in engine.jobs.log_files.lock().drain(..) {
         // The last one may be empty behind one that is not, for a write that was refused.
         let forgets = planted(Bug::CloseForgetsALog);
         let goes = goes && (!is_pointed_to(engine, number) || forgets);
         gone.extend(goes.then_some((number, FileKind::Log)));
-        ledger.push(match goes {
-            true => LedgerEdit::Remove(number),
-            false => LedgerEdit::Seal(number, file.base, file.end().unwrap_or(end) - file.base),
+        value_files.push(match goes {
+            true => ValueFileEdit::Remove(number),
+            false => ValueFileEdit::Seal(number, file.base, file.end().unwrap_or(end) - file.base),
         });
     }
-    let spare = engine.spare_log.lock().take().map(|spare| spare.number);
-    ledger.extend(spare.map(LedgerEdit::Remove));
+    let next_log = engine.preallocated_log.lock().take().map(|next_log| next_log.number);
+    value_files.extend(next_log.map(ValueFileEdit::Remove));
     let mut manifest = engine.manifest.lock();
     manifest.forget_what_went();
     let edit = Edit {
-        ledger,
+        value_files,
         next_file: Some(manifest.next_number()),
         seq_limit: Some(append.last_seq() + 1),
         session: Some(None),
@@ -289,11 +289,11 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     sizes::note_bytes(engine, &manifest);
     drop((manifest, append));
     // From here on what cannot be removed is an orphan, which the next open removes.
-    let _ = engine.storage.remove(&Name::fixed(FileKind::Window), Pace::Swift);
-    engine.discard(FileKind::Log, spare.as_slice());
+    let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
+    engine.discard(FileKind::Log, next_log.as_slice());
     if goes {
         value_files::retire_segments(engine, &gone);
-        removal::reap(engine);
+        removal::purge(engine);
     }
     reserve::cut_reserve(engine);
     Ok(())
@@ -301,7 +301,7 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
 
 /// Whether tables point into log file `number`.
 fn is_pointed_to(engine: &Engine, number: FileNumber) -> bool {
-    engine.manifest.lock().live().ledger.get(number).is_some_and(|facts| facts.live > 0)
+    engine.manifest.lock().live().value_files.get(number).is_some_and(|facts| facts.live > 0)
 }
 
 /// Makes the log durable to its end.

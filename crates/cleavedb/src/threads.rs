@@ -44,7 +44,7 @@ const DELETES_REST: Duration = Duration::from_secs(1);
 
 /// What the thread that flushes does, and what those do that compact, in the order of their
 /// preference.
-const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::Spare];
+const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::PreallocateLog];
 
 const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect];
 
@@ -126,9 +126,9 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
     let _guard = PanicGuard(engine);
     let mut pause = IDLE_LOOK;
     while !engine.jobs.closing() {
-        let calls = engine.jobs.calls();
+        let wakeups = engine.jobs.wakeups();
         match scheduler::run_one(engine, kinds) {
-            Ok(false) if engine.jobs.wait_for_work(calls, pause) => {
+            Ok(false) if engine.jobs.wait_for_work(wakeups, pause) => {
                 clear_pages(engine);
                 if pause >= DELETES_REST && !reserve::is_full(engine) {
                     memtables::rotate_deletes(engine, MANY / 2);
@@ -141,7 +141,7 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
                 if engine.poison.check().is_err() {
                     engine.jobs.wake_waiters();
                 }
-                engine.jobs.wait_for_work(calls, IDLE_LOOK);
+                engine.jobs.wait_for_work(wakeups, IDLE_LOOK);
             }
         }
     }
@@ -171,5 +171,5 @@ pub(crate) fn sort_ahead(engine: &Engine) {
 
 /// Whether there may be a MemTable to be sorted ahead.
 pub(crate) fn may_sort(engine: &Engine) -> bool {
-    engine.commit.log.is_lazy() && engine.state.load().second_sealed().is_some()
+    engine.commit.log.writes_back_on_pressure() && engine.state.load().second_sealed().is_some()
 }

@@ -11,7 +11,7 @@ use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
 use cleavedb_values::collect::survivors::NewSegment;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{Extent, ExtentHandle};
-use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit, SegmentSet, ValueLayout, victim};
+use cleavedb_values::{GroupEdit, GroupTable, SegmentSet, ValueFileEdit, ValueLayout, victim};
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
@@ -26,11 +26,12 @@ pub(crate) fn initial(layout: &ValueLayout) -> Result<GroupTable> {
     Ok(table)
 }
 
-/// Adds what was written to an edit: files in the ledger, extents in the table of groups.
+/// Adds what was written to an edit: files in the table of value files, extents in the table of
+/// groups.
 pub(crate) fn publish(written: &Written, edit: &mut Edit) {
     for (number, len) in &written.files {
-        edit.ledger.push(LedgerEdit::Add(*number, FileKind::Group));
-        edit.ledger.push(LedgerEdit::Seal(*number, 0, *len));
+        edit.value_files.push(ValueFileEdit::Add(*number, FileKind::Group));
+        edit.value_files.push(ValueFileEdit::Seal(*number, 0, *len));
     }
     edit.groups.extend(written.extents.iter().cloned().map(GroupEdit::Add));
 }
@@ -58,10 +59,12 @@ pub(crate) fn open_groups(
     live: &LiveFiles,
     segments: &SegmentSet,
 ) -> Result<SegmentSet> {
-    for (number, facts) in live.ledger.iter() {
+    for (number, facts) in live.value_files.iter() {
         if facts.kind == FileKind::Group {
             let len = facts.len.unwrap_or_default();
-            holes(live, number, len).into_iter().for_each(|hole| engine.reaper.give_back(hole));
+            holes(live, number, len)
+                .into_iter()
+                .for_each(|hole| engine.obsolete_files.give_back(hole));
         }
     }
     let handles = live.groups.extents().map(|extent| handle(engine, extent, segments));
@@ -73,7 +76,7 @@ fn handle(engine: &Engine, extent: &Extent, segments: &SegmentSet) -> Result<Arc
     let segment = segments.get(file).ok_or_else(|| {
         Error::corruption("an extent lies in a file that is not open").with("file", file)
     })?;
-    Ok(Arc::new(ExtentHandle::new(extent, segment.clone(), engine.reaper.clone())))
+    Ok(Arc::new(ExtentHandle::new(extent, segment.clone(), engine.obsolete_files.clone())))
 }
 
 /// `segments` and what was written.
@@ -108,18 +111,19 @@ pub(crate) fn open_segments(engine: &Engine, segments: &[NewSegment]) -> Result<
 pub(crate) fn add_segments(segments: &[NewSegment], edit: &mut Edit) {
     for new in segments {
         let number = new.name.number();
-        edit.ledger.push(LedgerEdit::Add(number, FileKind::Segment));
-        edit.ledger.push(LedgerEdit::Seal(number, 0, new.len));
+        edit.value_files.push(ValueFileEdit::Add(number, FileKind::Segment));
+        edit.value_files.push(ValueFileEdit::Seal(number, 0, new.len));
         if !planted(Bug::ColdNotBorn) {
-            edit.ledger.push(LedgerEdit::Born(number, new.live));
+            edit.value_files.push(ValueFileEdit::LiveAdded(number, new.live));
         }
     }
 }
 
-/// Moves the replay head to `position`: log files that end below are sealed in the ledger.
+/// Moves the replay head to `position`: log files that end below are sealed in the table of value
+/// files.
 pub(crate) fn advance_head(engine: &Engine, live: &LiveFiles, mut position: u64, edit: &mut Edit) {
     if planted(Bug::HeadTooFar) {
-        position = engine.commit.log.ring().filled();
+        position = engine.commit.log.buffer().written_upto();
     }
     let mut files = engine.jobs.log_files.lock();
     // The last file begun at or below the position holds it.
@@ -127,7 +131,7 @@ pub(crate) fn advance_head(engine: &Engine, live: &LiveFiles, mut position: u64,
     if let Some(holder) = holder {
         for (number, file) in files.drain(..holder) {
             let end = file.end().expect("a log file with a successor has ended");
-            edit.ledger.push(LedgerEdit::Seal(number, file.base, end - file.base));
+            edit.value_files.push(ValueFileEdit::Seal(number, file.base, end - file.base));
         }
         let (file, log) = (files[0].0, &files[0].1);
         edit.head = Some(ReplayHead { file, base: log.base, position });
@@ -143,20 +147,21 @@ pub(crate) fn drop_dead_files(
     manifest: &mut crate::manifest::Manifest,
 ) -> Result<()> {
     let live = manifest.live();
-    let mut dead = victim::dead_files(&live.ledger, live.head_file());
+    let mut dead = victim::dead_files(&live.value_files, live.head_file());
     let victim = engine.jobs.victim();
     dead.retain(|number| *number != victim || planted(Bug::VictimDroppedByOthers));
     if dead.is_empty() {
         return Ok(());
     }
-    let ledger = dead.iter().map(|number| LedgerEdit::Remove(*number)).collect();
-    let kinds: Vec<_> = dead.iter().filter_map(|n| Some((*n, live.ledger.get(*n)?.kind))).collect();
-    engine.commit_edit(manifest, &Edit { ledger, ..Edit::default() })?;
+    let value_files = dead.iter().map(|number| ValueFileEdit::Remove(*number)).collect();
+    let kinds: Vec<_> =
+        dead.iter().filter_map(|n| Some((*n, live.value_files.get(*n)?.kind))).collect();
+    engine.commit_edit(manifest, &Edit { value_files, ..Edit::default() })?;
     retire_segments(engine, &kinds);
     Ok(())
 }
 
-/// Takes dropped value files out of the picture; their files go with the last reader.
+/// Takes dropped value files out of the read state; their files go with the last reader.
 pub(crate) fn retire_segments(engine: &Engine, files: &[(FileNumber, FileKind)]) {
     let numbers: Vec<FileNumber> = files.iter().map(|(number, _)| *number).collect();
     let state = engine.state.load_full();
@@ -166,7 +171,7 @@ pub(crate) fn retire_segments(engine: &Engine, files: &[(FileNumber, FileKind)])
             // Nobody reads values from this log; it goes at once.
             None => {
                 let name = cleavedb_storage::Name::numbered(*kind, *number);
-                engine.reaper.bury(name, engine.options.log_file_bytes);
+                engine.obsolete_files.enqueue(name, engine.options.log_file_bytes);
             }
         }
     }
@@ -175,8 +180,8 @@ pub(crate) fn retire_segments(engine: &Engine, files: &[(FileNumber, FileKind)])
 
 /// Bytes of value files, the log in use included.
 pub(crate) fn value_bytes(engine: &Engine, live: &LiveFiles) -> u64 {
-    let all = live.ledger.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
-    // Of these files the ledger does not know the length yet.
+    let all = live.value_files.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
+    // Of these files the table of value files does not know the length yet.
     let first = engine.jobs.log_files.lock().first().map(|(_, file)| file.base);
-    all + first.map_or(0, |base| engine.commit.log.ring().filled().saturating_sub(base))
+    all + first.map_or(0, |base| engine.commit.log.buffer().written_upto().saturating_sub(base))
 }

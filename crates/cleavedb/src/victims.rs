@@ -1,5 +1,5 @@
 //! What is collected next: groups, or a log file or segment. Pure choices from an immutable
-//! picture, but for the room that there is.
+//! read state, but for the room that there is.
 //!
 //! Space is counted against a goal, or somebody asked for all files up to a number. Where values
 //! lie in the log the oldest file goes first; among groups the policy of the options chooses. With
@@ -15,21 +15,21 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_storage::FileKind;
 use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::victim::{
-    Gain, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
+    CostBenefit, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
 };
-use cleavedb_values::{FileFacts, GroupId, GroupTable};
+use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::job_state::{Damaged, JobState, SHORT};
 use crate::limit::{file_rewritten_max, planned, rewritten_max};
 use crate::manifest::LiveFiles;
 use crate::space::{budget, reserve};
-use crate::vain::Survivors;
+use crate::survivors::Survivors;
 
 /// What is collected.
 pub(crate) enum Target {
     /// A log file or a segment: the index knows what lives in it.
-    File(FileNumber, FileFacts),
+    File(FileNumber, ValueFileMeta),
     /// All of some groups: their records know what lives, or their ranges of the index.
     Groups(Vec<GroupId>),
 }
@@ -71,7 +71,7 @@ pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) 
         return Some(Target::Groups(groups));
     }
     let victim = choose_file(engine, live, jobs, over)?;
-    Some(Target::File(victim, live.ledger.get(victim)?.clone()))
+    Some(Target::File(victim, live.value_files.get(victim)?.clone()))
 }
 
 /// The groups to collect, if some should be: space is `over` the goal, the reserve for log
@@ -117,7 +117,7 @@ pub(crate) fn choose_groups(
         return chosen;
     }
     let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-    let of_groups = live.ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
+    let of_groups = live.value_files.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
     let lengths = of_groups.filter_map(|(_, facts)| facts.len);
     let crowded = segments.crowded(groups, lengths, &sound);
     first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
@@ -130,7 +130,7 @@ pub(crate) fn candidates(
     live: &LiveFiles,
     damaged: &BTreeSet<GroupId>,
 ) -> Vec<Candidate> {
-    let mut candidates = Candidate::all(&live.groups, engine.commit.visible(), live.hidden);
+    let mut candidates = Candidate::all(&live.groups, engine.commit.visible(), live.unexposed);
     candidates.retain(|candidate| !damaged.contains(&candidate.group));
     if let Some(limit) = &engine.limit {
         let worth = |candidates: &[Candidate]| candidates.iter().any(Candidate::is_worth_it);
@@ -138,7 +138,7 @@ pub(crate) fn candidates(
         let len = |candidate: &Candidate| rewritten_max(&live.groups, candidate.group);
         candidates.retain(|candidate| planned(len(candidate)) <= room);
         if wanted && !worth(&candidates) {
-            limit.starve();
+            limit.block_jobs();
         }
     }
     candidates
@@ -148,25 +148,26 @@ pub(crate) fn candidates(
 pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> bool {
     let counted = counted_bytes(engine, live, damaged);
     let over = counted > space_goal(engine).begin(live.estimated_live());
-    (over || budget::is_short(engine, live, counted)) && !budget::collects_in_vain(engine, counted)
+    (over || budget::is_short(engine, live, counted)) && !budget::reclaims_nothing(engine, counted)
 }
 
 /// Bytes of values that the space goal counts: no collection can win what maps take, nor what
 /// is dead where none may go, in a damaged place or in a log that replay still needs.
 pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
     let limited = live.groups.is_empty() || engine.options.groups.cold_log_counts;
-    let apart = if limited { 0 } else { live.ledger.segments() };
-    let counted = live.value_bytes() - apart - live.groups.map_bytes();
+    let apart = if limited { 0 } else { live.value_files.segments() };
+    let counted = live.value_bytes() - apart - live.groups.key_directory_bytes();
     if planted(Bug::GarbageOfNobodyCounts) {
         return counted;
     }
     let sound = |number| !damaged.files.contains(&number) || !limited;
-    let in_files = out_of_reach(&live.ledger, live.head_file(), sound);
+    let in_files = out_of_reach(&live.value_files, live.head_file(), sound);
     let places = live.groups.extents().filter(|e| damaged.groups.contains(&e.group));
     let (bytes, alive) =
-        places.fold(in_files, |(bytes, alive), e| (bytes + e.map_from(), alive + e.live));
-    let hidden = u128::from(live.hidden) * u128::from(alive) / u128::from(live.owned().max(1));
-    counted.saturating_sub(bytes.saturating_sub(alive) + hidden as u64)
+        places.fold(in_files, |(bytes, alive), e| (bytes + e.key_directory_from(), alive + e.live));
+    let unexposed =
+        u128::from(live.unexposed) * u128::from(alive) / u128::from(live.owned().max(1));
+    counted.saturating_sub(bytes.saturating_sub(alive) + unexposed as u64)
 }
 
 /// The value file to collect, if one should be: space is `over` the goal, or somebody asked for
@@ -180,13 +181,13 @@ pub(crate) fn choose_file(
     let is_full = engine.full.is_short();
     let room = if is_full { reserve::room_on_disk(engine) } else { budget::room(engine) };
     let fits = |number| {
-        live.ledger.get(number).is_some_and(|facts| planned(file_rewritten_max(facts)) <= room)
+        live.value_files.get(number).is_some_and(|facts| planned(file_rewritten_max(facts)) <= room)
     };
     let find = |good: &dyn Fn(FileNumber) -> bool| {
         let good = |number| !jobs.damaged.files.contains(&number) && good(number);
         match is_full {
-            true => emptiest_first(&live.ledger, live.head_file(), good),
-            false => oldest_first(&live.ledger, live.head_file(), good),
+            true => emptiest_first(&live.value_files, live.head_file(), good),
+            false => oldest_first(&live.value_files, live.head_file(), good),
         }
     };
     // One that does not fit is told so when it is planned or written, and writers with it.
@@ -213,7 +214,7 @@ pub(crate) fn may_win(
 ) -> impl Fn(FileNumber) -> bool {
     let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
     move |number| {
-        let facts = live.ledger.get(number);
+        let facts = live.value_files.get(number);
         facts.is_some_and(|facts| survivors.may_win(number, facts, (live.epoch, &snapshots)))
     }
 }
@@ -224,11 +225,11 @@ pub(crate) fn coldest(
     live: &LiveFiles,
     damaged: &Damaged,
     survivors: &Survivors,
-) -> Option<(FileNumber, Gain)> {
+) -> Option<(FileNumber, CostBenefit)> {
     let may_win = may_win(engine, live, survivors);
     let sound = |number| !damaged.files.contains(&number) && may_win(number);
     let counts = engine.options.groups.cold_log_counts;
-    counts.then(|| most_dead(&live.ledger, live.hidden, live.owned(), sound)).flatten()
+    counts.then(|| most_dead(&live.value_files, live.unexposed, live.owned(), sound)).flatten()
 }
 
 /// Whether the cold log gives back more than `group` for each byte that is moved.
@@ -243,7 +244,7 @@ pub(crate) fn cold_log_beats(
     };
     let candidates = candidates(engine, live, &jobs.damaged.groups);
     let candidate = candidates.iter().find(|candidate| candidate.group == group);
-    cold.beats(candidate.map_or(Gain::default(), Candidate::gain))
+    cold.is_better_than(candidate.map_or(CostBenefit::default(), Candidate::gain))
 }
 
 /// Whether a collection could win space: in a value file, or in a group or the cold log.
@@ -259,7 +260,7 @@ pub(crate) fn can_shrink(
     if live.groups.is_empty() {
         let may_win = may_win(engine, live, survivors);
         let sound = |number| !damaged.files.contains(&number) && may_win(number);
-        return oldest_first(&live.ledger, live.head_file(), sound).is_some();
+        return oldest_first(&live.value_files, live.head_file(), sound).is_some();
     }
     let groups = candidates(engine, live, &damaged.groups);
     groups.iter().any(Candidate::is_worth_it) || coldest(engine, live, damaged, survivors).is_some()

@@ -8,7 +8,7 @@ use cleavedb_base::sync::{MutexGuard, thread};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::FileHeader;
 
-use crate::commit::{Append, Prepared, need};
+use crate::commit::{Append, EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::jobs::removal;
@@ -23,7 +23,7 @@ use crate::{log_files, memtables, pressure, reclaim, scheduler};
 #[inline]
 pub(crate) fn write(
     engine: &Engine,
-    ops: &[Prepared<'_>],
+    ops: &[EncodedOp<'_>],
     bytes: u64,
     durability: Durability,
 ) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn write(
 
 /// Lets a writer feel how far behind the background is.
 #[inline]
-fn slow_down(engine: &Engine, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
+fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
     if engine.throttle.is_idle() {
         return Ok(());
     }
@@ -52,7 +52,7 @@ fn slow_down(engine: &Engine, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
 }
 
 #[cold]
-fn slow_down_now(engine: &Engine, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
+fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
     if let Some(cause) = engine.throttle.stop() {
         // What deletes need is asked for when they begin a log file. The wait may show that the
         // disk is full.
@@ -95,8 +95,8 @@ fn wait_for_background(engine: &Engine) -> Result<()> {
 }
 
 /// Searches for space for a batch that is longer than a log file, if there is none.
-fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[Prepared<'_>]) -> Result<()> {
-    let len = ops.iter().map(Prepared::len).sum();
+fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[EncodedOp<'_>]) -> Result<()> {
+    let len = ops.iter().map(EncodedOp::len).sum();
     if len <= engine.options.log_file_bytes || !budget::refuses_long(engine, len) {
         return Ok(());
     }
@@ -111,7 +111,12 @@ const SEQS_LOW: SeqNo = 1 << 22;
 
 /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in all;
 /// may put new ones in place. `false`: the caller must wait without the lock and try again.
-fn make_room(engine: &Engine, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
+fn make_room(
+    engine: &Engine,
+    append: &mut Append,
+    ops: &[EncodedOp<'_>],
+    len: u64,
+) -> Result<bool> {
     engine.check_open()?;
     check_disk(engine, ops)?;
     let outgrows_file = len > engine.options.log_file_bytes;
@@ -144,7 +149,7 @@ fn make_room(engine: &Engine, append: &mut Append, ops: &[Prepared<'_>], len: u6
     if allocate(engine, append, ops, len).map_err(|e| reclaim::no_room_for_log(engine, ops, e))? {
         reserve::keep_reserve(engine);
         // The next log file may be due.
-        engine.jobs.kick();
+        engine.jobs.wake();
     }
     if outgrows_file && engine.limit.is_some() {
         append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
@@ -157,7 +162,7 @@ fn make_room(engine: &Engine, append: &mut Append, ops: &[Prepared<'_>], len: u6
 }
 
 /// Waits until there may be room for `ops`.
-fn wait_for_room(engine: &Engine, ops: &[Prepared<'_>]) -> Result<()> {
+fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
     if let Some(limit) = engine.limit.as_ref().filter(|_| is_stopped_by_limit(engine, ops)) {
         pressure::update_pressure(engine);
         return reclaim::find_space(engine, limit, need(ops));
@@ -170,19 +175,23 @@ fn wait_for_room(engine: &Engine, ops: &[Prepared<'_>]) -> Result<()> {
 }
 
 /// Whether the space limit is reached for these.
-fn is_stopped_by_limit(engine: &Engine, ops: &[Prepared<'_>]) -> bool {
+fn is_stopped_by_limit(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
     engine.limit.as_ref().is_some_and(|limit| limit.is_reached(need(ops)))
 }
 
 fn memtable_full(engine: &Engine, append: &Append) -> bool {
     let covered = append.appender.next() - append.memtable.start;
-    let covered_max = engine.options.covered_max().min(engine.throttle.covered_max());
+    let log_bytes_per_memtable_max = engine
+        .options
+        .log_bytes_per_memtable_max()
+        .min(engine.throttle.log_bytes_per_memtable_max());
     !append.memtable.table.is_empty()
-        && (append.memtable.table.memory() >= engine.options.memtable() || covered >= covered_max)
+        && (append.memtable.table.memory() >= engine.options.memtable()
+            || covered >= log_bytes_per_memtable_max)
 }
 
 /// Reserves log space for `len` bytes; for deletes the reserve has some on a full disk.
-fn allocate(engine: &Engine, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool> {
+fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<bool> {
     loop {
         let allocated = engine.commit.log.allocate(&mut append.appender, len);
         let full = allocated.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace);
@@ -190,7 +199,7 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[Prepared<'_>], len: u64
             return allocated;
         }
         // What no reader holds any more goes first.
-        if !removal::reap(engine) && !engine.full.lends(need(ops), len) {
+        if !removal::purge(engine) && !engine.full.lends(need(ops), len) {
             return allocated;
         }
     }
@@ -198,16 +207,16 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[Prepared<'_>], len: u64
 
 /// Whether deletes go to a full MemTable although no other may be begun: on a full disk, where
 /// flushes may wait for what they will free.
-fn squeezes_in(engine: &Engine, append: &Append, ops: &[Prepared<'_>]) -> bool {
+fn squeezes_in(engine: &Engine, append: &Append, ops: &[EncodedOp<'_>]) -> bool {
     let most = engine.options.memtable().saturating_mul(2);
     reserve::is_full(engine) && need(ops) == Need::Deletes && append.memtable.table.memory() < most
 }
 
 /// Whether tables will point to a long value of these, where they do not point into the log
 /// otherwise.
-fn have_long(engine: &Engine, ops: &[Prepared<'_>], len: u64) -> bool {
+fn have_long(engine: &Engine, ops: &[EncodedOp<'_>], len: u64) -> bool {
     engine.options.log().keeps_long_value(&engine.options, len)
-        && ops.iter().any(Prepared::is_separated)
+        && ops.iter().any(EncodedOp::is_separated)
 }
 
 /// Whether a long value must not go to the log file in use: a flush that did not sync it may
@@ -236,7 +245,7 @@ fn reserve_seqs(engine: &Engine, last: SeqNo) -> Result<()> {
 /// The append lock, with room for `ops`, of `len` bytes in all.
 fn lock_with_room<'e>(
     engine: &'e Engine,
-    ops: &[Prepared<'_>],
+    ops: &[EncodedOp<'_>],
     len: u64,
 ) -> Result<MutexGuard<'e, Append>> {
     loop {
@@ -250,15 +259,15 @@ fn lock_with_room<'e>(
 }
 
 /// Commits `ops` as one batch.
-fn commit_batch(engine: &Engine, ops: &[Prepared<'_>], durability: Durability) -> Result<()> {
-    let len = ops.iter().map(Prepared::len).sum();
+fn commit_batch(engine: &Engine, ops: &[EncodedOp<'_>], durability: Durability) -> Result<()> {
+    let len = ops.iter().map(EncodedOp::len).sum();
     let append = lock_with_room(engine, ops, len)?;
     engine.commit.write(append, (ops, len), durability, || engine.state.load())
 }
 
 /// Refuses writes but for deletes while the reserve is in use.
 #[inline]
-pub(crate) fn check_disk(engine: &Engine, ops: &[Prepared<'_>]) -> Result<()> {
+pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
     if !engine.full.is_short() || need(ops) == Need::Deletes {
         return Ok(());
     }
@@ -268,7 +277,7 @@ pub(crate) fn check_disk(engine: &Engine, ops: &[Prepared<'_>]) -> Result<()> {
 #[cold]
 fn check_disk_now(engine: &Engine) -> Result<()> {
     // What no reader holds any more goes first.
-    removal::reap(engine);
+    removal::purge(engine);
     reserve::keep_reserve(engine);
     if !engine.full.is_short() {
         return Ok(());

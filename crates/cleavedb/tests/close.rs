@@ -48,11 +48,11 @@ fn every_call_of_every_handle_is_refused_after_a_close() {
             db.flush(),
             db.compact(),
             db.collect(),
-            db.settle(),
+            db.wait_idle(),
             db.step().map(drop),
             db.sync(),
             db.verify().map(drop),
-            db.save_separation(None),
+            db.store_min_separated(None),
         ];
         for (number, call) in calls.into_iter().enumerate() {
             let error = call.expect_err("a closed database must refuse");

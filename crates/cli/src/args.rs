@@ -349,20 +349,20 @@ pub struct TuneArgs {
     #[arg(long)]
     pub save: bool,
     /// Measure nothing and store this size, or `default` for the preset's own
-    #[arg(long, value_parser = Saved::parse, conflicts_with = "save", value_name = "BYTES")]
-    pub set: Option<Saved>,
+    #[arg(long, value_parser = Stored::parse, conflicts_with = "save", value_name = "BYTES")]
+    pub set: Option<Stored>,
 }
 
 /// What is stored about the threshold of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saved {
+pub enum Stored {
     /// Nothing: the preset decides.
     Default,
     /// This many bytes.
     Least(usize),
 }
 
-impl Saved {
+impl Stored {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "default" {
             return Ok(Self::Default);

@@ -19,7 +19,7 @@ use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{Block, BlockIter};
 use crate::cache::BlockCache;
-use crate::entry::{Entry, EntryIter, Found};
+use crate::entry::{Entry, EntryIter, IndexHit};
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
 use crate::table_index::TableIndex;
 use cleavedb_base::filter::Filter;
@@ -112,7 +112,7 @@ impl Table {
 
     /// The newest entry of `key` at or below `snapshot`; `hash` is `hash64(key, 0)`.
     #[inline]
-    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<IndexHit>> {
         if !self.filter.may_contain(hash) {
             return Ok(None);
         }
@@ -144,7 +144,7 @@ impl Table {
         key: &[u8],
         hash: u64,
         snapshot: SeqNo,
-        out: &mut Vec<Found>,
+        out: &mut Vec<IndexHit>,
     ) -> Result<()> {
         if !self.filter.may_contain(hash) {
             return Ok(());
@@ -153,7 +153,7 @@ impl Table {
         iter.seek(key, snapshot)?;
         while iter.valid() && iter.entry().key == key {
             let Entry { seq, kind, repeat, value, .. } = iter.entry();
-            out.push(Found { seq, kind, repeat, value: Bytes::copy_from_slice(value) });
+            out.push(IndexHit { seq, kind, repeat, value: Bytes::copy_from_slice(value) });
             iter.next()?;
         }
         Ok(())

@@ -40,11 +40,11 @@ pub enum Access {
 
 /// How a file is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum RemoveMode {
     /// A long one in pieces, with rests, so that the device serves others meanwhile.
-    Gentle,
+    Paced,
     /// Without rests: its space is wanted, or there is nobody to be spared.
-    Swift,
+    Immediate,
 }
 
 /// Held while a database is open; released on drop.
@@ -57,7 +57,7 @@ pub trait Storage: Send + Sync + 'static {
     /// Replaces `to` by `from`, atomically.
     fn rename(&self, from: &Name, to: &Name) -> io::Result<()>;
     /// Removes a file.
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()>;
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()>;
     /// Every file with one of our names, and its length. Other files are ignored.
     fn list(&self) -> io::Result<Vec<(Name, u64)>>;
     /// Names in the directory that are not ours: a new database is not created among strangers.

@@ -15,7 +15,7 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
 use crate::mapping::Mapping;
 use crate::name::{FileKind, Name};
 use crate::sim::Sim;
@@ -287,7 +287,7 @@ impl Storage for Faulty {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         self.shared.enter(Op::Remove, Some(name), 0, 0)?;
         self.inner.remove(name, pace)
     }

@@ -16,7 +16,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage, is_full};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage, is_full};
 use crate::mapping::Mapping;
 use crate::name::{FileKind, Name};
 
@@ -275,7 +275,7 @@ impl Storage for Reserving {
         self.reserve.lending(LENT_MIN, Borrower::of(to.kind()), rename)
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         self.inner.remove(name, pace)
     }
 
@@ -420,7 +420,9 @@ mod tests {
         write_all_at(&*manifest, &[7; 4 << 10], 0).unwrap();
         reserve.keep(wanted(64 * KIB, 64 * KIB));
         assert!(reserve.is_short(), "there is no room yet");
-        storage.remove(&Name::numbered(FileKind::Table, FileNumber(1)), Pace::Swift).unwrap();
+        storage
+            .remove(&Name::numbered(FileKind::Table, FileNumber(1)), RemoveMode::Immediate)
+            .unwrap();
         drop(table);
         reserve.keep(wanted(64 * KIB, 64 * KIB));
         assert!(!reserve.is_short() && reserve.len() == 64 * KIB);

@@ -60,7 +60,7 @@ impl Churn {
             db.collect().unwrap();
         }
         db.compact().unwrap();
-        db.settle().unwrap();
+        db.wait_idle().unwrap();
     }
 
     /// Compares every key, by itself and in order, and has the store check itself.

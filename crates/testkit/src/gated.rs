@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Pace, Storage};
+use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, RemoveMode, Storage};
 
 /// How often a test looks whether something has come about.
 const LOOK: Duration = Duration::from_millis(2);
@@ -32,7 +32,7 @@ struct Shut {
 struct State {
     shut: Option<Shut>,
     waiting: usize,
-    removed: Vec<Pace>,
+    removed: Vec<RemoveMode>,
 }
 
 /// A storage with a door.
@@ -76,7 +76,7 @@ impl Gated {
     }
 
     /// How files were removed since the last call, in this order.
-    pub fn removed(&self) -> Vec<Pace> {
+    pub fn removed(&self) -> Vec<RemoveMode> {
         std::mem::take(&mut self.lock().removed)
     }
 
@@ -106,7 +106,7 @@ impl Storage for Gated {
         self.inner.rename(from, to)
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         self.pass(Door::Remove, name);
         self.lock().removed.push(pace);
         self.inner.remove(name, pace)

@@ -42,17 +42,17 @@ const QUESTIONS: [&str; 31] = [
     "Preset::Ohdb",
     ".separates()",
     ".writes_run()",
-    ".needs_stubs()",
+    ".needs_tombstones()",
     ".keeps_order()",
     ".has_cold_log()",
     ".merges()",
-    "Separation::Never",
+    "MinSeparated::Never",
     "cold_log_counts",
     "groups.is_empty()",
     "Level0::",
     ".packs()",
     ".compacts_on_seeks()",
-    "Drain::",
+    "WriteBack::",
     ".is_lazy()",
 ];
 
@@ -92,7 +92,7 @@ mod tests {
         let text = "use cleavedb_values::LogRole::WriteAhead;\n// LogRole::WriteAhead\n\
                     fn f() {\n    if layout.log == LogRole::WriteAhead {}\n    \
                     if kind == FileKind::Log {}\n    let name = FileKind::Log;\n    \
-                    if table.needs_stubs() {}\n}\n\n\
+                    if table.needs_tombstones() {}\n}\n\n\
                     #[cfg(test)]\nmod tests {\n    const A: LogRole = LogRole::WriteAhead;\n}\n";
         let lines = |path| -> Vec<_> {
             asked(&Repo::of(&[(path, text)])).iter().map(|finding| finding.line).collect()

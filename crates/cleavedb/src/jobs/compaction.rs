@@ -6,15 +6,15 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::Version;
-use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory};
+use cleavedb_index::compaction::job::{CompactionJob, SubcompactionMode, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_short};
 use cleavedb_index::compaction::pieces::pick_piece;
 use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
-use cleavedb_storage::limited::Plan;
+use cleavedb_storage::quota::Plan;
 use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
-use cleavedb_values::{GroupTable, hidden};
+use cleavedb_values::{GroupTable, unexposed};
 
-use super::deaths::Deaths;
+use super::dropped_pointers::DroppedPointers;
 use super::{About, Begin, Job, perform};
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -66,15 +66,15 @@ pub(crate) struct Compact<'e> {
     snapshots: Vec<SeqNo>,
     groups: Arc<GroupTable>,
     /// Whether a run that a collection writes may enter level 0 below the inputs.
-    below_a_run: bool,
-    halves: Halves,
+    pending_write_back: bool,
+    subcompactions: SubcompactionMode,
     /// Room for what it writes, below a space limit and on a full disk.
     _room: (Option<Plan>, RoomTaken),
 }
 
 impl<'e> Job<'e> for Compact<'e> {
     type Request = Request<'e>;
-    type Output = (CompactionJob, Deaths<'e>);
+    type Output = (CompactionJob, DroppedPointers<'e>);
     /// Number of tables that were written.
     type Done = usize;
 
@@ -99,8 +99,8 @@ impl<'e> Job<'e> for Compact<'e> {
             let mut positions = compaction.inputs.iter().filter_map(|input| input.position);
             positions.any(|position| position.epoch > epoch)
         };
-        let below_a_run = jobs.constraints.hold_above.is_some_and(younger);
-        let halves = halves(engine, &jobs);
+        let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
+        let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();
         Ok(Some(Self {
             engine,
@@ -109,8 +109,8 @@ impl<'e> Job<'e> for Compact<'e> {
             version,
             snapshots,
             groups,
-            below_a_run,
-            halves,
+            pending_write_back,
+            subcompactions,
             _room,
         }))
     }
@@ -125,23 +125,23 @@ impl<'e> Job<'e> for Compact<'e> {
             self.options,
             &engine.table_options(),
         );
-        if self.below_a_run {
-            job = job.below_which_a_run_may_enter();
+        if self.pending_write_back {
+            job = job.with_pending_write_back();
         }
         // What only moves is not looked at.
         let in_memory = !compaction.moves && compaction.is_in_memory();
         if in_memory {
             job = job.of_inputs_in_memory();
         }
-        let mut deaths = Deaths::new(engine, self.groups.clone());
+        let mut dropped_pointers = DroppedPointers::new(engine, self.groups.clone());
         let tables = NewTables::new(engine, in_memory);
         let gives_up = engine.jobs.gives_up(compaction.bytes_written_max());
-        let ran = job.run(&tables, &mut deaths, self.halves, gives_up);
+        let ran = job.run(&tables, &mut dropped_pointers, self.subcompactions, gives_up);
         // The names of what it has written become durable.
         let none = job.created().is_empty();
         let ran = ran.and_then(|()| if none { Ok(()) } else { engine.sync_dir() });
         match ran {
-            Ok(()) => Ok((job, deaths)),
+            Ok(()) => Ok((job, dropped_pointers)),
             Err(error) => {
                 let error = super::failed_write(engine, engine.with_volume(error));
                 engine.discard(FileKind::Table, job.created());
@@ -150,7 +150,7 @@ impl<'e> Job<'e> for Compact<'e> {
         }
     }
 
-    fn install(&mut self, (job, deaths): Self::Output) -> Result<usize> {
+    fn install(&mut self, (job, dropped_pointers): Self::Output) -> Result<usize> {
         let (engine, moves) = (self.engine, self.compaction.moves);
         let created = job.created().len();
         let (index, stats) = job.finish();
@@ -158,8 +158,8 @@ impl<'e> Job<'e> for Compact<'e> {
         let before = manifest.live().version.clone();
         let live = manifest.live();
         let mut edit = Edit { index, ..Edit::default() };
-        let died = deaths.add_to(&mut edit, live);
-        edit.hidden = Some(hidden::after_compaction(live.hidden, died));
+        let died = dropped_pointers.add_to(&mut edit, live);
+        edit.unexposed = Some(unexposed::after_compaction(live.unexposed, died));
         engine.commit_edit(&mut manifest, &edit)?;
         let version = manifest.live().version.clone();
         engine.state.swap(|state| state.with_version(version.clone()));
@@ -170,7 +170,7 @@ impl<'e> Job<'e> for Compact<'e> {
         super::open_ahead(engine, &version, &edit.index);
         let counters = &engine.counters;
         if moves { &counters.compaction_moves } else { &counters.compactions }.add(1);
-        counters.pointers_refreshed.add(deaths.refreshed());
+        counters.pointers_refreshed.add(dropped_pointers.refreshed());
         if !moves {
             counters.compaction_read.add(stats.input_bytes);
             counters.compaction_written.add(stats.output_bytes);
@@ -259,12 +259,12 @@ pub(crate) fn room_to_compact(engine: &Engine) -> u64 {
 
 /// How a compaction that begins now does the halves of its keys. The second one is done in the
 /// place of a worker that has nothing else to do, or begins soon enough what it finds.
-fn halves(engine: &Engine, jobs: &JobState) -> Halves {
-    let running = jobs.compactions + usize::from(jobs.constraints.hold_above.is_some());
+fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
+    let running = jobs.compactions + usize::from(jobs.constraints.pinned_above.is_some());
     match engine.options.background {
-        Background::Manual => Halves::InTurn,
-        Background::Threads(workers) if running < workers => Halves::AtOnce,
-        Background::Threads(_) => Halves::Never,
+        Background::Manual => SubcompactionMode::InTurn,
+        Background::Threads(workers) if running < workers => SubcompactionMode::AtOnce,
+        Background::Threads(_) => SubcompactionMode::Never,
     }
 }
 

@@ -16,11 +16,11 @@ use cleavedb_base::sync::thread;
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
 use cleavedb_storage::FileClass;
-use cleavedb_values::{LedgerEdit, SegmentSet, hidden};
+use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
 
 use super::new_files::{self, NewFiles};
 use super::run_writer::RunWriter;
-use super::separate::{self, Grouped};
+use super::separate::{self, SeparatedValues};
 use super::{About, Job};
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -33,7 +33,7 @@ use crate::value_files::publish;
 
 /// Live bytes that the run of a flush adds.
 #[derive(Default)]
-struct Born {
+struct LiveAdded {
     /// Bytes of records that the run points to, by file.
     bytes: BTreeMap<FileNumber, u64>,
     /// Keys that tables seem to hold already.
@@ -43,8 +43,8 @@ struct Born {
 /// What a flush has written.
 pub(crate) struct Flushed<'e> {
     writer: RunWriter<'e>,
-    born: Born,
-    grouped: Grouped,
+    added: LiveAdded,
+    grouped: SeparatedValues,
     /// What went into groups, open.
     opened: SegmentSet,
     watch: StopWatch,
@@ -91,35 +91,38 @@ impl<'e> Job<'e> for Flush<'e> {
         let written = separate::write_groups(engine, &self.slot, &snapshots, &files);
         let written = written.and_then(|mut grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
-            let born = self.write_run(&snapshots, &mut grouped, &mut writer)?;
+            let added = self.write_run(&snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
             let none = SegmentSet::default();
             let opened = value_files::with_written(engine, &none, &grouped.written)?;
-            Ok((born, grouped, opened))
+            Ok((added, grouped, opened))
         });
         let written = written.map_err(|e| new_files::given_up(engine, &[&files], &writer, e));
-        let (born, grouped, opened) = written?;
+        let (added, grouped, opened) = written?;
         engine.sync_dir()?;
-        Ok(Flushed { writer, born, grouped, opened, watch })
+        Ok(Flushed { writer, added, grouped, opened, watch })
     }
 
     fn install(&mut self, flushed: Flushed<'e>) -> Result<()> {
-        let Flushed { writer, born, grouped, opened, mut watch } = flushed;
+        let Flushed { writer, added, grouped, opened, mut watch } = flushed;
         let leads = self.leads_into_log() || planted(Bug::PointsIntoTheLog);
-        debug_assert!(leads || born.bytes.is_empty(), "a table points into a log that goes");
+        debug_assert!(leads || added.bytes.is_empty(), "a table points into a log that goes");
         let (engine, sealed, written) = (self.engine, self.sealed, &grouped.written);
         let mut manifest = engine.manifest.lock();
         let live = manifest.live();
         let epoch = live.epoch + 1;
         let mut edit = Edit {
             epoch: Some(epoch),
-            hidden: Some(hidden_after(live, &born)),
+            unexposed: Some(hidden_after(live, &added)),
             flushed: Some(sealed.last_seq),
             ..Edit::default()
         };
         edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
-        edit.ledger =
-            born.bytes.iter().map(|(file, bytes)| LedgerEdit::Born(*file, *bytes)).collect();
+        edit.value_files = added
+            .bytes
+            .iter()
+            .map(|(file, bytes)| ValueFileEdit::LiveAdded(*file, *bytes))
+            .collect();
         edit.groups.extend(grouped.begins);
         publish(written, &mut edit);
         value_files::advance_head(engine, live, sealed.end, &mut edit);
@@ -128,10 +131,10 @@ impl<'e> Job<'e> for Flush<'e> {
         engine.state.flushed(&self.slot, version, &opened, groups);
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
-        engine.commit.log.forget(sealed.end);
-        engine.options.log().release_after_flush(|| self.slot.is_flushed(&engine.commit.log));
+        engine.commit.log.discard_below(sealed.end);
+        engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
         if planted(Bug::NeedlessUnderReaders) {
-            engine.commit.log.needs_no_more(self.slot.start..sealed.end);
+            engine.commit.log.release_range(self.slot.start..sealed.end);
         }
         value_files::drop_dead_files(engine, &mut manifest)?;
         drop(manifest);
@@ -171,15 +174,15 @@ impl Flush<'_> {
     fn write_run(
         &self,
         snapshots: &[SeqNo],
-        grouped: &mut Grouped,
+        grouped: &mut SeparatedValues,
         writer: &mut RunWriter<'_>,
-    ) -> Result<Born> {
-        let mut born = Born::default();
+    ) -> Result<LiveAdded> {
+        let mut added = LiveAdded::default();
         let version = self.engine.state.load().version.clone();
         // Where tables own no records, none of them can be dead there.
         let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
         let mut retention = Retention::new(snapshots);
-        let one_in = hidden::one_in(self.slot.table.capacity());
+        let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
         let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
         let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
@@ -190,8 +193,8 @@ impl Flush<'_> {
                 keys += 1;
                 // A filter that cannot be read costs an estimate, not the flush.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
-                if owns && keys.is_multiple_of(one_in) && is_there().unwrap_or(false) {
-                    born.overwritten += one_in;
+                if owns && keys.is_multiple_of(sampling_interval) && is_there().unwrap_or(false) {
+                    added.overwritten += sampling_interval;
                 }
             }
             if !retention.keep(entry.seq) {
@@ -204,20 +207,20 @@ impl Flush<'_> {
             }
             if entry.kind == EntryKind::Pointer {
                 let pointer = ValuePointer::decode(entry.value)?;
-                *born.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
+                *added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
             }
             writer.add(entry)
         })?;
-        Ok(born)
+        Ok(added)
     }
 }
 
 /// Bytes of records that are dead and whose entries no compaction has met, after a flush.
-fn hidden_after(live: &LiveFiles, born: &Born) -> u64 {
+fn hidden_after(live: &LiveFiles, added: &LiveAdded) -> u64 {
     let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
         (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
     });
-    hidden::after_flush(live.hidden, born.overwritten, owned, entries)
+    unexposed::after_flush(live.unexposed, added.overwritten, owned, entries)
 }
 
 /// The keys of a MemTable, each with the bytes of its newest version.

@@ -15,33 +15,33 @@ use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_values::collect::Liveness;
-use cleavedb_values::collect::found::{Content, Found, Visible};
+use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
 use cleavedb_values::{GroupTable, LivenessRule};
 
 use crate::state::ReadState;
 
-/// A picture, and the read points at which it is asked.
-pub(crate) struct AsOf {
+/// A read state, and the read points at which it is asked.
+pub(crate) struct ReadView {
     pub(crate) state: Arc<ReadState>,
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) read_point: SeqNo,
 }
 
 /// What tells what lives in the groups of `table`.
-pub(crate) fn of_groups<'a>(table: &GroupTable, as_of: &'a AsOf) -> Box<dyn Liveness + 'a> {
+pub(crate) fn of_groups<'a>(table: &GroupTable, read_view: &'a ReadView) -> Box<dyn Liveness + 'a> {
     match table.layout().map(|layout| layout.liveness) {
-        Some(LivenessRule::Records) => Box::new(ByRecords(as_of)),
-        Some(LivenessRule::Index) | None => Box::new(Joined::new(as_of)),
+        Some(LivenessRule::Records) => Box::new(ByRecords(read_view)),
+        Some(LivenessRule::Index) | None => Box::new(MergeJoinLiveness::new(read_view)),
     }
 }
 
 /// The records of a key, which are all that its group has, answer for the tables.
-struct ByRecords<'a>(&'a AsOf);
+struct ByRecords<'a>(&'a ReadView);
 
 impl Liveness for ByRecords<'_> {
-    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
         self.0.ask_memtables(records, out)?;
-        out.extend(records.iter().filter_map(Found::as_visible));
+        out.extend(records.iter().filter_map(ScannedRecord::as_visible));
         self.0.retain_seen(out);
         if cfg!(debug_assertions) {
             self.0.audit(records, out)?;
@@ -49,33 +49,33 @@ impl Liveness for ByRecords<'_> {
         Ok(())
     }
 
-    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
-        self.0.is_in_memory(tree_key)
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        self.0.is_in_memory(encoded_key)
     }
 }
 
 /// The index, asked for keys in any order.
-pub(crate) struct ByLookUp<'a>(pub(crate) &'a AsOf);
+pub(crate) struct ByLookUp<'a>(pub(crate) &'a ReadView);
 
 impl Liveness for ByLookUp<'_> {
-    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
         self.0.ask_index(records, out)
     }
 
-    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
-        self.0.is_in_memory(tree_key)
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        self.0.is_in_memory(encoded_key)
     }
 }
 
 /// The index as of a read point, walked along with the keys of a group: cheap where they ascend
 /// without great gaps, as in a range of keys.
-struct Joined<'a> {
-    as_of: &'a AsOf,
-    walk: RefCell<Walk>,
+struct MergeJoinLiveness<'a> {
+    read_view: &'a ReadView,
+    walk: RefCell<IndexCursor>,
 }
 
 /// Where a walk through the index has come to.
-struct Walk {
+struct IndexCursor {
     index: MergeIter,
     /// The key that was asked for last; nothing below it is found by going on.
     last: Vec<u8>,
@@ -84,15 +84,15 @@ struct Walk {
 /// Entries that are stepped over before the walk seeks past them instead.
 const STEPS_MAX: usize = 8;
 
-impl<'a> Joined<'a> {
-    fn new(as_of: &'a AsOf) -> Self {
-        let sources = as_of.state.version.iters(None, None, ReadMode::Ahead);
-        let walk = Walk { index: MergeIter::new(sources), last: Vec::new() };
-        Self { as_of, walk: RefCell::new(walk) }
+impl<'a> MergeJoinLiveness<'a> {
+    fn new(read_view: &'a ReadView) -> Self {
+        let sources = read_view.state.version.iters(None, None, ReadMode::Ahead);
+        let walk = IndexCursor { index: MergeIter::new(sources), last: Vec::new() };
+        Self { read_view, walk: RefCell::new(walk) }
     }
 }
 
-impl Walk {
+impl IndexCursor {
     /// Moves to the first entry at or after `key`.
     fn to(&mut self, key: &[u8]) -> Result<&mut MergeIter> {
         // The keys of the group for all short ones lie among those of others.
@@ -111,44 +111,44 @@ impl Walk {
     }
 }
 
-impl Liveness for Joined<'_> {
-    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
-        self.as_of.ask_memtables(records, out)?;
+impl Liveness for MergeJoinLiveness<'_> {
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.read_view.ask_memtables(records, out)?;
         let key = records[0].key();
         let mut walk = self.walk.borrow_mut();
         let index = walk.to(key)?;
         let mut last_seq = SEQ_MAX;
         while let Some(entry) = index.peek().filter(|entry| entry.key == key) {
             // Of the same operation in two places the younger one's entry comes first.
-            if entry.seq <= self.as_of.read_point && entry.seq < last_seq {
+            if entry.seq <= self.read_view.read_point && entry.seq < last_seq {
                 last_seq = entry.seq;
                 let content = Content::of(entry.kind, entry.value)?;
-                let content = self.as_of.content(content, entry.seq, records);
+                let content = self.read_view.content(content, entry.seq, records);
                 out.push(Visible { seq: entry.seq, content, in_table: true });
             }
             index.next()?;
         }
-        self.as_of.retain_seen(out);
+        self.read_view.retain_seen(out);
         if cfg!(debug_assertions) {
             let mut known = Vec::new();
-            self.as_of.ask_index(records, &mut known)?;
+            self.read_view.ask_index(records, &mut known)?;
             assert_eq!(*out, known, "a walk and the index differ about {key:?}");
         }
         Ok(())
     }
 
-    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
-        self.as_of.is_in_memory(tree_key)
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        self.read_view.is_in_memory(encoded_key)
     }
 }
 
-impl AsOf {
-    fn is_in_memory(&self, tree_key: &[u8]) -> bool {
-        let hash = hash64(tree_key, 0);
-        self.state.memtables.iter().any(|slot| slot.table.get(tree_key, hash, SEQ_MAX).is_some())
+impl ReadView {
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        let hash = hash64(encoded_key, 0);
+        self.state.memtables.iter().any(|slot| slot.table.get(encoded_key, hash, SEQ_MAX).is_some())
     }
 
-    fn ask_index(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+    fn ask_index(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
         self.ask_memtables(records, out)?;
         let key = records[0].key();
         let version = &self.state.version;
@@ -164,10 +164,11 @@ impl AsOf {
 
     /// What an entry says. A soft pointer that a collection has left behind says that its record
     /// lies where it was found: of each operation there is one record.
-    fn content(&self, content: Content, seq: SeqNo, records: &[Found<'_>]) -> Content {
+    fn content(&self, content: Content, seq: SeqNo, records: &[ScannedRecord<'_>]) -> Content {
         match content {
             Content::Pointer(pointer) if !self.state.segments.is_there(pointer) => {
-                let of_it = |r: &&Found<'_>| r.seq == seq && r.kind == RecordKind::Separated;
+                let of_it =
+                    |r: &&ScannedRecord<'_>| r.seq == seq && r.kind == RecordKind::Separated;
                 let found = records.iter().find(of_it);
                 Content::Pointer(found.map_or(pointer, |record| record.pointer))
             }
@@ -175,7 +176,7 @@ impl AsOf {
         }
     }
 
-    fn ask_memtables(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
+    fn ask_memtables(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
         let key = records[0].key();
         let hash = hash64(key, 0);
         let mut hits: Vec<MemHit<'_>> = Vec::new();
@@ -197,7 +198,7 @@ impl AsOf {
 
     /// What the group answered is what the index says, down to the oldest version that lives in the
     /// group: which of the older ones it was told of makes no difference.
-    fn audit(&self, records: &[Found<'_>], answered: &[Visible]) -> Result<()> {
+    fn audit(&self, records: &[ScannedRecord<'_>], answered: &[Visible]) -> Result<()> {
         let mut known = Vec::new();
         self.ask_index(records, &mut known)?;
         let lives = |version: &Visible| {

@@ -6,7 +6,7 @@ mod run_writer;
 mod new_files;
 mod separate;
 pub(crate) mod flush;
-mod deaths;
+mod dropped_pointers;
 pub(crate) mod compaction;
 mod liveness;
 pub(crate) mod collection;

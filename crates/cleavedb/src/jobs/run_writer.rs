@@ -14,7 +14,7 @@ pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
     table_bytes: u64,
     /// Keys before which a table ends, the next one last.
-    cuts: Vec<Box<[u8]>>,
+    split_keys: Vec<Box<[u8]>>,
     builder: Option<TableBuilder>,
     last_key: Vec<u8>,
     pub(crate) numbers: Vec<FileNumber>,
@@ -26,7 +26,7 @@ impl<'a> RunWriter<'a> {
         Self {
             engine,
             table_bytes: sizes::compaction_options(engine).table_end(),
-            cuts: Vec::new(),
+            split_keys: Vec::new(),
             builder: None,
             last_key: Vec::new(),
             numbers: Vec::new(),
@@ -39,16 +39,16 @@ impl<'a> RunWriter<'a> {
         let version = self.engine.state.load().version.clone();
         let options = sizes::compaction_options(self.engine);
         let ends = options.level0.table_ends(&version, &options, &mut sample);
-        (self.table_bytes, self.cuts) = (ends.bytes, ends.keys);
-        self.cuts.reverse();
+        (self.table_bytes, self.split_keys) = (ends.bytes, ends.keys);
+        self.split_keys.reverse();
     }
 
     /// Adds an entry; versions of one key never part.
     pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         let full = self.builder.as_ref().is_some_and(|b| b.estimated_size() >= self.table_bytes);
         let mut passed = false;
-        while self.cuts.last().is_some_and(|cut| **cut <= *entry.key) {
-            self.cuts.pop();
+        while self.split_keys.last().is_some_and(|cut| **cut <= *entry.key) {
+            self.split_keys.pop();
             passed = true;
         }
         if (full || passed) && self.last_key != entry.key {

@@ -7,8 +7,8 @@
 //!
 //! Collection of a hash group does not ask the index, so the group must hear of all that ends the
 //! life of one of its records: where the filters say that a group may hold a key, the key's deletes
-//! and inline values leave a *stub*, their own record, in the group. A range of keys is collected
-//! with the index, and needs none.
+//! and inline values leave a *group tombstone*, their own record, in the group. A range of keys is
+//! collected with the index, and needs none.
 
 use std::collections::BTreeMap;
 use std::iter::Flatten;
@@ -16,21 +16,23 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::key::split_tree_key;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, Error, ErrorKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
-use cleavedb_storage::log::{Held, Ring};
+use cleavedb_storage::log::{BufferPin, LogBuffer};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
 use cleavedb_storage::segment::is_far;
 use cleavedb_values::groups::sizing::Slice;
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{ExtentWriter, Locator, sizing};
-use cleavedb_values::{Chunk, Chunks, GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
+use cleavedb_values::groups::{ExtentWriter, GroupCursor, sizing};
+use cleavedb_values::{
+    Chunk, GroupEdit, GroupId, GroupTable, ReadBuffers, SegmentFactory, SegmentSet,
+};
 
 use crate::engine::Engine;
 use crate::options::Background;
@@ -54,31 +56,33 @@ const HELD_MAX: usize = 64;
 const AHEAD: usize = 8;
 
 /// A record on its way into a group.
-struct Item<'a> {
+struct PendingRecord<'a> {
     entry: Entry<'a>,
-    source: Source,
+    source: ValueSource,
 }
 
 /// Where the record comes from.
-enum Source {
+enum ValueSource {
     /// The log, where it is read together with others.
     Log(ValuePointer, Option<Arc<Chunk>>),
-    /// It is a stub of this kind, made of the entry.
+    /// It is a group tombstone of this kind, made of the entry.
     Stub(RecordKind),
 }
 
-impl Item<'_> {
+impl PendingRecord<'_> {
     fn len(&self) -> u64 {
         match self.source {
-            Source::Log(pointer, _) => u64::from(pointer.len),
-            Source::Stub(_) => (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64,
+            ValueSource::Log(pointer, _) => u64::from(pointer.len),
+            ValueSource::Stub(_) => {
+                (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64
+            }
         }
     }
 
     fn pointer(&self) -> Option<ValuePointer> {
         match self.source {
-            Source::Log(pointer, _) => Some(pointer),
-            Source::Stub(_) => None,
+            ValueSource::Log(pointer, _) => Some(pointer),
+            ValueSource::Stub(_) => None,
         }
     }
 
@@ -87,43 +91,45 @@ impl Item<'_> {
     fn prefetch(&self, log: &SegmentSet) {
         prefetch_bytes(self.entry.key);
         match &self.source {
-            Source::Log(pointer, Some(chunk)) => {
+            ValueSource::Log(pointer, Some(chunk)) => {
                 chunk.known(*pointer).into_iter().for_each(prefetch_bytes);
             }
-            Source::Log(pointer, None) => log.prefetch(*pointer),
-            Source::Stub(_) => {}
+            ValueSource::Log(pointer, None) => log.prefetch(*pointer),
+            ValueSource::Stub(_) => {}
         }
     }
 }
 
 /// Tells the device of all that `items` want of the log and that is `in_files`, and which of it is
 /// read together.
-fn announce(
+fn prefetch_records(
     log: &SegmentSet,
-    items: &mut [Item<'_>],
+    items: &mut [PendingRecord<'_>],
     in_files: impl Fn(&ValuePointer) -> bool,
     pages: &Arc<PagePool>,
 ) {
     let wanted: Vec<ValuePointer> =
-        items.iter().filter_map(Item::pointer).filter(&in_files).collect();
-    let mut chunks = log.announce(&wanted, Chunks::Passing(pages)).into_iter();
+        items.iter().filter_map(PendingRecord::pointer).filter(&in_files).collect();
+    let mut chunks = log.prefetch_records(&wanted, ReadBuffers::Pooled(pages)).into_iter();
     for item in items {
         match &mut item.source {
-            Source::Log(pointer, chunk) if in_files(pointer) => *chunk = chunks.next().flatten(),
+            ValueSource::Log(pointer, chunk) if in_files(pointer) => {
+                *chunk = chunks.next().flatten()
+            }
             _ => {}
         }
     }
 }
 
 /// What went into groups, and where: the pointers in index order.
-pub(crate) struct Grouped {
+pub(crate) struct SeparatedValues {
     pub(crate) written: Written,
     /// Groups that the flush begins.
     pub(crate) begins: Vec<GroupEdit>,
     pointers: Flatten<IntoIter<Option<ValuePointer>>>,
 }
 
-impl Grouped {
+impl SeparatedValues {
     fn new(written: Written, begins: Vec<GroupEdit>, pointers: Vec<Option<ValuePointer>>) -> Self {
         Self { written, begins, pointers: pointers.into_iter().flatten() }
     }
@@ -136,39 +142,40 @@ impl Grouped {
 }
 
 /// Sorts the entries of a MemTable into groups, key by key.
-struct Sorter<'a, 'e> {
+struct Separator<'a, 'e> {
     state: &'a ReadState,
     table: &'a GroupTable,
-    items: Vec<Item<'e>>,
+    items: Vec<PendingRecord<'e>>,
     /// Versions of the present key that lie in no group.
     unseparated: Vec<Entry<'e>>,
     /// Whether a version of the present key goes into its group.
     separated: bool,
 }
 
-impl<'e> Sorter<'_, 'e> {
+impl<'e> Separator<'_, 'e> {
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
         if entry.kind == EntryKind::Pointer {
-            let source = Source::Log(ValuePointer::decode(entry.value)?, None);
-            self.items.push(Item { entry, source });
+            let source = ValueSource::Log(ValuePointer::decode(entry.value)?, None);
+            self.items.push(PendingRecord { entry, source });
             self.separated = true;
-        } else if self.table.needs_stubs() {
+        } else if self.table.needs_tombstones() {
             self.unseparated.push(entry);
         }
         Ok(())
     }
 
-    /// Leaves stubs for a key that is complete, if its group has, or may have, a record of it.
+    /// Leaves group tombstones for a key that is complete, if its group has, or may have, a record
+    /// of it.
     fn end_key(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
         if (separated || self.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
-            let stubs = self.unseparated.drain(..).map(|entry| {
+            let tombstones = self.unseparated.drain(..).map(|entry| {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
-                Item { entry, source: Source::Stub(kind) }
+                PendingRecord { entry, source: ValueSource::Stub(kind) }
             });
-            self.items.extend(stubs);
+            self.items.extend(tombstones);
         }
         self.unseparated.clear();
         Ok(())
@@ -179,7 +186,8 @@ impl<'e> Sorter<'_, 'e> {
         for extent in self.table.extents_of(self.table.group_of(key).ok_or_else(no_group)?) {
             match self.state.segments.extent(extent.place)?.may_contain(hash) {
                 Ok(false) => {}
-                // A filter that is damaged knows nothing: at worst a stub is written for nothing.
+                // A filter that is damaged knows nothing: at worst a group tombstone is written for
+                // nothing.
                 Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
                 _ => return Ok(true),
             }
@@ -190,16 +198,16 @@ impl<'e> Sorter<'_, 'e> {
 
 /// The numbers of `ranks` so that their ranks, of which there are `count`, ascend, and numbers of
 /// the same rank too.
-fn by_rank(ranks: &[u32], count: usize) -> Vec<u32> {
+fn by_ordinal(ordinals: &[u32], count: usize) -> Vec<u32> {
     let mut next = vec![0; count];
-    ranks.iter().for_each(|rank| next[*rank as usize] += 1);
+    ordinals.iter().for_each(|ordinal| next[*ordinal as usize] += 1);
     let mut before = 0;
     for place in &mut next {
         before += std::mem::replace(place, before);
     }
-    let mut order = vec![0; ranks.len()];
-    for (at, rank) in (0..).zip(ranks) {
-        let place = &mut next[*rank as usize];
+    let mut order = vec![0; ordinals.len()];
+    for (at, ordinal) in (0..).zip(ordinals) {
+        let place = &mut next[*ordinal as usize];
         order[*place as usize] = at;
         *place += 1;
     }
@@ -208,12 +216,17 @@ fn by_rank(ranks: &[u32], count: usize) -> Vec<u32> {
 
 /// Divides `order`, in which items of a group are neighbours, into at most [`PARTS`] of about the
 /// same length, each of whole groups and, but for the last one, of `part_min` bytes at least.
-fn parts<'o>(order: &'o [u32], items: &[Item<'_>], ranks: &[u32], part_min: u64) -> Vec<&'o [u32]> {
+fn parts<'o>(
+    order: &'o [u32],
+    items: &[PendingRecord<'_>],
+    ordinals: &[u32],
+    part_min: u64,
+) -> Vec<&'o [u32]> {
     let len = |at: &u32| items[*at as usize].len();
     let part_len = order.iter().map(len).sum::<u64>().div_ceil(PARTS).max(part_min).max(1);
     let mut parts = Vec::new();
     let (mut rest, mut taken, mut so_far) = (order, 0, 0);
-    for of_group in order.chunk_by(|a, b| ranks[*a as usize] == ranks[*b as usize]) {
+    for of_group in order.chunk_by(|a, b| ordinals[*a as usize] == ordinals[*b as usize]) {
         taken += of_group.len();
         so_far += of_group.iter().map(len).sum::<u64>();
         if so_far >= part_len {
@@ -229,15 +242,15 @@ fn parts<'o>(order: &'o [u32], items: &[Item<'_>], ranks: &[u32], part_min: u64)
 }
 
 /// What several threads write side by side, each to files of its own.
-struct Part<'a> {
-    items: &'a [Item<'a>],
-    ranks: &'a [u32],
-    groups: &'a Locator<'a>,
+struct FlushShard<'a> {
+    items: &'a [PendingRecord<'a>],
+    ordinals: &'a [u32],
+    groups: &'a GroupCursor<'a>,
     log: &'a SegmentSet,
-    ring: &'a Ring,
+    buffer: &'a LogBuffer,
 }
 
-impl Part<'_> {
+impl FlushShard<'_> {
     /// Appends the items at `order`; returns the new places of values by the number of the item.
     fn write(
         &self,
@@ -250,11 +263,11 @@ impl Part<'_> {
             if let Some(later) = order.get(turn + AHEAD) {
                 self.items[*later as usize].prefetch(self.log);
             }
-            let Item { entry, source } = &self.items[*at as usize];
-            let group = self.groups.group(self.ranks[*at as usize]);
+            let PendingRecord { entry, source } = &self.items[*at as usize];
+            let group = self.groups.group(self.ordinals[*at as usize]);
             let (pointer, chunk) = match source {
-                Source::Log(pointer, chunk) => (*pointer, chunk),
-                Source::Stub(kind) => {
+                ValueSource::Log(pointer, chunk) => (*pointer, chunk),
+                ValueSource::Stub(kind) => {
                     held = None;
                     write_stub(entry, *kind, group, &mut writer)?;
                     continue;
@@ -299,10 +312,10 @@ impl Part<'_> {
         pointer: ValuePointer,
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
-        held: &mut Option<Held<'h>>,
+        held: &mut Option<BufferPin<'h>>,
     ) -> Result<ValuePointer> {
         if writer.has_room(group, pointer.len as usize) {
-            let held = held.get_or_insert_with(|| self.ring.hold());
+            let held = held.get_or_insert_with(|| self.buffer.pin());
             if let Some(record) = self.log.in_window(held, pointer, entry.key, entry.seq) {
                 return append(&record?, group, writer);
             }
@@ -332,7 +345,7 @@ fn write_stub(
     writer: &mut ExtentWriter<'_>,
 ) -> Result<()> {
     let (keyspace, key) =
-        split_tree_key(entry.key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+        split_encoded_key(entry.key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
     let header = Header::new(kind, keyspace, entry.seq, key, entry.value);
     writer.append(group, &header, key, entry.value).map(|_| ())
 }
@@ -347,13 +360,14 @@ pub(crate) fn write_groups(
     slot: &MemSlot,
     snapshots: &[SeqNo],
     files: &dyn SegmentFactory,
-) -> Result<Grouped> {
+) -> Result<SeparatedValues> {
     if engine.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
-        return Ok(Grouped::new(Written::default(), Vec::new(), Vec::new()));
+        return Ok(SeparatedValues::new(Written::default(), Vec::new(), Vec::new()));
     }
     let (state, table) = groups_now(engine);
     let (items, unseparated) = (Vec::new(), Vec::new());
-    let mut sorter = Sorter { state: &state, table: &table, items, unseparated, separated: false };
+    let mut sorter =
+        Separator { state: &state, table: &table, items, unseparated, separated: false };
     let mut retention = Retention::new(snapshots);
     let mut last_key: Option<&[u8]> = None;
     slot.table.for_each_sorted(|entry| {
@@ -371,7 +385,7 @@ pub(crate) fn write_groups(
 
 /// Says of a record of the log whether the window holds it no more, as of now.
 fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
-    let floor = engine.commit.log.ring().floor();
+    let floor = engine.commit.log.buffer().drained_upto();
     let begun = engine.jobs.log_files.lock();
     let bases: BTreeMap<_, _> = begun.iter().map(|(number, file)| (*number, file.base)).collect();
     move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
@@ -383,34 +397,34 @@ fn write_items(
     engine: &Engine,
     log: &SegmentSet,
     table: &GroupTable,
-    mut items: Vec<Item<'_>>,
+    mut items: Vec<PendingRecord<'_>>,
     files: &dyn SegmentFactory,
-) -> Result<Grouped> {
+) -> Result<SeparatedValues> {
     let records = Slice::new(&items, |item| (item.entry.key, item.len()));
     let begins = sizing::begun_by_flush(engine.options.groups.sizes(), table, &records);
     let table = sizing::after(table, &begins)?;
-    let mut groups = Locator::new(&table);
-    let ranks = items.iter().enumerate().map(|(at, item)| {
+    let mut groups = GroupCursor::new(&table);
+    let ordinals = items.iter().enumerate().map(|(at, item)| {
         if let Some(later) = items.get(at + AHEAD) {
             prefetch_bytes(later.entry.key);
         }
-        groups.rank(item.entry.key).ok_or_else(no_group)
+        groups.ordinal(item.entry.key).ok_or_else(no_group)
     });
-    let ranks = ranks.collect::<Result<Vec<u32>>>()?;
-    let order = by_rank(&ranks, groups.count());
+    let ordinals = ordinals.collect::<Result<Vec<u32>>>()?;
+    let order = by_ordinal(&ordinals, groups.count());
     let file_len =
         engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
     let writer = || {
         ExtentWriter::new(files, engine.database_id, file_len)
             .of_groups(&table)
-            .listing_from(engine.options.groups.listed_record_bytes)
+            .key_blocks_from(engine.options.groups.key_block_record_bytes)
     };
     // The records lie in the log as they were committed: read in pieces that hold many.
-    announce(log, &mut items, drained(engine), &engine.flush_pages);
-    let ring = engine.commit.log.ring();
-    let part = Part { items: &items, ranks: &ranks, groups: &groups, log, ring };
+    prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
+    let buffer = engine.commit.log.buffer();
+    let part = FlushShard { items: &items, ordinals: &ordinals, groups: &groups, log, buffer };
     let part_min = engine.options.segment_bytes / PART_OF_FILE;
-    let parts = parts(&order, &items, &ranks, part_min);
+    let parts = parts(&order, &items, &ordinals, part_min);
     let write = |order| part.write(order, writer());
     // Where tests step through jobs, one thread does all.
     let done: Vec<Result<_>> = match engine.options.background {
@@ -427,10 +441,10 @@ fn write_items(
     }
     let mut pointers = vec![None; items.len()];
     places.into_iter().for_each(|(at, to)| pointers[at as usize] = Some(to));
-    Ok(Grouped::new(written, begins, pointers))
+    Ok(SeparatedValues::new(written, begins, pointers))
 }
 
-/// Picture and table of groups, which belong together.
+/// Read state and table of groups, which belong together.
 pub(crate) fn groups_now(engine: &Engine) -> (Arc<ReadState>, Arc<GroupTable>) {
     let manifest = engine.manifest.lock();
     (engine.state.load_full(), manifest.live().groups.clone())

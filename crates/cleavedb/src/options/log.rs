@@ -8,7 +8,7 @@
 
 use cleavedb_base::{Result, SeqNo};
 use cleavedb_storage::Access;
-use cleavedb_storage::log::Drain;
+use cleavedb_storage::log::WriteBack;
 use cleavedb_values::{LogRole, ValueLayout};
 
 use super::{Durability, Options};
@@ -36,7 +36,7 @@ pub(crate) struct LogGarbage {
     /// Bytes beyond what stops writers elsewhere.
     pub(crate) beyond: u64,
     /// Most log that a MemTable may cover.
-    pub(crate) covered_max: u64,
+    pub(crate) log_bytes_per_memtable_max: u64,
 }
 
 impl LogPolicy {
@@ -52,10 +52,10 @@ impl LogPolicy {
     /// When the log goes from the window to its files. Where a flush makes it needless, and nobody
     /// asks for it to be durable before, it need not; values on their way to tables are small and
     /// the window is, too.
-    pub(crate) fn drain(self, durability: Durability) -> Drain {
+    pub(crate) fn drain(self, durability: Durability) -> WriteBack {
         match (self, durability) {
-            (Self::ToGroups, Durability::Buffered | Durability::Os) => Drain::Lazy,
-            _ => Drain::Eager,
+            (Self::ToGroups, Durability::Buffered | Durability::Os) => WriteBack::OnPressure,
+            _ => WriteBack::Eager,
         }
     }
 
@@ -76,7 +76,7 @@ impl LogPolicy {
 
     /// Most log that one MemTable covers, in bytes. Values that move to groups at the flush count
     /// as its own: until then they are nowhere else.
-    pub(crate) fn covered_max(self, options: &Options) -> u64 {
+    pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
         let most = if self == Self::ToGroups { options.memtable() as u64 } else { u64::MAX };
         options.memtable_log_bytes.min(most)
     }
@@ -98,7 +98,7 @@ impl LogPolicy {
 
     /// Bytes of values that the flush of a MemTable may write.
     pub(crate) fn flushed_values(self, options: &Options) -> u64 {
-        if self == Self::ToGroups { self.covered_max(options) } else { 0 }
+        if self == Self::ToGroups { self.log_bytes_per_memtable_max(options) } else { 0 }
     }
 
     /// Bytes that the flushes of MemTables may write which have `memory` bytes of their own and
@@ -187,10 +187,11 @@ impl LogPolicy {
         if self != Self::Stay {
             return None;
         }
-        let beyond = self.covered_max(options).min(allowed - alive) / 2;
+        let beyond = self.log_bytes_per_memtable_max(options).min(allowed - alive) / 2;
         let until_stop = (allowed / 8).saturating_add(beyond).saturating_add(allowed / 32);
         let much = bytes > alive + (allowed - alive) / 2;
-        let covered_max = if much { COVERED_MIN.max(until_stop / 2) } else { u64::MAX };
-        Some(LogGarbage { beyond, covered_max })
+        let log_bytes_per_memtable_max =
+            if much { COVERED_MIN.max(until_stop / 2) } else { u64::MAX };
+        Some(LogGarbage { beyond, log_bytes_per_memtable_max })
     }
 }

@@ -5,7 +5,7 @@
 //! rest is for jobs, whose needs follow from the lengths of the files that they work on.
 
 use cleavedb_base::limits::BLOCK;
-use cleavedb_storage::log::Drain;
+use cleavedb_storage::log::WriteBack;
 
 use super::Options;
 
@@ -70,13 +70,16 @@ impl Options {
 
     /// Length of the log window of a new database, in bytes.
     pub fn window(&self) -> usize {
-        let covered =
-            self.covered_max().saturating_mul((self.memtables_max as u64).saturating_add(1));
+        let covered = self
+            .log_bytes_per_memtable_max()
+            .saturating_mul((self.memtables_max as u64).saturating_add(1));
         let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
         let eager = if self.layout.separates() { WINDOW } else { WINDOW_OF_VALUES };
         self.window_bytes.unwrap_or(match self.drain() {
-            Drain::Lazy => (of_memtables + self.memory_bytes / WINDOW_ROOM).next_multiple_of(BLOCK),
-            Drain::Eager => (self.memory_bytes / WINDOW_PART).min(eager) / BLOCK * BLOCK,
+            WriteBack::OnPressure => {
+                (of_memtables + self.memory_bytes / WINDOW_ROOM).next_multiple_of(BLOCK)
+            }
+            WriteBack::Eager => (self.memory_bytes / WINDOW_PART).min(eager) / BLOCK * BLOCK,
         })
     }
 
@@ -88,7 +91,7 @@ impl Options {
     /// Length from which on a value leaves the index, in bytes.
     #[inline]
     pub(crate) fn separated_from(&self) -> usize {
-        self.separation.least().unwrap_or(usize::MAX).min(self.long_value())
+        self.min_separated.least().unwrap_or(usize::MAX).min(self.long_value())
     }
 
     /// Most bytes that a batch may take in memory, besides what its caller holds.
@@ -98,7 +101,7 @@ impl Options {
 
     /// Bytes of the log that a flush reads at once.
     pub(crate) fn flush_piece(&self) -> usize {
-        (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::PASSING_LEN as usize)
+        (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)
     }
 
     /// These options for an open: the size that each write asks for is known, and no file is longer

@@ -19,9 +19,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use cleavedb_base::key::split_tree_key;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeKey};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry, TableStore};
 use cleavedb_storage::api::read_exact_at;
@@ -30,7 +30,7 @@ use cleavedb_storage::log::salvage::{
     Met, WindowBytes, header_in_window, headers_in_window, proven_header, salvage,
 };
 use cleavedb_storage::{
-    Access, Disk, File, FileKind, Mode, Name, Reaper, Storage, WINDOW_HEADER_LEN,
+    Access, Disk, File, FileKind, Mode, Name, ObsoleteFiles, Storage, WINDOW_HEADER_LEN,
 };
 use cleavedb_values::ValueLayout;
 
@@ -38,7 +38,7 @@ use crate::batch::DEFAULT_KEYSPACE;
 use crate::manifest::{Current, LiveFiles, Loaded, Manifest};
 use crate::options::{Options, Preset};
 
-use known::{Found, Indexed, Known, Place, Verdict};
+use known::{Found, Indexed, Known, Location, Verdict};
 pub use report::SalvageReport;
 use report::{Damage, list};
 
@@ -183,8 +183,9 @@ impl Salvage {
             }
         };
         let (own, cache) = (&self.storages[0], Arc::clone(&self.cache));
-        let reaper = Arc::new(Reaper::default());
-        let tables = Arc::new(TableStore::new(own.clone(), self.database_id, cache, reaper));
+        let obsolete_files = Arc::new(ObsoleteFiles::default());
+        let tables =
+            Arc::new(TableStore::new(own.clone(), self.database_id, cache, obsolete_files));
         for candidate in candidates {
             match Manifest::load(&**own, &candidate, &tables) {
                 Ok(Loaded { live, .. }) => {
@@ -211,7 +212,7 @@ impl Salvage {
         let is_table =
             |name: &Name| live.version.tables().any(|(_, table)| table.number() == name.number());
         let is_value_file = |name: &Name| {
-            live.ledger.get(name.number()).is_some_and(|facts| facts.kind == name.kind())
+            live.value_files.get(name.number()).is_some_and(|facts| facts.kind == name.kind())
         };
         let tables = self.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
         let mut unnamed = tables;
@@ -279,7 +280,7 @@ impl Salvage {
         for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
             names.extend(self.names(kind)?);
         }
-        let named = self.live.iter().flat_map(|live| live.ledger.iter());
+        let named = self.live.iter().flat_map(|live| live.value_files.iter());
         let missing = named
             .map(|(number, facts)| Name::numbered(facts.kind, number))
             .filter(|name| !names.contains(name));
@@ -319,7 +320,7 @@ impl Salvage {
         let (file, is_young) = (self.open(&name)?, self.may_be_young(name));
         let len = file.len().map_err(failed)?;
         let head = self.live.as_ref().map(|live| live.head);
-        let facts = self.live.as_ref().and_then(|live| live.ledger.get(number));
+        let facts = self.live.as_ref().and_then(|live| live.value_files.get(number));
         let sealed = facts.and_then(|facts| facts.len);
         let header = proven_header(&*file).or_else(|| header_in_window(number, window));
         let of_head = head.flatten().filter(|head| head.file == number).map(|head| head.base);
@@ -347,9 +348,9 @@ impl Salvage {
                 if !counts || sealed.is_some_and(|sealed| offset >= sealed) {
                     return;
                 }
-                let tree_key = TreeKey::new(header.keyspace, key);
-                let known = keys.entry(tree_key.as_bytes().to_vec()).or_default();
-                let place = Place { file: number, offset, len: header.record_len() };
+                let encoded_key = EncodedKey::new(header.keyspace, key);
+                let known = keys.entry(encoded_key.as_bytes().to_vec()).or_default();
+                let place = Location { file: number, offset, len: header.record_len() };
                 let young = young(offset, header.seq);
                 known.records.push(Found { seq: header.seq, kind: header.kind, place, young });
             }
@@ -390,8 +391,8 @@ impl Salvage {
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
         let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
         let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
-        for (tree_key, known) in std::mem::take(&mut self.keys) {
-            let Some((DEFAULT_KEYSPACE, key)) = split_tree_key(&tree_key) else {
+        for (encoded_key, known) in std::mem::take(&mut self.keys) {
+            let Some((DEFAULT_KEYSPACE, key)) = split_encoded_key(&encoded_key) else {
                 continue;
             };
             match known.verdict(self.trusted) {
@@ -406,7 +407,7 @@ impl Salvage {
                 }
                 Verdict::Entry(table) => {
                     let seq = known.entry.map_or(0, |entry| entry.seq);
-                    in_tables.entry(table).or_default().insert(tree_key, seq);
+                    in_tables.entry(table).or_default().insert(encoded_key, seq);
                 }
             }
         }
@@ -423,7 +424,7 @@ impl Salvage {
         for (table, keys) in wanted {
             let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
             self.read_table(table, &mut |entry| {
-                let user_key = split_tree_key(entry.key);
+                let user_key = split_encoded_key(entry.key);
                 if let (Some((_, key)), true, true) =
                     (user_key, done.is_ok(), keys.get(entry.key) == Some(&entry.seq))
                 {

@@ -1,20 +1,20 @@
 //! Below a space limit: what writers leave to jobs, and what a job may take.
 //!
-//! The storage refuses what exceeds the limit ([`cleavedb_storage::Limited`]). Writers are slowed,
-//! and then stopped, while there is still room for what jobs must write before they give anything
-//! back: the flush of every MemTable, and the largest collection or compaction, whichever is more.
-//! A job begins only if what it may need is there. Deletes have some space of their own.
+//! The storage refuses what exceeds the limit ([`cleavedb_storage::QuotaStorage`]). Writers are
+//! slowed, and then stopped, while there is still room for what jobs must write before they give
+//! anything back: the flush of every MemTable, and the largest collection or compaction, whichever
+//! is more. A job begins only if what it may need is there. Deletes have some space of their own.
 
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind};
-use cleavedb_storage::limited::Plan;
+use cleavedb_storage::quota::Plan;
 
 use crate::engine::Engine;
 use crate::limit::{
-    Collected, Limit, Need, apart, flush_max, flushed_max, for_deletes, logs, planned,
+    Limit, Need, ReclaimHistory, apart, flush_max, flushed_max, for_deletes, logs, planned,
     rewritten_max,
 };
 use crate::manifest::LiveFiles;
@@ -50,7 +50,7 @@ pub(crate) fn limit_pressure(engine: &Engine, live: &LiveFiles) -> Option<Pressu
     limit.stop.store(stop, Ordering::Relaxed);
     limit.full.store(full, Ordering::Relaxed);
     let pressure = pressure_below(engine, limit, stop);
-    limit.stops.store(pressure.level >= 1.0, Ordering::Relaxed);
+    limit.writes_blocked.store(pressure.level >= 1.0, Ordering::Relaxed);
     Some(pressure)
 }
 
@@ -73,8 +73,8 @@ pub(crate) fn is_short(engine: &Engine, live: &LiveFiles, counted: u64) -> bool 
 
 /// Whether as much was rewritten as all the `counted` bytes, and nothing came of it: what is
 /// alive is an estimate, and what is mostly dead may be too long for the room that there is.
-pub(crate) fn collects_in_vain(engine: &Engine, counted: u64) -> bool {
-    engine.limit.as_ref().is_some_and(|limit| limit.collected.lock().in_vain > counted)
+pub(crate) fn reclaims_nothing(engine: &Engine, counted: u64) -> bool {
+    engine.limit.as_ref().is_some_and(|limit| limit.collected.lock().futile_bytes > counted)
 }
 
 /// Whether files must go at once.
@@ -87,11 +87,11 @@ pub(crate) fn is_near_limit(engine: &Engine) -> bool {
 /// Looks again at how near the limit is: somebody begins a log file.
 pub(crate) fn log_file_begun(engine: &Engine) {
     let Some(limit) = &engine.limit else { return };
-    *limit.collected.lock() = Collected::default();
+    *limit.collected.lock() = ReclaimHistory::default();
     let pressure = pressure_below(engine, limit, limit.stop.load(Ordering::Relaxed));
     engine.throttle.raise(pressure);
     // Only who looks under the manifest's lock may take it back.
-    limit.stops.fetch_or(pressure.level >= 1.0, Ordering::Relaxed);
+    limit.writes_blocked.fetch_or(pressure.level >= 1.0, Ordering::Relaxed);
 }
 
 /// Bytes that a job which begins now may write.
@@ -129,8 +129,8 @@ pub(crate) fn plan(engine: &Engine, bytes: u64) -> Option<Option<Plan>> {
     let Some(limit) = &engine.limit else { return Some(None) };
     let plan = try_plan(engine, bytes);
     match plan {
-        Some(_) => limit.starved.store(false, Ordering::Relaxed),
-        None => limit.starve(),
+        Some(_) => limit.jobs_blocked.store(false, Ordering::Relaxed),
+        None => limit.block_jobs(),
     }
     plan.map(Some)
 }
@@ -145,7 +145,9 @@ pub(crate) fn lacks_space(engine: &Engine) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         // A stop may be out of date, since a file's last reader tells nobody: a search looks
         // again.
-        let lacks = || is(&limit.stops) || is(&limit.starved) || limit.is_reached(Need::Write);
+        let lacks = || {
+            is(&limit.writes_blocked) || is(&limit.jobs_blocked) || limit.is_reached(Need::Write)
+        };
         engine.throttle.stop().is_some() && lacks()
     })
 }

@@ -32,7 +32,10 @@ pub(crate) fn reserve_wanted(engine: &Engine, times: u64) -> Wanted {
             let unflushed = unflushed(engine);
             let young = engine.full.seen.young.load(Ordering::Relaxed);
             let share = sizes::share(sizes::bytes(engine)).max(2 * young) + unflushed.min(STEP);
-            (share.max(LEAST), unflushed + engine.full.seen.stub_blocks.load(Ordering::Relaxed))
+            (
+                share.max(LEAST),
+                unflushed + engine.full.seen.tombstone_blocks.load(Ordering::Relaxed),
+            )
         }
     };
     let names = engine.full.seen.manifest.load(Ordering::Relaxed) + NAMES;
@@ -46,7 +49,8 @@ pub(crate) fn reserve_wanted(engine: &Engine, times: u64) -> Wanted {
 pub(crate) fn unflushed(engine: &Engine) -> u64 {
     let state = engine.state.load();
     let start = state.memtables.iter().map(|slot| slot.start).min();
-    let covered = engine.commit.log.ring().filled().saturating_sub(start.unwrap_or_default());
+    let covered =
+        engine.commit.log.buffer().written_upto().saturating_sub(start.unwrap_or_default());
     let memory = state.memtables.iter().map(|slot| slot.table.memory() as u64).sum();
     let taken = engine.options.log().flushed_bytes(memory, covered);
     if engine.state.load().has_nothing_to_flush() { 0 } else { taken }
@@ -83,7 +87,7 @@ pub(crate) fn room_on_disk(engine: &Engine) -> u64 {
     let flushes = if unflushed == 0 {
         0
     } else {
-        unflushed + engine.full.seen.stub_blocks.load(Ordering::Relaxed)
+        unflushed + engine.full.seen.tombstone_blocks.load(Ordering::Relaxed)
     };
     room.saturating_sub(engine.full.room_taken()).saturating_sub(flushes)
 }

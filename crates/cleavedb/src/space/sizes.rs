@@ -39,8 +39,8 @@ pub(crate) fn note_bytes(engine: &Engine, manifest: &Manifest) {
     let index: u64 = live.version.tables().map(size).sum();
     let young = live.version.tables().filter(|(level, _)| *level == 0).map(size).max();
     engine.full.seen.young.store(young.unwrap_or_default(), Ordering::Relaxed);
-    let stubs = (live.groups.told_of_deaths() * BLOCK) as u64;
-    engine.full.seen.stub_blocks.store(stubs, Ordering::Relaxed);
+    let tombstones = (live.groups.told_of_deaths() * BLOCK) as u64;
+    engine.full.seen.tombstone_blocks.store(tombstones, Ordering::Relaxed);
     engine.full.seen.files.store(index + value_files::value_bytes(engine, live), Ordering::Relaxed);
     engine.full.seen.written.store(written(engine), Ordering::Relaxed);
 }
@@ -53,7 +53,7 @@ pub(crate) fn bytes(engine: &Engine) -> u64 {
 
 /// Bytes written so far that count as data.
 pub(crate) fn written(engine: &Engine) -> u64 {
-    let log = engine.commit.log.ring().filled();
+    let log = engine.commit.log.buffer().written_upto();
     engine.options.log().data_written(log, engine.counters.user_bytes.get())
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn compaction_options(engine: &Engine) -> CompactionOptions {
         dead_bytes_read: engine.dead_reads.bytes(),
         ..common
     };
-    if !engine.limit.as_ref().is_some_and(Limit::is_searched) {
+    if !engine.limit.as_ref().is_some_and(Limit::forces_full_compaction) {
         return options;
     }
     // No level but the deepest may keep anything.

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, Preset, Separation};
+use cleavedb::{Durability, ErrorKind, MinSeparated, Preset};
 use cleavedb_storage::sim::Image;
 use cleavedb_storage::{FileKind, Name, Sim};
 use cleavedb_testkit::session::open;
@@ -67,7 +67,7 @@ fn store(setup: &Setup, clean: bool) -> (Image, State) {
 /// Level 0 in partitions, with values of the store on both sides of the threshold.
 fn partitioned() -> [Setup; 4] {
     Setup::partitioned().map(|mut setup| {
-        setup.options.separation = Separation::AtLeast(1000);
+        setup.options.min_separated = MinSeparated::AtLeast(1000);
         setup
     })
 }

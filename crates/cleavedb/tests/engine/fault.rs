@@ -326,7 +326,7 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
             (0..60).step_by(2).for_each(|i| db.put(&[b'k', i], &[i; 1400]).unwrap());
             (faulty, db)
         };
-        let jobs = |db: &Db| [db.flush(), db.compact(), db.collect(), db.settle()];
+        let jobs = |db: &Db| [db.flush(), db.compact(), db.collect(), db.wait_idle()];
         let (faulty, db) = due();
         let before = faulty.calls();
         jobs(&db).into_iter().for_each(Result::unwrap);

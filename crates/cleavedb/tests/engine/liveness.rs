@@ -63,7 +63,7 @@ fn a_flush_adds_a_part_of_what_stops_writers() {
         for i in 0..megabytes * 10 {
             let key = rng.below(600) as u32;
             db.put(&key.to_be_bytes(), &vec![i as u8; 100_000]).unwrap();
-            db.settle().unwrap();
+            db.wait_idle().unwrap();
         }
         db.metrics().flushes - before
     };

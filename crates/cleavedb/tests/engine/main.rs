@@ -19,7 +19,7 @@ mod model;
 mod modelled;
 mod regressions;
 mod salvage;
-mod separation;
+mod min_separated;
 mod sessions;
 mod side_by_side;
 mod smoke;

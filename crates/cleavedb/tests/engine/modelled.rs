@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Clock, Db, Durability, Modelled, Options, Preset, Profile};
+use cleavedb::{Clock, Db, Durability, Options, Preset, Profile, SimulatedDevice};
 use cleavedb_storage::Sim;
 use cleavedb_testkit::setup::tiny;
 
@@ -11,7 +11,7 @@ use cleavedb_testkit::setup::tiny;
 fn time(preset: Preset, profile: Profile) -> Duration {
     let (sim, clock) = (Sim::new(), Clock::virtual_time());
     sim.stop_recording();
-    let model = Arc::new(Modelled::new(Arc::new(sim), profile, clock.clone(), 256 << 10));
+    let model = Arc::new(SimulatedDevice::new(Arc::new(sim), profile, clock.clone(), 256 << 10));
     let options = Options { durability: Durability::Os, ..tiny(preset) };
     let db = Db::open_in(model.clone(), options, 7).unwrap();
     let key = |i: u32| (i.wrapping_mul(2_654_435_761)).to_be_bytes();
@@ -19,7 +19,7 @@ fn time(preset: Preset, profile: Profile) -> Duration {
         db.put(&key(i), &[i as u8; 100]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     for i in 0..3000 {
         assert_eq!(db.get(&key(i)).unwrap().unwrap(), [i as u8; 100][..]);
     }

@@ -203,7 +203,7 @@ fn what_short_sessions_leave_is_packed_in_the_background() {
                 db.close().unwrap();
             }
             let db = open(&sim, &options);
-            db.settle().unwrap();
+            db.wait_idle().unwrap();
             let files = sim.list().unwrap();
             let most = 30 + 6 * ((SESSIONS as usize * len) >> 20);
             let count = files.len();

@@ -29,7 +29,7 @@ fn fill(db: &Db, range: std::ops::Range<u32>) {
         db.put(&key(i), &[i as u8; 300]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
 }
 
 /// Disks with a store that was closed.
@@ -68,7 +68,7 @@ fn tables_lie_where_their_class_is_placed_and_stay_there_when_they_move() {
         db.put(&i.to_be_bytes(), &[i as u8; 300]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     assert!(db.metrics().compaction_moves > 0, "nothing moved");
     let [own, volume] = &disks.images()[..] else { panic!("two disks") };
     let below = |db: &Db| {

@@ -187,7 +187,7 @@ impl Clients {
         for thread in threads {
             thread.join().map_err(|_| "a client panicked")??;
         }
-        self.db.settle().map_err(text)?;
+        self.db.wait_idle().map_err(text)?;
         self.look(&self.db.snapshot(), [WRITES; 2])?;
         match self.db.verify().map_err(text)?.problems.first() {
             Some(problem) => Err(format!("verify: {problem}")),

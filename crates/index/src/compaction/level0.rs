@@ -17,7 +17,7 @@
 //! a compaction of one is running: the table that joins them is younger than what runs, so it
 //! waits.
 
-mod cuts;
+mod split_keys;
 mod whole;
 mod partitioned;
 mod one_table;
@@ -34,7 +34,7 @@ use crate::buckets::Slice;
 use crate::table_handle::TableHandle;
 use crate::version::Version;
 
-pub use cuts::KeySample;
+pub use split_keys::KeySample;
 
 /// How level 0 is kept and handed on to level 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +97,8 @@ impl Level0 {
     }
 
     /// Keys at which what leaves level 0 is cut.
-    pub(super) fn output_cuts(self, version: &Version) -> Vec<Box<[u8]>> {
-        self.policy().output_cuts(version)
+    pub(super) fn output_split_keys(self, version: &Version) -> Vec<Box<[u8]>> {
+        self.policy().output_split_keys(version)
     }
 }
 
@@ -111,7 +111,7 @@ pub struct TableEnds {
 }
 
 /// Most tables of a deeper level that go down together: each place to begin is tried with each
-/// number of them, under the lock of the picture.
+/// number of them, under the lock of the read state.
 const NEIGHBOURS_MAX: usize = 16;
 
 /// A way to keep level 0.
@@ -156,8 +156,8 @@ trait Policy: Sync {
         TableEnds { bytes: options.table_end(), keys: Vec::new() }
     }
 
-    /// See [`Level0::output_cuts`].
-    fn output_cuts(&self, _version: &Version) -> Vec<Box<[u8]>> {
+    /// See [`Level0::output_split_keys`].
+    fn output_split_keys(&self, _version: &Version) -> Vec<Box<[u8]>> {
         Vec::new()
     }
 }
@@ -238,8 +238,8 @@ impl Picker<'_> {
     fn window_len(&self, slices: &[Slice], bytes_max: u64) -> usize {
         let mut bytes = 0;
         let fits = |slice: &&Slice| {
-            let held = self.constraints.is_held(slice.position);
-            let joins = held == self.constraints.is_held(slices[0].position)
+            let held = self.constraints.is_pinned(slice.position);
+            let joins = held == self.constraints.is_pinned(slices[0].position)
                 && !slice.tables.iter().any(|table| self.constraints.is_busy(table))
                 && (bytes == 0 || slice.bytes() <= bytes)
                 && bytes + slice.bytes() <= bytes_max;
@@ -297,7 +297,7 @@ impl Picker<'_> {
         let mut candidates = Vec::new();
         let mut blocked: Vec<&Arc<TableHandle>> = Vec::new();
         for run in self.version.runs().iter().rev() {
-            let held = self.constraints.is_held(run.position);
+            let held = self.constraints.is_pinned(run.position);
             // Tables of one run have no common keys: only those of older runs block.
             let older = blocked.len();
             for table in run.set.tables() {

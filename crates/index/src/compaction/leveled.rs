@@ -1,4 +1,4 @@
-//! Leveled compaction: which tables to merge next, decided from the picture alone.
+//! Leveled compaction: which tables to merge next, decided from the read state alone.
 //!
 //! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
 //! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
@@ -58,7 +58,7 @@ pub fn pick_full(
 ) -> Option<Compaction> {
     let bottom = (1..=LEVEL_MAX).rev().find(|&level| !version.level(level).is_empty());
     let bottom = bottom.unwrap_or(1);
-    let runs = || version.runs().iter().filter(|run| !constraints.is_held(run.position));
+    let runs = || version.runs().iter().filter(|run| !constraints.is_pinned(run.position));
     let sets = || runs().map(|run| &run.set).chain((1..=bottom).map(|level| version.level(level)));
     let first = sets().flat_map(|set| set.within(lower, upper));
     let mut range = key_range(first.map(|table| table.meta()))?;

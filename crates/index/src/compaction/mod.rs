@@ -154,7 +154,7 @@ pub struct Constraints {
     /// While a value collection runs: the epoch at which it fixed its inputs. Runs of level 0 with
     /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
     /// run will take its place between them.
-    pub hold_above: Option<u64>,
+    pub pinned_above: Option<u64>,
     /// Greatest sequence number that every reader sees: of a key nobody needs an entry below its
     /// youngest one up to there. Default 0.
     pub seen_by_all: SeqNo,
@@ -197,8 +197,8 @@ impl Constraints {
     }
 
     /// Whether a run of `position` waits for a collection.
-    fn is_held(&self, position: RunPosition) -> bool {
-        self.hold_above.is_some_and(|epoch| position.epoch > epoch)
+    fn is_pinned(&self, position: RunPosition) -> bool {
+        self.pinned_above.is_some_and(|epoch| position.epoch > epoch)
     }
 }
 
@@ -287,12 +287,12 @@ fn key_range<'a>(tables: impl Iterator<Item = &'a TableMeta>) -> Option<(&'a [u8
 
 /// The tables of all places at and below the youngest input's place that are no inputs and may hold
 /// keys of the compaction: as long as one of them may hold a key, its tombstone must stay.
-fn older_places(version: &Version, compaction: &Compaction) -> Vec<Vec<Arc<TableHandle>>> {
+fn older_runs(version: &Version, compaction: &Compaction) -> Vec<Vec<Arc<TableHandle>>> {
     let inputs: HashSet<FileNumber> = compaction.tables().map(|table| table.number()).collect();
     let (smallest, largest) = compaction.key_range();
     let is_input = |table: &Arc<TableHandle>| inputs.contains(&table.number());
     version
-        .places(u64::MAX)
+        .sorted_runs(u64::MAX)
         .skip_while(|place| !place.tables().iter().any(is_input))
         .filter(|place| {
             let deep = || (1..=LEVEL_MAX).any(|level| std::ptr::eq(version.level(level), *place));

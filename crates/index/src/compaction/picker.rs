@@ -11,7 +11,7 @@ pub(super) fn bytes_of(tables: &[Arc<TableHandle>]) -> u64 {
     tables.iter().map(|table| table.meta().size).sum()
 }
 
-/// The picture, the sizes to keep, and what must be left alone.
+/// The read state, the sizes to keep, and what must be left alone.
 pub(super) struct Picker<'a> {
     pub(super) version: &'a Version,
     pub(super) options: &'a CompactionOptions,

@@ -52,11 +52,12 @@ pub(super) fn met(version: &Version, compaction: &Compaction) -> Vec<Arc<TableHa
 }
 
 /// Keys before which the parts end: where those begin that they will meet.
-pub(super) fn cuts(met: &[Arc<TableHandle>]) -> Vec<Box<[u8]>> {
-    let mut cuts: Vec<Box<[u8]>> = met.iter().map(|table| table.meta().smallest.clone()).collect();
-    cuts.sort_unstable();
-    cuts.dedup();
-    cuts
+pub(super) fn split_keys(met: &[Arc<TableHandle>]) -> Vec<Box<[u8]>> {
+    let mut split_keys: Vec<Box<[u8]>> =
+        met.iter().map(|table| table.meta().smallest.clone()).collect();
+    split_keys.sort_unstable();
+    split_keys.dedup();
+    split_keys
 }
 
 impl Picker<'_> {
@@ -89,7 +90,8 @@ impl Picker<'_> {
     }
 
     fn cut(&self, bytes_max: u64) -> Option<Compaction> {
-        let runs = self.version.runs().iter().filter(|run| !self.constraints.is_held(run.position));
+        let runs =
+            self.version.runs().iter().filter(|run| !self.constraints.is_pinned(run.position));
         let young = runs.flat_map(|run| {
             run.set.tables().iter().map(move |table| (0, Some(run.position), table))
         });

@@ -8,10 +8,10 @@ use cleavedb_base::EntryKind;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::AtomicBool;
-use cleavedb_storage::{Pace, Storage};
+use cleavedb_storage::{RemoveMode, Storage};
 use proptest::prelude::{ProptestConfig, any, proptest};
 
-use super::job::{CompactionJob, Halves};
+use super::job::{CompactionJob, SubcompactionMode};
 use super::leveled::{pick, pick_full};
 use super::pieces::{pick_cut, pick_piece};
 use super::{Compaction, CompactionOptions, Constraints, KeySample, Level0};
@@ -168,7 +168,7 @@ impl History {
         }
         sort(&mut run);
         if !run.is_empty() {
-            self.constraints.hold_above = Some(self.epoch);
+            self.constraints.pinned_above = Some(self.epoch);
             self.collection = Some(Collection { epoch: self.epoch, run });
         }
     }
@@ -179,14 +179,14 @@ impl History {
             self.model.insert((item.key.clone(), item.seq), item.clone());
         }
         self.install(epoch, &run);
-        self.constraints.hold_above = None;
+        self.constraints.pinned_above = None;
     }
 
     fn check_pick(&self, compaction: &Compaction) {
         for table in compaction.tables() {
             assert!(!self.constraints.busy.contains_key(&table.number()), "inputs are disjoint");
         }
-        let Some(hold) = self.constraints.hold_above else { return };
+        let Some(hold) = self.constraints.pinned_above else { return };
         let above = |input: &super::CompactionInput| {
             input.position.is_some_and(|position| position.epoch > hold)
         };
@@ -250,7 +250,8 @@ impl History {
         }
         let mut job = self.jobs.swap_remove(seed as usize % self.jobs.len());
         let mut dropped = Dropped::default();
-        job.run(&self.world, &mut dropped, Halves::InTurn, &AtomicBool::new(false)).unwrap();
+        job.run(&self.world, &mut dropped, SubcompactionMode::InTurn, &AtomicBool::new(false))
+            .unwrap();
         self.constraints.end(job.compaction());
         let (edit, _) = job.finish();
         let next = self.version.apply(&edit).unwrap();
@@ -375,8 +376,8 @@ proptest! {
             assert!(alive != history.reported.contains(&report), "{item:?}");
         }
         // No file is left but those of the version.
-        while let Some(name) = history.world.reaper.take_name() {
-            history.world.sim.remove(&name, Pace::Swift).unwrap();
+        while let Some(name) = history.world.obsolete_files.take_name() {
+            history.world.sim.remove(&name, RemoveMode::Immediate).unwrap();
         }
         let files = history.world.sim.list().unwrap().len();
         assert_eq!(files, history.version.tables().count());

@@ -7,7 +7,7 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::checker::{check_pct, check_random, thread};
 
-use super::{Appender, Drain, FileHeader, Log, log_of, spare_of};
+use super::{Appender, FileHeader, Log, WriteBack, log_of, spare_of};
 use crate::sim::{PowerLoss, SECTOR};
 use crate::{FileKind, Name, Sim};
 
@@ -33,7 +33,7 @@ struct Store {
 }
 
 impl Store {
-    fn new(drain: Drain) -> Self {
+    fn new(drain: WriteBack) -> Self {
         let sim = Sim::new();
         sim.set_window_survives(false);
         let name = Name::numbered(FileKind::Log, FileNumber(1));
@@ -52,7 +52,7 @@ impl Store {
         let mut appender = self.appender.lock();
         let (reserved, mut slot) = self.log.reserve(&mut appender, RECORD).unwrap();
         slot.push(&[7; RECORD as usize]);
-        self.log.set_filled(reserved.end);
+        self.log.set_written_upto(reserved.end);
         reserved.end
     }
 
@@ -62,7 +62,7 @@ impl Store {
         let mut needed = self.needed.lock();
         if end > FileHeader::RECORD_LEN as u64 {
             *needed = end;
-            self.log.needs_no_more(FileHeader::RECORD_LEN as u64..end);
+            self.log.release_range(FileHeader::RECORD_LEN as u64..end);
         }
     }
 
@@ -70,7 +70,7 @@ impl Store {
     fn rotate(&self) -> u64 {
         let mut appender = self.appender.lock();
         let next = self.log.rotate(&mut appender, spare_of(&self.sim, 2)).unwrap();
-        self.log.set_filled(appender.next());
+        self.log.set_written_upto(appender.next());
         next.base
     }
 
@@ -88,7 +88,7 @@ impl Store {
         let (end, records_end) = {
             let mut appender = self.appender.lock();
             let end = self.log.pad(&mut appender).unwrap();
-            self.log.set_filled(end);
+            self.log.set_written_upto(end);
             (end, appender.end())
         };
         self.log.sync_to(end, records_end).unwrap();
@@ -107,7 +107,7 @@ impl Store {
 }
 
 fn a_sync_beside_a_drain() {
-    let store = Arc::new(Store::new(Drain::Eager));
+    let store = Arc::new(Store::new(WriteBack::Eager));
     let commits = {
         let store = store.clone();
         thread::spawn(move || (0..3).for_each(|_| store.commit()))
@@ -119,7 +119,7 @@ fn a_sync_beside_a_drain() {
 
 /// Syncs drain what is needed, while flushes let the drain pass by the rest.
 fn a_sync_beside_a_flush() {
-    let store = Arc::new(Store::new(Drain::Lazy));
+    let store = Arc::new(Store::new(WriteBack::OnPressure));
     let flushes = {
         let store = store.clone();
         thread::spawn(move || (0..2).for_each(|_| store.flush()))
@@ -134,7 +134,7 @@ fn a_sync_beside_a_flush() {
 
 /// The difference of two marks was negative if a commit drained between the loads.
 fn a_look_beside_a_drain() {
-    let store = Arc::new(Store::new(Drain::Eager));
+    let store = Arc::new(Store::new(WriteBack::Eager));
     let commits = {
         let store = store.clone();
         thread::spawn(move || (0..3).for_each(|_| store.commit()))
@@ -145,7 +145,7 @@ fn a_look_beside_a_drain() {
 
 /// Nothing is written to a file that was found to be free.
 fn a_free_file_beside_a_drain() {
-    let store = Arc::new(Store::new(Drain::Lazy));
+    let store = Arc::new(Store::new(WriteBack::OnPressure));
     store.append();
     let flushed = store.appender.lock().end();
     let next = store.rotate();
@@ -154,7 +154,7 @@ fn a_free_file_beside_a_drain() {
         thread::spawn(move || store.log.drain_to(next).unwrap())
     };
     let before = store.is_free();
-    store.log.needs_no_more(FileHeader::RECORD_LEN as u64..flushed);
+    store.log.release_range(FileHeader::RECORD_LEN as u64..flushed);
     let after = store.is_free();
     drain.join().unwrap();
     assert!(!before, "it is needed");

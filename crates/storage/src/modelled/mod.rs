@@ -1,4 +1,4 @@
-//! Modelled: a storage that takes the time of another device.
+//! SimulatedDevice: a storage that takes the time of another device.
 //!
 //! Every call goes to the storage below, and then takes as long as the device of a [`Profile`]
 //! would need, in real time or on a [`Clock`] that a test reads. So results for hard disks and SSDs
@@ -39,7 +39,7 @@ use std::sync::{Arc, Weak};
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
 use crate::mapping::Mapping;
 use crate::name::Name;
 use device::{Device, Direction, Extent};
@@ -103,12 +103,12 @@ impl Drop for Inode {
 }
 
 /// A storage that takes the time of another device.
-pub struct Modelled {
+pub struct SimulatedDevice {
     inner: Arc<dyn Storage>,
     shared: Arc<Shared>,
 }
 
-impl Modelled {
+impl SimulatedDevice {
     /// Wraps `inner` in a device of `profile` with a page cache of `cache_bytes`.
     pub fn new(inner: Arc<dyn Storage>, profile: Profile, clock: Clock, cache_bytes: u64) -> Self {
         let state = State {
@@ -151,7 +151,7 @@ impl Shared {
     }
 }
 
-impl Storage for Modelled {
+impl Storage for SimulatedDevice {
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(name, mode, access)?;
         let inode = self.inode(name);
@@ -179,7 +179,7 @@ impl Storage for Modelled {
         Ok(())
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         self.inner.remove(name, pace)?;
         let mut state = self.shared.state.lock();
         state.changes += 1;

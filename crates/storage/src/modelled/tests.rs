@@ -14,7 +14,7 @@ const PAGE: u64 = BLOCK as u64;
 
 /// A device over memory, and a way to measure.
 struct Bench {
-    storage: Modelled,
+    storage: SimulatedDevice,
     clock: Clock,
 }
 
@@ -26,7 +26,10 @@ impl Bench {
     fn on(clock: Clock, profile: Profile, cache_bytes: u64) -> Self {
         let sim = Sim::new();
         sim.stop_recording();
-        Self { storage: Modelled::new(Arc::new(sim), profile, clock.clone(), cache_bytes), clock }
+        Self {
+            storage: SimulatedDevice::new(Arc::new(sim), profile, clock.clone(), cache_bytes),
+            clock,
+        }
     }
 
     /// A file of `pages` pages that the device holds.
@@ -170,7 +173,7 @@ fn what_was_removed_is_never_written() {
     let name = Name::numbered(FileKind::Table, FileNumber(1));
     let file = bench.storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
     write_all_at(&*file, &[1; BLOCK], 0).unwrap();
-    bench.storage.remove(&name, Pace::Gentle).unwrap();
+    bench.storage.remove(&name, RemoveMode::Paced).unwrap();
     assert_eq!(bench.read(&file, 0), 0, "it is there as long as somebody has it open");
     drop(file);
     let again = bench.storage.open(&name, Mode::CreateNew, Access::Random).unwrap();

@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::segment::SegmentWriter;
-    use crate::{Access, FileKind, Mode, Name, Reaper, Sim, Storage};
+    use crate::{Access, FileKind, Mode, Name, ObsoleteFiles, Sim, Storage};
 
     const KEYSPACE: KeyspaceId = KeyspaceId(0);
 
@@ -98,7 +98,7 @@ mod tests {
         let name = Name::numbered(FileKind::Segment, FileNumber(number));
         let file = sim.open(&name, Mode::Read, Access::Random).unwrap();
         let identity = FileIdentity::new(7, name.number());
-        Segment::new(name, identity, file, None, Arc::new(Reaper::default()))
+        Segment::new(name, identity, file, None, Arc::new(ObsoleteFiles::default()))
     }
 
     /// A record of two pieces and a half in file 1, damaged at `damaged` of its value, and where.

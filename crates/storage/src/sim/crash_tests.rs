@@ -7,7 +7,7 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
 
 use super::{DirectoryOrder, Image, PowerLoss, Replay, Rng, SECTOR, Sim};
-use crate::api::{Access, File, Mode, Pace, Storage, write_all_at};
+use crate::api::{Access, File, Mode, RemoveMode, Storage, write_all_at};
 use crate::name::{FileKind, Name};
 use crate::window::Window;
 use crate::window::probe::store;
@@ -146,7 +146,7 @@ fn the_strict_directory_reorders_and_the_ordered_one_does_not() {
     let sim = Sim::new();
     drop((create(&sim, log(1)), create(&sim, log(2))));
     sim.sync_dir().unwrap();
-    sim.remove(&log(1), Pace::Swift).unwrap();
+    sim.remove(&log(1), RemoveMode::Immediate).unwrap();
     drop(create(&sim, log(3)));
     let names = |directory| -> HashSet<Vec<u64>> {
         let options = PowerLoss { directory, ..PowerLoss::default() };
@@ -301,7 +301,7 @@ fn step(sim: &Sim, open: &mut BTreeMap<Name, Arc<dyn File>>, rng: &mut Rng) -> D
         }
         _ => {
             open.remove(&name);
-            sim.remove(&name, Pace::Swift).unwrap();
+            sim.remove(&name, RemoveMode::Immediate).unwrap();
             Done::Removed(name)
         }
     }

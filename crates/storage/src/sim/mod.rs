@@ -38,7 +38,7 @@ pub use replay::{Replay, SECTOR};
 pub use rng::Rng;
 pub use states::{PowerLoss, States};
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
 use crate::mapping::WindowObserver;
 use crate::name::{FileKind, Name};
 use file::SimFile;
@@ -211,7 +211,7 @@ impl Storage for Sim {
         self.alive()?.rename(from, to)
     }
 
-    fn remove(&self, name: &Name, _pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, _pace: RemoveMode) -> io::Result<()> {
         self.alive()?.remove(name)
     }
 

@@ -8,10 +8,10 @@ use cleavedb_base::limits::BLOCK;
 
 use super::{Rng, Sim};
 use crate::aligned::AlignedBuf;
-use crate::api::{Access, File, Mode, Pace, Storage, write_all_at};
+use crate::api::{Access, File, Mode, RemoveMode, Storage, write_all_at};
 use crate::disk::Disk;
 use crate::left_window::{FoundWindow, LeftWindow};
-use crate::modelled::{Clock, Modelled, Profile};
+use crate::modelled::{Clock, Profile, SimulatedDevice};
 use crate::name::{FileKind, Name};
 use crate::window::{Window, probe};
 use crate::window_header::WindowIdentity;
@@ -45,7 +45,7 @@ fn script(storage: &dyn Storage, seed: u64) -> Vec<String> {
                 told(opened.map(|file| files.push((name, mode, file))))
             }
             (1, _) => told(storage.rename(&name, &other)),
-            (2, _) => told(storage.remove(&name, Pace::Gentle)),
+            (2, _) => told(storage.remove(&name, RemoveMode::Paced)),
             (3, _) => told(storage.list().map(|mut names| {
                 names.sort_unstable();
                 names
@@ -101,7 +101,8 @@ fn a_modelled_device_changes_time_and_no_answer() {
         plain.set_write_once(false);
         below.set_write_once(false);
         let clock = Clock::virtual_time();
-        let modelled = Modelled::new(Arc::new(below), profile, clock.clone(), 8 * BLOCK as u64);
+        let modelled =
+            SimulatedDevice::new(Arc::new(below), profile, clock.clone(), 8 * BLOCK as u64);
         assert_eq!(script(&modelled, seed), script(&plain, seed), "seed {seed}");
         assert!(!clock.now().is_zero(), "seed {seed}");
     }
@@ -192,7 +193,7 @@ fn a_full_simulator_refuses_what_a_full_disk_would() {
     assert_eq!(second.write_at(&[1; 500], 0).unwrap(), 400, "as much as fits");
     assert_eq!(second.write_at(&[1], 400).unwrap_err().kind(), io::ErrorKind::StorageFull);
     write_all_at(&*file, &[1; 600], 0).expect("reserved space is there");
-    sim.remove(&log(2), Pace::Gentle).unwrap();
+    sim.remove(&log(2), RemoveMode::Paced).unwrap();
     assert_eq!(sim.free_space().unwrap(), 0, "an open file keeps its space");
     drop(second);
     assert_eq!(sim.free_space().unwrap(), 400);

@@ -11,7 +11,7 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::checksum::check32;
 
 use super::{DirectoryOrder, PowerLoss, Rng, SECTOR, Sim};
-use crate::api::{Access, File, Mode, Pace, Storage, write_all_at};
+use crate::api::{Access, File, Mode, RemoveMode, Storage, write_all_at};
 use crate::name::{FileKind, Name};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl<'a> Toy<'a> {
         if self.bug != Bug::NoSyncDir {
             self.sim.sync_dir()?;
         }
-        self.sim.remove(&log_name(self.number - 1), Pace::Swift)
+        self.sim.remove(&log_name(self.number - 1), RemoveMode::Immediate)
     }
 }
 

@@ -3,36 +3,36 @@
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, Result};
 
-use super::found::{Content, Found, Visible};
 use super::output::RunEntry;
+use super::record::{Content, ScannedRecord, Visible};
 use super::{Liveness, check_cancelled};
 
 /// A record that lives on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Survivor<'f, 'a> {
     /// The record.
-    pub record: &'f Found<'a>,
+    pub record: &'f ScannedRecord<'a>,
     /// Whether no other record of its key was found.
     pub alone: bool,
-    /// Its entry in the run, which is to say where it lies; stubs and tags have none.
+    /// Its entry in the run, which is to say where it lies; group tombstones and tags have none.
     pub entry: Option<usize>,
 }
 
 /// Asks about every key found, in order; appends to the run and returns the survivors, in the order
-/// of their keys. A stub survives as long as a record that it hides does. A tag survives as long as
-/// nothing is known that is newer; it hides nothing, and needs no entry in the run.
+/// of their keys. A group tombstone survives as long as a record that it hides does. A tag survives
+/// as long as nothing is known that is newer; it hides nothing, and needs no entry in the run.
 ///
-/// Records that `stay` where they are, dead or not, are no survivors; but a stub that hides one
-/// survives.
+/// Records that `stay` where they are, dead or not, are no survivors; but a group tombstone that
+/// hides one survives.
 pub(super) fn join<'f, 'a>(
-    found: &'f mut [Found<'a>],
+    found: &'f mut [ScannedRecord<'a>],
     index: &dyn Liveness,
-    stays: &dyn Fn(&Found<'a>) -> bool,
+    stays: &dyn Fn(&ScannedRecord<'a>) -> bool,
     run: &mut Vec<RunEntry<'a>>,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<Vec<Survivor<'f, 'a>>> {
     found.sort_unstable_by(|a, b| a.key().cmp(b.key()).then(b.seq.cmp(&a.seq)));
-    let found: &'f [Found<'a>] = found;
+    let found: &'f [ScannedRecord<'a>] = found;
     let mut survivors = Vec::new();
     let (mut visible, mut living) = (Vec::new(), Vec::new());
     for (i, records) in found.chunk_by(|a, b| a.key() == b.key()).enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn join<'f, 'a>(
             check_cancelled(cancelled)?;
         }
         let Some((last, newer)) = records.split_last() else { continue };
-        if newer.iter().any(Found::is_tag) {
+        if newer.iter().any(ScannedRecord::is_tag) {
             let error = Error::corruption("a tag lies above an older record of its key");
             return Err(error.with("file", last.pointer.file));
         }
@@ -54,8 +54,9 @@ pub(super) fn join<'f, 'a>(
             survivors.push(survives(last, None));
         }
         let lives = |version: &Visible| {
-            let content = |record: &Found<'_>| Content::Pointer(record.pointer);
-            let same = |r: &&Found<'_>| r.seq == version.seq && content(r) == version.content;
+            let content = |record: &ScannedRecord<'_>| Content::Pointer(record.pointer);
+            let same =
+                |r: &&ScannedRecord<'_>| r.seq == version.seq && content(r) == version.content;
             records.iter().find(same)
         };
         living.clear();
@@ -64,16 +65,17 @@ pub(super) fn join<'f, 'a>(
         let left = records.iter().rev().find(|record| stays(record));
         let oldest_left = left.map(|r| r.seq).filter(|_| !planted(Bug::StubForgetsTheRest));
         let below = oldest.into_iter().chain(oldest_left).min();
-        let hides = |stub: &&Found<'a>| {
-            stub.is_stub()
-                && !stays(stub)
-                && below.is_some_and(|below| below < stub.seq)
-                && visible.iter().any(|version| version.seq == stub.seq)
+        let hides = |tombstone: &&ScannedRecord<'a>| {
+            tombstone.is_tombstone()
+                && !stays(tombstone)
+                && below.is_some_and(|below| below < tombstone.seq)
+                && visible.iter().any(|version| version.seq == tombstone.seq)
         };
         if !planted(Bug::StubDroppedEarly) {
-            survivors.extend(records.iter().filter(hides).map(|stub| survives(stub, None)));
+            survivors
+                .extend(records.iter().filter(hides).map(|tombstone| survives(tombstone, None)));
         }
-        let moves = |living: &Option<&'f Found<'a>>| living.filter(|record| !stays(record));
+        let moves = |living: &Option<&'f ScannedRecord<'a>>| living.filter(|record| !stays(record));
         if !living.iter().any(|living| moves(living).is_some()) {
             continue;
         }

@@ -10,14 +10,14 @@
 //!
 //! In a hash group (HashKV, section 3.3) what lives is known without a question to the index. Every
 //! version of a key that the index holds, from the oldest record of the key in the group on, left a
-//! record in the group: its value, or a stub. So the records of a key, and what is still in
-//! MemTables, tell which of them a reader can see. A range of keys (KT-Store) is joined with its
+//! record in the group: its value, or a group tombstone. So the records of a key, and what is still
+//! in MemTables, tell which of them a reader can see. A range of keys (KT-Store) is joined with its
 //! part of the index instead, and its survivors are written in the order of their keys.
 //!
 //! With soft pointers there is no run: each extent of survivors has a map, by which they are found
 //! although their entries in the index still say where they lay before.
 
-pub mod found;
+pub mod record;
 pub mod survivors;
 pub mod output;
 mod source;
@@ -33,12 +33,12 @@ use cleavedb_base::{Error, ErrorKind, Result, ValuePointer};
 use cleavedb_storage::segment::is_far;
 
 use crate::groups::sizing::GroupSizes;
-use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Place};
+use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Location};
 use crate::partition::GroupId;
-use found::{Arena, Found, Visible};
 use join::join;
 use output::{CollectedGroup, CollectionOutput, RunEntry, in_index_order, repoint};
-use route::{Home, Routed, Target};
+use record::{Arena, ScannedRecord, Visible};
+use route::{GroupContext, Routed, Target};
 use sinks::Sinks;
 pub use source::SealedFile;
 use source::Source;
@@ -48,11 +48,11 @@ use survivors::SurvivorWriter;
 pub trait Liveness {
     /// Every visible version of their key as of the read point, newest first. Keys of a victim are
     /// asked for in ascending order.
-    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()>;
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()>;
 
     /// Whether memory holds a version of a key that lies in a group, so that it was updated; the
     /// read point does not matter.
-    fn is_in_memory(&self, tree_key: &[u8]) -> bool;
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool;
 }
 
 /// Collects files and groups, one after the other: together they cost the syncs, the edit and the
@@ -79,7 +79,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         arena: &'a Arena,
     ) -> Self {
         let maps = !groups.0.relocation().writes_run() && !planted(Bug::MapForgotten);
-        let sinks = Sinks { segments, extents: extents.with_maps(maps) };
+        let sinks = Sinks { segments, extents: extents.with_key_directories(maps) };
         Self {
             groups,
             liveness,
@@ -121,7 +121,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         let mut sources: Vec<_> = all.map(boxed).collect();
         sources.sort_unstable_by_key(|source| source.place());
         let mut found = self.scan(&mut sources)?;
-        let is_left = |record: &Found<'_>| {
+        let is_left = |record: &ScannedRecord<'_>| {
             let place = place_of(record.pointer);
             !others.is_empty() && !extents.iter().any(|extent| extent.holds(place))
         };
@@ -131,7 +131,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         let run = if writes_run { &mut self.run } else { &mut no_run };
         let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
         self.output.liveness_time += begin.elapsed();
-        let home = Home { group, table, sizes };
+        let home = GroupContext { group, table, sizes };
         let route = home.route(self.liveness);
         let mut routed: Vec<Routed<'_, '_>> = survivors
             .into_iter()
@@ -144,7 +144,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         if !table.partition().keeps_order() {
             in_order_of_places(&mut routed);
         }
-        announce(&routed, &mut sources)?;
+        prefetch_records(&routed, &mut sources)?;
         let bounds = if others.is_empty() { home.bounds(&routed) } else { Vec::new() };
         let mut parts: Vec<Vec<Routed<'_, '_>>> = Vec::new();
         parts.resize_with(bounds.len() + 1, Vec::new);
@@ -164,12 +164,12 @@ impl<'w, 'a> Collector<'w, 'a> {
     }
 
     /// Reads all of `sources`.
-    fn scan(&mut self, sources: &mut [Box<dyn Source>]) -> Result<Vec<Found<'a>>> {
+    fn scan(&mut self, sources: &mut [Box<dyn Source>]) -> Result<Vec<ScannedRecord<'a>>> {
         let mut found = Vec::new();
         for source in sources {
             check_cancelled(self.cancelled)?;
             self.output.bytes_read += source.scan(&mut |record, pointer| {
-                found.push(Found::new(record, pointer, self.arena)?);
+                found.push(ScannedRecord::new(record, pointer, self.arena)?);
                 match found.len().is_multiple_of(FOUND_CHECKED) {
                     true => check_cancelled(self.cancelled),
                     false => Ok(()),
@@ -192,7 +192,7 @@ impl<'w, 'a> Collector<'w, 'a> {
                 check_cancelled(self.cancelled)?;
             }
             let source = source_of(sources, record.pointer)?;
-            if source.is_listed() {
+            if source.has_key_block() {
                 self.output.bytes_read += u64::from(record.pointer.len);
             }
             let place = if is_far(record.pointer) {
@@ -233,8 +233,8 @@ fn in_order_of_places(survivors: &mut [Routed<'_, '_>]) {
 
 /// Tells the device which records will be read of extents that were only listed: neighbours
 /// together.
-fn announce(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>]) -> Result<()> {
-    if !sources.iter().any(|source| source.is_listed()) {
+fn prefetch_records(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>]) -> Result<()> {
+    if !sources.iter().any(|source| source.has_key_block()) {
         return Ok(());
     }
     let mut pointers: Vec<_> = survivors.iter().map(|survivor| survivor.record.pointer).collect();
@@ -247,8 +247,8 @@ fn announce(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>]) -> Re
     Ok(())
 }
 
-fn place_of(pointer: ValuePointer) -> Place {
-    Place { file: pointer.file, offset: pointer.offset }
+fn place_of(pointer: ValuePointer) -> Location {
+    Location { file: pointer.file, offset: pointer.offset }
 }
 
 /// The source that holds a survivor; they are sorted by place.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use cleavedb_base::{SeqNo, ValuePointer};
 
-use super::found::Content;
+use super::record::Content;
 use super::survivors::NewSegment;
 use crate::groups::writer::Written;
-use crate::groups::{Extent, GroupEdit, Place};
+use crate::groups::{Extent, GroupEdit, Location};
 use crate::partition::GroupId;
 
 /// One entry of the run of new pointers.
@@ -33,7 +33,7 @@ pub struct CollectedGroup {
     /// The group.
     pub group: GroupId,
     /// Its extents that were collected, and go.
-    pub gone: Vec<Place>,
+    pub gone: Vec<Location>,
     /// Which of the extents that were written have its survivors.
     pub(super) extents: Range<usize>,
     /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
@@ -109,7 +109,7 @@ impl CollectionOutput {
     }
 
     /// The extents that were collected, and go.
-    pub fn gone(&self) -> impl Iterator<Item = Place> {
+    pub fn gone(&self) -> impl Iterator<Item = Location> {
         self.groups.iter().flat_map(|group| group.gone.iter().copied())
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn parts_get_their_ids_when_they_are_installed() {
         let extent =
-            |group, offset| Extent::empty(GroupId(group), Place { file: FileNumber(9), offset });
+            |group, offset| Extent::empty(GroupId(group), Location { file: FileNumber(9), offset });
         let extents = vec![extent(9, 0), extent(7, 4096), extent(8, 8192)];
         let written = Written { extents, files: Vec::new() };
         let collected = CollectedGroup {

@@ -12,8 +12,8 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, RecordKind};
 
 use super::Liveness;
-use super::found::Found;
 use super::join::Survivor;
+use super::record::ScannedRecord;
 use crate::groups::GroupTable;
 use crate::groups::sizing::{GroupSizes, Slice};
 use crate::partition::GroupId;
@@ -31,7 +31,7 @@ pub(super) enum Target {
 
 /// A survivor with its way.
 pub(super) struct Routed<'f, 'a> {
-    pub(super) record: &'f Found<'a>,
+    pub(super) record: &'f ScannedRecord<'a>,
     /// Its entry in the run, if it has one.
     pub(super) entry: Option<usize>,
     pub(super) to: Target,
@@ -49,13 +49,13 @@ impl Routed<'_, '_> {
 
 /// The group that is collected.
 #[derive(Clone, Copy)]
-pub(super) struct Home<'a> {
+pub(super) struct GroupContext<'a> {
     pub(super) group: GroupId,
     pub(super) table: &'a GroupTable,
     pub(super) sizes: GroupSizes,
 }
 
-impl<'a> Home<'a> {
+impl<'a> GroupContext<'a> {
     /// Where the group is divided: nowhere, unless its survivors outgrow it. Extents of the parts
     /// are as good for the group as a whole.
     pub(super) fn bounds(self, survivors: &[Routed<'_, '_>]) -> Vec<Vec<u8>> {
@@ -67,7 +67,7 @@ impl<'a> Home<'a> {
     }
 
     /// Which part of the group a record belongs to, counted from 0.
-    pub(super) fn part<B: AsRef<[u8]>>(self, record: &Found<'_>, bounds: &[B]) -> usize {
+    pub(super) fn part<B: AsRef<[u8]>>(self, record: &ScannedRecord<'_>, bounds: &[B]) -> usize {
         if bounds.is_empty() || planted(Bug::SplitIntoWrongHalf) {
             return 0;
         }
@@ -97,7 +97,7 @@ struct HotnessRule<'a, 'l> {
 }
 
 impl<'a, 'l> HotnessRule<'a, 'l> {
-    fn new(liveness: &'l dyn Liveness, home: Home<'a>) -> Self {
+    fn new(liveness: &'l dyn Liveness, home: GroupContext<'a>) -> Self {
         let tagged = home.table.extents_of(home.group).any(|extent| extent.tags > 0);
         Self { liveness, table: home.table, tagged }
     }
@@ -122,11 +122,11 @@ mod tests {
     use cleavedb_base::{FileNumber, Result, ValuePointer};
 
     use super::*;
-    use crate::collect::found::Visible;
-    use crate::groups::{Extent, GroupEdit, Place};
+    use crate::collect::record::Visible;
+    use crate::groups::{Extent, GroupEdit, Location};
 
     fn extent(offset: u64) -> Extent {
-        let place = Place { file: FileNumber(9), offset };
+        let place = Location { file: FileNumber(9), offset };
         Extent { survivors: true, ..Extent::sample(GroupId(1), place) }
     }
 
@@ -134,7 +134,7 @@ mod tests {
     struct Memory(bool);
 
     impl Liveness for Memory {
-        fn visible(&self, _: &[Found<'_>], _: &mut Vec<Visible>) -> Result<()> {
+        fn visible(&self, _: &[ScannedRecord<'_>], _: &mut Vec<Visible>) -> Result<()> {
             Ok(())
         }
 
@@ -154,10 +154,10 @@ mod tests {
             table.apply(&edit).unwrap();
         }
         let sizes = GroupSizes { group_bytes: 1 << 20, capacity: 1 << 20 };
-        let home = |table| Home { group: GroupId(1), table, sizes };
+        let home = |table| GroupContext { group: GroupId(1), table, sizes };
         let cold = |kind, alone, offset, in_memory| {
             let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };
-            let record = Found::sample(&[1; 10], kind, pointer);
+            let record = ScannedRecord::sample(&[1; 10], kind, pointer);
             let memory = Memory(in_memory);
             let survivor = Survivor { record: &record, alone, entry: None };
             HotnessRule::new(&memory, home(&table)).is_cold(survivor)
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn of_a_cold_value_header_and_key_stay() {
         let pointer = ValuePointer { file: FileNumber(9), offset: 4096, len: 1000 };
-        let record = Found::sample(&[1; 10], RecordKind::Separated, pointer);
+        let record = ScannedRecord::sample(&[1; 10], RecordKind::Separated, pointer);
         let len = |to| Routed { record: &record, entry: None, to }.len();
         assert_eq!((len(Target::Group), len(Target::ColdLog)), (1000, 34));
     }

@@ -10,7 +10,7 @@ use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::segment::{FarRecord, Segment};
 
-use crate::groups::{ExtentReader, Place};
+use crate::groups::{ExtentReader, Location};
 
 /// Told of every record that a scan meets, with its place.
 pub(super) type Visit<'v> = &'v mut dyn FnMut(&Record<'_>, ValuePointer) -> Result<()>;
@@ -18,16 +18,16 @@ pub(super) type Visit<'v> = &'v mut dyn FnMut(&Record<'_>, ValuePointer) -> Resu
 /// Records in one piece of a value file.
 pub(super) trait Source {
     /// Where it begins.
-    fn place(&self) -> Place;
+    fn place(&self) -> Location;
 
     /// Whether a record at this place is one of it.
-    fn holds(&self, place: Place) -> bool;
+    fn holds(&self, place: Location) -> bool;
 
     /// Hands every record of a value to `visit`, front to back, verified. Returns the bytes read.
     fn scan(&mut self, visit: Visit<'_>) -> Result<u64>;
 
     /// Whether the scan has left out values, so that survivors are read for the first time.
-    fn is_listed(&self) -> bool;
+    fn has_key_block(&self) -> bool;
 
     /// Says that these bytes will be read soon, if a scan has left them out.
     fn will_need(&self, range: Range<u64>);
@@ -40,11 +40,11 @@ pub(super) trait Source {
 }
 
 impl Source for ExtentReader {
-    fn place(&self) -> Place {
+    fn place(&self) -> Location {
         Self::place(self)
     }
 
-    fn holds(&self, place: Place) -> bool {
+    fn holds(&self, place: Location) -> bool {
         Self::holds(self, place)
     }
 
@@ -52,8 +52,8 @@ impl Source for ExtentReader {
         Self::scan(self, visit)
     }
 
-    fn is_listed(&self) -> bool {
-        Self::is_listed(self)
+    fn has_key_block(&self) -> bool {
+        Self::has_key_block(self)
     }
 
     fn will_need(&self, range: Range<u64>) {
@@ -86,11 +86,11 @@ impl SealedFile {
 }
 
 impl Source for SealedFile {
-    fn place(&self) -> Place {
-        Place { file: self.segment.number(), offset: 0 }
+    fn place(&self) -> Location {
+        Location { file: self.segment.number(), offset: 0 }
     }
 
-    fn holds(&self, place: Place) -> bool {
+    fn holds(&self, place: Location) -> bool {
         place.file == self.segment.number() && place.offset < self.len
     }
 
@@ -115,7 +115,7 @@ impl Source for SealedFile {
         Ok(self.len)
     }
 
-    fn is_listed(&self) -> bool {
+    fn has_key_block(&self) -> bool {
         false
     }
 

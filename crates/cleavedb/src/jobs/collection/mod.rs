@@ -2,8 +2,8 @@
 //!
 //! `plan` fixes, under the locks that publish and that create snapshots, what readers see, the read
 //! point S, the live snapshots and the epoch e of the youngest flush, and from then on keeps runs
-//! of later epochs in level 0. `run` reads and moves ([`cleavedb_values::collect`]). What killed the
-//! others must be durable (invariant 7): where the log is the store it is synced through S;
+//! of later epochs in level 0. `run` reads and moves ([`cleavedb_values::collect`]). What killed
+//! the others must be durable (invariant 7): where the log is the store it is synced through S;
 //! elsewhere S is durable already. `install` swaps everything by one edit: the run of new pointers
 //! enters level 0 at e, above all that was read and below all later flushes, however long it took
 //! to write; where pointers are soft the run is empty. Writers and flushes go on meanwhile: an
@@ -21,11 +21,11 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::{Entry, KeySample};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
-use cleavedb_values::collect::found::Arena;
 use cleavedb_values::collect::output::{CollectionOutput, RunEntry};
+use cleavedb_values::collect::record::Arena;
 use cleavedb_values::collect::survivors::NewSegment;
-use cleavedb_values::groups::Place;
-use cleavedb_values::{Ledger, LedgerEdit, SegmentSet, hidden};
+use cleavedb_values::groups::Location;
+use cleavedb_values::{SegmentSet, ValueFileEdit, ValueFiles, unexposed};
 
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -35,12 +35,12 @@ use crate::jobs::run_writer::{RunWriter, run_position};
 use crate::jobs::{About, Begin, Job, new_files};
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
-use crate::vain::older;
+use crate::survivors::older;
 use crate::value_files;
 use crate::victims::Target;
 
 /// What a collection has written.
-pub(crate) struct Collected<'e> {
+pub(crate) struct CollectionFiles<'e> {
     output: CollectionOutput,
     /// What was written, open.
     opened: SegmentSet,
@@ -50,14 +50,14 @@ pub(crate) struct Collected<'e> {
 
 impl<'e> Job<'e> for Collect<'e> {
     type Request = Begin;
-    type Output = Collected<'e>;
+    type Output = CollectionFiles<'e>;
     type Done = ();
 
     fn plan(engine: &'e Engine, begin: Begin) -> Result<Option<Self>> {
         plan::plan(engine, begin)
     }
 
-    fn run(&mut self) -> Result<Collected<'e>> {
+    fn run(&mut self) -> Result<CollectionFiles<'e>> {
         let engine = self.engine;
         let files = NewFiles::new(engine, FileClass::Survivors);
         let segments = NewFiles::new(engine, FileClass::Segments);
@@ -83,13 +83,13 @@ impl<'e> Job<'e> for Collect<'e> {
         if !planted(Bug::CollectionWithoutLogSync) {
             engine.options.log().sync_before_drop(|| engine.commit.sync())?;
         }
-        Ok(Collected { output, opened, writer, watch })
+        Ok(CollectionFiles { output, opened, writer, watch })
     }
 
-    fn install(&mut self, collected: Collected<'e>) -> Result<()> {
-        let Collected { output, opened, writer, mut watch } = collected;
+    fn install(&mut self, collected: CollectionFiles<'e>) -> Result<()> {
+        let CollectionFiles { output, opened, writer, mut watch } = collected;
         let engine = self.engine;
-        let gone: BTreeSet<Place> = output.gone().collect();
+        let gone: BTreeSet<Location> = output.gone().collect();
         let mut edit = Edit::default();
         value_files::add_segments(&output.segments, &mut edit);
         let still = regroup::hold_flushes(self, &output);
@@ -97,32 +97,32 @@ impl<'e> Job<'e> for Collect<'e> {
         let live = manifest.live();
         let written = regroup::regroup(self, &live.groups, &output, still, &mut edit)?;
         let files = emptied_files(self, live, &gone);
-        edit.ledger.extend(files.iter().map(|(file, _)| LedgerEdit::Remove(*file)));
+        edit.value_files.extend(files.iter().map(|(file, _)| ValueFileEdit::Remove(*file)));
         edit.index.add_run(run_position(live, self.epoch), writer.tables.iter().cloned());
         let counted = counted(self, live, &gone);
         let left: u64 = output.segments.iter().map(|new| new.live).sum();
         let alive = left + written.extents.iter().map(|extent| extent.live).sum::<u64>();
         let all = live.owned();
-        edit.hidden = Some(hidden::after_collection(live.hidden, counted, alive, all));
+        edit.unexposed = Some(unexposed::after_collection(live.unexposed, counted, alive, all));
         give_back_early(self, Bug::PunchBeforeEdit, &gone);
         if planted(Bug::UnlinkBeforeEdit) {
             files.iter().for_each(|(file, kind)| engine.discard(*kind, &[*file]));
         }
         engine.commit_edit(&mut manifest, &edit)?;
-        let emptied = |place: &Place| files.iter().any(|(file, _)| *file == place.file);
+        let emptied = |place: &Location| files.iter().any(|(file, _)| *file == place.file);
         for place in gone.iter().filter(|place| !emptied(place)) {
-            self.as_of.state.segments.extent(*place)?.mark_obsolete();
+            self.read_view.state.segments.extent(*place)?.mark_obsolete();
         }
         let LiveFiles { version, groups, .. } = manifest.live();
-        let dropped: Vec<Place> = gone.iter().copied().collect();
+        let dropped: Vec<Location> = gone.iter().copied().collect();
         engine.state.swap(|state| {
             let segments = state.segments.joined(&opened).with_extents(&[], &dropped);
             state.with_version(version.clone()).with_groups(segments, groups.clone())
         });
         value_files::retire_segments(engine, &files);
-        let ledger = manifest.live().ledger.clone();
+        let value_files = manifest.live().value_files.clone();
         drop(manifest);
-        remember(self, &output.segments, &ledger);
+        remember(self, &output.segments, &value_files);
         regroup::regrouped(engine, &edit, &output);
         give_back_early(self, Bug::PunchUnderReaders, &gone);
         engine.counters.collections.add(1);
@@ -164,7 +164,7 @@ impl<'e> Job<'e> for Collect<'e> {
         }
         let retries_split = self.retries_split;
         move |state| {
-            state.constraints.hold_above = None;
+            state.constraints.pinned_above = None;
             state.collect_alone |= full;
             if retries_split || failed {
                 state.split_waits = None;
@@ -210,7 +210,7 @@ fn sample(run: &[RunEntry<'_>]) -> KeySample {
 fn emptied_files(
     job: &Collect<'_>,
     live: &LiveFiles,
-    gone: &BTreeSet<Place>,
+    gone: &BTreeSet<Location>,
 ) -> Vec<(FileNumber, FileKind)> {
     if let Target::File(victim, facts) = &job.target {
         return vec![(*victim, facts.kind)];
@@ -222,7 +222,7 @@ fn emptied_files(
 }
 
 /// Bytes that counted as alive in what goes.
-fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Place>) -> u64 {
+fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u64 {
     match &job.target {
         Target::File(_, facts) => facts.live,
         Target::Groups(groups) => {
@@ -232,20 +232,20 @@ fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Place>) -> u64 {
     }
 }
 
-/// Remembers what the collection has written: see `vain`.
-fn remember(job: &Collect<'_>, segments: &[NewSegment], ledger: &Ledger) {
+/// Remembers what the collection has written: see `survivors`.
+fn remember(job: &Collect<'_>, segments: &[NewSegment], value_files: &ValueFiles) {
     let files = segments.iter().map(|new| (new.name.number(), new.live));
-    let known = (job.epoch, older(&job.as_of.snapshots, job.as_of.read_point));
-    job.engine.jobs.lock().survivors.written(files, known, ledger);
+    let known = (job.epoch, older(&job.read_view.snapshots, job.read_view.read_point));
+    job.engine.jobs.lock().survivors.written(files, known, value_files);
 }
 
 /// Punches the extents `gone` while readers may need them: a mistake that tests plant.
-fn give_back_early(job: &Collect<'_>, bug: Bug, gone: &BTreeSet<Place>) {
+fn give_back_early(job: &Collect<'_>, bug: Bug, gone: &BTreeSet<Location>) {
     if !planted(bug) {
         return;
     }
     for extent in job.groups.extents().filter(|extent| gone.contains(&extent.place)) {
-        let Place { file, offset } = extent.place;
+        let Location { file, offset } = extent.place;
         let name = Name::numbered(FileKind::Group, file);
         value_files::punch(job.engine, Hole { name, offset, len: extent.len() });
     }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{FileNumber, Result, SeqNo};
-use cleavedb_storage::limited::Plan;
+use cleavedb_storage::quota::Plan;
 use cleavedb_values::{GroupId, GroupTable};
 
 use crate::engine::Engine;
 use crate::full_disk::RoomTaken;
 use crate::job_state::{Damaged, SHORT};
 use crate::jobs::Begin;
-use crate::jobs::liveness::AsOf;
+use crate::jobs::liveness::ReadView;
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::LiveFiles;
 use crate::space::{budget, reserve};
@@ -21,7 +21,7 @@ use crate::victims::{self, Target};
 /// A collection, with what was fixed when it began.
 pub(crate) struct Collect<'e> {
     pub(super) engine: &'e Engine,
-    pub(super) as_of: AsOf,
+    pub(super) read_view: ReadView,
     pub(super) target: Target,
     pub(super) groups: Arc<GroupTable>,
     /// Epoch of the youngest flush that the read state holds.
@@ -52,7 +52,7 @@ impl Collect<'_> {
 /// The collection that is due most, if one may begin.
 pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>> {
     let mut jobs = engine.jobs.lock();
-    if jobs.constraints.hold_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
+    if jobs.constraints.pinned_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
         return Ok(None);
     }
     let manifest = engine.manifest.lock();
@@ -74,7 +74,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     if planted(Bug::CollectionWithoutSnapshots) {
         snapshots.clear();
     }
-    jobs.constraints.hold_above = Some(hold_above(&target, live));
+    jobs.constraints.pinned_above = Some(pinned_above(&target, live));
     if let Target::File(victim, _) = target {
         engine.jobs.set_victim(victim);
     }
@@ -89,7 +89,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     let _taken = engine.full.take_room(bytes.min(room.unwrap_or(u64::MAX)));
     Ok(Some(Collect {
         engine,
-        as_of: AsOf { state, snapshots, read_point },
+        read_view: ReadView { state, snapshots, read_point },
         target,
         groups,
         epoch,
@@ -134,7 +134,7 @@ fn read_point(engine: &Engine) -> SeqNo {
 
 /// The epoch above which runs stay in level 0 while `target` is collected: its run of new pointers
 /// is to enter below them. Where pointers are soft there will be no run.
-fn hold_above(target: &Target, live: &LiveFiles) -> u64 {
+fn pinned_above(target: &Target, live: &LiveFiles) -> u64 {
     if matches!(target, Target::Groups(_)) && !live.groups.relocation().writes_run() {
         return u64::MAX;
     }

@@ -4,12 +4,12 @@
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, side_by_side};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
-use cleavedb_values::collect::found::Arena;
 use cleavedb_values::collect::output::{CollectionOutput, RunEntry, in_index_order};
+use cleavedb_values::collect::record::Arena;
 use cleavedb_values::collect::survivors::SurvivorWriter;
 use cleavedb_values::collect::{Collector, Liveness, SealedFile};
 use cleavedb_values::groups::{Extent, ExtentWriter};
-use cleavedb_values::{FileFacts, GroupId};
+use cleavedb_values::{GroupId, ValueFileMeta};
 
 use crate::jobs::collection::plan::Collect;
 use crate::jobs::liveness::{ByLookUp, of_groups};
@@ -36,15 +36,15 @@ pub(super) fn collect<'a>(
 
 fn collect_file<'a>(
     job: &Collect<'_>,
-    (number, facts): (FileNumber, &FileFacts),
+    (number, facts): (FileNumber, &ValueFileMeta),
     files: (&NewFiles<'_>, &NewFiles<'_>),
     arena: &'a Arena,
 ) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
-    let segment = job.as_of.state.segments.get(number).ok_or_else(|| {
+    let segment = job.read_view.state.segments.get(number).ok_or_else(|| {
         Error::corruption("the victim of a collection is not open").with("file", number)
     })?;
     let len = facts.len.unwrap_or_default();
-    with_collector(job, &ByLookUp(&job.as_of), files, arena, |collector| {
+    with_collector(job, &ByLookUp(&job.read_view), files, arena, |collector| {
         collector.collect_file(SealedFile::new(segment.clone(), facts.base, len))
     })
 }
@@ -63,7 +63,7 @@ pub(super) fn collect_parts<'a>(
     let parts: Vec<_> = groups.chunks(groups.len().div_ceil(PARTS)).zip(&arenas).collect();
     let collect = |(groups, arena): (&[GroupId], &Mutex<Option<&'a mut Arena>>)| {
         let arena: &'a Arena = arena.lock().take().expect("each part has an arena of its own");
-        let liveness = of_groups(&job.groups, &job.as_of);
+        let liveness = of_groups(&job.groups, &job.read_view);
         with_collector(job, &*liveness, files, arena, |collector| {
             collect_each(job, groups, collector)
         })
@@ -90,7 +90,7 @@ fn collect_each(
     groups: &[GroupId],
     collector: &mut Collector<'_, '_>,
 ) -> Result<()> {
-    let open = &job.as_of.state.segments;
+    let open = &job.read_view.state.segments;
     let handles = |extents: Vec<&Extent>| {
         let handles = extents.into_iter().map(|extent| open.extent(extent.place).cloned());
         handles.collect::<Result<Vec<_>>>()
@@ -119,7 +119,8 @@ fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j
     let room = job.room.filter(|room| extents_rewritten_max(extents.iter().copied()) > *room / 2);
     let Some(room) = room else { return (extents, Vec::new()) };
     let asked = |extent: &Extent| job.forced.is_none_or(|upto| extent.place.file <= upto);
-    // Stubs stay as long as what they hide; and what was just collected waits for its turn.
+    // Group tombstones stay as long as what they hide; and what was just collected waits for its
+    // turn.
     let alive = |extent: &Extent| 10 * extents_alive_max([extent]) / extent.len().max(1);
     extents.sort_by_key(|e| (!asked(e), alive(e), e.survivors, e.place));
     let fits = |count: &usize| {
@@ -144,7 +145,7 @@ pub(super) fn with_collector<'a>(
     let extents = ExtentWriter::new(files, engine.database_id, engine.options.segment_bytes)
         .of_survivors()
         .of_groups(table)
-        .listing_from(engine.options.groups.listed_record_bytes);
+        .key_blocks_from(engine.options.groups.key_block_record_bytes);
     let segment_bytes = sizes::segment_bytes(engine);
     let segments = SurvivorWriter::new(segments, engine.database_id, segment_bytes);
     let gives_up = engine.jobs.gives_up(job.bytes());

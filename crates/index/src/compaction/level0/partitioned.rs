@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::cuts::{KeySample, cuts};
+use super::split_keys::{KeySample, split_keys};
 use super::{Component, Policy, TableEnds};
 use crate::buckets::Bucket;
 use crate::compaction::picker::Picker;
@@ -74,10 +74,10 @@ impl Policy for Partitioned {
         let sample = sample();
         let is_long = sample.bytes() >= options.l0_bytes / LONG_FLUSH;
         let bytes = if is_long { options.table_bytes } else { options.table_end() };
-        TableEnds { bytes, keys: cuts(version, options, &sample) }
+        TableEnds { bytes, keys: split_keys(version, options, &sample) }
     }
 
-    fn output_cuts(&self, version: &Version) -> Vec<Box<[u8]>> {
+    fn output_split_keys(&self, version: &Version) -> Vec<Box<[u8]>> {
         version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
     }
 }

@@ -13,11 +13,11 @@ use crate::sim::Sim;
 const CAPACITY: u64 = 1 << 30;
 
 /// A simulated disk, and a budget over it.
-fn limited(limit: u64, apart: u64) -> (Sim, Arc<Budget>, Limited) {
+fn limited(limit: u64, apart: u64) -> (Sim, Arc<Budget>, QuotaStorage) {
     let sim = Sim::new();
     sim.set_capacity(CAPACITY);
     let budget = Arc::new(Budget::new(limit, apart));
-    let limited = Limited::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
+    let limited = QuotaStorage::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
     (sim, budget, limited)
 }
 
@@ -29,7 +29,7 @@ fn table(number: u64) -> Name {
     Name::numbered(FileKind::Table, FileNumber(number))
 }
 
-fn create(storage: &Limited, name: Name) -> Arc<dyn File> {
+fn create(storage: &QuotaStorage, name: Name) -> Arc<dyn File> {
     storage.open(&name, Mode::CreateNew, Access::Random).unwrap()
 }
 
@@ -77,7 +77,7 @@ fn a_file_takes_space_until_its_last_handle_is_closed() {
     let file = create(&storage, table(1));
     file.write_at(&[1; 600], 0).unwrap();
     let reader = storage.open(&table(1), Mode::Read, Access::Random).unwrap();
-    storage.remove(&table(1), Pace::Swift).unwrap();
+    storage.remove(&table(1), RemoveMode::Immediate).unwrap();
     drop(file);
     assert_eq!((budget.used(), used(&sim)), (600, 600));
     drop(reader);
@@ -95,7 +95,7 @@ fn what_is_there_is_counted_and_a_name_that_is_taken_over_is_not_counted_twice()
     file.write_at(&[1; 4 * BLOCK], 0).unwrap();
     file.punch(0, BLOCK as u64).unwrap();
     let budget = Arc::new(Budget::new(100, 0));
-    let again = Limited::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
+    let again = QuotaStorage::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
     assert_eq!(budget.used(), 200 + 3 * BLOCK as u64, "more than the limit");
     assert!(is_refused(create(&again, table(2)).write_at(&[1], 0)));
     again.rename(&new, &Name::fixed(FileKind::Current)).unwrap();
@@ -186,7 +186,7 @@ fn budget_is_what_the_disk_says(calls: &[Call]) {
         if call == 0 {
             open.remove(&number);
         } else if call == 1 && exists {
-            storage.remove(&table(number), Pace::Swift).unwrap();
+            storage.remove(&table(number), RemoveMode::Immediate).unwrap();
         } else if !exists && !open.contains_key(&number) {
             open.insert(number, create(&storage, table(number)));
         }

@@ -12,27 +12,27 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::Entry;
-use cleavedb_index::compaction::job::{PointerRoom, ValueKeeper};
+use cleavedb_index::compaction::job::{PointerRoom, ValueGcObserver};
 use cleavedb_storage::FileKind;
-use cleavedb_values::groups::{MapReader, Place};
-use cleavedb_values::{GroupEdit, GroupTable, LedgerEdit};
+use cleavedb_values::groups::{KeyDirectoryReader, Location};
+use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit};
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
 
 /// Adds up, by file or extent, the bytes of records whose last pointer goes.
-pub(crate) struct Deaths<'a> {
+pub(crate) struct DroppedPointers<'a> {
     engine: &'a Engine,
     /// The groups when the job began: extents that come later are not pointed to by its inputs.
     groups: Arc<GroupTable>,
     files: BTreeMap<FileNumber, u64>,
-    extents: BTreeMap<Place, u64>,
+    extents: BTreeMap<Location, u64>,
     /// Pointers that were brought up to date.
     refreshed: u64,
-    maps: MapReader,
+    maps: KeyDirectoryReader,
 }
 
-impl ValueKeeper for Deaths<'_> {
+impl ValueGcObserver for DroppedPointers<'_> {
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
         let pointer = ValuePointer::decode(entry.value)?;
         let died = match self.groups.extent_of(pointer) {
@@ -60,11 +60,11 @@ impl ValueKeeper for Deaths<'_> {
         Ok(Some(&room[..len]))
     }
 
-    fn fork(&self) -> Self {
+    fn split(&self) -> Self {
         Self::new(self.engine, self.groups.clone())
     }
 
-    fn absorb(&mut self, part: Self) {
+    fn merge(&mut self, part: Self) {
         for (file, bytes) in part.files {
             *self.files.entry(file).or_default() += bytes;
         }
@@ -75,16 +75,16 @@ impl ValueKeeper for Deaths<'_> {
     }
 }
 
-impl<'a> Deaths<'a> {
+impl<'a> DroppedPointers<'a> {
     pub(crate) fn new(engine: &'a Engine, groups: Arc<GroupTable>) -> Self {
         let (files, extents) = (BTreeMap::new(), BTreeMap::new());
-        Self { engine, groups, files, extents, refreshed: 0, maps: MapReader::default() }
+        Self { engine, groups, files, extents, refreshed: 0, maps: KeyDirectoryReader::default() }
     }
 
     /// Where the record of an entry lies by now, if its pointer says something else, and the extent
     /// that has it. A record that a collection has dropped lies nowhere.
     #[inline]
-    fn moved(&mut self, entry: &Entry<'_>) -> Result<Option<(ValuePointer, Place)>> {
+    fn moved(&mut self, entry: &Entry<'_>) -> Result<Option<(ValuePointer, Location)>> {
         if self.groups.relocation().writes_run() {
             return Ok(None);
         }
@@ -112,12 +112,13 @@ impl<'a> Deaths<'a> {
     /// then they were known to be dead before.
     pub(crate) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
         let whole = |number: &FileNumber| {
-            live.ledger.get(*number).is_some_and(|facts| facts.kind != FileKind::Group)
+            live.value_files.get(*number).is_some_and(|facts| facts.kind != FileKind::Group)
         };
         let files = || self.files.iter().filter(|(number, _)| whole(number));
-        edit.ledger.extend(files().map(|(number, bytes)| LedgerEdit::Died(*number, *bytes)));
+        edit.value_files
+            .extend(files().map(|(number, bytes)| ValueFileEdit::LiveRemoved(*number, *bytes)));
         let extents = || self.extents.iter().filter(|(place, _)| live.groups.has_extent(**place));
-        edit.groups.extend(extents().map(|(place, bytes)| GroupEdit::Died(*place, *bytes)));
+        edit.groups.extend(extents().map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes)));
         files().map(|(_, bytes)| bytes).chain(extents().map(|(_, bytes)| bytes)).sum()
     }
 }

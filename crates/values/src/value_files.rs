@@ -14,7 +14,7 @@ use cleavedb_storage::log::FileHeader;
 
 /// Facts about one log file or segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileFacts {
+pub struct ValueFileMeta {
     /// Log, segment or group file.
     pub kind: FileKind,
     /// Log position of its first byte; 0 for segments and for logs that are not sealed.
@@ -27,24 +27,24 @@ pub struct FileFacts {
     pub live: u64,
 }
 
-/// One change of the ledger.
+/// One change of the table of value files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LedgerEdit {
+pub enum ValueFileEdit {
     /// A new file, created and durable in its directory.
     Add(FileNumber, FileKind),
     /// The file's log position and final length are known.
     Seal(FileNumber, u64, u64),
     /// Index entries with pointers to this many bytes were published.
-    Born(FileNumber, u64),
+    LiveAdded(FileNumber, u64),
     /// Index entries with pointers to this many bytes were dropped.
-    Died(FileNumber, u64),
+    LiveRemoved(FileNumber, u64),
     /// The file goes.
     Remove(FileNumber),
     /// A log file that was sealed goes on: what it held is durable, what follows is to be replayed.
     Resume(FileNumber),
 }
 
-impl LedgerEdit {
+impl ValueFileEdit {
     /// Appends the encoding: a tag, then varints. See `docs/format.md`, "Manifest".
     pub fn encode(&self, out: &mut Vec<u8>) {
         match *self {
@@ -61,11 +61,11 @@ impl LedgerEdit {
                 out.push(2);
                 put_all(out, &[number.0, base, len]);
             }
-            Self::Born(number, bytes) => {
+            Self::LiveAdded(number, bytes) => {
                 out.push(3);
                 put_all(out, &[number.0, bytes]);
             }
-            Self::Died(number, bytes) => {
+            Self::LiveRemoved(number, bytes) => {
                 out.push(4);
                 put_all(out, &[number.0, bytes]);
             }
@@ -92,8 +92,8 @@ impl LedgerEdit {
                 kind => return Err(unknown("file kind", kind)),
             },
             2 => Self::Seal(number, cursor.varint()?, cursor.varint()?),
-            3 => Self::Born(number, cursor.varint()?),
-            4 => Self::Died(number, cursor.varint()?),
+            3 => Self::LiveAdded(number, cursor.varint()?),
+            4 => Self::LiveRemoved(number, cursor.varint()?),
             5 => Self::Remove(number),
             6 => Self::Resume(number),
             tag => return Err(unknown("tag", tag)),
@@ -112,35 +112,35 @@ fn unknown(what: &str, byte: u8) -> Error {
 
 /// All log files and segments, by number: oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger {
-    files: BTreeMap<FileNumber, FileFacts>,
+pub struct ValueFiles {
+    files: BTreeMap<FileNumber, ValueFileMeta>,
 }
 
-impl Ledger {
+impl ValueFiles {
     /// The facts of one file.
-    pub fn get(&self, number: FileNumber) -> Option<&FileFacts> {
+    pub fn get(&self, number: FileNumber) -> Option<&ValueFileMeta> {
         self.files.get(&number)
     }
 
     /// All files, oldest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (FileNumber, &FileFacts)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (FileNumber, &ValueFileMeta)> {
         self.files.iter().map(|(number, facts)| (*number, facts))
     }
 
     /// Applies one change. Fails, and changes nothing, if it contradicts what is known.
-    pub fn apply(&mut self, edit: &LedgerEdit) -> Result<()> {
+    pub fn apply(&mut self, edit: &ValueFileEdit) -> Result<()> {
         match *edit {
-            LedgerEdit::Add(number, kind) => {
-                let facts = FileFacts { kind, base: 0, len: None, durable: 0, live: 0 };
+            ValueFileEdit::Add(number, kind) => {
+                let facts = ValueFileMeta { kind, base: 0, len: None, durable: 0, live: 0 };
                 if self.files.insert(number, facts).is_some() {
                     return Err(Error::corruption("a file is added twice").with("file", number));
                 }
             }
-            LedgerEdit::Seal(number, base, len) => {
+            ValueFileEdit::Seal(number, base, len) => {
                 let facts = self.known(number)?;
                 (facts.base, facts.len, facts.durable) = (base, Some(len), 0);
             }
-            LedgerEdit::Resume(number) => {
+            ValueFileEdit::Resume(number) => {
                 let facts = self.known(number)?;
                 let (FileKind::Log, Some(len)) = (facts.kind, facts.len.take()) else {
                     let what = "a file that is no sealed log is begun again";
@@ -148,8 +148,8 @@ impl Ledger {
                 };
                 facts.durable = len;
             }
-            LedgerEdit::Born(number, bytes) => self.known(number)?.live += bytes,
-            LedgerEdit::Died(number, bytes) => {
+            ValueFileEdit::LiveAdded(number, bytes) => self.known(number)?.live += bytes,
+            ValueFileEdit::LiveRemoved(number, bytes) => {
                 // The file may be gone: a collection moved its records, and the entries that still
                 // point there are shadowed by the ones that it wrote.
                 if let Some(facts) = self.files.get_mut(&number) {
@@ -161,7 +161,7 @@ impl Ledger {
                     })?;
                 }
             }
-            LedgerEdit::Remove(number) => {
+            ValueFileEdit::Remove(number) => {
                 if self.files.remove(&number).is_none() {
                     return Err(
                         Error::corruption("an unknown file is removed").with("file", number)
@@ -172,25 +172,25 @@ impl Ledger {
         Ok(())
     }
 
-    fn known(&mut self, number: FileNumber) -> Result<&mut FileFacts> {
+    fn known(&mut self, number: FileNumber) -> Result<&mut ValueFileMeta> {
         self.files
             .get_mut(&number)
             .ok_or_else(|| Error::corruption("an edit names an unknown file").with("file", number))
     }
 
     /// The edits that make this ledger out of an empty one.
-    pub fn export(&self) -> Vec<LedgerEdit> {
+    pub fn export(&self) -> Vec<ValueFileEdit> {
         let mut edits = Vec::new();
         for (number, facts) in self.iter() {
-            edits.push(LedgerEdit::Add(number, facts.kind));
+            edits.push(ValueFileEdit::Add(number, facts.kind));
             if let Some(len) = facts.len {
-                edits.push(LedgerEdit::Seal(number, facts.base, len));
+                edits.push(ValueFileEdit::Seal(number, facts.base, len));
             } else if facts.durable > 0 {
-                edits.push(LedgerEdit::Seal(number, facts.base, facts.durable));
-                edits.push(LedgerEdit::Resume(number));
+                edits.push(ValueFileEdit::Seal(number, facts.base, facts.durable));
+                edits.push(ValueFileEdit::Resume(number));
             }
             if facts.live > 0 {
-                edits.push(LedgerEdit::Born(number, facts.live));
+                edits.push(ValueFileEdit::LiveAdded(number, facts.live));
             }
         }
         edits
@@ -228,44 +228,47 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn sample() -> Vec<LedgerEdit> {
+    fn sample() -> Vec<ValueFileEdit> {
         vec![
-            LedgerEdit::Add(FileNumber(3), FileKind::Log),
-            LedgerEdit::Seal(FileNumber(3), 4096, 900),
-            LedgerEdit::Born(FileNumber(3), 800),
-            LedgerEdit::Add(FileNumber(9), FileKind::Segment),
-            LedgerEdit::Resume(FileNumber(3)),
+            ValueFileEdit::Add(FileNumber(3), FileKind::Log),
+            ValueFileEdit::Seal(FileNumber(3), 4096, 900),
+            ValueFileEdit::LiveAdded(FileNumber(3), 800),
+            ValueFileEdit::Add(FileNumber(9), FileKind::Segment),
+            ValueFileEdit::Resume(FileNumber(3)),
         ]
     }
 
     #[test]
     fn edits_round_trip_and_rebuild_the_ledger() {
-        let mut ledger = Ledger::default();
+        let mut value_files = ValueFiles::default();
         let mut bytes = Vec::new();
         for edit in sample() {
-            ledger.apply(&edit).unwrap();
+            value_files.apply(&edit).unwrap();
             edit.encode(&mut bytes);
         }
         let mut cursor = Cursor::new(&bytes, "test");
-        let mut decoded = Ledger::default();
+        let mut decoded = ValueFiles::default();
         while !cursor.is_empty() {
-            decoded.apply(&LedgerEdit::decode(&mut cursor).unwrap()).unwrap();
+            decoded.apply(&ValueFileEdit::decode(&mut cursor).unwrap()).unwrap();
         }
-        assert_eq!(decoded, ledger);
-        let mut exported = Ledger::default();
-        ledger.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
-        assert_eq!(exported, ledger);
+        assert_eq!(decoded, value_files);
+        let mut exported = ValueFiles::default();
+        value_files.export().iter().try_for_each(|edit| exported.apply(edit)).unwrap();
+        assert_eq!(exported, value_files);
     }
 
     #[test]
     fn contradictions_are_refused() {
-        let mut ledger = Ledger::default();
-        sample().iter().try_for_each(|edit| ledger.apply(edit)).unwrap();
-        assert!(ledger.apply(&LedgerEdit::Add(FileNumber(3), FileKind::Log)).is_err());
-        assert!(ledger.apply(&LedgerEdit::Died(FileNumber(3), 801)).is_err());
-        assert!(ledger.apply(&LedgerEdit::Remove(FileNumber(4))).is_err());
-        assert!(ledger.apply(&LedgerEdit::Resume(FileNumber(3))).is_err(), "it goes on already");
-        assert!(ledger.apply(&LedgerEdit::Resume(FileNumber(9))).is_err(), "it is no log");
-        ledger.apply(&LedgerEdit::Died(FileNumber(77), 5)).unwrap();
+        let mut value_files = ValueFiles::default();
+        sample().iter().try_for_each(|edit| value_files.apply(edit)).unwrap();
+        assert!(value_files.apply(&ValueFileEdit::Add(FileNumber(3), FileKind::Log)).is_err());
+        assert!(value_files.apply(&ValueFileEdit::LiveRemoved(FileNumber(3), 801)).is_err());
+        assert!(value_files.apply(&ValueFileEdit::Remove(FileNumber(4))).is_err());
+        assert!(
+            value_files.apply(&ValueFileEdit::Resume(FileNumber(3))).is_err(),
+            "it goes on already"
+        );
+        assert!(value_files.apply(&ValueFileEdit::Resume(FileNumber(9))).is_err(), "it is no log");
+        value_files.apply(&ValueFileEdit::LiveRemoved(FileNumber(77), 5)).unwrap();
     }
 }

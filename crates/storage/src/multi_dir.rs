@@ -16,7 +16,7 @@ use cleavedb_base::sync::{Mutex, RwLock};
 use cleavedb_base::{Error, FileNumber, Result};
 use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
 use crate::class::FileClass;
 use crate::name::{FileKind, Name};
 
@@ -100,14 +100,14 @@ impl Tracked {
 
 /// A storage that creates each class of file in one of several directories, and finds every file
 /// where it lies.
-pub struct Placed {
+pub struct MultiDirStorage {
     first: Directory,
     volumes: Vec<Tracked>,
     /// Files that lie in volumes, and in which one.
     homes: RwLock<HashMap<Name, usize>>,
 }
 
-impl Placed {
+impl MultiDirStorage {
     /// The database's own directory and its volumes.
     ///
     /// Fails with [`cleavedb_base::ErrorKind::Corruption`] if a file lies in two of them, or one in
@@ -209,7 +209,7 @@ fn is_placed(kind: FileKind) -> bool {
     FileClass::ALL.iter().any(|class| class.kind() == kind)
 }
 
-impl Storage for Placed {
+impl Storage for MultiDirStorage {
     /// A file that is created in this way lies in the first directory.
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         match self.home(name) {
@@ -229,7 +229,7 @@ impl Storage for Placed {
         self.first.storage.rename(from, to)
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         let Some(home) = self.home(name) else {
             return self.first.storage.remove(name, pace);
         };
@@ -298,18 +298,21 @@ mod tests {
         Directory { storage, path: path.to_owned(), classes: classes.to_vec(), capacity: None }
     }
 
-    fn open(first: &Sim, second: &Sim, capacity: Option<u64>) -> Result<Placed> {
+    fn open(first: &Sim, second: &Sim, capacity: Option<u64>) -> Result<MultiDirStorage> {
         let volume = directory(second, "/second", &[FileClass::Levels]);
-        Placed::new(directory(first, "/first", &[]), vec![Directory { capacity, ..volume }])
+        MultiDirStorage::new(
+            directory(first, "/first", &[]),
+            vec![Directory { capacity, ..volume }],
+        )
     }
 
-    fn placed() -> (Sim, Sim, Placed) {
+    fn placed() -> (Sim, Sim, MultiDirStorage) {
         let (first, second) = (Sim::new(), Sim::new());
         let placed = open(&first, &second, None).unwrap();
         (first, second, placed)
     }
 
-    fn create(placed: &Placed, class: FileClass, number: u64) -> Name {
+    fn create(placed: &MultiDirStorage, class: FileClass, number: u64) -> Name {
         placed.create(class, FileNumber(number), Access::Random).unwrap();
         Name::numbered(class.kind(), FileNumber(number))
     }
@@ -324,7 +327,7 @@ mod tests {
         assert_eq!(placed.list().unwrap(), [(young, 0), (old, 0)]);
         assert_eq!(placed.volume_of(&old).unwrap().path, "/second");
         assert!(placed.volume_of(&young).is_none());
-        placed.remove(&old, Pace::Gentle).unwrap();
+        placed.remove(&old, RemoveMode::Paced).unwrap();
         assert!(second.list().unwrap().is_empty() && placed.volume_of(&old).is_none());
     }
 
@@ -335,7 +338,7 @@ mod tests {
         let old = create(&placed, FileClass::Levels, 2);
         drop(placed);
         let volume = directory(&second, "/second", &[FileClass::Level0]);
-        let placed = Placed::new(directory(&first, "/first", &[]), vec![volume]).unwrap();
+        let placed = MultiDirStorage::new(directory(&first, "/first", &[]), vec![volume]).unwrap();
         for name in [young, old] {
             placed.open(&name, Mode::Read, Access::Random).unwrap();
         }
@@ -354,7 +357,7 @@ mod tests {
         create(&placed, FileClass::Level0, 3);
         placed.sync_dir().unwrap();
         assert_eq!(second.history_len(), synced, "nothing has changed there");
-        placed.remove(&old, Pace::Gentle).unwrap();
+        placed.remove(&old, RemoveMode::Paced).unwrap();
         placed.sync_dir().unwrap();
         assert_eq!(second.history_len(), synced + 2, "a removal, and its sync");
     }
@@ -370,7 +373,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert_eq!(error.fact("file"), Some("000007.tbl"));
         assert_eq!(error.fact("directory"), Some("/second"));
-        second.remove(&name, Pace::Gentle).unwrap();
+        second.remove(&name, RemoveMode::Paced).unwrap();
         assert!(open(&first, &second, None).is_ok());
         let manifest = Name::numbered(FileKind::Manifest, FileNumber(8));
         second.open(&manifest, Mode::CreateNew, Access::Random).unwrap();
@@ -386,7 +389,7 @@ mod tests {
         file.write_at(&[7; 100], 0).unwrap();
         let next = create(&placed, FileClass::Levels, 2);
         assert_eq!(first.list().unwrap(), [(next, 0)]);
-        placed.remove(&Name::numbered(FileKind::Table, FileNumber(1)), Pace::Gentle).unwrap();
+        placed.remove(&Name::numbered(FileKind::Table, FileNumber(1)), RemoveMode::Paced).unwrap();
         create(&placed, FileClass::Levels, 3);
         assert_eq!(second.list().unwrap().len(), 1, "there is room again");
     }
@@ -411,7 +414,7 @@ mod tests {
         second.set_capacity(10);
         assert_eq!(placed.free_space().unwrap(), 10);
         let old = create(&placed, FileClass::Levels, 2);
-        second.remove(&old, Pace::Gentle).unwrap();
+        second.remove(&old, RemoveMode::Paced).unwrap();
         let error = placed.open(&old, Mode::Read, Access::Random).err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains("/second"), "{error}");

@@ -1,4 +1,4 @@
-//! Limited: a storage that takes no more of the disk than it was given.
+//! QuotaStorage: a storage that takes no more of the disk than it was given.
 //!
 //! Directories of one database share a [`Budget`]. Every call that needs space asks it first and
 //! fails as on a full disk if there is none, so no mistake of the engine above exceeds the limit:
@@ -21,7 +21,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
 use crate::mapping::Mapping;
 use crate::name::{FileKind, Name};
 
@@ -242,13 +242,13 @@ impl Drop for Inode {
 }
 
 /// A storage within a [`Budget`].
-pub struct Limited {
+pub struct QuotaStorage {
     inner: Arc<dyn Storage>,
     budget: Arc<Budget>,
     files: Mutex<HashMap<Name, Arc<Inode>>>,
 }
 
-impl Limited {
+impl QuotaStorage {
     /// `inner` within `budget`, which what is there already is counted in, even if it is more.
     pub fn new(inner: Arc<dyn Storage>, budget: Arc<Budget>) -> io::Result<Self> {
         let mut files = HashMap::new();
@@ -264,7 +264,7 @@ impl Limited {
     }
 }
 
-impl Storage for Limited {
+impl Storage for QuotaStorage {
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(name, mode, access)?;
         let new = || Inode::new(&self.budget, name.kind(), Size::default());
@@ -281,7 +281,7 @@ impl Storage for Limited {
         Ok(())
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         self.inner.remove(name, pace)?;
         self.files.lock().remove(name);
         Ok(())

@@ -1,6 +1,6 @@
-//! The picture under every schedule of a reader and those who change it: a key that moves from a
+//! The read state under every schedule of a reader and those who change it: a key that moves from a
 //! MemTable into a table, and on into the next one, is found once all the time, and no table goes
-//! while a picture names it.
+//! while a read state names it.
 //!
 //! Everything is what the engine runs but the swap itself, which `arc-swap` makes: here it stands
 //! behind a lock (`base/src/sync/checked.rs`). The tables are written beforehand to a real
@@ -18,12 +18,12 @@ use cleavedb_index::{
     BlockCache, Entry, RunPosition, TableBuilder, TableMeta, TableOptions, TableStore, Version,
     VersionEdit,
 };
-use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, Reaper, Storage};
+use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, ObsoleteFiles, Storage};
 use cleavedb_values::SegmentSet;
 
 use crate::publish::Publisher;
 use crate::read::{Answer, find};
-use crate::state::{MemSlot, Pictures, ReadState};
+use crate::state::{MemSlot, ReadState, ReadStates};
 
 const KEY: &[u8] = b"\0\0key";
 const DATABASE_ID: u64 = 1;
@@ -66,10 +66,10 @@ fn explore(check: fn(&Files)) {
 /// What readers share with those who work.
 struct World {
     publisher: Publisher,
-    pictures: Pictures,
+    pictures: ReadStates,
     /// A full MemTable with the first version of the key.
     full: Arc<MemSlot>,
-    reaper: Arc<Reaper>,
+    obsolete_files: Arc<ObsoleteFiles>,
     /// Number of the table that was removed.
     removed: AtomicU64,
 }
@@ -82,9 +82,10 @@ struct Work {
 }
 
 fn begin(files: &Files) -> (Arc<World>, Work) {
-    let (reaper, cache) = (Arc::new(Reaper::default()), Arc::new(BlockCache::new(1 << 20)));
+    let (obsolete_files, cache) =
+        (Arc::new(ObsoleteFiles::default()), Arc::new(BlockCache::new(1 << 20)));
     let disk = Arc::new(Disk::open(files.dir.path(), false).unwrap());
-    let store = TableStore::new(disk, DATABASE_ID, cache, reaper.clone());
+    let store = TableStore::new(disk, DATABASE_ID, cache, obsolete_files.clone());
     let empty = Arc::new(Version::empty(Arc::new(store)));
     let [run, below] = files.tables.clone();
     let mut flush = VersionEdit::default();
@@ -98,8 +99,8 @@ fn begin(files: &Files) -> (Arc<World>, Work) {
     let memtables = vec![full.clone()];
     let first =
         ReadState { memtables, version: empty, segments: Arc::default(), groups: Arc::default() };
-    let (publisher, pictures) = (Publisher::new(1), Pictures::new(first));
-    let world = World { publisher, pictures, full, reaper, removed: AtomicU64::new(0) };
+    let (publisher, pictures) = (Publisher::new(1), ReadStates::new(first));
+    let world = World { publisher, pictures, full, obsolete_files, removed: AtomicU64::new(0) };
     (Arc::new(world), Work { flushed, compacted, compaction })
 }
 
@@ -126,12 +127,12 @@ impl World {
         self.pictures.swap(|state| state.with_version(work.compacted.clone()));
         work.flushed.retire(&work.compaction);
         drop(work);
-        if let Some(name) = self.reaper.take_name() {
+        if let Some(name) = self.obsolete_files.take_name() {
             self.removed.store(name.number().0, Ordering::Release);
         }
     }
 
-    /// The version of the key that a reader finds, in a picture that holds it in one place.
+    /// The version of the key that a reader finds, in a read state that holds it in one place.
     fn look(&self) -> SeqNo {
         let (state, visible) = self.pictures.look(|| self.publisher.visible());
         let in_memory = state.memtables.iter().any(|slot| Arc::ptr_eq(slot, &self.full));

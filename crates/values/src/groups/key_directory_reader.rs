@@ -6,9 +6,9 @@ use std::collections::hash_map::Entry;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Result, SeqNo};
 
-use super::extent::Place;
+use super::extent::Location;
 use super::handle::ExtentHandle;
-use super::map::{Mark, look_up};
+use super::key_directory::{Mark, look_up};
 
 /// A page that was read. It holds on to no extent: a place is never used again.
 struct Page {
@@ -23,23 +23,23 @@ const PAGES_MAX: usize = 1024;
 /// Looks into maps, and remembers the last page of each: keys ascend, and the next one is mostly
 /// there, too.
 #[derive(Default)]
-pub struct MapReader {
-    pages: HashMap<Place, Page>,
+pub struct KeyDirectoryReader {
+    pages: HashMap<Location, Page>,
 }
 
-impl MapReader {
-    /// Where `extent` has the record of (`tree_key`, `seq`), whose key has this hash: an offset in
-    /// the extent.
+impl KeyDirectoryReader {
+    /// Where `extent` has the record of (`encoded_key`, `seq`), whose key has this hash: an offset
+    /// in the extent.
     pub fn find(
         &mut self,
         extent: &ExtentHandle,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         hash: u64,
         seq: SeqNo,
     ) -> Result<Option<u32>> {
         let Some(fences) = extent.fences()? else { return Ok(None) };
         let mark = Mark::new(hash, seq);
-        for number in fences.pages_of(tree_key) {
+        for number in fences.pages_of(encoded_key) {
             if let Some(offset) = look_up(self.page(extent, number)?, mark) {
                 return Ok(Some(offset));
             }

@@ -1,8 +1,8 @@
 //! Files and parts of files that nobody can reach any more, waiting to be given back.
 //!
-//! A table, a segment or an extent that an edit dropped may still be read through an older picture.
-//! Its last reader lets go of it anywhere, also deep in a `get`; that thread only queues it here,
-//! and a background job removes the file or punches the hole.
+//! A table, a segment or an extent that an edit dropped may still be read through an older read
+//! state. Its last reader lets go of it anywhere, also deep in a `get`; that thread only queues it
+//! here, and a background job removes the file or punches the hole.
 
 use cleavedb_base::sync::Mutex;
 
@@ -21,16 +21,16 @@ pub struct Hole {
 
 /// Queue of names whose files may be removed, and of ranges that may be given back.
 #[derive(Default)]
-pub struct Reaper {
+pub struct ObsoleteFiles {
     /// Names, and how long the files are.
     names: Mutex<Vec<(Name, u64)>>,
     holes: Mutex<Vec<Hole>>,
 }
 
-impl Reaper {
+impl ObsoleteFiles {
     /// Queues a file of `len` bytes whose drop is durable in the manifest and which no reader
     /// holds.
-    pub fn bury(&self, name: Name, len: u64) {
+    pub fn enqueue(&self, name: Name, len: u64) {
         self.names.lock().push((name, len));
     }
 
@@ -86,13 +86,18 @@ mod tests {
     #[test]
     fn a_log_goes_before_what_was_buried_earlier() {
         let name = |kind, number| Name::numbered(kind, FileNumber(number));
-        let reaper = Reaper::default();
+        let obsolete_files = ObsoleteFiles::default();
         let (table, log) = (name(FileKind::Table, 1), name(FileKind::Log, 2));
-        [table, name(FileKind::Table, 3), log].into_iter().for_each(|name| reaper.bury(name, 5));
-        assert_eq!(reaper.dead_bytes(), 15);
-        assert_eq!([reaper.take_name(), reaper.take_name()], [Some(log), Some(table)]);
-        assert_eq!(reaper.dead_bytes(), 5);
-        assert_eq!(reaper.take_log(), None);
-        assert!(reaper.take_other().is_some() && reaper.take_name().is_none());
+        [table, name(FileKind::Table, 3), log]
+            .into_iter()
+            .for_each(|name| obsolete_files.enqueue(name, 5));
+        assert_eq!(obsolete_files.dead_bytes(), 15);
+        assert_eq!(
+            [obsolete_files.take_name(), obsolete_files.take_name()],
+            [Some(log), Some(table)]
+        );
+        assert_eq!(obsolete_files.dead_bytes(), 5);
+        assert_eq!(obsolete_files.take_log(), None);
+        assert!(obsolete_files.take_other().is_some() && obsolete_files.take_name().is_none());
     }
 }

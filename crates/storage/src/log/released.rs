@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Parts that were let go, and how far they are without a gap.
-pub(super) struct Needless {
+pub(super) struct ReleasedRanges {
     end: u64,
     /// Parts behind a gap, by their beginnings.
     apart: BTreeMap<u64, u64>,
 }
 
-impl Needless {
+impl ReleasedRanges {
     /// A log of which all below `position` is needless.
     pub(super) fn up_to(position: u64) -> Self {
         Self { end: position, apart: BTreeMap::new() }
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn it_ends_at_the_first_part_that_is_needed() {
-        let mut needless = Needless::up_to(10);
+        let mut needless = ReleasedRanges::up_to(10);
         needless.add(20..30);
         needless.add(30..40);
         assert_eq!(needless.end(), 10);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, ErrorKind, Options, Preset, Separation};
+use cleavedb::{Db, ErrorKind, MinSeparated, Options, Preset};
 use cleavedb_storage::Sim;
 use cleavedb_storage::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
@@ -28,13 +28,13 @@ fn later_opens_use_what_was_saved() {
     for preset in PRESETS {
         let (sim, options) = (Sim::new(), Setup::tiny(preset, true).options);
         let db = open(&sim, &options);
-        db.save_separation(Some(200)).unwrap();
-        let least = Options::preset(preset).separation.least();
-        assert_eq!(db.options().separation.least(), least, "this handle goes on as it was");
+        db.store_min_separated(Some(200)).unwrap();
+        let least = Options::preset(preset).min_separated.least();
+        assert_eq!(db.options().min_separated.least(), least, "this handle goes on as it was");
         db.close().unwrap();
         for _ in 0..2 {
             let db = open(&sim, &options);
-            assert_eq!(db.options().separation, Separation::AtLeast(200), "{preset}");
+            assert_eq!(db.options().min_separated, MinSeparated::AtLeast(200), "{preset}");
             let live = separated(&db);
             assert!((300..400).contains(&live), "{preset}: {live} bytes are separated");
             db.close().unwrap();
@@ -47,13 +47,13 @@ fn who_names_a_threshold_gets_it() {
     for preset in PRESETS {
         let (sim, saved) = (Sim::new(), Setup::tiny(preset, true).options);
         let db = open(&sim, &saved);
-        db.save_separation(Some(200)).unwrap();
+        db.store_min_separated(Some(200)).unwrap();
         db.close().unwrap();
-        let named = Options { separation: Separation::AtLeast(50), ..saved.clone() };
+        let named = Options { min_separated: MinSeparated::AtLeast(50), ..saved.clone() };
         let db = open(&sim, &named);
         assert!(separated(&db) > 400, "{preset}");
         db.close().unwrap();
-        assert_eq!(open(&sim, &saved).options().separation, Separation::AtLeast(200));
+        assert_eq!(open(&sim, &saved).options().min_separated, MinSeparated::AtLeast(200));
     }
 }
 
@@ -61,14 +61,14 @@ fn who_names_a_threshold_gets_it() {
 fn what_was_saved_survives_a_power_loss() {
     let (sim, options) = (Sim::new(), Setup::tiny(Preset::HashKv, true).options);
     let db = open(&sim, &options);
-    db.save_separation(Some(200)).unwrap();
+    db.store_min_separated(Some(200)).unwrap();
     let mut replay = sim.replay(SECTOR);
     replay.advance(replay.last_point());
     let images: Vec<_> = replay.power_loss(&PowerLoss::default()).collect();
     assert!(!images.is_empty());
     for image in images {
-        let found = open(&Sim::from_image(image), &options).options().separation;
-        assert_eq!(found, Separation::AtLeast(200));
+        let found = open(&Sim::from_image(image), &options).options().min_separated;
+        assert_eq!(found, MinSeparated::AtLeast(200));
     }
 }
 
@@ -78,11 +78,11 @@ fn what_was_saved_can_be_forgotten() {
         let (sim, options) = (Sim::new(), Setup::tiny(preset, true).options);
         for saved in [Some(0), Some(usize::MAX), Some(77), None] {
             let db = open(&sim, &options);
-            db.save_separation(saved).unwrap();
+            db.store_min_separated(saved).unwrap();
             db.close().unwrap();
-            let expected =
-                saved.map_or(options.separation.least(), |saved| Some(saved.min(usize::MAX - 1)));
-            assert_eq!(open(&sim, &options).options().separation.least(), expected, "{preset}");
+            let expected = saved
+                .map_or(options.min_separated.least(), |saved| Some(saved.min(usize::MAX - 1)));
+            assert_eq!(open(&sim, &options).options().min_separated.least(), expected, "{preset}");
         }
     }
 }
@@ -91,7 +91,7 @@ fn what_was_saved_can_be_forgotten() {
 fn a_preset_that_separates_nothing_has_nothing_to_save() {
     for preset in [Preset::Lsm, Preset::Ohdb] {
         let db = open(&Sim::new(), &Setup::tiny(preset, true).options);
-        assert_eq!(db.save_separation(Some(9)).unwrap_err().kind(), ErrorKind::InvalidOptions);
-        assert_eq!(db.options().separation, Separation::Never);
+        assert_eq!(db.store_min_separated(Some(9)).unwrap_err().kind(), ErrorKind::InvalidOptions);
+        assert_eq!(db.options().min_separated, MinSeparated::Never);
     }
 }

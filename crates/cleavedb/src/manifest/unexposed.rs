@@ -1,4 +1,4 @@
-//! How much of what index entries own can be dead, in the estimate of the ledger.
+//! How much of what index entries own can be dead, in the estimate of the table of value files.
 
 use cleavedb_index::Version;
 

@@ -36,17 +36,17 @@ impl Tree {
         Self { world, version, epoch: 0 }
     }
 
-    fn cuts(&self, partitions: usize, keys: &[String]) -> Vec<String> {
+    fn split_keys(&self, partitions: usize, keys: &[String]) -> Vec<String> {
         let mut sample = KeySample::default();
         keys.iter().for_each(|key| sample.add(key.as_bytes(), 100));
-        let cuts = cuts(&self.version, &options(partitions), &sample);
-        cuts.into_iter().map(|cut| String::from_utf8(cut.into()).unwrap()).collect()
+        let split_keys = split_keys(&self.version, &options(partitions), &sample);
+        split_keys.into_iter().map(|cut| String::from_utf8(cut.into()).unwrap()).collect()
     }
 
     /// Adds a run of `keys`, cut; returns how many keys each table has.
     fn flush(&mut self, partitions: usize, keys: &[String]) -> Vec<usize> {
-        let cuts = self.cuts(partitions, keys);
-        let part = |key: &String| cuts.iter().filter(|cut| *cut <= key).count();
+        let split_keys = self.split_keys(partitions, keys);
+        let part = |key: &String| split_keys.iter().filter(|cut| *cut <= key).count();
         let parts: Vec<&[String]> = keys.chunk_by(|a, b| part(a) == part(b)).collect();
         self.epoch += 1;
         let tables = parts.iter().map(|keys| {
@@ -113,7 +113,7 @@ fn nothing_is_cut_where_nothing_is_below_or_level_0_is_whole() {
         let mut unasked = || -> KeySample { panic!("the keys do not matter") };
         assert!(level0.table_ends(&tree.version, &options, &mut unasked).keys.is_empty());
     }
-    assert!(cuts(&tree.version, &options(10), &KeySample::default()).is_empty());
+    assert!(split_keys(&tree.version, &options(10), &KeySample::default()).is_empty());
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn cuts_fall_on_bounds_of_level_1_if_they_are_near() {
     let version = empty.apply(&VersionEdit { added, removed: vec![] }).unwrap();
     let tree = Tree { world, version, epoch: 0 };
     let list = keys((0..1000).map(|n| n * 1000));
-    assert_eq!(tree.cuts(4, &list), &bounds[1..]);
-    assert_eq!(tree.cuts(2, &list), &bounds[2..3]);
+    assert_eq!(tree.split_keys(4, &list), &bounds[1..]);
+    assert_eq!(tree.split_keys(2, &list), &bounds[2..3]);
 }
 
 #[test]
@@ -179,8 +179,8 @@ proptest! {
         let mut tree = Tree::above("", "z");
         for (start, step, count) in flushes {
             let list = keys((0..count).map(|n| u64::from(start) + n * step * step));
-            let cuts = tree.cuts(4, &list);
-            assert!(cuts.is_sorted_by(|a, b| a < b), "{cuts:?}");
+            let split_keys = tree.split_keys(4, &list);
+            assert!(split_keys.is_sorted_by(|a, b| a < b), "{split_keys:?}");
             let sizes = tree.flush(4, &list);
             assert!(sizes.len() <= 9, "{sizes:?}");
             let crumbs = sizes.iter().filter(|n| **n < 3).count();

@@ -87,7 +87,7 @@ fn successor(key: &[u8]) -> Box<[u8]> {
 
 /// Where to cut a run of the keys of `sample`, which is about to enter level 0 of `version`: in
 /// ascending order, and a table ends before each: level 0 is in partitions.
-pub(super) fn cuts(
+pub(super) fn split_keys(
     version: &Version,
     options: &CompactionOptions,
     sample: &KeySample,
@@ -161,16 +161,16 @@ fn join(segments: Vec<Segment>, share: u64, least: u64) -> Vec<Box<[u8]>> {
     let worth = |bytes, beside| bytes >= least && (bytes > share / 2 || beside >= share);
     let mut rest: u64 = segments.iter().map(|segment| segment.bytes).sum();
     let mut open = 0;
-    let mut cuts = Vec::new();
+    let mut split_keys = Vec::new();
     for Segment { from, bytes } in segments {
         if worth(open, bytes) && worth(rest, open) {
-            cuts.push(from);
+            split_keys.push(from);
             open = 0;
         }
         open += bytes;
         rest -= bytes;
     }
-    cuts
+    split_keys
 }
 
 #[cfg(test)]

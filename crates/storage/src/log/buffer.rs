@@ -29,31 +29,31 @@ use cleavedb_base::sync::{RwLock, RwLockReadGuard};
 use crate::window::Window;
 
 /// The window and its watermarks.
-pub struct Ring {
+pub struct LogBuffer {
     /// None before the first write.
     window: OnceLock<Window>,
     /// Readers hold it shared while they copy; raising it waits for them.
-    floor: RwLock<u64>,
+    drained_upto: RwLock<u64>,
     /// Copy of `floor` that may lag behind: lets readers of old positions pass without the lock.
     floor_hint: AtomicU64,
-    filled: AtomicU64,
+    written_upto: AtomicU64,
 }
 
-impl Ring {
+impl LogBuffer {
     /// A ring without a window, for a log that ends at `position`.
     pub(super) fn idle(position: u64) -> Self {
         Self {
             window: OnceLock::new(),
-            floor: RwLock::new(position),
+            drained_upto: RwLock::new(position),
             floor_hint: AtomicU64::new(position),
-            filled: AtomicU64::new(position),
+            written_upto: AtomicU64::new(position),
         }
     }
 
-    /// Gives the ring its window; the log goes on at `position`.
+    /// Gives the log buffer its window; the log goes on at `position`.
     pub(super) fn begin(&self, window: Window, position: u64) {
         assert!(self.window.set(window).is_ok(), "a ring gets its window once");
-        self.set_filled(position);
+        self.set_written_upto(position);
         self.raise_floor(position);
     }
 
@@ -64,8 +64,8 @@ impl Ring {
 
     /// Makes the window `len` bytes long, for which it was extended. Nobody may reserve meanwhile.
     pub(super) fn set_len(&self, len: usize) {
-        let floor = self.floor.write();
-        let drained = *floor == self.filled() || planted(Bug::GrowsUndrained);
+        let drained_upto = self.drained_upto.write();
+        let drained = *drained_upto == self.written_upto() || planted(Bug::GrowsUndrained);
         assert!(drained, "what is only in the window has a place in it");
         // SAFETY: readers stay above the floor, which is held, and below `filled`: there are none.
         // The caller excludes slots.
@@ -86,27 +86,27 @@ impl Ring {
     }
 
     /// Lowest position that the window may hold alone.
-    pub fn floor(&self) -> u64 {
+    pub fn drained_upto(&self) -> u64 {
         self.floor_hint.load(Ordering::Acquire)
     }
 
     /// Every position below was stored.
-    pub fn filled(&self) -> u64 {
-        self.filled.load(Ordering::Acquire)
+    pub fn written_upto(&self) -> u64 {
+        self.written_upto.load(Ordering::Acquire)
     }
 
     /// Declares every position below `position` stored.
-    pub(super) fn set_filled(&self, position: u64) {
+    pub(super) fn set_written_upto(&self, position: u64) {
         let publishing =
             if planted(Bug::FilledUnordered) { Ordering::Relaxed } else { Ordering::AcqRel };
-        let before = self.filled.swap(position, publishing);
+        let before = self.written_upto.swap(position, publishing);
         debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
     }
 
-    /// As [`Ring::filled`], by an exchange: who fills more after this look sees all that its caller
-    /// has written before.
+    /// As [`LogBuffer::filled`], by an exchange: who fills more after this look sees all that its
+    /// caller has written before.
     pub(super) fn filled_at_last(&self) -> u64 {
-        self.filled.fetch_add(0, Ordering::AcqRel)
+        self.written_upto.fetch_add(0, Ordering::AcqRel)
     }
 
     /// Gives up positions below `position` to later stores; they are in their file, or needless.
@@ -114,9 +114,9 @@ impl Ring {
         if planted(Bug::FloorUnderReaders) {
             return self.floor_hint.store(position, Ordering::Release);
         }
-        let mut floor = self.floor.write();
-        assert!(*floor <= position && position <= self.filled());
-        *floor = position;
+        let mut drained_upto = self.drained_upto.write();
+        assert!(*drained_upto <= position && position <= self.written_upto());
+        *drained_upto = position;
         self.floor_hint.store(position, Ordering::Release);
     }
 
@@ -124,13 +124,16 @@ impl Ring {
     /// bytes at the front of `out` must be read from the file.
     pub fn read_tail(&self, at: u64, out: &mut [u8]) -> usize {
         let end = at + out.len() as u64;
-        if end <= self.floor() {
+        if end <= self.drained_upto() {
             return out.len();
         }
-        let floor = self.floor.read();
-        let in_file = floor.saturating_sub(at).min(out.len() as u64) as usize;
+        let drained_upto = self.drained_upto.read();
+        let in_file = drained_upto.saturating_sub(at).min(out.len() as u64) as usize;
         if in_file < out.len() {
-            assert!(end <= self.filled(), "read of log bytes {at}..{end} that were never stored");
+            assert!(
+                end <= self.written_upto(),
+                "read of log bytes {at}..{end} that were never stored"
+            );
             // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is
             // held; see the module documentation.
             unsafe { self.window().load(at + in_file as u64, &mut out[in_file..]) };
@@ -140,14 +143,18 @@ impl Ring {
 
     /// Keeps the floor where it is, for who reads much of the window. Whoever raises it waits, and
     /// so do those who come to read after that: not to be held across a call of the storage.
-    pub fn hold(&self) -> Held<'_> {
-        Held { ring: self, floor: self.floor.read(), filled: self.filled() }
+    pub fn pin(&self) -> BufferPin<'_> {
+        BufferPin {
+            buffer: self,
+            drained_upto: self.drained_upto.read(),
+            written_upto: self.written_upto(),
+        }
     }
 
     /// Asks for the memory where the log at `at` lies, if the window holds it.
     #[inline]
     pub fn prefetch(&self, at: u64, len: usize) {
-        if at >= self.floor() {
+        if at >= self.drained_upto() {
             self.window().prefetch(at, len);
         }
     }
@@ -165,7 +172,7 @@ impl Ring {
     /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone
     /// raises the floor, so what it reads stays put.
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {
-        assert!(self.floor() <= at && at + len as u64 <= self.filled());
+        assert!(self.drained_upto() <= at && at + len as u64 <= self.written_upto());
         // SAFETY: the range lies in [floor, filled), and only the caller raises the floor.
         unsafe { self.window().slice(at, len) }
     }
@@ -182,30 +189,30 @@ impl Ring {
 }
 
 /// The window while its floor stays.
-pub struct Held<'a> {
-    ring: &'a Ring,
-    floor: RwLockReadGuard<'a, u64>,
-    filled: u64,
+pub struct BufferPin<'a> {
+    buffer: &'a LogBuffer,
+    drained_upto: RwLockReadGuard<'a, u64>,
+    written_upto: u64,
 }
 
-impl Held<'_> {
+impl BufferPin<'_> {
     /// The `len` bytes of the log at `at`, if the window holds all of them in one piece.
     #[inline]
     pub(crate) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
-        if at < *self.floor {
+        if at < *self.drained_upto {
             return None;
         }
         let end = at + len as u64;
-        assert!(end <= self.filled, "read of log bytes {at}..{end} that were never stored");
+        assert!(end <= self.written_upto, "read of log bytes {at}..{end} that were never stored");
         // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is held.
-        let piece = unsafe { self.ring.window().slice(at, len) };
+        let piece = unsafe { self.buffer.window().slice(at, len) };
         (piece.len() == len).then_some(piece)
     }
 }
 
 /// A reserved range of the log, to be stored by its one owner.
 pub struct Slot<'a> {
-    ring: &'a Ring,
+    buffer: &'a LogBuffer,
     at: u64,
     end: u64,
 }
@@ -216,9 +223,11 @@ impl<'a> Slot<'a> {
     /// # Safety
     /// The range is above `filled`, ends at most one window above the floor, and is given to no
     /// other slot.
-    pub(super) unsafe fn new(ring: &'a Ring, start: u64, end: u64) -> Self {
-        debug_assert!(ring.filled() <= start && end <= ring.floor() + ring.len());
-        Self { ring, at: start, end }
+    pub(super) unsafe fn new(buffer: &'a LogBuffer, start: u64, end: u64) -> Self {
+        debug_assert!(
+            buffer.written_upto() <= start && end <= buffer.drained_upto() + buffer.len()
+        );
+        Self { buffer, at: start, end }
     }
 
     /// Stores `bytes` behind what was stored before.
@@ -227,7 +236,7 @@ impl<'a> Slot<'a> {
         let end = self.at + bytes.len() as u64;
         assert!(end <= self.end, "a slot was given more bytes than were reserved");
         // SAFETY: the range lies in this slot, which owns it.
-        unsafe { self.ring.store(self.at, bytes) };
+        unsafe { self.buffer.store(self.at, bytes) };
         self.at = end;
     }
 

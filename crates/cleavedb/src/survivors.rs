@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, SeqNo};
-use cleavedb_values::{FileFacts, Ledger};
+use cleavedb_values::{ValueFileMeta, ValueFiles};
 
 /// What was so when a file was written, and must have changed before it is worth a look.
 #[derive(Clone, Debug)]
@@ -37,9 +37,9 @@ impl Survivors {
         &mut self,
         files: impl IntoIterator<Item = (FileNumber, u64)>,
         (epoch, snapshots): (u64, &[SeqNo]),
-        ledger: &Ledger,
+        value_files: &ValueFiles,
     ) {
-        self.0.retain(|number, _| ledger.get(*number).is_some());
+        self.0.retain(|number, _| value_files.get(*number).is_some());
         let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
         self.0.extend(files.into_iter().map(|(number, live)| (number, written(live))));
     }
@@ -49,7 +49,7 @@ impl Survivors {
     pub(crate) fn may_win(
         &self,
         number: FileNumber,
-        facts: &FileFacts,
+        facts: &ValueFileMeta,
         (epoch, snapshots): (u64, &[SeqNo]),
     ) -> bool {
         let written = self.0.get(&number).filter(|_| !planted(Bug::CollectsInVain));
@@ -64,29 +64,29 @@ impl Survivors {
 mod tests {
     use super::*;
     use cleavedb_storage::FileKind;
-    use cleavedb_values::LedgerEdit;
+    use cleavedb_values::ValueFileEdit;
 
     fn survivors_wait() {
-        let mut ledger = Ledger::default();
+        let mut value_files = ValueFiles::default();
         let number = FileNumber(5);
         for edit in [
-            LedgerEdit::Add(number, FileKind::Segment),
-            LedgerEdit::Seal(number, 0, 1000),
-            LedgerEdit::Born(number, 900),
+            ValueFileEdit::Add(number, FileKind::Segment),
+            ValueFileEdit::Seal(number, 0, 1000),
+            ValueFileEdit::LiveAdded(number, 900),
         ] {
-            ledger.apply(&edit).unwrap();
+            value_files.apply(&edit).unwrap();
         }
-        let facts = |ledger: &Ledger| ledger.get(number).unwrap().clone();
+        let facts = |value_files: &ValueFiles| value_files.get(number).unwrap().clone();
         let mut survivors = Survivors::default();
-        assert!(survivors.may_win(number, &facts(&ledger), (3, &[])), "a log file");
-        survivors.written([(number, 900)], (3, &[7, 9]), &ledger);
-        let may_win = |ledger: &Ledger, epoch, snapshots: &[SeqNo]| {
-            survivors.may_win(number, &facts(ledger), (epoch, snapshots))
+        assert!(survivors.may_win(number, &facts(&value_files), (3, &[])), "a log file");
+        survivors.written([(number, 900)], (3, &[7, 9]), &value_files);
+        let may_win = |value_files: &ValueFiles, epoch, snapshots: &[SeqNo]| {
+            survivors.may_win(number, &facts(value_files), (epoch, snapshots))
         };
-        assert!(!may_win(&ledger, 3, &[7, 9]) && !may_win(&ledger, 3, &[7, 9, 12]));
-        assert!(may_win(&ledger, 4, &[7, 9]) && may_win(&ledger, 3, &[9]));
-        ledger.apply(&LedgerEdit::Died(number, 1)).unwrap();
-        assert!(may_win(&ledger, 3, &[7, 9]));
+        assert!(!may_win(&value_files, 3, &[7, 9]) && !may_win(&value_files, 3, &[7, 9, 12]));
+        assert!(may_win(&value_files, 4, &[7, 9]) && may_win(&value_files, 3, &[9]));
+        value_files.apply(&ValueFileEdit::LiveRemoved(number, 1)).unwrap();
+        assert!(may_win(&value_files, 3, &[7, 9]));
     }
 
     /// Readers that came and went stopped writers for space that no collection could win.

@@ -20,22 +20,22 @@ const GAP_MAX: u64 = 1 << 20;
 
 /// How much is read at once, and into what.
 #[derive(Clone, Copy)]
-pub enum Chunks<'a> {
+pub enum ReadBuffers<'a> {
     /// Little: a value that its user keeps holds on to its chunk.
-    Kept,
+    Shared,
     /// As much as a piece of this pool, for who takes all records in any order and keeps none.
-    Passing(&'a Arc<PagePool>),
+    Pooled(&'a Arc<PagePool>),
 }
 
 /// Bytes of a chunk out of which values are kept.
 const KEPT_LEN: u64 = 256 << 10;
 
 /// Most bytes of a chunk of which nothing is kept: those of a pool of pieces.
-pub const PASSING_LEN: u64 = 16 << 20;
+pub const POOLED_LEN: u64 = 16 << 20;
 
 /// Part of a file that holds wanted records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stretch {
+struct CoalescedRead {
     /// Of the first wanted byte.
     begin: u64,
     /// Behind the last wanted byte.
@@ -44,7 +44,7 @@ struct Stretch {
     wanted: u64,
 }
 
-impl Stretch {
+impl CoalescedRead {
     fn of(pointer: ValuePointer) -> Self {
         let (begin, wanted) = (pointer.offset, u64::from(pointer.len));
         Self { begin, end: begin + wanted, wanted }
@@ -61,11 +61,11 @@ impl Stretch {
 }
 
 /// Divides what is wanted of one file, by offset, into stretches, each with its records.
-fn stretches(wanted: &[ValuePointer]) -> Vec<(Stretch, &[ValuePointer])> {
+fn stretches(wanted: &[ValuePointer]) -> Vec<(CoalescedRead, &[ValuePointer])> {
     let mut found = Vec::new();
     let mut rest = wanted;
     while let Some(first) = rest.first() {
-        let mut stretch = Stretch::of(*first);
+        let mut stretch = CoalescedRead::of(*first);
         let mut count = 1;
         while let Some(longer) = rest.get(count).and_then(|next| stretch.with(*next)) {
             (stretch, count) = (longer, count + 1);
@@ -125,14 +125,14 @@ impl Chunk {
 
 /// Tells the device what is wanted of `segment`, by offset, and divides it into chunks: the chunk
 /// of each record. One that stands alone has none: it is read as if nobody had looked ahead.
-pub(crate) fn announce(
+pub(crate) fn prefetch_records(
     segment: &Arc<Segment>,
     wanted: &[ValuePointer],
-    chunks: Chunks<'_>,
+    chunks: ReadBuffers<'_>,
 ) -> Vec<Option<Arc<Chunk>>> {
     let (chunk_len, pool) = match chunks {
-        Chunks::Kept => (KEPT_LEN, None),
-        Chunks::Passing(pool) => (pool.piece_len() as u64, Some(pool)),
+        ReadBuffers::Shared => (KEPT_LEN, None),
+        ReadBuffers::Pooled(pool) => (pool.piece_len() as u64, Some(pool)),
     };
     let mut found = Vec::with_capacity(wanted.len());
     for (stretch, records) in stretches(wanted) {

@@ -52,10 +52,11 @@ pub struct MapBuilder {
 }
 
 impl MapBuilder {
-    /// Adds the record of (`tree_key`, `seq`), whose key has this hash, at `offset` of the extent.
-    pub fn add(&mut self, tree_key: &[u8], hash: u64, seq: SeqNo, offset: u32) {
+    /// Adds the record of (`encoded_key`, `seq`), whose key has this hash, at `offset` of the
+    /// extent.
+    pub fn add(&mut self, encoded_key: &[u8], hash: u64, seq: SeqNo, offset: u32) {
         let begin = self.keys.len();
-        self.keys.extend_from_slice(tree_key);
+        self.keys.extend_from_slice(encoded_key);
         self.items.push(Item { key: begin..self.keys.len(), mark: Mark::new(hash, seq), offset });
     }
 
@@ -90,9 +91,9 @@ fn page_of(items: &[Item]) -> [u8; BLOCK] {
 
 /// The first keys of the pages of a map, or prefixes of them that tell the pages apart.
 #[derive(Debug)]
-pub struct Fences(Vec<Box<[u8]>>);
+pub struct KeyDirectory(Vec<Box<[u8]>>);
 
-impl Fences {
+impl KeyDirectory {
     /// Reads the fences of a map of `pages` pages.
     pub fn decode(bytes: &[u8], pages: u64) -> Result<Self> {
         let mut cursor = Cursor::new(bytes, "the fences of a map");
@@ -128,18 +129,18 @@ pub(super) fn look_up(page: &[u8; BLOCK], mark: Mark) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn built(keys: &[(&[u8], SeqNo)]) -> (Vec<[u8; BLOCK]>, Fences) {
+    fn built(keys: &[(&[u8], SeqNo)]) -> (Vec<[u8; BLOCK]>, KeyDirectory) {
         let mut builder = MapBuilder::default();
         for (at, (key, seq)) in (0..).zip(keys) {
             builder.add(key, hash64(key, 0), *seq, at);
         }
         let (pages, fences) = builder.finish();
         assert!(builder.items.is_empty() && builder.keys.is_empty());
-        let fences = Fences::decode(&fences, pages.len() as u64).unwrap();
+        let fences = KeyDirectory::decode(&fences, pages.len() as u64).unwrap();
         (pages, fences)
     }
 
-    fn found(map: &(Vec<[u8; BLOCK]>, Fences), key: &[u8], seq: SeqNo) -> Option<u32> {
+    fn found(map: &(Vec<[u8; BLOCK]>, KeyDirectory), key: &[u8], seq: SeqNo) -> Option<u32> {
         let mark = Mark::new(hash64(key, 0), seq);
         map.1.pages_of(key).find_map(|page| look_up(&map.0[page], mark))
     }
@@ -179,7 +180,7 @@ mod tests {
         assert!(pages.is_empty() && fences == [0]);
         for (bytes, pages) in [(&[0][..], 1), (&[1], 1), (&[2, 1, b'b', 1, b'a'], 2), (&[0, 0], 0)]
         {
-            assert!(Fences::decode(bytes, pages).is_err(), "{bytes:?}");
+            assert!(KeyDirectory::decode(bytes, pages).is_err(), "{bytes:?}");
         }
     }
 }

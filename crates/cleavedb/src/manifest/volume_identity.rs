@@ -13,7 +13,7 @@ use super::text;
 
 /// The content of `volume`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct VolumeIdentity {
     pub(crate) database_id: u64,
     /// Number of the volume, from 1 on.
     pub(crate) number: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Stamp {
     pub(crate) manifest: FileNumber,
 }
 
-impl Stamp {
+impl VolumeIdentity {
     fn encode(&self) -> String {
         text::sealed(format!(
             "cleavedb volume format {FORMAT_VERSION}\ndatabase {:016x}\nnumber {}\nmanifest {}\n",
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn every_damaged_byte_is_noticed() {
-        let stamp = Stamp { database_id: 0xabc, number: 1, manifest: FileNumber(12) };
+        let stamp = VolumeIdentity { database_id: 0xabc, number: 1, manifest: FileNumber(12) };
         let bytes = stamp.encode().into_bytes();
-        assert_eq!(Stamp::decode(&bytes).unwrap(), stamp);
-        text::assert_damage_is_noticed(&bytes, |bytes| Stamp::decode(bytes).is_ok());
+        assert_eq!(VolumeIdentity::decode(&bytes).unwrap(), stamp);
+        text::assert_damage_is_noticed(&bytes, |bytes| VolumeIdentity::decode(bytes).is_ok());
     }
 }

@@ -1,29 +1,30 @@
-//! The listing of an extent: its records without the values that they separate, in one piece.
+//! The key block of an extent: its records without the values that they separate, in one piece.
 //!
 //! A collection wants of dead values only to know that they are there. Where values are long it
-//! reads the listing in place of the records, and then what survives; where they are short, single
-//! values are not read faster than all of them (`docs/decisions/0028-long-records-are-listed.md`).
+//! reads the key block in place of the records, and then what survives; where they are short,
+//! single values are not read faster than all of them
+//! (`docs/decisions/0028-long-records-are-listed.md`).
 //!
 //! Each record is listed with its header as it stands in front of it, which is tied to the record's
-//! place by its checksum, its key and, if it is a stub, its value.
+//! place by its checksum, its key and, if it is a group tombstone, its value.
 
 use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, Result, ValuePointer};
 
-use super::extent::Place;
+use super::extent::Location;
 
-/// Part of its extent that a listing may be.
+/// Part of its extent that a key block may be.
 const SHARE: u64 = 32;
 
 /// Records after which it is known that an extent's records are short.
 const TRIAL: u64 = 16;
 
-/// The listing of some records.
+/// The key block of some records.
 #[derive(Default)]
-pub struct Listing(Vec<u8>);
+pub struct KeyBlock(Vec<u8>);
 
-impl Listing {
+impl KeyBlock {
     /// Adds the next record, which lies at `offset` of the file `identity`.
     pub fn add(
         &mut self,
@@ -45,12 +46,12 @@ impl Listing {
     }
 }
 
-/// Collects the listing of the extent that is written, for as long as its records are long.
+/// Collects the key block of the extent that is written, for as long as its records are long.
 pub(super) struct ListingBuilder {
     /// Mean length from which on records are listed, in bytes.
     least: u64,
     /// Nothing, once the records were found to be short.
-    listing: Option<Listing>,
+    listing: Option<KeyBlock>,
     records: u64,
     /// Length of the records so far.
     len: u64,
@@ -59,10 +60,10 @@ pub(super) struct ListingBuilder {
 impl ListingBuilder {
     /// Will list records of `least` bytes on average, or more.
     pub(super) fn new(least: u64) -> Self {
-        Self { least, listing: Some(Listing::default()), records: 0, len: 0 }
+        Self { least, listing: Some(KeyBlock::default()), records: 0, len: 0 }
     }
 
-    /// Adds the next record of the extent: see [`Listing::add`].
+    /// Adds the next record of the extent: see [`KeyBlock::add`].
     pub(super) fn add(
         &mut self,
         header: &Header,
@@ -84,12 +85,12 @@ impl ListingBuilder {
         self.len < self.least.saturating_mul(self.records)
     }
 
-    /// The listing, if it is worth its space behind what ends at `end`. The builder is ready for
+    /// The key block, if it is worth its space behind what ends at `end`. The builder is ready for
     /// the next extent.
     pub(super) fn finish(&mut self, end: u64) -> Option<Vec<u8>> {
         let built = std::mem::replace(self, Self::new(self.least));
         let short = built.are_short() || built.records == 0;
-        let Listing(bytes) = built.listing.filter(|_| !short)?;
+        let KeyBlock(bytes) = built.listing.filter(|_| !short)?;
         let blocks = |end: u64| end.div_ceil(BLOCK as u64);
         let own = (HEADER_LEN + bytes.len()) as u64;
         let taken = (blocks(end + own) - blocks(end)) * BLOCK as u64;
@@ -98,15 +99,15 @@ impl ListingBuilder {
     }
 }
 
-/// Hands the records of a listing to `visit`, those that separate values without them. The extent
+/// Hands the records of a key block to `visit`, those that separate values without them. The extent
 /// has them at `from` of the file `identity`, up to `end` exactly.
 pub fn visit(
     listing: &[u8],
     identity: FileIdentity,
-    (from, end): (Place, u64),
+    (from, end): (Location, u64),
     mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
 ) -> Result<()> {
-    let Place { file, mut offset } = from;
+    let Location { file, mut offset } = from;
     let damaged = |offset: u64| {
         Error::corruption("the listing of an extent does not tell its records")
             .with("file", file)
@@ -141,8 +142,8 @@ mod tests {
         FileIdentity::new(7, FILE)
     }
 
-    /// Lists records of these kinds and lengths of value from offset 4096 on; returns the listing,
-    /// and where they end.
+    /// Lists records of these kinds and lengths of value from offset 4096 on; returns the key
+    /// block, and where they end.
     fn listed(least: u64, records: &[(RecordKind, usize)]) -> (Option<Vec<u8>>, u64) {
         let (mut builder, mut offset) = (ListingBuilder::new(least), 4096);
         for (seq, (kind, len)) in (1..).zip(records) {
@@ -156,7 +157,7 @@ mod tests {
 
     fn read(listing: &[u8], end: u64) -> Result<Vec<(RecordKind, u64, usize, u64)>> {
         let mut seen = Vec::new();
-        let place = Place { file: FILE, offset: 4096 };
+        let place = Location { file: FILE, offset: 4096 };
         visit(listing, identity(), (place, end), |record, at| {
             let Header { kind, seq, .. } = record.header;
             seen.push((kind, seq, record.value.len(), at.offset));

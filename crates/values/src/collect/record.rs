@@ -1,13 +1,13 @@
 //! What a collection holds of the records that it finds, and of the versions of their keys.
 //!
-//! A victim may have half a million records, so there is little of each: keys and stubs' values lie
-//! side by side in an arena that goes with the collection, and a pointer is kept as itself, not as
-//! its encoding.
+//! A victim may have half a million records, so there is little of each: keys and group tombstones'
+//! values lie side by side in an arena that goes with the collection, and a pointer is kept as
+//! itself, not as its encoding.
 
 pub use bumpalo::Bump as Arena;
 
 use cleavedb_base::record::{Record, RecordKind};
-use cleavedb_base::{EntryKind, Error, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
 
 /// What a version of a key says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,11 +60,11 @@ pub struct Visible {
 
 /// A record found in a victim.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
-    /// Its tree key, and the value of a stub behind it.
+pub struct ScannedRecord<'a> {
+    /// Its tree key, and the value of a group tombstone behind it.
     bytes: &'a [u8],
     key_len: u32,
-    /// What it is: a value, a stub or a tag.
+    /// What it is: a value, a group tombstone or a tag.
     pub kind: RecordKind,
     /// Its sequence number.
     pub seq: SeqNo,
@@ -72,7 +72,7 @@ pub struct Found<'a> {
     pub pointer: ValuePointer,
 }
 
-impl<'a> Found<'a> {
+impl<'a> ScannedRecord<'a> {
     /// The record at `pointer`.
     pub(crate) fn new(
         record: &Record<'_>,
@@ -85,7 +85,7 @@ impl<'a> Found<'a> {
             RecordKind::Delete | RecordKind::Separated | RecordKind::Tag => &[],
             _ => return Err(Error::corruption("a record of the store lies among values")),
         };
-        let key = TreeKey::new(record.header.keyspace, record.key);
+        let key = EncodedKey::new(record.header.keyspace, record.key);
         let key = key.as_bytes();
         let bytes = arena.alloc_slice_fill_copy(key.len() + value.len(), 0);
         bytes[..key.len()].copy_from_slice(key);
@@ -99,7 +99,7 @@ impl<'a> Found<'a> {
     }
 
     /// Whether it only ends the life of others.
-    pub fn is_stub(&self) -> bool {
+    pub fn is_tombstone(&self) -> bool {
         matches!(self.kind, RecordKind::Delete | RecordKind::Inline)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Found<'a> {
 }
 
 #[cfg(test)]
-impl<'a> Found<'a> {
+impl<'a> ScannedRecord<'a> {
     /// A record of `key`, at sequence number 5.
     pub(crate) fn sample(key: &'a [u8], kind: RecordKind, pointer: ValuePointer) -> Self {
         Self { bytes: key, key_len: key.len() as u32, kind, seq: 5, pointer }
@@ -154,11 +154,11 @@ mod tests {
         let found = |kind| {
             let header = Header::new(kind, KeyspaceId(1), 7, b"key", b"value");
             let record = Record { header, key: b"key", value: b"value" };
-            Found::new(&record, POINTER, &arena)
+            ScannedRecord::new(&record, POINTER, &arena)
         };
         let says = |kind| {
             let found = found(kind).unwrap();
-            assert_eq!(found.key(), TreeKey::new(KeyspaceId(1), b"key").as_bytes());
+            assert_eq!(found.key(), EncodedKey::new(KeyspaceId(1), b"key").as_bytes());
             found.as_visible().map(|visible| visible.content)
         };
         assert_eq!(says(RecordKind::Separated), Some(Content::Pointer(POINTER)));

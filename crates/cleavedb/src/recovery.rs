@@ -94,8 +94,8 @@ pub(crate) fn recover(
     let database_id = current.as_ref().map_or(new_id, |current| current.database_id);
     let cache = block_cache(options);
     let obsolete_files = Arc::new(ObsoleteFiles::default());
-    let tables =
-        Arc::new(TableStore::new(storage.clone(), database_id, cache, obsolete_files.clone()));
+    let tables = TableStore::new(storage.clone(), database_id, cache, obsolete_files.clone());
+    let tables = Arc::new(tables);
     let loaded = stored.map(|stored| stored.load(&tables)).transpose()?;
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
@@ -105,8 +105,7 @@ pub(crate) fn recover(
     };
     let mut replay = Replay::new(&**storage, options, database_id, live, window.as_ref());
     replay.run()?;
-    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish()?;
-    report.window_lost = is_lost;
+    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish(is_lost)?;
     let manifest = match (current, loaded) {
         (Some(current), Some(loaded))
             if loaded.live.session.is_none()
@@ -122,11 +121,7 @@ pub(crate) fn recover(
             let mut live = loaded.map_or(empty, |loaded| loaded.live);
             match &current {
                 Some(current) => check_whole(&**storage, current, &live, position)?,
-                None => {
-                    live.space_limit = options.space_limit.unwrap_or_default();
-                    live.layout = Some(options.layout);
-                    live.groups = Arc::new(initial(&options.layout)?);
-                }
+                None => set_up_new(&mut live, options)?,
             }
             edits.iter().try_for_each(|edit| live.value_files.apply(edit))?;
             let mut next_file = highest_number(&**storage)?.max(live.next_file);
@@ -137,8 +132,7 @@ pub(crate) fn recover(
             }
             (live.session, live.closed) = (None, false);
             (live.seq_limit, live.next_file) = (next_seq, next_file + 1);
-            let volumes = directories.volumes.clone();
-            let manifest = FileNumber(next_file);
+            let (manifest, volumes) = (FileNumber(next_file), directories.volumes.clone());
             let preset = current.map_or(options.preset, |current| current.preset);
             let next = Current { manifest, database_id, preset, volumes };
             Manifest::begin(storage.clone(), next, live)?
@@ -155,6 +149,14 @@ pub(crate) fn recover(
         next_seq,
         report,
     })
+}
+
+/// What a new database keeps of its options.
+fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
+    live.space_limit = options.space_limit.unwrap_or_default();
+    live.layout = Some(options.layout);
+    live.groups = Arc::new(initial(&options.layout)?);
+    Ok(())
 }
 
 fn block_cache(options: &Options) -> Arc<BlockCache> {

@@ -355,8 +355,10 @@ impl<'a> Replay<'a> {
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
     }
 
-    /// Ends the replay. Fails if operations are gone that the window says had been durable.
-    pub(crate) fn finish(mut self) -> Result<Replayed> {
+    /// Ends the replay; `window_lost` says that the window of the last session is gone. Fails if
+    /// operations are gone that the window says had been durable.
+    pub(crate) fn finish(mut self, window_lost: bool) -> Result<Replayed> {
+        self.report.window_lost = window_lost;
         let last_seq = self.max_seq;
         if let (Some(session), Some(window)) = (self.live.session, self.window) {
             let known = last_seq.max(self.live.flushed).max(session.last_seq);

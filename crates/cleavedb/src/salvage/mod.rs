@@ -183,9 +183,8 @@ impl Salvage {
             }
         };
         let (own, cache) = (&self.storages[0], Arc::clone(&self.cache));
-        let obsolete_files = Arc::new(ObsoleteFiles::default());
-        let tables =
-            Arc::new(TableStore::new(own.clone(), self.database_id, cache, obsolete_files));
+        let obsolete = Arc::new(ObsoleteFiles::default());
+        let tables = Arc::new(TableStore::new(own.clone(), self.database_id, cache, obsolete));
         for candidate in candidates {
             match Manifest::load(&**own, &candidate, &tables) {
                 Ok(Loaded { live, .. }) => {
@@ -273,8 +272,8 @@ impl Salvage {
             Vec::new()
         });
         // Without a manifest, what is newer than all flushes was not flushed.
-        let newest =
-            self.keys.values().filter_map(|known| known.entry).map(|entry| entry.seq).max();
+        let entries = self.keys.values().filter_map(|known| known.entry);
+        let newest = entries.map(|entry| entry.seq).max();
         let flushed = newest.filter(|_| tables_are_whole);
         let mut names = BTreeSet::new();
         for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {

@@ -5,7 +5,7 @@ use cleavedb_base::{Error, Result};
 
 use super::output::RunEntry;
 use super::record::{Content, ScannedRecord, Visible};
-use super::{Liveness, check_cancelled};
+use super::{FOUND_CHECKED, Liveness, check_cancelled};
 
 /// A record that lives on.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ pub(super) fn join<'f, 'a>(
     let mut survivors = Vec::new();
     let (mut visible, mut living) = (Vec::new(), Vec::new());
     for (i, records) in found.chunk_by(|a, b| a.key() == b.key()).enumerate() {
-        if i.is_multiple_of(4096) {
+        if i.is_multiple_of(FOUND_CHECKED) {
             check_cancelled(cancelled)?;
         }
         let Some((last, newer)) = records.split_last() else { continue };
@@ -53,14 +53,8 @@ pub(super) fn join<'f, 'a>(
         if visible.is_empty() && last.is_tag() && !stays(last) {
             survivors.push(survives(last, None));
         }
-        let lives = |version: &Visible| {
-            let content = |record: &ScannedRecord<'_>| Content::Pointer(record.pointer);
-            let same =
-                |r: &&ScannedRecord<'_>| r.seq == version.seq && content(r) == version.content;
-            records.iter().find(same)
-        };
         living.clear();
-        living.extend(visible.iter().map(lives));
+        living.extend(visible.iter().map(|version| record_of(version, records)));
         let oldest = living.iter().flatten().next_back().map(|record| record.seq);
         let left = records.iter().rev().find(|record| stays(record));
         let oldest_left = left.map(|r| r.seq).filter(|_| !planted(Bug::StubForgetsTheRest));
@@ -95,4 +89,13 @@ pub(super) fn join<'f, 'a>(
         }
     }
     Ok(survivors)
+}
+
+/// The record that has the value of a version, and lives by that.
+fn record_of<'f, 'a>(
+    version: &Visible,
+    records: &'f [ScannedRecord<'a>],
+) -> Option<&'f ScannedRecord<'a>> {
+    let content = |record: &ScannedRecord<'_>| Content::Pointer(record.pointer);
+    records.iter().find(|record| record.seq == version.seq && content(record) == version.content)
 }

@@ -7,6 +7,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, EntryKind, Result, SeqNo, ValuePointer};
+use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, Version};
 use cleavedb_values::groups::KeyDirectoryReader;
 
@@ -102,7 +103,7 @@ fn get_charging(
 /// Who compacts tables that cost too many seeks, where somebody does.
 #[inline]
 fn seeks(engine: &Engine) -> Option<&Jobs> {
-    engine.options.level0.compacts_on_seeks().then_some(&engine.jobs)
+    compacts_on_seeks(engine.options.level0).then_some(&engine.jobs)
 }
 
 /// The newest version of `key` at or below `snapshot`, or of all that is visible.

@@ -2,6 +2,7 @@
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, Result};
+use cleavedb_index::compaction::table_ends;
 use cleavedb_index::{Entry, KeySample, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, FileClass};
 
@@ -38,7 +39,7 @@ impl<'a> RunWriter<'a> {
     pub(crate) fn cut_like_level0(&mut self, mut sample: impl FnMut() -> KeySample) {
         let version = self.engine.state.load().version.clone();
         let options = sizes::compaction_options(self.engine);
-        let ends = options.level0.table_ends(&version, &options, &mut sample);
+        let ends = table_ends(&version, &options, &mut sample);
         (self.table_bytes, self.split_keys) = (ends.bytes, ends.keys);
         self.split_keys.reverse();
     }

@@ -17,8 +17,9 @@ use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
+use super::level0;
 use super::pieces::{met, split_keys};
-use super::{Compaction, CompactionOptions, older_runs};
+use super::types::{Compaction, CompactionOptions, older_runs};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
 use crate::table::ReadMode;
@@ -138,7 +139,9 @@ impl CompactionJob {
         };
         let split_keys = match compaction.level {
             // What comes from level 1 alone is packed, or has lost its tombstones.
-            1 if compaction.inputs[0].level == 0 => options.level0.output_split_keys(version),
+            1 if compaction.inputs[0].level == 0 => {
+                level0::policy(options.level0).output_split_keys(version)
+            }
             _ if compaction.is_in_place() => split_keys(&grandparents),
             _ => Vec::new(),
         };

@@ -14,7 +14,9 @@ use proptest::prelude::{ProptestConfig, any, proptest};
 use super::job::{CompactionJob, SubcompactionMode};
 use super::leveled::{pick, pick_full};
 use super::pieces::{pick_cut, pick_piece};
-use super::{Compaction, CompactionOptions, Constraints, KeySample, Level0};
+use super::{
+    Compaction, CompactionOptions, Constraints, KeySample, Level0, compacts_on_seeks, table_ends,
+};
 use crate::edit::VersionEdit;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
@@ -109,9 +111,8 @@ impl History {
         let mut keys: Vec<&[u8]> = items.iter().map(|item| &item.key[..]).collect();
         keys.dedup();
         keys.iter().for_each(|key| sample.add(key, 40));
-        let level0 = self.options.level0;
         let mut sample = || std::mem::take(&mut sample);
-        let cuts = level0.table_ends(&self.version, &self.options, &mut sample).keys;
+        let cuts = table_ends(&self.version, &self.options, &mut sample).keys;
         let part = |item: &Item| cuts.partition_point(|cut| **cut <= *item.key);
         let parts = items.chunk_by(|a, b| part(a) == part(b));
         let tables: Vec<_> = parts.map(|items| self.world.table(items)).collect();
@@ -199,7 +200,7 @@ impl History {
     fn spend_seeks(&self, seed: u64) {
         let count = self.version.tables().count().max(1);
         let table = self.version.tables().nth(seed as usize % count);
-        if let Some((_, table)) = table.filter(|_| self.options.level0.compacts_on_seeks()) {
+        if let Some((_, table)) = table.filter(|_| compacts_on_seeks(self.options.level0)) {
             (0..100).for_each(|_| _ = table.charge_seek());
             assert!(table.seeks_are_spent());
         }

@@ -202,7 +202,7 @@ impl GroupTable {
             GroupEdit::Split { group, bounds, first } => self.split(*group, bounds, *first),
             GroupEdit::Merge { groups, into } => self.merge(*groups, *into),
             GroupEdit::Add(extent) => self.add(extent),
-            GroupEdit::LiveRemoved(place, bytes) => self.enqueue(*place, *bytes),
+            GroupEdit::LiveRemoved(place, bytes) => self.remove_live(*place, *bytes),
             GroupEdit::Remove(place) => self.remove(*place),
         }
     }
@@ -306,7 +306,7 @@ impl GroupTable {
         Ok(())
     }
 
-    fn enqueue(&mut self, place: Location, bytes: u64) -> Result<()> {
+    fn remove_live(&mut self, place: Location, bytes: u64) -> Result<()> {
         let Some(extent) = self.extents.get_mut(&place) else { return Ok(()) };
         extent.live = extent.live.checked_sub(bytes).ok_or_else(|| {
             at("more bytes died in an extent than lived there", place).with("died", bytes)

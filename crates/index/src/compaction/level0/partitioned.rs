@@ -36,7 +36,7 @@ impl Policy for Partitioned {
             let (bytes, slices) = fullnesses(picker, bucket);
             bytes < slices && slices < 1.0
         });
-        crowded.map(|bucket| &bucket.slices).find_map(|s| picker.merge_slices(s, bytes_max))
+        crowded.map(|bucket| &bucket.slices).find_map(|s| super::merge_slices(picker, s, bytes_max))
     }
 
     /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.
@@ -51,7 +51,7 @@ impl Policy for Partitioned {
             let at = buckets.partition_point(|bucket| bucket.largest < *smallest);
             buckets.get(at).is_some_and(|bucket| fullness_of(picker, bucket) >= 1.0)
         };
-        let mut parts = Picker::components(candidates, &[]);
+        let mut parts = super::components(candidates, &[]);
         if as_one(picker) < 1.0 || parts.iter().any(due) {
             parts.retain(due);
         }
@@ -87,7 +87,7 @@ impl Policy for Partitioned {
 fn as_one(picker: &Picker<'_>) -> f64 {
     let tables = picker.version.runs().iter().map(|run| run.set.tables().len());
     let partitions = picker.options.level0.partitions();
-    picker.fullness_by(tables.sum(), partitions * picker.options.l0_runs_max)
+    super::fullness_by(picker, tables.sum(), partitions * picker.options.l0_runs_max)
 }
 
 fn fullness_of(picker: &Picker<'_>, bucket: &Bucket) -> f64 {

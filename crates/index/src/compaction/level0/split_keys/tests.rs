@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::{ProptestConfig, any, proptest};
 
 use super::*;
-use crate::compaction::Level0;
+use crate::compaction::{Level0, table_ends};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::testing::{Item, World, position};
 
@@ -111,7 +111,7 @@ fn nothing_is_cut_where_nothing_is_below_or_level_0_is_whole() {
     for level0 in [Level0::Whole, Level0::OneTable] {
         let options = CompactionOptions { level0, ..options(10) };
         let mut unasked = || -> KeySample { panic!("the keys do not matter") };
-        assert!(level0.table_ends(&tree.version, &options, &mut unasked).keys.is_empty());
+        assert!(table_ends(&tree.version, &options, &mut unasked).keys.is_empty());
     }
     assert!(split_keys(&tree.version, &options(10), &KeySample::default()).is_empty());
 }

@@ -113,11 +113,7 @@ fn check_values(
     progress: &CheckProgress,
 ) -> Result<()> {
     for segment in state.segments.iter() {
-        let Some(facts) = live.value_files.get(segment.number()) else { continue };
-        if facts.kind == FileKind::Group {
-            report.value_files += 1;
-            continue;
-        }
+        let Some(facts) = live.value_files.get_whole(segment.number()) else { continue };
         let Some(len) = facts.len else { continue };
         progress.add(len);
         let needed = if log.is_whole(facts.live) {
@@ -133,6 +129,7 @@ fn check_values(
         let read = read_all(&mut reader, len, &mut report.records);
         report.note(read.map_err(|e| e.with("file", segment.name())));
     }
+    report.value_files += live.value_files.group_files().count() as u64;
     for extent in live.groups.extents() {
         let checked = check_extent(state, &live.groups, extent, &mut report.records);
         report.note(checked);
@@ -278,14 +275,12 @@ impl Owned<'_> {
     }
 
     fn add(&mut self, pointer: ValuePointer) {
-        let in_groups = |number| {
-            self.live.value_files.get(number).is_some_and(|facts| facts.kind == FileKind::Group)
-        };
+        let is_whole = |number| self.live.value_files.get_whole(number).is_some();
         let owned = match self.live.groups.extent_of(pointer) {
             Some(extent) => self.extents.entry(extent.place).or_default(),
             // A moved record's old entry names an extent that is gone, and counts for nothing.
-            None if in_groups(pointer.file) => return,
-            None => self.files.entry(pointer.file).or_default(),
+            None if is_whole(pointer.file) => self.files.entry(pointer.file).or_default(),
+            None => return,
         };
         *owned += u64::from(pointer.len);
     }

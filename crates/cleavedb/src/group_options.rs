@@ -2,7 +2,6 @@
 
 use cleavedb_values::groups::sizing::GroupSizes;
 use cleavedb_values::groups::victim::{SegmentSizes, VictimPolicy};
-use cleavedb_values::{GroupLayout, SurvivorRoute};
 
 /// Longest file and largest piece of memory that an option may ask for, in bytes: 64 GiB. More is a
 /// mistake, and sums of more might wrap.
@@ -52,48 +51,12 @@ impl Default for GroupOptions {
 }
 
 impl GroupOptions {
-    /// Each rule that must hold in a database that keeps values as `layout` says, and what to say
-    /// if it does not.
-    pub(crate) fn rules(&self, layout: Option<&GroupLayout>) -> [(bool, &'static str); 6] {
-        let default = Self::default();
-        let is = |what: fn(&GroupLayout) -> bool| layout.is_none_or(what);
-        [
-            (
-                layout.is_some() || *self == default,
-                "options of groups have no meaning in a layout without groups; leave them out",
-            ),
-            (
-                is(GroupLayout::shares_segments)
-                    || (self.log_segment_bytes, self.reserved_space)
-                        == (default.log_segment_bytes, default.reserved_space),
-                "log_segment_bytes and reserved_space are for groups by hash whose records tell \
-                 what is alive: they share log segments; leave them out",
-            ),
-            (
-                is(|groups| groups.survivors == SurvivorRoute::Tagged) || self.cold_log_counts,
-                "cold_log_counts is for layouts with tagging, which have a log of cold values; \
-                 leave it out",
-            ),
-            (
-                (4 << 10..=LEN_MAX).contains(&self.main_segment_bytes)
-                    && (4 << 10..=LEN_MAX).contains(&self.log_segment_bytes),
-                "main_segment_bytes and log_segment_bytes must lie between 4 KiB and 64 GiB",
-            ),
-            (
-                self.reserved_space >= 0.05 && self.reserved_space.is_finite(),
-                "reserved_space must be at least 0.05: below, collection copies without end",
-            ),
-            (
-                self.capacity_bytes / self.main_segment_bytes.max(1) <= 1 << 16,
-                "capacity_bytes must be at most 65536 main segments; more data makes more groups",
-            ),
-        ]
-    }
-
+    /// How large groups should be.
     pub(crate) fn sizes(&self) -> GroupSizes {
         GroupSizes { group_bytes: self.main_segment_bytes, capacity: self.capacity_bytes }
     }
 
+    /// Lengths of segments, as HashKV has them.
     pub(crate) fn segments(&self) -> SegmentSizes {
         SegmentSizes {
             main: self.main_segment_bytes,

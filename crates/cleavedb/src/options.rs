@@ -7,9 +7,8 @@ mod presets;
 mod log;
 mod memory;
 mod disk;
+mod validate;
 
-use cleavedb_base::limits::BLOCK;
-use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
@@ -17,16 +16,13 @@ use cleavedb_storage::Access;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
-use crate::group_options::{GroupOptions, LEN_MAX};
-use crate::volume::{self, Volume};
+use crate::group_options::GroupOptions;
+use crate::volume::Volume;
 
 pub(crate) use log::LogPolicy;
 pub use presets::Preset;
 
 use memory::MEMORY;
-
-/// Largest cache that may be asked for, in bytes.
-const CACHE_MAX: u64 = 1 << 40;
 
 /// What an acknowledged write survives. The default of a database is [`Durability::Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -269,59 +265,9 @@ impl Options {
         self.log().log_bytes_per_memtable_max(self)
     }
 
-    /// When the log goes from the window to its files.
-    pub(crate) fn drain(&self) -> WriteBack {
-        self.log().drain(self.durability)
-    }
-
-    /// The same with a window of `len` bytes, which may be shorter than what was asked for: where
-    /// it does not hold what one MemTable covers nothing would be passed by.
+    /// When the log goes from a window of `len` bytes to its files.
     pub(crate) fn write_back_of(&self, len: usize) -> WriteBack {
-        if (len as u64) < self.log_bytes_per_memtable_max() {
-            WriteBack::Eager
-        } else {
-            self.drain()
-        }
-    }
-
-    /// Bounds of the lengths that options ask for: below, nothing works; above, sums would wrap.
-    fn sizes(&self) -> Vec<(bool, &'static str)> {
-        vec![
-            (
-                (64 << 10..=LEN_MAX).contains(&(self.memtable() as u64)),
-                "memtable_bytes must lie between 64 KiB and 64 GiB",
-            ),
-            ((1..=1024).contains(&self.memtables_max), "memtables_max must lie between 1 and 1024"),
-            (
-                self.window_bytes.is_none_or(|len| {
-                    (64 << 10..=LEN_MAX).contains(&(len as u64)) && len.is_multiple_of(BLOCK)
-                }),
-                "window_bytes must lie between 64 KiB and 64 GiB and be a multiple of 4096",
-            ),
-            (
-                (32 << 10..=LEN_MAX).contains(&self.log_file_bytes)
-                    && (32 << 10..=LEN_MAX).contains(&self.segment_bytes),
-                "log_file_bytes and segment_bytes must lie between 32 KiB and 64 GiB",
-            ),
-            (
-                self.cache() as u64 <= CACHE_MAX && self.read_ahead_bytes <= 1 << 30,
-                "cache_bytes must be at most 1 TiB, and read_ahead_bytes 1 GiB",
-            ),
-            (self.memtable_log_bytes >= 32 << 10, "memtable_log_bytes must be at least 32 KiB"),
-            (
-                (256..=1 << 20).contains(&self.block_bytes),
-                "block_bytes must lie between 256 bytes and 1 MiB",
-            ),
-            (self.filter_bits <= 64, "filter_bits must be at most 64"),
-            (
-                (4 << 10..=LEN_MAX).contains(&self.table_bytes),
-                "table_bytes must lie between 4 KiB and 64 GiB",
-            ),
-            (
-                self.level0_bytes >= 4 << 10 && self.level1_bytes >= 4 << 10,
-                "level0_bytes and level1_bytes must be at least 4 KiB",
-            ),
-        ]
+        self.log().write_back(self, len)
     }
 
     /// These options for a database with which a space limit is `stored`.
@@ -348,45 +294,12 @@ impl Options {
             },
         }
     }
-
-    /// Checks every option and every pair that must agree.
-    pub fn validate(&self) -> Result<()> {
-        self.layout.validate()?;
-        let rules = [
-            (
-                !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
-                "level0 must have 2 to 256 partitions; Level0::Whole has one",
-            ),
-            (
-                self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
-                "space_amplification must be at least 1.05: below, collection copies without end",
-            ),
-            (
-                !matches!(self.background, Background::Threads(n) if !(1..=256).contains(&n)),
-                "background threads must be 1 to 256; use Background::Manual for none",
-            ),
-            (
-                self.layout.separates() || self.min_separated == MinSeparated::Never,
-                "values in the index are not separated; use a preset whose layout separates them, \
-                 or leave separation out",
-            ),
-            (
-                !self.layout.separates() || self.min_separated != MinSeparated::Never,
-                "this layout separates values; use the preset lsm to keep them in the index",
-            ),
-        ];
-        let rules = self.sizes().into_iter().chain(rules).chain(self.memory_rules());
-        let broken =
-            rules.chain(self.groups.rules(self.layout.groups.as_ref())).find(|(holds, _)| !holds);
-        match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
-            Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
-            None => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::ErrorKind;
+
     use super::*;
 
     /// Where little memory may be locked the window is short, and no MemTable fits in it.

@@ -280,7 +280,7 @@ pub(crate) fn number_of_copy(next: u64, salt: u64) -> u64 {
 
 /// The sealed log file that ends at `position`, the end of the log, if there is one.
 pub(crate) fn last_log(live: &LiveFiles, position: u64) -> Option<(FileNumber, &ValueFileMeta)> {
-    let last = live.value_files.iter().rfind(|(_, facts)| facts.kind == FileKind::Log)?;
+    let last = live.value_files.logs().next_back()?;
     last.1.len.is_some_and(|end| last.1.base + end == position).then_some(last)
 }
 

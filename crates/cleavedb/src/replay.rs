@@ -124,10 +124,7 @@ impl<'a> Replay<'a> {
     pub(crate) fn run(&mut self) -> Result<()> {
         let live = self.live;
         let head = live.head_file();
-        let logs = live
-            .value_files
-            .iter()
-            .filter(|(number, facts)| facts.kind == FileKind::Log && *number >= head);
+        let logs = live.value_files.logs().filter(|(number, _)| *number >= head);
         let mut torn = false;
         for (number, facts) in logs {
             let log = self.open(number, facts)?;

@@ -73,7 +73,11 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         reserve_used,
         reserve_bytes,
         tags: live.groups.extents().map(|extent| extent.tags).sum(),
-        cold_log_bytes: if live.groups.has_cold_log() { live.value_files.segments() } else { 0 },
+        cold_log_bytes: if live.groups.has_cold_log() {
+            live.value_files.segment_bytes()
+        } else {
+            0
+        },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),
@@ -188,9 +192,9 @@ fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
         .iter()
         .map(|(number, facts)| ValueFileMetrics {
             name: Name::numbered(facts.kind, number).to_string(),
-            bytes: match facts.kind {
-                FileKind::Group => Some(extents(live, number).map(Extent::len).sum()),
-                _ => facts.len,
+            bytes: match live.value_files.get_whole(number) {
+                Some(whole) => whole.len,
+                None => Some(extents(live, number).map(Extent::len).sum()),
             },
             live: facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
         })

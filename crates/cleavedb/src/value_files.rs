@@ -59,13 +59,9 @@ pub(crate) fn open_groups(
     live: &LiveFiles,
     segments: &SegmentSet,
 ) -> Result<SegmentSet> {
-    for (number, facts) in live.value_files.iter() {
-        if facts.kind == FileKind::Group {
-            let len = facts.len.unwrap_or_default();
-            holes(live, number, len)
-                .into_iter()
-                .for_each(|hole| engine.obsolete_files.give_back(hole));
-        }
+    for (number, meta) in live.value_files.group_files() {
+        let holes = holes(live, number, meta.len.unwrap_or_default());
+        holes.into_iter().for_each(|hole| engine.obsolete_files.give_back(hole));
     }
     let handles = live.groups.extents().map(|extent| handle(engine, extent, segments));
     Ok(segments.with_extents(&handles.collect::<Result<Vec<_>>>()?, &[]))

@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_storage::FileKind;
 use cleavedb_values::groups::victim::{Candidate, group_bytes};
 use cleavedb_values::victim::{
     CostBenefit, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
@@ -117,8 +116,7 @@ pub(crate) fn choose_groups(
         return chosen;
     }
     let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
-    let of_groups = live.value_files.iter().filter(|(_, facts)| facts.kind == FileKind::Group);
-    let lengths = of_groups.filter_map(|(_, facts)| facts.len);
+    let lengths = live.value_files.group_files().filter_map(|(_, meta)| meta.len);
     let crowded = segments.crowded(groups, lengths, &sound);
     first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
 }
@@ -155,7 +153,7 @@ pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> b
 /// is dead where none may go, in a damaged place or in a log that replay still needs.
 pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
     let limited = live.groups.is_empty() || engine.options.groups.cold_log_counts;
-    let apart = if limited { 0 } else { live.value_files.segments() };
+    let apart = if limited { 0 } else { live.value_files.segment_bytes() };
     let counted = live.value_bytes() - apart - live.groups.key_directory_bytes();
     if planted(Bug::GarbageOfNobodyCounts) {
         return counted;

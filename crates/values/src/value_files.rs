@@ -196,14 +196,52 @@ impl ValueFiles {
         edits
     }
 
+    /// Log files, oldest first.
+    pub fn logs(&self) -> impl DoubleEndedIterator<Item = (FileNumber, &ValueFileMeta)> {
+        self.iter().filter(|(_, meta)| meta.kind == FileKind::Log)
+    }
+
+    /// Segments, oldest first.
+    pub fn segments(&self) -> impl Iterator<Item = (FileNumber, &ValueFileMeta)> {
+        self.iter().filter(|(_, meta)| meta.kind == FileKind::Segment)
+    }
+
+    /// Files of groups, oldest first: what lies in them is known by the table of groups.
+    pub fn group_files(&self) -> impl Iterator<Item = (FileNumber, &ValueFileMeta)> {
+        self.iter().filter(|(_, meta)| meta.kind == FileKind::Group)
+    }
+
+    /// Log files and segments, oldest first: each is collected, and dropped, as a whole.
+    pub fn whole(&self) -> impl Iterator<Item = (FileNumber, &ValueFileMeta)> {
+        self.iter().filter(|(_, meta)| meta.is_whole())
+    }
+
+    /// A log file or segment.
+    pub fn get_whole(&self, number: FileNumber) -> Option<&ValueFileMeta> {
+        self.get(number).filter(|meta| meta.is_whole())
+    }
+
+    /// Those that are sealed and that replay does not need: segments, and log files below `upto`,
+    /// the first that replay would still need; with their lengths.
+    pub fn collectable(
+        &self,
+        upto: FileNumber,
+    ) -> impl Iterator<Item = (FileNumber, &ValueFileMeta, u64)> {
+        let free = move |number, meta: &ValueFileMeta| {
+            meta.kind == FileKind::Segment || meta.is_whole() && number < upto
+        };
+        let sealed = self.iter().filter_map(|(number, meta)| Some((number, meta, meta.len?)));
+        sealed.filter(move |(number, meta, _)| free(*number, meta))
+    }
+
     /// Bytes of live records in all files.
     pub fn live(&self) -> u64 {
         self.files.values().map(|facts| facts.live).sum()
     }
 
     /// Bytes of all sealed segments, without their headers.
-    pub fn segments(&self) -> u64 {
-        self.sealed_of(|kind, _| kind == FileKind::Segment)
+    pub fn segment_bytes(&self) -> u64 {
+        self.segments().filter_map(|(_, meta)| meta.len).map(without_header).sum()
     }
 
     /// Bytes of all sealed logs and segments, without the headers that every file has: a collection
@@ -211,17 +249,20 @@ impl ValueFiles {
     /// the table of groups knows which parts are still there. Of logs those below `upto` count, the
     /// first that replay would still need: nobody may collect the others.
     pub fn sealed(&self, upto: FileNumber) -> u64 {
-        self.sealed_of(|kind, number| match kind {
-            FileKind::Log => number < upto,
-            kind => kind == FileKind::Segment,
-        })
+        self.collectable(upto).map(|(_, _, len)| without_header(len)).sum()
     }
+}
 
-    fn sealed_of(&self, of: impl Fn(FileKind, FileNumber) -> bool) -> u64 {
-        let files = self.files.iter().filter(|(number, facts)| of(facts.kind, **number));
-        let lengths = files.filter_map(|(_, facts)| facts.len);
-        lengths.map(|len| len.saturating_sub(FileHeader::RECORD_LEN as u64)).sum()
+impl ValueFileMeta {
+    /// Whether the file is collected and dropped as a whole; of group files extents are.
+    fn is_whole(&self) -> bool {
+        self.kind != FileKind::Group
     }
+}
+
+/// Bytes of records in a file of `len` bytes.
+fn without_header(len: u64) -> u64 {
+    len.saturating_sub(FileHeader::RECORD_LEN as u64)
 }
 
 #[cfg(test)]

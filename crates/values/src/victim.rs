@@ -1,8 +1,9 @@
 //! Which files to collect next: a pure choice from the table of value files.
 
+use std::collections::BTreeSet;
+
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_storage::FileKind;
 use cleavedb_storage::log::FileHeader;
 
 use crate::value_files::{ValueFileMeta, ValueFiles};
@@ -78,8 +79,8 @@ pub fn most_dead(
         let rewritten = facts.live.saturating_sub(share as u64).min(len);
         Some(CostBenefit { reclaimed: len - rewritten, rewritten })
     };
-    let segments = value_files.iter().filter(|(_, facts)| facts.kind == FileKind::Segment);
-    segments
+    value_files
+        .segments()
         .filter(|(number, _)| sound(*number))
         .filter_map(|(number, facts)| Some((number, gain(facts)?)))
         .filter(|(_, gain)| gain.is_worth_it())
@@ -96,12 +97,7 @@ pub fn oldest_first(
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> Option<FileNumber> {
-    value_files
-        .iter()
-        .find(|(number, facts)| {
-            facts.len.is_some() && is_collectable(facts.kind, *number, upto) && sound(*number)
-        })
-        .map(|(number, _)| number)
+    value_files.collectable(upto).map(|(number, ..)| number).find(|number| sound(*number))
 }
 
 /// Of those that [`oldest_first`] chooses from the one with most dead bytes, as far as is known:
@@ -111,20 +107,9 @@ pub fn emptiest_first(
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> Option<FileNumber> {
-    let files = value_files.iter().filter_map(|(number, facts)| {
-        let dead = facts.len?.saturating_sub(facts.live);
-        let goes = is_collectable(facts.kind, number, upto) && sound(number);
-        goes.then_some((dead, number))
-    });
+    let files = value_files.collectable(upto).filter(|(number, ..)| sound(*number));
+    let files = files.map(|(number, meta, len)| (len.saturating_sub(meta.live), number));
     files.reduce(|most, next| if next.0 > most.0 { next } else { most }).map(|(_, number)| number)
-}
-
-/// Whether a file is collected or dropped as one; group files are not, their extents are.
-fn is_collectable(kind: FileKind, number: FileNumber, upto: FileNumber) -> bool {
-    match kind {
-        FileKind::Log => number < upto,
-        kind => kind == FileKind::Segment,
-    }
 }
 
 /// Bytes of the records of sealed files that no collection may read, and those of the live ones
@@ -134,30 +119,26 @@ pub fn out_of_reach(
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> (u64, u64) {
-    let files = value_files.iter().filter(|(number, facts)| {
-        facts.kind != FileKind::Group
-            && !(is_collectable(facts.kind, *number, upto) && sound(*number))
-    });
-    files.fold((0, 0), |(bytes, live), (_, facts)| {
-        let Some(len) = facts.len else { return (bytes, live) };
+    let reached: BTreeSet<FileNumber> =
+        value_files.collectable(upto).map(|(number, ..)| number).filter(|n| sound(*n)).collect();
+    let files = value_files.whole().filter(|(number, _)| !reached.contains(number));
+    files.fold((0, 0), |(bytes, live), (_, meta)| {
+        let Some(len) = meta.len else { return (bytes, live) };
         let len = len.saturating_sub(FileHeader::RECORD_LEN as u64);
-        (bytes + len, live + facts.live.min(len))
+        (bytes + len, live + meta.live.min(len))
     })
 }
 
 /// Files that hold nothing alive and can go without being read. See [`oldest_first`] for `upto`.
 pub fn dead_files(value_files: &ValueFiles, upto: FileNumber) -> Vec<FileNumber> {
-    value_files
-        .iter()
-        .filter(|(number, facts)| {
-            facts.live == 0 && facts.len.is_some() && is_collectable(facts.kind, *number, upto)
-        })
-        .map(|(number, _)| number)
-        .collect()
+    let dead = value_files.collectable(upto).filter(|(_, meta, _)| meta.live == 0);
+    dead.map(|(number, ..)| number).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_storage::FileKind;
+
     use super::*;
     use crate::value_files::ValueFileEdit;
 

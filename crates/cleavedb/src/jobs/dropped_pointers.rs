@@ -13,7 +13,6 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::{PointerRoom, ValueGcObserver};
-use cleavedb_storage::FileKind;
 use cleavedb_values::groups::{KeyDirectoryReader, Location};
 use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit};
 
@@ -111,9 +110,7 @@ impl<'a> DroppedPointers<'a> {
     /// others were moved by a collection, and their new entries own them, or it has dropped them:
     /// then they were known to be dead before.
     pub(crate) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
-        let whole = |number: &FileNumber| {
-            live.value_files.get(*number).is_some_and(|facts| facts.kind != FileKind::Group)
-        };
+        let whole = |number: &FileNumber| live.value_files.get_whole(*number).is_some();
         let files = || self.files.iter().filter(|(number, _)| whole(number));
         edit.value_files
             .extend(files().map(|(number, bytes)| ValueFileEdit::LiveRemoved(*number, *bytes)));

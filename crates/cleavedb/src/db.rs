@@ -148,7 +148,7 @@ impl Db {
     }
 
     /// As [`Db::open`], through what `wrap` makes of each directory, whose path it gets: a
-    /// [`crate::SimulatedDevice`] device, for example. The path of a volume is absolute.
+    /// device whose time is modelled, for example. The path of a volume is absolute.
     pub fn open_through(
         path: impl AsRef<Path>,
         options: Options,

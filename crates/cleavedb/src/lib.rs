@@ -79,7 +79,6 @@ pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
-pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Profile, SimulatedDevice};
 pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use cleavedb_values::{

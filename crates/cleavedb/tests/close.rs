@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
-use cleavedb_storage::Sim;
-use cleavedb_storage::faulty::{Fault, Faulty};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty};
 use cleavedb_testkit::setup::tiny;
 
 fn options(preset: Preset) -> Options {

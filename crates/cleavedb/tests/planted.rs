@@ -12,10 +12,11 @@ use std::sync::Arc;
 use cleavedb::{Durability, MinSeparated, Preset};
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
-use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage::quota::Budget;
-use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
-use cleavedb_storage::{Access, FileKind, Mode, Name, QuotaStorage, Sim, Storage};
+use cleavedb_storage::{Access, FileKind, Mode, Name, QuotaStorage, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::endless::{
@@ -347,7 +348,7 @@ fn damage(seed: u64) -> Result<(), String> {
     session.leave(false)?;
     let image = sim.image();
     let files: Vec<_> = image.list().into_iter().filter(|f| f.0.kind() == FileKind::Log).collect();
-    let read = |image: cleavedb_storage::sim::Image| {
+    let read = |image: cleavedb_storage_sim::sim::Image| {
         let Ok(db) = open(Arc::new(Sim::from_image(image)), &setup) else { return Ok(()) };
         if db.recovery_report().bytes_cut > 0 {
             return Ok(());

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleavedb::{Clock, Db, FileClass, Options, Profile, SimulatedDevice, Volume};
+use cleavedb::{Db, FileClass, Options, Volume};
 use cleavedb_bench::units;
+use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
 
 use crate::placement::parse_classes;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cleavedb::{
     Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, MinSeparated, Options, Partition,
-    Relocation, SimulatedDevice, Step, SurvivorRoute, ValueLayout, Volume,
+    Relocation, Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -15,6 +15,7 @@ use cleavedb_bench::counters::{
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
+use cleavedb_storage_sim::SimulatedDevice;
 
 use crate::device::{Device, OnDevice};
 use crate::interrupt;

@@ -25,7 +25,8 @@ use cleavedb_index::table_format::{Compression, TableOptions};
 use cleavedb_index::table_handle::TableStore;
 use cleavedb_index::version::Version;
 use cleavedb_index::visible::VisibleIter;
-use cleavedb_storage::{Disk, File, ObsoleteFiles, Sim, Storage};
+use cleavedb_storage::{Disk, File, ObsoleteFiles, Storage};
+use cleavedb_storage_sim::Sim;
 
 const RUNS: u64 = 4;
 const KEYS_PER_RUN: u64 = 500_000;

@@ -6,7 +6,8 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::sync::Arc;
 use cleavedb_base::sync::checker::{model, thread};
-use cleavedb_storage::{ObsoleteFiles, Sim};
+use cleavedb_storage::ObsoleteFiles;
+use cleavedb_storage_sim::Sim;
 
 use crate::cache::BlockCache;
 use crate::table_format::TableMeta;

@@ -8,7 +8,8 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_storage::{File, ObsoleteFiles, Sim};
+use cleavedb_storage::{File, Mapping, ObsoleteFiles};
+use cleavedb_storage_sim::Sim;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use crate::cache::BlockCache;
@@ -253,6 +254,26 @@ impl File for MemFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().len() as u64)
     }
+    fn space(&self) -> io::Result<u64> {
+        self.len()
+    }
+    fn is_copied(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn map(&self, _: usize) -> io::Result<Option<Mapping>> {
+        Ok(None)
+    }
+    fn extend_mapped(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn alignment(&self) -> usize {
+        1
+    }
+    fn will_need(&self, _: u64, _: usize) {}
+    fn is_in_memory(&self, _: u64) -> bool {
+        false
+    }
+    fn wont_need(&self, _: u64, _: usize) {}
 }
 
 pub const NUMBER: FileNumber = FileNumber(7);

@@ -9,14 +9,12 @@ use cleavedb_base::sync::checker::sync::Arc;
 use cleavedb_base::sync::checker::{model, thread};
 
 use crate::segment::Segment;
-use crate::{Access, FileKind, Mode, Name, ObsoleteFiles, Sim, Storage};
+use crate::{Access, Disk, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
 
 /// A read state lets go of a segment that an edit dropped, a reader still holds it, and a job
 /// removes what is queued.
-fn a_reader_holds_a_dropped_segment() {
+fn a_reader_holds_a_dropped_segment(name: Name, file: std::sync::Arc<dyn File>) {
     let obsolete_files = std::sync::Arc::new(ObsoleteFiles::default());
-    let name = Name::numbered(FileKind::Segment, FileNumber(3));
-    let file = Sim::new().open(&name, Mode::CreateNew, Access::Random).unwrap();
     let identity = FileIdentity::new(1, name.number());
     let in_picture = Arc::new(Segment::new(name, identity, file, None, obsolete_files.clone()));
     let removed = Arc::new(AtomicBool::new(false));
@@ -43,14 +41,23 @@ fn a_reader_holds_a_dropped_segment() {
     assert_eq!(found + left, 1, "a file is queued once");
 }
 
+/// Every schedule with the same file, of which nothing is read.
+fn check() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Disk::open(dir.path(), false).unwrap();
+    let name = Name::numbered(FileKind::Segment, FileNumber(3));
+    let file = disk.open(&name, Mode::CreateNew, Access::Random).unwrap();
+    model(move || a_reader_holds_a_dropped_segment(name, file.clone()));
+}
+
 #[test]
 fn a_file_goes_with_its_last_reader() {
-    model(a_reader_holds_a_dropped_segment);
+    check();
 }
 
 #[cfg(feature = "planted-bugs")]
 #[test]
 fn planted_a_file_that_goes_under_its_readers() {
     use cleavedb_base::planted::{Bug, must_notice};
-    must_notice(Bug::BuriedUnderReaders, || model(a_reader_holds_a_dropped_segment));
+    must_notice(Bug::BuriedUnderReaders, check);
 }

@@ -21,8 +21,8 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
-use crate::mapping::Mapping;
+use crate::api::{Access, File, Mode, RemoveMode, Storage};
+use crate::layer::{FileLayer, StorageLayer};
 use crate::name::{FileKind, Name};
 
 /// Bytes of the disk that several storages may take together.
@@ -264,7 +264,11 @@ impl QuotaStorage {
     }
 }
 
-impl Storage for QuotaStorage {
+impl StorageLayer for QuotaStorage {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
+    }
+
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(name, mode, access)?;
         let new = || Inode::new(&self.budget, name.kind(), Size::default());
@@ -287,33 +291,9 @@ impl Storage for QuotaStorage {
         Ok(())
     }
 
-    fn list(&self) -> io::Result<Vec<(Name, u64)>> {
-        self.inner.list()
-    }
-
-    fn foreign(&self) -> io::Result<Vec<String>> {
-        self.inner.foreign()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.inner.lock()
-    }
-
     fn free_space(&self) -> io::Result<u64> {
         let left = self.budget.most().saturating_sub(self.budget.data());
         Ok(self.inner.free_space()?.min(left))
-    }
-
-    fn boot_id(&self) -> u64 {
-        self.inner.boot_id()
-    }
-
-    fn directory_id(&self) -> u64 {
-        self.inner.directory_id()
     }
 }
 
@@ -322,9 +302,9 @@ struct LimitedFile {
     inode: Arc<Inode>,
 }
 
-impl File for LimitedFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.inner.read_at(buf, offset)
+impl FileLayer for LimitedFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
     }
 
     /// A write that fails keeps the space that it asked for, until the file is removed.
@@ -335,19 +315,11 @@ impl File for LimitedFile {
         Ok(written)
     }
 
-    fn sync(&self) -> io::Result<()> {
-        self.inner.sync()
-    }
-
     fn allocate(&self, len: u64) -> io::Result<()> {
         let end = self.inode.end();
         let filled = self.inode.grow(end.min(len), len, false)?;
         self.inner.allocate(len)?;
         self.inode.recount(&*self.inner, filled)
-    }
-
-    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
-        self.inner.map(len)
     }
 
     fn extend_mapped(&self, len: u64) -> io::Result<()> {
@@ -383,35 +355,4 @@ impl File for LimitedFile {
             Ok(())
         })
     }
-
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-
-    fn space(&self) -> io::Result<u64> {
-        self.inner.space()
-    }
-
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-
-    fn is_copied(&self) -> io::Result<bool> {
-        self.inner.is_copied()
-    }
-
-    fn will_need(&self, offset: u64, len: usize) {
-        self.inner.will_need(offset, len);
-    }
-
-    fn is_in_memory(&self, offset: u64) -> bool {
-        self.inner.is_in_memory(offset)
-    }
-
-    fn wont_need(&self, offset: u64, len: usize) {
-        self.inner.wont_need(offset, len);
-    }
 }
-
-#[cfg(test)]
-mod tests;

@@ -17,7 +17,6 @@ use cleavedb_base::sync::real::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::api::{Access, Mode, RemoveMode, Storage, is_full, write_all_at};
 use crate::mapping::{Mapping, WindowMemory, WindowObserver};
-use crate::memory::Mapped;
 use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
 use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, encode_identity, mark_check};
@@ -86,7 +85,8 @@ impl Window {
 
     /// A window in the memory of the process.
     pub(crate) fn in_the_process(len: usize, capacity: usize) -> io::Result<Self> {
-        Ok(Self::new(Box::new(Mapped::zeros(HEADER_LEN + capacity)?), len, false, None))
+        let Mapping { memory, observer } = Mapping::of_zeros(HEADER_LEN + capacity)?;
+        Ok(Self::new(memory, len, false, observer))
     }
 
     /// Wraps `memory`, whose first bytes are the header; `survives` says whether its bytes outlive

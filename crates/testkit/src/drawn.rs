@@ -9,8 +9,9 @@ use cleavedb::{
     LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Relocation, Snapshot,
     SurvivorRoute, VictimPolicy,
 };
-use cleavedb_storage::sim::Rng;
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 
 use crate::endless::damage;
 use crate::read::Checked;

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cleavedb::{Db, FileClass, MinSeparated, Options, Preset};
-use cleavedb_storage::sim::Rng;
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 
 use crate::disks::Disks;
 use crate::full::{FullStore, limited};

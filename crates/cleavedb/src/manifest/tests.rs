@@ -1,8 +1,9 @@
 //! When a manifest is replaced, and what it has promised by then.
 
 use cleavedb_index::cache::BlockCache;
-use cleavedb_storage::faulty::{Fault, Faulty, Op};
-use cleavedb_storage::{FileKind, ObsoleteFiles, Sim};
+use cleavedb_storage::{FileKind, ObsoleteFiles};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op};
 use cleavedb_values::{ValueFileEdit, ValueLayout};
 
 use super::*;

@@ -10,8 +10,9 @@
 use std::sync::Arc;
 
 use cleavedb::{Durability, ErrorKind, MinSeparated, Preset};
-use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Name, Sim};
+use cleavedb_storage::{FileKind, Name};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Image;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{Op, Session, Setup, State, Write};
 

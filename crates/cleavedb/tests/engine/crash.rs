@@ -5,7 +5,7 @@
 //! failure prints the one command that repeats its workload.
 
 use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset};
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{

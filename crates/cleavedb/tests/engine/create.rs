@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, ErrorKind, FileClass, MinSeparated, Options, Preset, VictimPolicy, Volume};
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 
 fn options() -> Options {

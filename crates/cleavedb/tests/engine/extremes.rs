@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, ErrorKind, Options, Preset, VictimPolicy};
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 

@@ -9,9 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cleavedb::{Db, Durability, ErrorKind, Preset};
-use cleavedb_storage::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::PowerLoss;
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::PowerLoss;
 use cleavedb_testkit::session::{a_part_leaves_level0, commit, open, open_all};
 use cleavedb_testkit::{Bounds, Disks, Generator, Op, Oracle, Profile, Setup, State, Write};
 

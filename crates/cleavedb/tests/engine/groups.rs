@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Metrics, Options, Partition, Preset, VictimPolicy};
-use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::Event;
-use cleavedb_storage::{Disk, FileKind, Name, Sim};
+use cleavedb_storage::{Disk, FileKind, Name};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::Event;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 
@@ -360,7 +361,7 @@ fn groups_for_which_there_is_no_room_together_are_collected_alone() {
         let (faulty, db) = due();
         let before = faulty.calls();
         db.collect().unwrap();
-        let writes_values = |call: &cleavedb_storage::faulty::Call| {
+        let writes_values = |call: &cleavedb_storage_sim::faulty::Call| {
             let group = call.name.as_ref().is_some_and(|name| name.kind() == FileKind::Group);
             call.number >= before && call.op == Call::WriteAt && group
         };

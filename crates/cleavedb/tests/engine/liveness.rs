@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cleavedb::{Background, Db, Durability, Options, Preset};
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::read::Checked;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::{Setup, drawn, endless};

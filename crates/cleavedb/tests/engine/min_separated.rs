@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, ErrorKind, MinSeparated, Options, Preset};
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::{PowerLoss, SECTOR};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
 
 const PRESETS: [Preset; 3] = [Preset::WiscKey, Preset::HashKv, Preset::KtStore];

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Clock, Db, Durability, Options, Preset, Profile, SimulatedDevice};
-use cleavedb_storage::Sim;
+use cleavedb::{Db, Durability, Options, Preset};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
 use cleavedb_testkit::setup::tiny;
 
 /// Fills a store on `profile`, reads it back cold, and returns when it was done.

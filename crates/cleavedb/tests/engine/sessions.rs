@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset};
-use cleavedb_storage::sim::{Event, Image};
-use cleavedb_storage::{FileKind, Name, Sim, Storage};
+use cleavedb_storage::{FileKind, Name, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{Event, Image};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use cleavedb::{Background, Db, FileClass, Level0, Preset};
-use cleavedb_storage::{FileKind, RemoveMode, Sim, Storage};
+use cleavedb_storage::{FileKind, RemoveMode, Storage};
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::gated::{Door, eventually};
 use cleavedb_testkit::session::open_all;
 use cleavedb_testkit::{Disks, Gated, Setup};

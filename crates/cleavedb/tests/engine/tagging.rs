@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, SurvivorRoute};
-use cleavedb_storage::{Disk, Sim};
+use cleavedb_storage::Disk;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 

@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, Error, ErrorKind, FileClass, Options, Preset, Volume};
-use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::Image;
 use cleavedb_testkit::disks::{hash_of, volume_of, volume_path};
 use cleavedb_testkit::session::open_all;
 use cleavedb_testkit::{Disks, Setup};

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use cleavedb::{Bytes, Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::checker::thread;
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::{DirectoryOrder, Image, PowerLoss, Rng, SECTOR};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{DirectoryOrder, Image, PowerLoss, Rng, SECTOR};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::session::open;
 

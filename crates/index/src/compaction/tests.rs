@@ -391,7 +391,7 @@ mod planted {
     use std::panic::catch_unwind;
 
     use cleavedb_base::planted::{Bug, plant};
-    use cleavedb_storage::sim::Rng;
+    use cleavedb_storage_sim::sim::Rng;
 
     use super::{Level0, run_history};
 

@@ -6,7 +6,8 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::sync::Arc;
 use cleavedb_base::sync::checker::{model, thread};
 use cleavedb_storage::segment::Segment;
-use cleavedb_storage::{Access, FileKind, Mode, Name, ObsoleteFiles, Sim, Storage};
+use cleavedb_storage::{Access, FileKind, Mode, Name, ObsoleteFiles, Storage};
+use cleavedb_storage_sim::Sim;
 
 use super::{Extent, ExtentHandle, Location};
 use crate::partition::GroupId;

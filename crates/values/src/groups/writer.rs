@@ -268,7 +268,8 @@ fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent
 mod tests {
     use std::sync::Arc;
 
-    use cleavedb_storage::{Access, File, FileKind, Mode, Sim, Storage};
+    use cleavedb_storage::{Access, File, FileKind, Mode, Storage};
+    use cleavedb_storage_sim::Sim;
 
     use super::*;
 

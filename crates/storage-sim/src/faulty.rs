@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
+use cleavedb_storage::{
+    Access, File, FileKind, FileLayer, Lock, Mapping, Mode, Name, RemoveMode, Storage, StorageLayer,
+};
 use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
-use crate::mapping::Mapping;
-use crate::name::{FileKind, Name};
 use crate::sim::Sim;
 
 /// Calls that the trace remembers; older ones are forgotten.
@@ -274,7 +274,11 @@ impl Faulty {
     }
 }
 
-impl Storage for Faulty {
+impl StorageLayer for Faulty {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
+    }
+
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let op = if mode == Mode::CreateNew { Op::Create } else { Op::Open };
         self.shared.enter(op, Some(name), 0, 0)?;
@@ -316,14 +320,6 @@ impl Storage for Faulty {
         self.shared.enter(Op::FreeSpace, None, 0, 0)?;
         self.inner.free_space()
     }
-
-    fn boot_id(&self) -> u64 {
-        self.inner.boot_id()
-    }
-
-    fn directory_id(&self) -> u64 {
-        self.inner.directory_id()
-    }
 }
 
 struct FaultyFile {
@@ -345,7 +341,11 @@ impl FaultyFile {
     }
 }
 
-impl File for FaultyFile {
+impl FileLayer for FaultyFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let fault = self.enter(Op::ReadAt, offset, buf.len())?;
         let len = self.shortened(buf.len(), fault);
@@ -406,30 +406,6 @@ impl File for FaultyFile {
     fn len(&self) -> io::Result<u64> {
         self.enter(Op::Len, 0, 0)?;
         self.inner.len()
-    }
-
-    fn space(&self) -> io::Result<u64> {
-        self.inner.space()
-    }
-
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-
-    fn is_copied(&self) -> io::Result<bool> {
-        self.inner.is_copied()
-    }
-
-    fn will_need(&self, offset: u64, len: usize) {
-        self.inner.will_need(offset, len);
-    }
-
-    fn is_in_memory(&self, offset: u64) -> bool {
-        self.inner.is_in_memory(offset)
-    }
-
-    fn wont_need(&self, offset: u64, len: usize) {
-        self.inner.wont_need(offset, len);
     }
 }
 

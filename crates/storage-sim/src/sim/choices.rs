@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use cleavedb_storage::Name;
+
 use super::content::Content;
 use super::event::FileId;
 use super::image::Image;
 use super::pending::{Pending, Version};
 use super::replay::Replay;
 use super::rng::Rng;
-use crate::name::Name;
 
 /// How the directory keeps the order of its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

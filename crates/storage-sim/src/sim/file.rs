@@ -4,15 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::sync::{Mutex, MutexGuard};
+use cleavedb_storage::{File, Mapping, Name};
 use rustix::io::Errno;
 
 use super::Ear;
 use super::event::FileId;
 use super::state::State;
-use crate::api::File;
-use crate::mapping::Mapping;
-use crate::memory::Mapped;
-use crate::name::Name;
 
 pub(super) struct SimFile {
     state: Arc<Mutex<State>>,
@@ -111,8 +108,7 @@ impl File for SimFile {
         }
         state.open(self.file);
         let ear = Ear { state: self.state.clone(), process: self.process, file: self.file };
-        let memory = Box::new(Mapped::zeros(len)?);
-        Ok(Some(Mapping { memory, observer: Some(Arc::new(ear)) }))
+        Ok(Some(Mapping { observer: Some(Arc::new(ear)), ..Mapping::of_zeros(len)? }))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -131,9 +127,28 @@ impl File for SimFile {
         Ok(self.readable()?.inode(self.file).space())
     }
 
+    fn is_copied(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    fn extend_mapped(&self, len: u64) -> io::Result<()> {
+        self.allocate(len)?;
+        self.truncate(len)
+    }
+
     fn alignment(&self) -> usize {
         self.alignment
     }
+
+    /// All of the disk is memory, which no read waits for: advice and questions about a cache
+    /// mean nothing here.
+    fn will_need(&self, _offset: u64, _len: usize) {}
+
+    fn is_in_memory(&self, _offset: u64) -> bool {
+        false
+    }
+
+    fn wont_need(&self, _offset: u64, _len: usize) {}
 }
 
 impl Drop for SimFile {

@@ -1,9 +1,15 @@
 //! Calls that are failed on purpose, over the simulated disk.
 
-use cleavedb_base::FileNumber;
+use std::io;
+use std::sync::Arc;
 
-use super::*;
-use crate::api::{read_exact_at, write_all_at};
+use cleavedb_base::FileNumber;
+use cleavedb_storage::api::{read_exact_at, write_all_at};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, Storage};
+use rustix::io::Errno;
+
+use super::{Call, Fault, Faulty, Op, Rule};
+use crate::sim::Sim;
 
 const NAME: fn(u64) -> Name = |number| Name::numbered(FileKind::Log, FileNumber(number));
 

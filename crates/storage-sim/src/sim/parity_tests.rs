@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
+use cleavedb_storage::aligned::AlignedBuf;
+use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::log::WriteBack;
+use cleavedb_storage::{
+    Access, Disk, File, FileKind, FoundWindow, LeftWindow, Mode, Name, RemoveMode, Storage,
+};
 
 use super::{Rng, Sim};
-use crate::aligned::AlignedBuf;
-use crate::api::{Access, File, Mode, RemoveMode, Storage, write_all_at};
-use crate::disk::Disk;
-use crate::left_window::{FoundWindow, LeftWindow};
+use crate::log::{WINDOW, log_of};
 use crate::modelled::{Clock, Profile, SimulatedDevice};
-use crate::name::{FileKind, Name};
-use crate::window::{Window, probe};
-use crate::window_header::WindowIdentity;
 
 fn log(number: u64) -> Name {
     Name::numbered(FileKind::Log, FileNumber(number))
@@ -113,23 +113,30 @@ fn disk_and_simulator_keep_windows_alike() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::open(dir.path(), false).unwrap();
     let sim = Sim::new();
-    let name = Name::fixed(FileKind::Window);
-    let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
-    for storage in [&disk as &dyn Storage, &sim] {
-        let mut window = Window::create(storage, identity, 0, (BLOCK, 2 * BLOCK)).unwrap();
-        probe::store(&mut window, BLOCK as u64 - 1, b"ab");
-        if !window.survives() {
-            eprintln!("skipped: this machine cannot map a file");
-            return;
+    let len = 4 * BLOCK;
+    let left = [&disk as &dyn Storage, &sim].map(|storage| {
+        let (log, mut appender) = log_of(storage, len, WriteBack::Eager);
+        // Enough to come around the log buffer.
+        for byte in 0..200 {
+            let (reserved, mut slot) = log.reserve(&mut appender, 100).unwrap();
+            slot.push(&[byte; 100]);
+            log.set_written_upto(reserved.end);
+            log.drain_to(reserved.end).unwrap();
         }
-        drop(window);
-        assert_eq!(storage.list().unwrap(), [(name, 2 * BLOCK as u64)]);
-        let FoundWindow::Ours(left) = LeftWindow::find(storage, identity, true).unwrap() else {
-            panic!("the window is there");
-        };
-        let mut kept = [0; 2];
-        left.load(BLOCK as u64 - 1, &mut kept).unwrap();
-        assert_eq!((left.len(), &kept), (BLOCK as u64, b"ab"));
+        let survives = log.buffer().survives();
+        drop((log, appender));
+        survives.then(|| {
+            let found = LeftWindow::find(storage, WINDOW, true).unwrap();
+            let FoundWindow::Ours(left) = found else { panic!("the window is there") };
+            let mut kept = vec![0; len];
+            left.load(0, &mut kept).unwrap();
+            assert_eq!(left.len(), len as u64);
+            kept
+        })
+    });
+    match left {
+        [None, _] => eprintln!("skipped: this machine cannot map a file"),
+        [real, simulated] => assert_eq!(real, simulated),
     }
 }
 

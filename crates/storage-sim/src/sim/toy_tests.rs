@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::checksum::check32;
+use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, RemoveMode, Storage};
 
 use super::{DirectoryOrder, PowerLoss, Rng, SECTOR, Sim};
-use crate::api::{Access, File, Mode, RemoveMode, Storage, write_all_at};
-use crate::name::{FileKind, Name};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {

@@ -1,8 +1,9 @@
 //! The simulator: a directory in memory that remembers everything done to it and can crash.
 //!
-//! In ordinary use it behaves as [`crate::Disk`] does. It records every operation that changes the
-//! disk; a [`Replay`] of that record stops between any two operations and enumerates the images
-//! that a real disk could hold after a crash there, each of which starts a simulator of its own.
+//! In ordinary use it behaves as [`cleavedb_storage::Disk`] does. It records every operation that
+//! changes the disk; a [`Replay`] of that record stops between any two operations and enumerates
+//! the images that a real disk could hold after a crash there, each of which starts a simulator of
+//! its own.
 //! It also asserts *write-once*: no byte below a file's synced length is rewritten (windows are
 //! exempt). There is no clock and no randomness here but what a caller seeds.
 
@@ -29,6 +30,9 @@ use std::sync::Arc;
 
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, MutexGuard};
+use cleavedb_storage::{
+    Access, File, FileKind, Lock, Mode, Name, RemoveMode, Storage, WindowObserver,
+};
 use rustix::io::Errno;
 
 pub use choices::DirectoryOrder;
@@ -38,9 +42,6 @@ pub use replay::{Replay, SECTOR};
 pub use rng::Rng;
 pub use states::{PowerLoss, States};
 
-use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
-use crate::mapping::WindowObserver;
-use crate::name::{FileKind, Name};
 use file::SimFile;
 use state::State;
 

@@ -1,13 +1,15 @@
 //! The time of known patterns of access is what a calculation by hand gives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb_base::FileNumber;
+use cleavedb_base::limits::BLOCK;
+use cleavedb_storage::aligned::AlignedBuf;
+use cleavedb_storage::api::{read_exact_at, write_all_at};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, RemoveMode, Storage};
 
-use super::*;
-use crate::aligned::AlignedBuf;
-use crate::api::{read_exact_at, write_all_at};
-use crate::name::FileKind;
+use super::{Clock, DIRTY_MAX, Profile, SimulatedDevice};
 use crate::sim::Sim;
 
 const PAGE: u64 = BLOCK as u64;

@@ -18,11 +18,12 @@
 
 use std::collections::BTreeMap;
 
+use cleavedb_storage::{FileKind, Name};
+
 use super::content::{CHUNK, Content};
 use super::event::{Event, FileId};
 use super::image::Image;
 use super::pending::Pending;
-use crate::name::{FileKind, Name};
 
 /// Bytes that a disk writes at once or not at all.
 pub const SECTOR: usize = 512;

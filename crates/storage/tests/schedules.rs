@@ -1,15 +1,18 @@
 //! A sync of the log beside a commit that drains it, under drawn schedules: what a sync has marked
-//! is on the disk, whoever wrote it, but for what is needless.
+//! is on the disk, whoever wrote it, but for what is needless. Run with `--features shuttle`.
+
+#![cfg(feature = "shuttle")]
 
 use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::checker::{check_pct, check_random, thread};
-
-use super::{Appender, FileHeader, Log, WriteBack, log_of, spare_of};
-use crate::sim::{PowerLoss, SECTOR};
-use crate::{FileKind, Name, Sim};
+use cleavedb_storage::log::{Appender, FileHeader, Log, WriteBack};
+use cleavedb_storage::{FileKind, Name};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::log::{log_of, spare_of};
+use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 
 /// Schedules that are drawn: at random, and by priorities that change at two points. Of 3,000 one
 /// set in four did not meet the bug that is planted below, of 20,000 all did.

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use cleavedb_base::checksum::hash64;
+use cleavedb_storage::Name;
 
 use super::content::Content;
-use crate::name::Name;
 
 /// A directory of files, all durable; cheap to clone, because files share their bytes.
 #[derive(Clone, Debug, Default)]
@@ -98,9 +98,9 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use cleavedb_base::FileNumber;
+    use cleavedb_storage::FileKind;
 
     use super::*;
-    use crate::name::FileKind;
 
     #[test]
     fn damage_is_exact_and_changes_the_hash() {

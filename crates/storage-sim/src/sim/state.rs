@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::atomic::{AtomicUsize, Ordering};
+use cleavedb_storage::{FileKind, Name};
 use rustix::io::Errno;
 
 use super::content::Content;
 use super::event::{Event, FileId};
 use super::image::Image;
-use crate::name::{FileKind, Name};
 
 /// A file that has a name or is open.
 #[derive(Default)]

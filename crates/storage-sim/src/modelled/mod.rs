@@ -38,10 +38,8 @@ use std::sync::{Arc, Weak};
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
+use cleavedb_storage::{Access, File, FileLayer, Mode, Name, RemoveMode, Storage, StorageLayer};
 
-use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
-use crate::mapping::Mapping;
-use crate::name::Name;
 use device::{Device, Direction, Extent};
 use page_cache::PageCache;
 
@@ -151,7 +149,11 @@ impl Shared {
     }
 }
 
-impl Storage for SimulatedDevice {
+impl StorageLayer for SimulatedDevice {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
+    }
+
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let inner = self.inner.open(name, mode, access)?;
         let inode = self.inode(name);
@@ -189,14 +191,6 @@ impl Storage for SimulatedDevice {
         Ok(())
     }
 
-    fn list(&self) -> io::Result<Vec<(Name, u64)>> {
-        self.inner.list()
-    }
-
-    fn foreign(&self) -> io::Result<Vec<String>> {
-        self.inner.foreign()
-    }
-
     fn sync_dir(&self) -> io::Result<()> {
         self.inner.sync_dir()?;
         self.shared.charge(|state, now| {
@@ -207,22 +201,6 @@ impl Storage for SimulatedDevice {
             state.device.flush(written)
         });
         Ok(())
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.inner.lock()
-    }
-
-    fn free_space(&self) -> io::Result<u64> {
-        self.inner.free_space()
-    }
-
-    fn boot_id(&self) -> u64 {
-        self.inner.boot_id()
-    }
-
-    fn directory_id(&self) -> u64 {
-        self.inner.directory_id()
     }
 }
 
@@ -262,7 +240,11 @@ impl ModelledFile {
     }
 }
 
-impl File for ModelledFile {
+impl FileLayer for ModelledFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let read = self.inner.read_at(buf, offset)?;
         if read == 0 {
@@ -321,10 +303,6 @@ impl File for ModelledFile {
         Ok(())
     }
 
-    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
-        self.inner.map(len)
-    }
-
     fn extend_mapped(&self, len: u64) -> io::Result<()> {
         self.inner.extend_mapped(len)?;
         self.changed(self.extent(0, 0));
@@ -335,22 +313,6 @@ impl File for ModelledFile {
         self.inner.punch(offset, len)?;
         self.changed(Extent { file: self.inode.number, offset, len });
         Ok(())
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-
-    fn space(&self) -> io::Result<u64> {
-        self.inner.space()
-    }
-
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-
-    fn is_copied(&self) -> io::Result<bool> {
-        self.inner.is_copied()
     }
 
     fn will_need(&self, offset: u64, len: usize) {

@@ -1,24 +1,33 @@
 //! What is counted is what the disk beneath says, and no call exceeds the limit.
 
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
+use cleavedb_storage::quota::Budget;
+use cleavedb_storage::{
+    Access, File, FileKind, FileLayer, Mode, Name, QuotaStorage, RemoveMode, Storage, StorageLayer,
+};
+use cleavedb_storage_sim::Sim;
 use proptest::prelude::{ProptestConfig, any, proptest};
-
-use super::*;
-use crate::sim::Sim;
 
 const CAPACITY: u64 = 1 << 30;
 
 /// A simulated disk, and a budget over it.
-fn limited(limit: u64, apart: u64) -> (Sim, Arc<Budget>, QuotaStorage) {
+fn limited(limit: u64, apart: u64) -> (Sim, Arc<Budget>, Arc<dyn Storage>) {
     let sim = Sim::new();
     sim.set_capacity(CAPACITY);
     let budget = Arc::new(Budget::new(limit, apart));
-    let limited = QuotaStorage::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
+    let limited = within(&budget, sim.clone());
     (sim, budget, limited)
+}
+
+fn within(budget: &Arc<Budget>, storage: impl Storage) -> Arc<dyn Storage> {
+    Arc::new(QuotaStorage::new(Arc::new(storage), Arc::clone(budget)).unwrap())
 }
 
 fn used(sim: &Sim) -> u64 {
@@ -29,7 +38,7 @@ fn table(number: u64) -> Name {
     Name::numbered(FileKind::Table, FileNumber(number))
 }
 
-fn create(storage: &QuotaStorage, name: Name) -> Arc<dyn File> {
+fn create(storage: &Arc<dyn Storage>, name: Name) -> Arc<dyn File> {
     storage.open(&name, Mode::CreateNew, Access::Random).unwrap()
 }
 
@@ -95,7 +104,7 @@ fn what_is_there_is_counted_and_a_name_that_is_taken_over_is_not_counted_twice()
     file.write_at(&[1; 4 * BLOCK], 0).unwrap();
     file.punch(0, BLOCK as u64).unwrap();
     let budget = Arc::new(Budget::new(100, 0));
-    let again = QuotaStorage::new(Arc::new(sim.clone()), Arc::clone(&budget)).unwrap();
+    let again = within(&budget, sim.clone());
     assert_eq!(budget.used(), 200 + 3 * BLOCK as u64, "more than the limit");
     assert!(is_refused(create(&again, table(2)).write_at(&[1], 0)));
     again.rename(&new, &Name::fixed(FileKind::Current)).unwrap();
@@ -114,43 +123,31 @@ fn plans_leave_room_for_others_and_end() {
     assert!(budget.plan(500, 100).is_some() && budget.planned() == 0);
 }
 
-/// A file that takes its time to say what it takes.
-struct Slow(Arc<dyn File>);
+/// A storage whose files take their time to say what they take.
+struct Slow(Sim);
 
-impl File for Slow {
+impl StorageLayer for Slow {
+    fn inner(&self) -> &dyn Storage {
+        &self.0
+    }
+
+    fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(SlowFile(self.0.open(name, mode, access)?)))
+    }
+}
+
+struct SlowFile(Arc<dyn File>);
+
+impl FileLayer for SlowFile {
+    fn inner(&self) -> &dyn File {
+        &*self.0
+    }
+
     fn space(&self) -> io::Result<u64> {
         thread::sleep(Duration::from_millis(20));
         let space = self.0.space();
         thread::sleep(Duration::from_millis(20));
         space
-    }
-
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(buf, offset)
-    }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(buf, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.0.allocate(len)
-    }
-
-    fn truncate(&self, len: u64) -> io::Result<()> {
-        self.0.truncate(len)
-    }
-
-    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.0.punch(offset, len)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
     }
 }
 
@@ -158,9 +155,8 @@ impl File for Slow {
 #[test]
 fn holes_that_are_punched_side_by_side_are_counted_once() {
     let (sim, budget, _) = limited(1 << 20, 0);
-    let inner = sim.open(&table(1), Mode::CreateNew, Access::Random).unwrap();
-    let inode = Inode::new(&budget, FileKind::Table, Size::default());
-    let file = LimitedFile { inner: Arc::new(Slow(inner)), inode };
+    let storage = within(&budget, Slow(sim.clone()));
+    let file = create(&storage, table(1));
     file.write_at(&[1; 4 * BLOCK], 0).unwrap();
     thread::scope(|scope| {
         for block in [0, 2] {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
+use cleavedb_storage::api::write_all_at;
+use cleavedb_storage::{
+    Access, File, FileKind, Mode, Name, RemoveMode, Storage, WINDOW_HEADER_LEN, Window,
+    WindowObserver,
+};
 
 use super::{DirectoryOrder, Image, PowerLoss, Replay, Rng, SECTOR, Sim};
-use crate::api::{Access, File, Mode, RemoveMode, Storage, write_all_at};
-use crate::name::{FileKind, Name};
-use crate::window::Window;
-use crate::window::probe::store;
-use crate::window_header::WindowIdentity;
+use crate::log::WINDOW;
 
 fn log(number: u64) -> Name {
     Name::numbered(FileKind::Log, FileNumber(number))
@@ -161,26 +162,24 @@ fn the_strict_directory_reorders_and_the_ordered_one_does_not() {
     assert_eq!(strict.len(), 4);
 }
 
-/// A window of one block, whose file and name are durable.
-fn window(sim: &Sim) -> Window {
-    let identity = WindowIdentity { database_id: 1, number: FileNumber(2) };
-    let window = Window::create(sim, identity, 0, (BLOCK, BLOCK)).unwrap();
-    if window.survives() {
-        let name = Name::fixed(FileKind::Window);
-        sim.open(&name, Mode::ReadWrite, Access::Random).unwrap().sync().unwrap();
-    }
+/// A window of one block, whose file and name are durable, and what sees its stores.
+fn window(sim: &Sim) -> Arc<dyn WindowObserver> {
+    Window::create(sim, WINDOW, 0, (BLOCK, BLOCK)).unwrap();
+    let file = sim.open(&Name::fixed(FileKind::Window), Mode::ReadWrite, Access::Random).unwrap();
+    file.sync().unwrap();
     sim.sync_dir().unwrap();
-    window
+    let mapping = file.map(WINDOW_HEADER_LEN + BLOCK).unwrap().expect("windows survive");
+    mapping.observer.expect("the simulator is told of stores")
 }
 
 #[test]
 fn sectors_of_a_window_hold_any_version_and_its_length_stays() {
     let sim = Sim::new();
     let name = Name::fixed(FileKind::Window);
-    let mut window = window(&sim);
-    store(&mut window, 0, b"a");
-    store(&mut window, SECTOR as u64, b"b");
-    store(&mut window, BLOCK as u64, b"c");
+    let window = window(&sim);
+    window.stored(WINDOW_HEADER_LEN, b"a");
+    window.stored(WINDOW_HEADER_LEN + SECTOR, b"b");
+    window.stored(WINDOW_HEADER_LEN, b"c");
     let found = contents(&sim, &name);
     let heads: HashSet<(u8, u8)> = found
         .iter()
@@ -197,10 +196,10 @@ fn sectors_of_a_window_hold_any_version_and_its_length_stays() {
 #[test]
 fn stores_without_a_gap_are_one_operation_that_a_kill_may_cut() {
     let sim = Sim::new();
-    let mut window = window(&sim);
+    let window = window(&sim);
     let before = sim.history_len();
-    store(&mut window, 0, b"abc");
-    store(&mut window, 3, b"def");
+    window.stored(WINDOW_HEADER_LEN, b"abc");
+    window.stored(WINDOW_HEADER_LEN + 3, b"def");
     assert_eq!(sim.history_len(), before + 1);
     let mut replay = sim.replay(SECTOR);
     replay.advance(before);
@@ -212,8 +211,8 @@ fn stores_without_a_gap_are_one_operation_that_a_kill_may_cut() {
 fn a_window_on_the_heap_is_no_file() {
     let sim = Sim::new();
     sim.set_window_survives(false);
-    let mut window = window(&sim);
-    store(&mut window, 0, b"lost");
+    Window::create(&sim, WINDOW, 0, (BLOCK, BLOCK)).unwrap();
+    sim.sync_dir().unwrap();
     assert_eq!(at_end(&sim, SECTOR).process_kill().list(), []);
 }
 

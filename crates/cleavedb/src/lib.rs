@@ -65,7 +65,9 @@ mod recovery;
 mod session;
 mod build;
 mod db;
+mod unopened;
 mod salvage;
+mod dump;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
@@ -85,6 +87,7 @@ pub use cleavedb_values::{
     GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
 pub use db::Db;
+pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use metrics::{
     DirectoryMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,

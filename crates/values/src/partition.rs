@@ -67,6 +67,11 @@ impl Partition {
         }
     }
 
+    /// The tree key, or the beginning of one, that a token is; none if tokens are hashes.
+    pub fn key_of(self, token: &[u8]) -> Option<&[u8]> {
+        (self != Self::Hash).then_some(token)
+    }
+
     /// Whether keys that are neighbours are mostly in one group.
     pub fn keeps_order(self) -> bool {
         self != Self::Hash

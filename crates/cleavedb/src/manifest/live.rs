@@ -63,7 +63,7 @@ impl LiveFiles {
         }
     }
 
-    pub(super) fn apply(&mut self, edit: &Edit) -> Result<()> {
+    pub(crate) fn apply(&mut self, edit: &Edit) -> Result<()> {
         if !edit.index.is_empty() {
             self.version = Arc::new(self.version.apply(&edit.index)?);
         }
@@ -98,7 +98,7 @@ impl LiveFiles {
         Ok(())
     }
 
-    pub(super) fn export(&self) -> Edit {
+    pub(crate) fn export(&self) -> Edit {
         Edit {
             layout: self.layout,
             index: self.version.export(),

@@ -26,10 +26,8 @@ use cleavedb_storage::{Access, File, FileKind, Mode, MultiDirStorage, Name, Remo
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use live::LiveFiles;
-pub(crate) use read::{Loaded, Stored};
+pub(crate) use read::{Loaded, Stored, next_record, read_copies};
 pub(crate) use volume_identity::VolumeIdentity;
-
-use read::read_copies;
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
 /// with, but not below a length and, unless the state alone is long, not above another, in bytes.

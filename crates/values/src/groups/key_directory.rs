@@ -109,6 +109,11 @@ impl KeyDirectory {
         Ok(fences)
     }
 
+    /// The fence of each page, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|fence| &**fence)
+    }
+
     /// The pages that may have entries of `key`.
     pub(super) fn pages_of(&self, key: &[u8]) -> Range<usize> {
         // The versions of a key may begin in the page before one that begins with it.
@@ -117,12 +122,20 @@ impl KeyDirectory {
     }
 }
 
+/// The entries of a page: a hash of key and sequence number, and the offset in the extent.
+pub fn entries(page: &[u8; BLOCK]) -> impl Iterator<Item = (u64, u32)> {
+    let count = u32::from_le_bytes([0, 1, 2, 3].map(|at| page[COUNT_AT + at]));
+    let (entries, _) = page.as_chunks::<ENTRY>();
+    entries.iter().take(ENTRIES.min(count as usize)).map(|entry| {
+        let [a, b, c, d, e, f, g, h, offset @ ..] = *entry;
+        (u64::from_le_bytes([a, b, c, d, e, f, g, h]), u32::from_le_bytes(offset))
+    })
+}
+
 /// The offset that a page has for `mark`.
 pub(super) fn look_up(page: &[u8; BLOCK], mark: Mark) -> Option<u32> {
-    let count = u32::from_le_bytes([0, 1, 2, 3].map(|at| page[COUNT_AT + at]));
-    let entries = page.chunks_exact(ENTRY).take(ENTRIES.min(count as usize));
-    let found = entries.into_iter().find(|entry| entry[..8] == mark.0)?;
-    Some(u32::from_le_bytes([8, 9, 10, 11].map(|at| found[at])))
+    let wanted = u64::from_le_bytes(mark.0);
+    entries(page).find(|(found, _)| *found == wanted).map(|(_, offset)| offset)
 }
 
 #[cfg(test)]

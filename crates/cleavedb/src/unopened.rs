@@ -1,4 +1,4 @@
-//! The files of a database that nobody opens: found in its directories, and only read.
+//! The files of a database that is not opened: found in its directories, and only read.
 //!
 //! No lock is taken and nothing is written, so a damaged database stays as it is, and a process
 //! that has the database open is not hindered.

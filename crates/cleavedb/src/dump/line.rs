@@ -62,7 +62,7 @@ pub enum Dumped<'a> {
     Damage(Error),
 }
 
-/// Hears what a dump hands out; a break ends the dump.
+/// Called with each thing that a dump hands out; a break ends the dump.
 pub type DumpVisit<'v> = dyn FnMut(Dumped<'_>) -> ControlFlow<()> + 'v;
 
 /// Facts of a line.

@@ -37,7 +37,7 @@ pub(super) struct LogFile<'a> {
 /// Dumps it.
 pub(super) fn dump(mut log: LogFile<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
     let (file, window, identity) = (log.file, log.window.take(), log.identity);
-    let mut walk = Walk { log, out, at: 0, state: State::Before, batch: None, proof: None };
+    let mut walk = Walk { log, out, at: 0, state: State::Whole, batch: None, proof: None };
     let mut done = ControlFlow::Continue(());
     let scanned = salvage(file, window, identity, &mut |offset, met| {
         done = walk.meet(offset, met);
@@ -50,15 +50,15 @@ pub(super) fn dump(mut log: LogFile<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
     }
 }
 
-/// How far a walk has come.
+/// Whether records still count.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Everything so far counts.
-    Before,
-    /// So does what comes, but the bytes in front of it are damaged, which was said.
-    Said,
-    /// The end of what counts was passed; whether anything but zeros follows.
-    Behind(bool),
+    /// All that were met count.
+    Whole,
+    /// The next one counts, too. Bytes in front of it are damaged, and the damage was handed out.
+    Damaged,
+    /// The end of what counts was passed.
+    Behind,
 }
 
 struct Walk<'a, 'o, 'v> {
@@ -69,7 +69,7 @@ struct Walk<'a, 'o, 'v> {
     state: State,
     /// Where the batch begins that is not complete, and its operations so far.
     batch: Option<(u64, u64)>,
-    /// A mark behind the end, and the log position that it says was durable.
+    /// Offset of a mark behind the end, and the log position that it says was durable.
     proof: Option<(u64, u64)>,
 }
 
@@ -128,7 +128,7 @@ impl Walk<'_, '_, '_> {
         }
         if counts {
             self.at = offset + header.record_len() as u64;
-            self.state = State::Before;
+            self.state = State::Whole;
             if header.kind.is_operation() {
                 let (begin, operations) = self.batch.unwrap_or((offset, 0));
                 self.batch = header.more.then_some((begin, operations + 1));
@@ -146,13 +146,13 @@ impl Walk<'_, '_, '_> {
 
     /// Whether a record at `offset` is part of what is read.
     fn counts(&self, offset: u64) -> bool {
-        !matches!(self.state, State::Behind(_)) && self.log.sealed.is_none_or(|end| offset < end)
+        self.state != State::Behind && self.log.sealed.is_none_or(|end| offset < end)
     }
 
     /// Keeps a mark behind the end that proves a loss.
     fn remember(&mut self, offset: u64, mark: SyncMarker) {
         let end = self.log.base.map(|base| base.saturating_add(self.at));
-        let behind = matches!(self.state, State::Behind(_)) && self.log.sealed.is_none();
+        let behind = self.state == State::Behind && self.log.sealed.is_none();
         if behind && end.is_some_and(|end| mark.durable > end) {
             self.proof = self.proof.or(Some((offset, mark.durable)));
         }
@@ -178,14 +178,14 @@ impl Walk<'_, '_, '_> {
             return self.end();
         }
         match self.state {
-            State::Said => ControlFlow::Continue(()),
+            State::Damaged => ControlFlow::Continue(()),
             _ => self.out.damage_at(self.at, "bytes belong to no record, and others follow"),
         }
     }
 
     /// The reader's records end here: something else follows.
     fn end(&mut self) -> ControlFlow<()> {
-        self.state = State::Behind(true);
+        self.state = State::Behind;
         let mut facts = Facts::new();
         if let Some(base) = self.log.base {
             facts.push(("position", base.saturating_add(self.at).into()));
@@ -200,7 +200,7 @@ impl Walk<'_, '_, '_> {
             return ControlFlow::Continue(false);
         }
         if self.is_strict() {
-            self.state = State::Said;
+            self.state = State::Damaged;
             return ControlFlow::Continue(true);
         }
         self.end()?;
@@ -239,36 +239,56 @@ impl Walk<'_, '_, '_> {
             out.line(begin, "incomplete batch", facts)?;
         }
         let position = log.base.map(|base| base.saturating_add(at));
-        if let Some(sealed) = log.sealed.filter(|sealed| *sealed != at && at >= log.needless) {
+        let found = match log.loss(at, position, proof) {
+            Some(error) => return out.damage(error),
+            None => log.why(at, position, state),
+        };
+        let mut facts: Facts<'_> = vec![("why", found.into())];
+        facts.extend(position.map(|position| ("position", position.into())));
+        out.line(at, "end", facts)
+    }
+}
+
+impl LogFile<'_> {
+    /// The header of the next log file, if it does not go on where this file ends at `position`.
+    fn contradicted_by(&self, position: Option<u64>) -> Option<FileHeader> {
+        self.next.filter(|next| position != Some(next.previous_end))
+    }
+
+    /// What proves that records behind the end at offset `at` were lost, if anything does. `proof`
+    /// is a mark behind the end: its offset, and what it says was durable.
+    fn loss(&self, at: u64, position: Option<u64>, proof: Option<(u64, u64)>) -> Option<Error> {
+        // Below the replay head records may have gone, and the file may end early.
+        if at < self.needless {
+            return None;
+        }
+        let lost = |what| Error::corruption(what).with("offset", at);
+        if let Some(sealed) = self.sealed {
             let what = "the records do not end where the manifest says: some were lost";
-            let error = Error::corruption(what).with("offset", at);
-            return out.damage(error.with("valid_length", sealed));
+            return (sealed != at).then(|| lost(what).with("valid_length", sealed));
         }
         if let Some((mark, durable)) = proof {
             let what = "the records end before what a mark behind says was durable: some were lost";
-            let error = Error::corruption(what).with("offset", at).with("mark", mark);
-            return out.damage(error.with("durable", durable));
+            return Some(lost(what).with("mark", mark).with("durable", durable));
         }
-        let follows =
-            log.next.filter(|next| log.sealed.is_none() && position != Some(next.previous_end));
-        if let (Some(next), Some(position)) = (follows, position)
-            && next.durable > position
-        {
-            let what = "the next log file says that more was durable: records were lost";
-            let error = Error::corruption(what).with("offset", at).with("next", next.number);
-            return out.damage(error.with("durable", next.durable));
-        }
-        let why = match (log.sealed, state, follows) {
-            (Some(_), ..) => "the valid length that the manifest has",
-            (None, _, Some(_)) => "torn: the next log file was begun behind writes that are lost",
-            (None, State::Behind(_), None) => {
-                "torn: nothing behind says that what follows was durable"
+        let next = self
+            .contradicted_by(position)
+            .filter(|next| next.durable > position.unwrap_or(u64::MAX))?;
+        let what = "the next log file says that more was durable: records were lost";
+        Some(lost(what).with("next", next.number).with("durable", next.durable))
+    }
+
+    /// Why the records end at offset `at`, if none were lost.
+    fn why(&self, at: u64, position: Option<u64>, state: State) -> &'static str {
+        match (self.sealed, state) {
+            _ if at < self.needless => "below the replay head: nothing of the file is needed here",
+            (Some(_), _) => "the valid length that the manifest has",
+            (None, _) if at == 0 => "the file was never used",
+            (None, _) if self.contradicted_by(position).is_some() => {
+                "torn: the next log file was begun without what is missing here"
             }
-            (None, ..) if at == 0 => "the file was never used",
-            (None, ..) => "nothing follows",
-        };
-        let mut facts: Facts<'_> = vec![("why", why.into())];
-        facts.extend(position.map(|position| ("position", position.into())));
-        out.line(at, "end", facts)
+            (None, State::Behind) => "torn: nothing says that what follows was durable",
+            (None, _) => "nothing follows",
+        }
     }
 }

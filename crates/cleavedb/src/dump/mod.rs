@@ -1,9 +1,10 @@
 //! Dump: what stands in the files of a database that is not opened, one line for each thing.
 //!
 //! Files are only opened for reading, and no lock is taken: a process that has the database open is
-//! not hindered, and may remove a file, or go on with it, while it is read. Nothing is believed
-//! that does not prove itself by its checksums. Damage is handed out with its place, and reading
-//! goes on behind it as far as anything can be found there.
+//! not hindered. It may remove a file, or give back a part of one, after the manifest was read:
+//! that looks like damage, and is gone in the next dump. Nothing is believed that does not prove
+//! itself by its checksums. Damage is handed out with its place, and reading goes on behind it as
+//! far as anything can be found there.
 //!
 //! Checksums are seeded with the database id. It comes from `current`, from the header of any log
 //! or value file, or from the caller: tables and manifests that were copied out of their database

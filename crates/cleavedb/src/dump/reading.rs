@@ -1,5 +1,5 @@
 //! One file of a database that is not opened: what its manifest says of it, what its checksums are
-//! seeded with, and who reads what is in it.
+//! seeded with, and which reader shows what is in it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -218,3 +218,40 @@ fn a_database_in_use_is_shown_with_what_its_window_holds() {
     assert!(child.wait().unwrap().success(), "it was not hindered");
     assert_eq!(home.run(&["get", "younger"]).ok(), b"2");
 }
+
+#[test]
+fn where_a_log_ends_and_why_is_told_as_an_open_would_decide_it() {
+    let home = Home::new();
+    let (mut child, mut stdin) = home.start(&["shell"]);
+    stdin.write_all(b"put a 1\nput b 2\nput c 3\nget c\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let whole = dumped(&home, &["log"]);
+    assert_eq!(of(&whole, "end")[0]["why"], "nothing follows", "{whole:?}");
+    assert!(of(&whole, "mark").len() >= 2, "each sync but the last has one behind it: {whole:?}");
+    let path = files(&home, "log").remove(0);
+    let bytes = fs::read(&path).unwrap();
+    let damaged = |key: &str| {
+        let record = whole.iter().find(|line| line["key"] == key).unwrap();
+        let offset = record["offset"].as_u64().unwrap();
+        let mut bytes = bytes.clone();
+        bytes[offset as usize + 5] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        (home.run(&["--json", "dump", "cleave.db", "log"]), offset)
+    };
+    let (ran, offset) = damaged("a");
+    let lines = json_lines(&ran.out);
+    let damage = lines.last().unwrap();
+    assert_eq!(damage["offset"].as_u64(), Some(offset), "{damage}");
+    assert!(damage["damage"].as_str().unwrap().contains("a mark behind says was durable"));
+    let behind = lines.iter().find(|line| line["key"] == "c").unwrap();
+    assert!(behind["counts"].as_str().unwrap().starts_with("no"), "{behind}");
+    ran.fails(3, "1 place is damaged");
+    let (ran, offset) = damaged("c");
+    let lines = ran.json();
+    let end = of(&lines, "end")[0];
+    assert_eq!(end["offset"].as_u64(), Some(offset), "{end}");
+    assert!(end["why"].as_str().unwrap().starts_with("torn"), "{end}");
+}

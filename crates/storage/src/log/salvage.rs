@@ -85,7 +85,8 @@ impl Source<'_> {
     }
 }
 
-/// Who hears what a scan meets, and at which offset it begins; a break ends the scan.
+/// Called with each thing that a scan meets and the offset at which it begins; a break ends the
+/// scan.
 pub type Visit<'v> = dyn FnMut(u64, Met<'_>) -> ControlFlow<()> + 'v;
 
 /// Calls `visit` with everything in `file` and the offset at which it begins, front to back.

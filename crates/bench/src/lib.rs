@@ -6,7 +6,7 @@
 //! ([`cli::BenchArgs`]). The modules by what they are for; below, they stand bottom first, and a
 //! module uses only those before it:
 //!
-//! - what is asked: [`error`], [`units`], [`engine`], [`hash`], [`random`],
+//! - what is asked: [`error`], [`engine`], [`hash`], [`random`],
 //!   [`keys`], [`ranges`], [`distribution`], [`sizes`], [`values`],
 //!   [`workload`], [`trace`], [`config`], [`inserts`], [`stream`], [`transcript`],
 //!   [`experiments`]
@@ -24,7 +24,6 @@
 #![forbid(unsafe_code)]
 
 pub mod error;
-pub mod units;
 pub mod hash;
 pub mod keys;
 pub mod random;
@@ -68,6 +67,7 @@ pub mod report;
 pub mod tune;
 pub mod orchestrate;
 
+pub use cleavedb_units as units;
 pub use engine::{Engine, Opener};
 pub use error::{BenchError, Result};
 pub use result::PhaseResult;

@@ -4,12 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use cleavedb::VALUE_LEN_MAX;
-use cleavedb_bench::cli::BenchArgs;
-use cleavedb_bench::tune::search::UPDATES;
-use cleavedb_bench::units;
 
-use crate::bench_args::BenchCommand;
 use crate::durability::DurabilityName;
 use crate::global::Global;
 
@@ -146,32 +141,20 @@ pub enum Command {
     Compact,
     /// Measure: workloads on one preset, or a suite on every preset and peer, with a report
     ///
-    /// Without a COMMAND, runs workloads on one preset (YCSB load and A to F, the update phases of
-    /// the HashKV paper, and more; --list names them). `quick`, `suite` and `papers` run many
-    /// engines in turn, with medians, spread and ratios; `report` makes tables and charts of their
-    /// results. Values are verified after every run. Works on data of its own, in a directory that
-    /// is deleted at the end; the database of --db is not touched.
-    #[command(mut_arg("json", |arg| arg.long("results")))]
-    #[command(mut_arg("quiet", |arg| arg.global(true)))]
-    Bench(Box<BenchCommand>),
+    /// A command of the program `cleave-bench`, which is run with the same arguments: it is looked
+    /// for beside this program, then on the search path.
+    #[command(disable_help_flag = true)]
+    Bench(Elsewhere),
     /// Record operations of workloads in a file, or show what such a file asks for
     ///
-    /// `cleave bench --trace FILE` replays one; `cleave bench --record FILE` records what a
-    /// benchmark really asks of the store, with the times at which it does.
-    Trace {
-        /// What to do
-        #[command(subcommand)]
-        action: TraceAction,
-    },
+    /// A command of the program `cleave-bench`, as `bench` is.
+    #[command(disable_help_flag = true)]
+    Trace(Elsewhere),
     /// Find the size from which on values had better leave the index, on this disk
     ///
-    /// Measures updates of small stores of many value sizes, with the values outside the index and
-    /// in it, and finds the size from which on separation gains (HashKV, section 3.5). The stores
-    /// have the preset of the database and lie beside it, in a directory that is deleted at the
-    /// end: it is the disk of the database's own directory that is measured. The database is opened
-    /// once, to learn its threshold, and changed by --save and --set only. An idle machine gives a
-    /// sharper answer.
-    Tune(TuneArgs),
+    /// A command of the program `cleave-bench`, as `bench` is.
+    #[command(disable_help_flag = true)]
+    Tune(Elsewhere),
     /// Print completions of this command line for a shell
     Completions {
         /// The shell
@@ -228,12 +211,20 @@ pub enum DumpWhat {
     Log,
     /// Properties, filter, blocks and entries of tables of the index
     Table,
-    /// Segments and group files: records, extents, listings and maps
+    /// Segments and group files: records, extents, key blocks and key directories
     Values,
 }
 
 fn database_id(text: &str) -> Result<u64, String> {
     u64::from_str_radix(text, 16).map_err(|error| format!("no hexadecimal number: {error}"))
+}
+
+/// Arguments of a command that another program has, and reads.
+#[derive(Args, Debug)]
+pub struct Elsewhere {
+    /// What it takes is shown by --help behind the command
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+    pub arguments: Vec<OsString>,
 }
 
 /// What to remove.
@@ -331,102 +322,6 @@ fn delimiter(text: &str) -> Result<u8, String> {
         [b'"' | b'\r' | b'\n'] => Err("quotes and line ends have a meaning of their own".into()),
         [byte] => Ok(*byte),
         _ => Err("it must be one byte, or `tab`".into()),
-    }
-}
-
-/// Arguments of a benchmark that say what is asked for, and not how it is measured.
-const DRAWN: [&str; 15] = [
-    "workload",
-    "scale",
-    "data",
-    "records",
-    "value_size",
-    "value_sizes",
-    "key_order",
-    "zipfian",
-    "scan_length",
-    "threads",
-    "operations",
-    "rate",
-    "seed",
-    "out",
-    "help",
-];
-
-/// What to do about traces.
-#[derive(Debug, Subcommand)]
-pub enum TraceAction {
-    /// Write the operations that workloads would ask for; no database is involved
-    ///
-    /// With --rate the operations have times, at which a replay can begin them.
-    #[command(mut_args(|arg| {
-        let drawn = DRAWN.contains(&arg.get_id().as_str());
-        arg.hide(!drawn)
-    }))]
-    #[command(mut_arg("json", |arg| arg.long("results")))]
-    Record {
-        /// The file; what it held is lost
-        #[arg(long, value_name = "FILE")]
-        out: PathBuf,
-        /// The workloads
-        #[command(flatten)]
-        bench: Box<BenchArgs>,
-    },
-    /// Show mix, sizes, and how unequal the keys of a trace are
-    Show {
-        /// The file
-        file: PathBuf,
-    },
-}
-
-/// What to search a threshold for, and what to do with it.
-#[derive(Args, Debug)]
-pub struct TuneArgs {
-    /// A database, or a directory on the disk to measure: the database of --db if not given
-    pub dir: Option<PathBuf>,
-    /// Seconds that the search may take; two sizes are measured in any case
-    #[arg(long, default_value_t = 120.0, value_name = "SECONDS")]
-    pub time: f64,
-    /// What is measured, after a load and half as many updates as records: a name of `bench --list`
-    #[arg(short, long, default_value = UPDATES, value_name = "NAME")]
-    pub workload: String,
-    /// Bytes of the stores; other sizes keep the proportion that they have to 2 GiB
-    #[arg(long, value_parser = units::parse, default_value = "256MiB", value_name = "BYTES")]
-    pub data: u64,
-    /// Let the stores lie in the page cache, where data that fits memory lies; else what is read
-    /// again is read from the disk, as where data is much larger than memory
-    #[arg(long)]
-    pub cached: bool,
-    /// What a write survives before it is acknowledged
-    #[arg(long, value_enum, default_value = "os")]
-    pub durability: DurabilityName,
-    /// Store what is found with the database: later opens that name no threshold use it
-    #[arg(long)]
-    pub save: bool,
-    /// Measure nothing and store this size, or `default` for the preset's own
-    #[arg(long, value_parser = Stored::parse, conflicts_with = "save", value_name = "BYTES")]
-    pub set: Option<Stored>,
-}
-
-/// What is stored about the threshold of a database.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// Nothing: the preset decides.
-    Default,
-    /// This many bytes.
-    Least(usize),
-}
-
-impl Stored {
-    fn parse(text: &str) -> Result<Self, String> {
-        if text == "default" {
-            return Ok(Self::Default);
-        }
-        let bytes = units::parse(text).map_err(|why| format!("{why}, or `default`"))?;
-        if bytes > VALUE_LEN_MAX as u64 {
-            return Err(format!("no value is as long; the longest has {VALUE_LEN_MAX} bytes"));
-        }
-        Ok(Self::Least(bytes as usize))
     }
 }
 

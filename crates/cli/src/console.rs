@@ -15,6 +15,8 @@ use crate::global::Global;
 
 /// Where results, notes and errors go, and in which form.
 pub struct Console {
+    /// Of the program, in front of errors.
+    name: String,
     out: RefCell<BufWriter<Stdout>>,
     json: bool,
     hex: bool,
@@ -22,10 +24,11 @@ pub struct Console {
 }
 
 impl Console {
-    /// In the form that the arguments ask for.
-    pub fn new(global: &Global) -> Self {
+    /// Of the program `name`, in the form that the arguments ask for.
+    pub fn new(name: &str, global: &Global) -> Self {
         let out = RefCell::new(BufWriter::with_capacity(1 << 16, io::stdout()));
-        Self { out, json: global.json, hex: global.hex, quiet: global.quiet }
+        let name = name.to_owned();
+        Self { name, out, json: global.json, hex: global.hex, quiet: global.quiet }
     }
 
     /// Whether results are JSON.
@@ -106,7 +109,11 @@ impl Console {
         // What was written before the error is still a result.
         let _ = self.flush();
         if failure.exit() != Exit::Done {
-            say_error(self.json, failure.kind(), failure.exit(), &failure.to_string());
+            let (exit, message) = (failure.exit(), failure.to_string());
+            match self.json {
+                true => say_error(failure.kind(), exit, &message),
+                false => say(&format!("{}: {message}", self.name)),
+            }
         }
     }
 }
@@ -121,20 +128,17 @@ pub fn refuse(error: &clap::Error) -> Exit {
     if std::env::args_os().any(|argument| argument == "--json") {
         let text = error.render().to_string();
         let text = text.trim().trim_start_matches("error: ");
-        say_error(true, "usage", Exit::Usage, text);
+        say_error("usage", Exit::Usage, text);
     } else {
         let _ = error.print();
     }
     Exit::Usage
 }
 
-fn say_error(json: bool, kind: &str, exit: Exit, message: &str) {
-    if json {
-        let error = json!({ "kind": kind, "message": message, "exit": exit.code() });
-        say(&json!({ "error": error }).to_string());
-    } else {
-        say(&format!("cleave: {message}"));
-    }
+/// An error as JSON.
+fn say_error(kind: &str, exit: Exit, message: &str) {
+    let error = json!({ "kind": kind, "message": message, "exit": exit.code() });
+    say(&json!({ "error": error }).to_string());
 }
 
 /// A line to standard error; if that is closed, nobody listens.

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use cleavedb::ErrorKind;
-use cleavedb_bench::BenchError;
 
 /// The result of everything that can end a command.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -68,9 +67,21 @@ pub enum Failure {
     /// The engine's own words.
     #[error(transparent)]
     Engine(#[from] cleavedb::Error),
-    /// The benchmark's own words.
-    #[error(transparent)]
-    Bench(#[from] BenchError),
+    /// A measurement that could not go on, in the words of the harness.
+    #[error("{0}")]
+    Bench(String),
+    /// A command that another program has, which is not installed.
+    #[error(
+        "this command needs the program {program}, which is neither beside {} nor on the search \
+         path; `cargo install --path crates/bench-cli` in a checkout of CleaveDB installs it",
+        .beside.display()
+    )]
+    NotInstalled {
+        /// Its name.
+        program: &'static str,
+        /// This program.
+        beside: PathBuf,
+    },
     /// A file of the user's.
     #[error("cannot {action} {}: {source}", named(.path))]
     File {
@@ -134,7 +145,7 @@ impl Failure {
             Self::Interrupted => Exit::Interrupted,
             Self::NotFound => Exit::NotFound,
             Self::Stopped { cause, .. } | Self::Line { cause, .. } => cause.exit(),
-            Self::Usage(_) | Self::Bench(BenchError::Usage(_)) => Exit::Usage,
+            Self::Usage(_) => Exit::Usage,
             Self::Engine(error) => match error.kind() {
                 ErrorKind::InvalidArgument | ErrorKind::InvalidOptions => Exit::Usage,
                 ErrorKind::Corruption => Exit::Damaged,
@@ -154,8 +165,8 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::NoDatabase(_) => "no database",
             Self::Engine(error) => error.kind().name(),
-            Self::Bench(BenchError::Usage(_)) => "usage",
             Self::Bench(_) => "bench",
+            Self::NotInstalled { .. } => "not installed",
             Self::File { .. } => "file",
             Self::Input { .. } => "input",
         }

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use cleavedb::{Level0, Preset};
+use cleavedb::Preset;
 
-use crate::level0;
 use crate::named::{self, NamedOption};
 use crate::placement::{self, Placement};
 use crate::space_limit;
@@ -51,20 +50,6 @@ pub struct Global {
         value_name = "CLASS[,CLASS]=DIR[:CAPACITY]"
     )]
     pub place: Vec<Placement>,
-    /// Keep level 0 of the index in another way than the preset does: whole, partitions[:N] or
-    /// one-table
-    ///
-    /// `whole` is compacted all at once, `partitions` in N parts by keys, side by side (2 to 256,
-    /// 10 if not given), `one-table` one table at a time as in HyperLevelDB, only to compare with.
-    /// Holds for this command; it is not kept with the database, which can be read either way
-    #[arg(
-        long,
-        global = true,
-        hide_short_help = true,
-        value_parser = level0::parse,
-        value_name = "WAY"
-    )]
-    pub level0: Option<Level0>,
     /// Most bytes that the database may take on disk, in all its directories
     ///
     /// Writes are slowed before it, then what is dead is collected, and if nothing is left to

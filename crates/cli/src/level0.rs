@@ -1,4 +1,4 @@
-//! What `--level0` says: how level 0 of the index is kept, whatever the preset.
+//! How level 0 of the index is kept, whatever the preset, as text: the option `level0`.
 
 use cleavedb::Level0;
 

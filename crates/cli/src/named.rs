@@ -6,7 +6,7 @@ use cleavedb::{
     Background, Compression, Durability, GroupLayout, LivenessRule, LogRole, MinSeparated, Options,
     Partition, Preset, Relocation, SurvivorRoute, ValueLayout, VictimPolicy,
 };
-use cleavedb_bench::units;
+use cleavedb_units as units;
 
 use crate::{level0, space_limit};
 

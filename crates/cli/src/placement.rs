@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use cleavedb::{FileClass, Volume};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 
 /// Classes, a directory, and perhaps a capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]

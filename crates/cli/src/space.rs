@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use cleavedb::Db;
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::failure::Result;

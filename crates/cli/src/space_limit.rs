@@ -1,6 +1,6 @@
 //! A space limit in words: a size, or `none`, which lifts the one that a database has.
 
-use cleavedb_bench::units;
+use cleavedb_units as units;
 
 /// The limit that `text` means, in bytes, as [`cleavedb::Options::space_limit`] takes it.
 pub fn parse(text: &str) -> Result<u64, String> {

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use cleavedb::{Db, Options, RecoveryReport};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 
 use crate::console::Console;
 use crate::failure::{Failure, Result};
@@ -91,9 +91,8 @@ pub fn usual(global: &Global, stored: Option<Options>) -> Options {
 pub fn options(global: &Global, usual: Options) -> Result<Options> {
     // The command line takes no placement without a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
-    let level0 = global.level0.unwrap_or(usual.level0);
     let accept_lost_window = global.accept_lost_window;
-    let mut options = Options { volumes, level0, accept_lost_window, ..usual };
+    let mut options = Options { volumes, accept_lost_window, ..usual };
     named::set(&mut options, &global.with).map_err(Failure::Usage)?;
     Ok(match global.space_limit.or(options.space_limit) {
         Some(limit) => miniature::within(options, limit),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cleavedb::{JobFailure, Metrics, Totals, open_files};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 /// What an open database did and does.

@@ -27,6 +27,7 @@ pub mod recording;
 pub mod explorer;
 pub mod churn;
 pub mod child;
+pub mod program;
 
 pub use check::{Bounds, Oracle};
 pub use churn::Churn;

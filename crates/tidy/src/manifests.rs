@@ -1,14 +1,14 @@
 //! The order of crates, as their manifests say it.
 //!
-//! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit}`; the two stores are
-//! strangers to one another, and the front end sees the public crate only, and `storage-sim` for
-//! its modelled devices. Of the crates below only the tests may use that one. The compiler refuses
-//! a cycle, but it would not refuse a short cut.
+//! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit} <- bench-cli`; the two
+//! stores are strangers to one another, and the front ends see the public crate only, and `bench`
+//! and `bench-cli` besides `storage-sim`, for its simulated devices. Of the crates below only the
+//! tests may use that one. The compiler refuses a cycle, but it would not refuse a short cut.
 
 use crate::repo::{Finding, Repo};
 
 /// What each crate may use, by the name of its folder; all under the prefix of the project.
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("storage", &["base"]),
     ("storage-sim", &["base", "storage"]),
@@ -16,18 +16,24 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("values", &["base", "storage"]),
     ("cleavedb", &["base", "storage", "index", "values"]),
     ("testkit", &["base", "storage", "storage-sim", "index", "values", "cleavedb"]),
-    ("bench", &["base", "storage", "storage-sim", "index", "values", "cleavedb", "testkit"]),
-    ("cli", &["cleavedb", "bench", "storage-sim"]),
+    ("units", &[]),
+    (
+        "bench",
+        &["base", "storage", "storage-sim", "index", "values", "cleavedb", "testkit", "units"],
+    ),
+    ("cli", &["cleavedb", "units"]),
+    ("bench-cli", &["cleavedb", "storage-sim", "units", "bench", "cli"]),
     ("tidy", &[]),
 ];
 
 /// What the tests of a crate may use besides, although the crate itself lies below it.
-const TESTS_MAY_USE: [(&str, &[&str]); 5] = [
+const TESTS_MAY_USE: [(&str, &[&str]); 6] = [
     ("storage", &["storage-sim"]),
     ("index", &["storage-sim"]),
     ("values", &["storage-sim"]),
     ("cleavedb", &["storage-sim", "testkit"]),
     ("cli", &["testkit"]),
+    ("bench-cli", &["testkit"]),
 ];
 
 /// Dependencies that the order of crates does not allow.

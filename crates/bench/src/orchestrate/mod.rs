@@ -292,7 +292,7 @@ impl Heard {
 /// What a program said behind its exit code, without the word by which it begins an error.
 fn reason(words: String) -> String {
     let said = words.split_once(": ").map_or(words.as_str(), |(_, said)| said);
-    said.trim_start_matches("error: ").trim_start_matches("cleave: ").to_owned()
+    said.trim_start_matches("error: ").trim_start_matches("cleave-bench: ").to_owned()
 }
 
 impl Settings {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::thread;
 
+use procfs::{CpuInfo, Current, Meminfo};
 use serde::{Deserialize, Serialize};
 
 /// Enough to tell two machines, and a quiet one from a busy one, apart.
@@ -24,14 +25,15 @@ impl Machine {
     /// This machine, now.
     pub fn here() -> Self {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
-        let load = text("/proc/loadavg");
+        let (load, processors) = (text("/proc/loadavg"), CpuInfo::current().ok());
         Self {
-            processor: value(&text("/proc/cpuinfo"), "model name"),
+            processor: processors
+                .as_ref()
+                .and_then(|processors| processors.model_name(0))
+                .map(str::to_owned)
+                .unwrap_or_default(),
             processors: thread::available_parallelism().map_or(1, usize::from),
-            memory: value(&text("/proc/meminfo"), "MemTotal")
-                .trim_end_matches(" kB")
-                .parse::<u64>()
-                .map_or(0, |kibibytes| kibibytes * 1024),
+            memory: Meminfo::current().map_or(0, |memory| memory.mem_total),
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
             load: load.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or_default(),
         }
@@ -46,15 +48,6 @@ impl Machine {
             )
         })
     }
-}
-
-/// The rest of the first line `name ... : value`.
-fn value(text: &str, name: &str) -> String {
-    text.lines()
-        .filter(|line| line.starts_with(name))
-        .find_map(|line| line.split_once(':'))
-        .map(|(_, value)| value.trim().to_owned())
-        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 //! Most engines run in this process alone. One that has another beside it names it
 //! ([`crate::Engine::other_process`]), and every figure is of both.
 
-use std::fmt::Display;
-use std::fs;
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
+use procfs::process::{ClearRefs, Process};
+use procfs::{CurrentSI, KernelStats, ticks_per_second};
 use serde::{Deserialize, Serialize};
 
 /// Processor time of all threads.
@@ -31,9 +31,10 @@ impl Cpu {
         Some(Self { user: duration(usage.user_time()), system: duration(usage.system_time()) })
     }
 
-    /// Used so far by the process `id`, in hundredths of a second.
-    fn of(id: u32) -> Option<Self> {
-        parse_process_stat(&fs::read_to_string(format!("/proc/{id}/stat")).ok()?)
+    /// Used so far by `process`, in whole ticks of the kernel.
+    fn of(process: &Process) -> Option<Self> {
+        let stat = process.stat().ok()?;
+        Some(Self { user: ticks(stat.utime), system: ticks(stat.stime) })
     }
 
     /// Used since `earlier`.
@@ -52,9 +53,16 @@ impl Cpu {
     }
 }
 
-/// Processor time that the whole machine has used, from `/proc/stat`: all that is not idle.
+/// Processor time that the whole machine has used: all that is not idle, nor waiting for I/O.
 pub fn machine_cpu() -> Option<Duration> {
-    parse_stat(&fs::read_to_string("/proc/stat").ok()?)
+    let total = KernelStats::current().ok()?.total;
+    let interrupts = total.irq.unwrap_or(0) + total.softirq.unwrap_or(0);
+    let busy = total.user + total.nice + total.system + interrupts + total.steal.unwrap_or(0);
+    Some(ticks(busy))
+}
+
+fn ticks(ticks: u64) -> Duration {
+    Duration::from_millis(ticks * 1000 / ticks_per_second())
 }
 
 /// Bytes of a process, from its `/proc/PID/io`.
@@ -71,13 +79,15 @@ pub struct ProcessBytes {
 }
 
 impl ProcessBytes {
-    /// Moved so far.
-    pub fn now() -> Option<Self> {
-        Self::of(&"self")
-    }
-
-    fn of(process: &dyn Display) -> Option<Self> {
-        parse_io(&fs::read_to_string(format!("/proc/{process}/io")).ok()?)
+    /// Moved so far by `process`.
+    fn of(process: &Process) -> Option<Self> {
+        let io = process.io().ok()?;
+        Some(Self {
+            read_calls: io.rchar,
+            write_calls: io.wchar,
+            fetched: io.read_bytes,
+            sent: io.write_bytes,
+        })
     }
 
     /// Moved since `earlier`.
@@ -116,70 +126,42 @@ impl Processes {
 
     /// Processor time used so far.
     pub fn cpu(self) -> Option<Cpu> {
-        self.other.map_or_else(Cpu::now, |id| Some(Cpu::now()?.plus(Cpu::of(id)?)))
+        self.plus(Cpu::now(), Cpu::of, Cpu::plus)
     }
 
     /// Bytes moved so far.
     pub fn bytes(self) -> Option<ProcessBytes> {
-        let own = ProcessBytes::now();
-        self.other.map_or(own, |id| Some(own?.plus(ProcessBytes::of(&id)?)))
+        self.plus(ProcessBytes::of(&this()?), ProcessBytes::of, ProcessBytes::plus)
     }
 
     /// Forgets the largest resident size so far, so that the next phase has one of its own.
     pub fn reset_peak_memory(self) -> bool {
-        let reset =
-            |process: &dyn Display| fs::write(format!("/proc/{process}/clear_refs"), "5").is_ok();
-        reset(&"self") & self.other.is_none_or(|id| reset(&id))
+        let reset = |process: &Process| process.clear_refs(ClearRefs::PeakRSS).ok();
+        self.plus(this().as_ref().and_then(reset), reset, |(), ()| ()).is_some()
     }
 
     /// Largest resident size since the last reset, in bytes. Of two processes it is the sum of what
     /// each had at most, and these need not have been at the same time.
     pub fn peak_memory(self) -> Option<u64> {
-        let own = peak_memory(&"self");
-        self.other.map_or(own, |id| Some(own? + peak_memory(&id)?))
+        let peak = |process: &Process| Some(process.status().ok()?.vmhwm? * 1024);
+        self.plus(peak(&this()?), peak, |own, others| own + others)
+    }
+
+    /// A figure of this process, and that `of` the other one if there is one.
+    fn plus<T>(
+        self,
+        own: Option<T>,
+        of: impl Fn(&Process) -> Option<T>,
+        plus: impl Fn(T, T) -> T,
+    ) -> Option<T> {
+        let Some(id) = self.other else { return own };
+        let other = of(&Process::new(id.try_into().ok()?).ok()?)?;
+        Some(plus(own?, other))
     }
 }
 
-fn peak_memory(process: &dyn Display) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let kibibytes = field(&status, "VmHWM:")?.split_ascii_whitespace().next()?;
-    Some(kibibytes.parse::<u64>().ok()? * 1024)
-}
-
-fn parse_io(text: &str) -> Option<ProcessBytes> {
-    let number = |name| field(text, name)?.trim().parse().ok();
-    Some(ProcessBytes {
-        read_calls: number("rchar:")?,
-        write_calls: number("wchar:")?,
-        fetched: number("read_bytes:")?,
-        sent: number("write_bytes:")?,
-    })
-}
-
-/// User and system time are the 14th and the 15th field, in hundredths of a second. The second is
-/// the name of the program in parentheses, and may hold blanks and parentheses itself.
-fn parse_process_stat(text: &str) -> Option<Cpu> {
-    const USER: usize = 11;
-    let (_, fields) = text.rsplit_once(") ")?;
-    let mut times = fields.split_ascii_whitespace().skip(USER).map(|ticks| {
-        ticks.parse::<u64>().ok().map(|hundredths| Duration::from_millis(hundredths * 10))
-    });
-    Some(Cpu { user: times.next()??, system: times.next()?? })
-}
-
-/// The line `cpu` counts hundredths of a second: user, nice, system, idle, waiting for I/O,
-/// interrupts, soft interrupts, stolen by other virtual machines.
-fn parse_stat(text: &str) -> Option<Duration> {
-    const IDLE: [usize; 2] = [3, 4];
-    const COUNTED: usize = 8;
-    let fields = field(text, "cpu ")?.split_ascii_whitespace().take(COUNTED).enumerate();
-    let busy = fields.filter(|(at, _)| !IDLE.contains(at));
-    let hundredths = busy.map(|(_, ticks)| ticks.parse::<u64>().ok()).sum::<Option<u64>>()?;
-    Some(Duration::from_millis(hundredths * 10))
-}
-
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.lines().find_map(|line| line.strip_prefix(name))
+fn this() -> Option<Process> {
+    Process::myself().ok()
 }
 
 #[cfg(test)]
@@ -188,23 +170,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use super::{Cpu, ProcessBytes, Processes, parse_io, parse_process_stat, parse_stat};
-
-    #[test]
-    fn io_is_read_by_name() {
-        let text = "rchar: 1\nwchar: 2\nsyscr: 3\nsyscw: 4\nread_bytes: 5\nwrite_bytes: 6\n\
-                    cancelled_write_bytes: 7\n";
-        let bytes = ProcessBytes { read_calls: 1, write_calls: 2, fetched: 5, sent: 6 };
-        assert_eq!(parse_io(text), Some(bytes));
-        assert_eq!(parse_io("rchar: 1\n"), None);
-    }
-
-    #[test]
-    fn idle_time_is_not_counted() {
-        let text = "cpu  1 2 4 1000 2000 8 16 32 64 128\ncpu0 9 9 9 9 9 9 9 9 9 9\n";
-        assert_eq!(parse_stat(text), Some(Duration::from_millis(630)));
-        assert_eq!(parse_stat("intr 5\n"), None);
-    }
+    use super::{Cpu, Processes, machine_cpu};
 
     #[test]
     fn this_process_uses_something() {
@@ -214,14 +180,7 @@ mod tests {
         while Cpu::now().unwrap().since(before).total().is_zero() {
             sum = std::hint::black_box(sum + 1);
         }
-    }
-
-    #[test]
-    fn the_name_of_a_program_may_hold_anything() {
-        let text = "7 (a) b (c)) S 1 7 7 0 -1 4194560 10 20 30 40 150 25 3 4 20 0 1 0 9 8 7";
-        let (user, system) = (Duration::from_millis(1500), Duration::from_millis(250));
-        assert_eq!(parse_process_stat(text), Some(Cpu { user, system }));
-        assert_eq!(parse_process_stat("7 (a) S 1 7"), None);
+        assert!(machine_cpu().unwrap() >= Cpu::now().unwrap().total());
     }
 
     #[test]

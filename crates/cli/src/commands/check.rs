@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use cleavedb::{CheckProgress, CheckReport, Db, RecoveryReport};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cleavedb::{MinSeparated, Preset};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;

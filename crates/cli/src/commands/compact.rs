@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;

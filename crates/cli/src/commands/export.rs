@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cleavedb::Db;
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::args::{Layout, Place};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 
 use cleavedb::{Db, ErrorKind};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::args::{Layout, Place};

@@ -5,7 +5,7 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use cleavedb::{Db, Durability, Options, Salvage, SalvageReport};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cleavedb::{Db, DirectoryMetrics, FileClass, LevelMetrics, Options, ValueFileMetrics};
-use cleavedb_bench::units;
+use cleavedb_units as units;
 use serde::Serialize;
 
 use crate::console::Console;

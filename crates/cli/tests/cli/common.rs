@@ -1,136 +1,15 @@
-//! A directory to run `cleave` in, and what a run came to.
+//! A directory to run `cleave` in.
 
-use std::ffi::OsStr;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use cleavedb_testkit::program;
 
-use serde_json::Value;
-use tempfile::TempDir;
+pub use cleavedb_testkit::program::{PATIENCE, Ran, json_lines};
 
-/// Most time that something may take that happens at once.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The program `cleave`.
+pub struct Cleave;
+
+impl program::Program for Cleave {
+    const PATH: &str = env!("CARGO_BIN_EXE_cleave");
+}
 
 /// A directory of its own, in which `cleave` runs.
-pub struct Home {
-    dir: TempDir,
-}
-
-impl Home {
-    pub fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
-    }
-
-    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// Writes a file, and the directories above it.
-    pub fn file(&self, name: impl AsRef<Path>, content: &[u8]) {
-        let path = self.path(name);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, content).unwrap();
-    }
-
-    pub fn command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_cleave"));
-        command.current_dir(self.dir.path()).env_remove("CLEAVE_DB").args(args);
-        command
-    }
-
-    pub fn run<A: AsRef<OsStr>>(&self, args: &[A]) -> Ran {
-        self.run_with(args, b"")
-    }
-
-    /// Runs with `input` as standard input.
-    pub fn run_with<A: AsRef<OsStr>>(&self, args: &[A], input: &[u8]) -> Ran {
-        let (child, mut stdin) = self.start(args);
-        let input = input.to_vec();
-        let writer = std::thread::spawn(move || {
-            // A command that does not read its input closes it.
-            let _ = stdin.write_all(&input);
-        });
-        let output = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        Ran::new(output)
-    }
-
-    /// Starts a command with pipes.
-    pub fn start<A: AsRef<OsStr>>(&self, args: &[A]) -> (Child, ChildStdin) {
-        let mut command = self.command(args);
-        let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = pipes.spawn().unwrap();
-        let stdin = child.stdin.take().unwrap();
-        (child, stdin)
-    }
-
-    /// An import into a new database that waits for more input. The file `current` is not there
-    /// before the import has the database to itself.
-    pub fn waiting_import(&self) -> (Child, ChildStdin) {
-        let (child, mut stdin) = self.start(&["import", "--jsonl", "-"]);
-        stdin.write_all(b"{\"key\":\"first\",\"value\":\"1\"}\n").unwrap();
-        let begin = Instant::now();
-        while !self.path("cleave.db/current").exists() {
-            assert!(begin.elapsed() < PATIENCE, "the database is not there");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        (child, stdin)
-    }
-
-    /// Stores keys and values that are text.
-    pub fn fill(&self, pairs: &[(&str, &str)]) {
-        let lines = pairs
-            .iter()
-            .map(|(key, value)| format!("{}\n", serde_json::json!({ "key": key, "value": value })));
-        self.run_with(&["import", "--jsonl", "-"], lines.collect::<String>().as_bytes()).ok();
-    }
-}
-
-/// What a run came to.
-pub struct Ran {
-    pub code: Option<i32>,
-    pub out: Vec<u8>,
-    pub err: String,
-}
-
-impl Ran {
-    pub fn new(output: Output) -> Self {
-        let err = String::from_utf8(output.stderr).unwrap();
-        Self { code: output.status.code(), out: output.stdout, err }
-    }
-
-    /// Expects success and returns the output.
-    pub fn ok(self) -> Vec<u8> {
-        assert_eq!(self.code, Some(0), "{}{}", String::from_utf8_lossy(&self.out), self.err);
-        self.out
-    }
-
-    /// Expects success and returns the output as text.
-    pub fn text(self) -> String {
-        String::from_utf8(self.ok()).unwrap()
-    }
-
-    /// Expects this exit code and an error with these words in it; returns the output.
-    pub fn fails(self, code: i32, words: &str) -> Vec<u8> {
-        assert_eq!(self.code, Some(code), "{}{}", String::from_utf8_lossy(&self.out), self.err);
-        assert!(self.err.contains(words), "\"{words}\" is not in: {}", self.err);
-        assert!(!self.err.contains("panicked"), "{}", self.err);
-        self.out
-    }
-
-    /// Expects success and nothing but JSON lines.
-    pub fn json(self) -> Vec<Value> {
-        json_lines(&self.ok())
-    }
-}
-
-/// Every line as JSON.
-pub fn json_lines(text: &[u8]) -> Vec<Value> {
-    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    let parse = |line: &[u8]| {
-        serde_json::from_slice(line)
-            .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(line)))
-    };
-    lines.map(parse).collect()
-}
+pub type Home = program::Home<Cleave>;

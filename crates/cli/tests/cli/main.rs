@@ -11,6 +11,6 @@ mod dump;
 mod interchange;
 mod shell;
 mod manners;
-mod long;
+mod tour;
 mod volumes;
-mod tune;
+mod door;

@@ -75,15 +75,12 @@ fn a_signal_ends_a_put_that_waits_for_its_pipe() {
 #[test]
 fn help_of_a_command_shows_its_own_options_and_the_way_to_the_others() {
     let home = Home::new();
-    for args in
-        [&["put", "--help"][..], &["put", "-h"], &["help", "put"], &["bench", "quick", "-h"]]
-    {
+    for args in [&["put", "--help"][..], &["put", "-h"], &["help", "put"]] {
         let help = home.run(args).text();
         assert!(help.contains("cleave --help"), "{help}");
         assert!(!help.contains("--space-limit") && !help.contains("--hex"), "{help}");
     }
     assert!(home.run(&["put", "--help"]).text().contains("--durability"));
-    assert!(home.run(&["bench", "--help"]).text().contains("Examples:"));
     let all = home.run(&["--help"]).text();
     assert!(all.contains("--space-limit") && all.contains("--hex"), "{all}");
     home.run(&["put", "key", "value", "--hex"]).fails(2, "hex");

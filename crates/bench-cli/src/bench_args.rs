@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use cleavedb_bench::cli::BenchArgs;
 use cleavedb_bench::suite::MINIATURE;
-use cleavedb_bench::units;
-
-use crate::durability::DurabilityName;
+use cleavedb_cli::durability::DurabilityName;
+use cleavedb_units as units;
 
 /// What to measure.
 #[derive(Args, Debug)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cleavedb::{Db, Options, Preset};
 use serde_json::json;
 
 use crate::common::{Home, Ran};
@@ -20,16 +21,29 @@ fn small<'a>(args: &[&'a str]) -> Vec<&'a str> {
     [args, &SMALL].concat()
 }
 
+/// Creates a database of that name with the value 1 under the key `a`.
+fn create(home: &Home, db: &str, preset: Preset) {
+    let db = Db::open(home.path(db), Options::preset(preset)).unwrap();
+    db.put(b"a", b"1").unwrap();
+    db.close().unwrap();
+}
+
+/// Opens it as any later command does.
+fn open(home: &Home, db: &str) -> Db {
+    let path = home.path(db);
+    let stored = Db::stored_options(&path).unwrap();
+    Db::open(path, stored.unwrap()).unwrap()
+}
+
 /// From which size on values leave the index of the database of that name.
-fn threshold(home: &Home, db: &str) -> serde_json::Value {
-    let mut stats = home.run(&["--json", "--db", db, "stats"]).json();
-    stats.remove(0)["separated_from"].take()
+fn threshold(home: &Home, db: &str) -> Option<usize> {
+    open(home, db).options().min_separated.least()
 }
 
 #[test]
 fn a_search_measures_beside_the_database_and_leaves_nothing() {
     let home = Home::new();
-    home.run(&["--preset", "hashkv", "--db", "site.db", "put", "a", "1"]).ok();
+    create(&home, "site.db", Preset::HashKv);
     let text = tune(&home, &small(&["site.db"])).text();
     for needed in [
         "hashkv in",
@@ -45,13 +59,13 @@ fn a_search_measures_beside_the_database_and_leaves_nothing() {
     let names: Vec<_> =
         fs::read_dir(home.path(".")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(names, ["site.db"]);
-    assert_eq!(threshold(&home, "site.db"), json!(192), "nothing is saved unless asked for");
+    assert_eq!(threshold(&home, "site.db"), Some(192), "nothing is saved unless asked for");
 }
 
 #[test]
 fn what_is_found_is_saved() {
     let home = Home::new();
-    home.run(&["--preset", "wisckey", "put", "a", "1"]).ok();
+    create(&home, "cleave.db", Preset::WiscKey);
     let found = tune(&home, &small(&["--json", "--save", "-w", "ycsb-a"])).json().remove(0);
     assert_eq!((&found["preset"], &found["present"]), (&json!("wisckey"), &json!(0)));
     assert_eq!(found["saved"], json!(found["threshold"].is_u64()), "{found}");
@@ -61,25 +75,23 @@ fn what_is_found_is_saved() {
         assert!(size["uncertainty"].as_f64().unwrap() > 1.0, "{size}");
     }
     let kept = if found["saved"] == json!(true) { &found["threshold"] } else { &json!(0) };
-    assert_eq!(threshold(&home, "cleave.db"), *kept);
-    assert_eq!(home.run(&["get", "a"]).ok(), b"1");
+    assert_eq!(json!(threshold(&home, "cleave.db")), *kept);
+    assert_eq!(open(&home, "cleave.db").get(b"a").unwrap().as_deref(), Some(&b"1"[..]));
 }
 
 #[test]
 fn a_size_is_saved_without_a_search_and_forgotten() {
     let home = Home::new();
-    home.run(&["--preset", "hashkv", "put", "a", "1"]).ok();
+    create(&home, "cleave.db", Preset::HashKv);
     let text = tune(&home, &["--set", "1KiB"]).text();
     assert!(text.contains("threshold: 1024 B"), "{text}");
-    assert_eq!(threshold(&home, "cleave.db"), json!(1024));
-    assert!(home.run(&["stats"]).text().contains("values of 1,024 bytes and more leave the index"));
-    home.run(&["check"]).ok();
+    assert_eq!(threshold(&home, "cleave.db"), Some(1024));
     let set = home.run(&["--json", "tune", "--set", "default"]).json().remove(0);
     assert_eq!(set, json!({ "threshold": null, "saved": true }));
-    assert_eq!(threshold(&home, "cleave.db"), json!(192));
+    assert_eq!(threshold(&home, "cleave.db"), Some(192));
     tune(&home, &["--set", "2GiB"]).fails(2, "no value is as long");
     tune(&home, &["--set", "much"]).fails(2, "or `default`");
-    home.run(&["--db", "lsm.db", "--preset", "lsm", "put", "a", "1"]).ok();
+    create(&home, "lsm.db", Preset::Lsm);
     tune(&home, &["lsm.db", "--set", "9"]).fails(2, "keeps values in the index");
 }
 

@@ -13,18 +13,19 @@ use cleavedb_bench::system::machine::Machine;
 use cleavedb_bench::tune::search::Next;
 use cleavedb_bench::tune::{Curve, Row, Search, Threshold};
 use cleavedb_bench::{table, units};
+use cleavedb_cli::console::Console;
+use cleavedb_cli::failure::{Exit, Failure, Result};
+use cleavedb_cli::global::Global;
+use cleavedb_cli::interrupt;
+use cleavedb_cli::miniature::miniature;
+use cleavedb_cli::store;
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{Stored, TuneArgs};
-use crate::console::Console;
+use crate::countdown::Countdown;
 use crate::engine::{CleaveOpener, stays_cached};
-use crate::failure::{Exit, Failure, Result};
-use crate::global::Global;
-use crate::interrupt;
-use crate::miniature::miniature;
-use crate::progress::Countdown;
-use crate::store;
+use crate::failure::failed;
+use crate::tune_args::{Saved, TuneArgs};
 
 /// Data of the store that is imitated, in bytes: as large as the ones that the presets are measured
 /// with. Deeper trees favour separation more.
@@ -245,7 +246,7 @@ fn search(
 ) -> Result<(Outcome, Result<()>)> {
     let time = Duration::try_from_secs_f64(args.time);
     let time = time.map_err(|error| Failure::Usage(format!("--time: {error}")))?;
-    let phases = Search::phases(&args.workload)?;
+    let phases = Search::phases(&args.workload).map_err(failed)?;
     let durability = args.durability.into();
     let options = Options { durability, ..options };
     let options = miniature(options, IMITATED.div_ceil(args.data.max(1)));
@@ -260,7 +261,7 @@ fn search(
         console.note(&noise);
     }
     interrupt::watch(console)?;
-    let scratch = Scratch::claim(&target.directory.join(SCRATCH))?;
+    let scratch = Scratch::claim(&target.directory.join(SCRATCH)).map_err(failed)?;
     let stay = stays_cached(&options.layout);
     let eviction = (!args.cached).then(|| Eviction::of(&target.directory.join(SCRATCH), stay));
     let countdown = Countdown::new(console, "tune", time);
@@ -280,7 +281,7 @@ fn search(
     let deleted = scratch.delete();
     let searched = match searched.and(deleted) {
         Err(_) if interrupt::interrupted() => Err(Failure::Interrupted),
-        other => other.map_err(Failure::from),
+        other => other.map_err(failed),
     };
     let outcome = Outcome {
         preset: target.usual.preset.name(),
@@ -320,10 +321,10 @@ fn save(least: Option<usize>, target: &Target, global: &Global, console: &Consol
 }
 
 /// Stores what the user says.
-fn set(saved: Stored, target: &Target, global: &Global, console: &Console) -> Result<Exit> {
+fn set(saved: Saved, target: &Target, global: &Global, console: &Console) -> Result<Exit> {
     let least = match saved {
-        Stored::Default => None,
-        Stored::Least(least) => Some(least),
+        Saved::Default => None,
+        Saved::Least(least) => Some(least),
     };
     save(least, target, global, console)?;
     if console.json() {

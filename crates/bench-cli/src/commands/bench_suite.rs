@@ -12,13 +12,14 @@ use cleavedb_bench::orchestrate::trial;
 use cleavedb_bench::orchestrate::watch::{Rows, Unwatched, Watcher};
 use cleavedb_bench::orchestrate::{Finish, Settings, run as run_suite};
 use cleavedb_bench::suite::Suite;
+use cleavedb_cli::console::Console;
+use cleavedb_cli::failure::{Exit, Failure, Result};
+use cleavedb_cli::global::Global;
+use cleavedb_cli::interrupt;
 
 use crate::bench_args::{Many, Pages, SuiteArgs};
 use crate::commands::bench_report::{self, Asked};
-use crate::console::Console;
-use crate::failure::{Exit, Failure, Result};
-use crate::global::Global;
-use crate::interrupt;
+use crate::failure::failed;
 
 /// Engines for whom two minutes are enough: the default preset, the one that keeps values in the
 /// tree, and the tree that all others are compared with.
@@ -41,7 +42,6 @@ const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
 pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
     let single = [
         ("place", !global.place.is_empty()),
-        ("level0", global.level0.is_some()),
         ("space-limit", global.space_limit.is_some()),
         ("with", !global.with.is_empty()),
     ];
@@ -69,8 +69,8 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             Ok(Exit::Done)
         }
         Many::Suite { config, only, suite: args, .. } => {
-            let mut suite = Suite::named(config)?;
-            suite.keep(only)?;
+            let mut suite = Suite::named(config).map_err(failed)?;
+            suite.keep(only).map_err(failed)?;
             let args = kept(args, &format!("suite-{config}"));
             let targets = targets(&args, Engines::All, global, console)?;
             interrupt::watch(console)?;
@@ -81,8 +81,8 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             Ok(Exit::Done)
         }
         Many::Papers { papers, experiment, only, miniature, suite: args, .. } => {
-            let mut suite = Suite::papers(papers, experiment, *miniature)?;
-            suite.keep(only)?;
+            let mut suite = Suite::papers(papers, experiment, *miniature).map_err(failed)?;
+            suite.keep(only).map_err(failed)?;
             let args = kept(args, "papers");
             let named = args.peers.is_some() || !args.engines.is_empty();
             let engines = if named { Engines::All } else { Engines::Presets };
@@ -112,7 +112,8 @@ fn tried(args: &SuiteArgs, console: &Console) -> Result<u64> {
                        is 1 if that run has not said another number";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let parts = trial::parts(&preset(Preset::Lsm)?, &args.dir, &interrupt::interrupted)?;
+    let parts =
+        trial::parts(&preset(Preset::Lsm)?, &args.dir, &interrupt::interrupted).map_err(failed)?;
     if parts > 1 {
         console.note(&format!(
             "this machine is slow now: all sizes are divided by {parts} (--miniature {parts})"
@@ -151,7 +152,7 @@ fn measure(
     let finish = {
         let rows = (!console.quiet() && !console.json()).then(Rows::new);
         let watcher: &dyn Watcher = rows.as_ref().map_or(&Unwatched, |rows| rows);
-        run_suite(&settings, watcher, &interrupt::interrupted)?
+        run_suite(&settings, watcher, &interrupt::interrupted).map_err(failed)?
     };
     let files = [results.clone()];
     let asked = Asked { files: &files, baseline: args.baseline.as_deref(), pages: &args.pages };
@@ -210,11 +211,11 @@ fn targets(
         }
         targets = taken;
     }
-    Ok(choose(targets, &args.engines)?)
+    choose(targets, &args.engines).map_err(failed)
 }
 
 fn found_peers(given: Option<&Path>, console: &Console) -> Result<Vec<Target>> {
-    let Some(program) = find_peers(given)? else {
+    let Some(program) = find_peers(given).map_err(failed)? else {
         console.note(
             "no peers were found, only presets run; build them as bench-peers/README.md says, and \
              name the program by --peers",

@@ -15,14 +15,14 @@ use cleavedb_bench::counters::{
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
+use cleavedb_cli::interrupt;
+use cleavedb_cli::level0;
+use cleavedb_cli::miniature::miniature;
+use cleavedb_cli::named;
+use cleavedb_cli::placement::{self, Placement};
 use cleavedb_storage_sim::SimulatedDevice;
 
 use crate::device::{Device, OnDevice};
-use crate::interrupt;
-use crate::level0;
-use crate::miniature::miniature;
-use crate::named;
-use crate::placement::{self, Placement};
 use crate::variant;
 
 /// Opens databases of one preset with one durability.

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use cleavedb_bench::report::{Results, collect, html, summary, text};
+use cleavedb_cli::console::Console;
+use cleavedb_cli::failure::{Exit, Failure, Result};
 
 use crate::bench_args::Pages;
-use crate::console::Console;
-use crate::failure::{Exit, Failure, Result};
+use crate::failure::failed;
 
 /// What to report on.
 pub(super) struct Asked<'a> {
@@ -20,7 +21,7 @@ pub(super) struct Asked<'a> {
 }
 
 pub(super) fn run(asked: &Asked<'_>, console: &Console) -> Result<Exit> {
-    let results = collect(asked.files, asked.baseline)?;
+    let results = collect(asked.files, asked.baseline).map_err(failed)?;
     show(&results, console)?;
     if let Some(path) = &asked.pages.out {
         write(path, &html::page(&results))?;

@@ -1,4 +1,9 @@
 //! Numbers as people write and read them: `2M` records, `1KiB` values, `1.95 GiB` on disk.
+//!
+//! A crate of its own, because the command line of the store and the harness of the benchmarks,
+//! neither of which depends on the other, show sizes alike.
+
+#![forbid(unsafe_code)]
 
 /// A count or a size: digits, then `k`, `M`, `G` (thousands) or `Ki`, `Mi`, `Gi` (1024s), then an
 /// optional `B`; case does not matter, underscores in the digits are ignored.

@@ -6,16 +6,17 @@ use cleavedb_bench::output::Reader;
 use cleavedb_bench::result::Line;
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Opener};
+use cleavedb_cli::console::Console;
+use cleavedb_cli::failure::{Exit, Failure, Result};
+use cleavedb_cli::global::Global;
+use cleavedb_cli::interrupt;
+use cleavedb_cli::placement::Placement;
+use cleavedb_cli::store;
 
 use crate::bench_args::BenchCommand;
 use crate::commands::bench_suite;
-use crate::console::Console;
 use crate::engine::CleaveOpener;
-use crate::failure::{Exit, Failure, Result};
-use crate::global::Global;
-use crate::interrupt;
-use crate::placement::Placement;
-use crate::store;
+use crate::failure::failed;
 
 pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Result<Exit> {
     if let Some(many) = &args.many {
@@ -25,17 +26,17 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     let (durability, volumes) = (args.durability.into(), Vec::new());
     let options =
         Options { durability, volumes, ..store::options(global, store::usual(global, None))? };
-    let opener = CleaveOpener::with(options).on(&args.device, &global.place)?;
+    let opener = CleaveOpener::with(options).on(&args.device, &global.place).map_err(failed)?;
     let bench = &args.bench;
     if bench.list || bench.self_check {
-        cli::run(bench, &opener)?;
+        cli::run(bench, &opener).map_err(failed)?;
         return Ok(Exit::Done);
     }
     interrupt::watch(console)?;
     let report = if console.json() {
         as_json(bench, &opener, console)
     } else {
-        cli::run(bench, &opener).map_err(Failure::from)
+        cli::run(bench, &opener).map_err(failed)
     };
     // A run that the arguments did not allow never had a directory.
     let begun = !matches!(&report, Err(failure) if failure.exit() == Exit::Usage);
@@ -50,7 +51,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
         // What went wrong first is what there is to say.
         Err(failure) => Err(failure),
         Ok(report) => {
-            deleted?;
+            deleted.map_err(failed)?;
             Ok(if report.passed() { Exit::Done } else { Exit::Damaged })
         }
     }
@@ -81,5 +82,5 @@ fn as_json(args: &BenchArgs, opener: &dyn Opener, console: &Console) -> Result<R
     let mut lines = Lines { console, failure: None };
     let args = BenchArgs { quiet: args.quiet || console.quiet(), ..args.clone() };
     let report = cli::run_for(&args, opener, Some(&mut lines));
-    lines.failure.map_or_else(|| report.map_err(Failure::from), Err)
+    lines.failure.map_or_else(|| report.map_err(failed), Err)
 }

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cleavedb::{Db, FileClass, Options, Volume};
-use cleavedb_bench::units;
+use cleavedb_cli::placement::parse_classes;
 use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
-
-use crate::placement::parse_classes;
+use cleavedb_units as units;
 
 /// Page cache of all modelled devices together if none is given, in bytes: the memory limit of the
 /// suites.

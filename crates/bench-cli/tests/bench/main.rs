@@ -1,0 +1,7 @@
+//! The program as its users meet it: every command is run as a process, in a directory of its own.
+
+mod common;
+mod one;
+mod devices;
+mod suites;
+mod tune;

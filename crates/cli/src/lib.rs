@@ -1,0 +1,35 @@
+//! The command line of CleaveDB: the program `cleave`, and what `cleave-bench` shares with it.
+//!
+//! [`args`] is what may be typed, the private module `commands` what it means. Everything between
+//! is about bytes: how they are shown, read from and written to files, and counted. What is public
+//! is what both programs have: options of the engine, output, failures and signals. The modules,
+//! bottom first; a module uses only those before it.
+
+#![forbid(unsafe_code)]
+
+pub mod failure;
+mod encoding;
+pub mod durability;
+pub mod placement;
+pub mod level0;
+mod space_limit;
+pub mod named;
+pub mod global;
+pub mod args;
+mod help;
+mod shell_line;
+mod bounds;
+pub mod console;
+pub mod manual;
+pub mod program;
+pub mod interrupt;
+mod progress;
+pub mod miniature;
+pub mod store;
+mod watch;
+mod space;
+mod vitals;
+mod formats;
+mod loader;
+mod door;
+mod commands;

@@ -1,0 +1,64 @@
+//! `cleave bench` and its like, which the program `cleave-bench` does.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::Home;
+
+/// Copies `cleave` to where no other program is beside it.
+fn alone(home: &Home) -> Command {
+    let cleave = home.path("bin/cleave");
+    fs::create_dir(home.path("bin")).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_cleave"), &cleave).unwrap();
+    let mut command = Command::new(cleave);
+    command.env("PATH", home.path("path")).current_dir(home.path("."));
+    command
+}
+
+/// Installs a script as `cleave-bench`.
+fn install(directory: &Path, script: &str) {
+    let program = directory.join("cleave-bench");
+    fs::create_dir_all(directory).unwrap();
+    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn another_program_gets_the_arguments_as_they_are_and_its_end_is_ours() {
+    let home = Home::new();
+    let mut cleave = alone(&home);
+    install(&home.path("path"), "printf '<%s>' \"$@\"; exit 7");
+    for line in [
+        "bench",
+        "bench --help",
+        "bench -qw load --records 1k -- -x",
+        "--preset lsm --json bench quick --all --preset hashkv",
+        "trace record --out t -w ycsb-a",
+        "tune site.db --save -h",
+    ] {
+        let words: Vec<_> = line.split(' ').collect();
+        let mut command = Command::new(cleave.get_program());
+        let output = command.env("PATH", home.path("path")).args(&words).output().unwrap();
+        let given: String = words.iter().map(|word| format!("<{word}>")).collect();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), given, "{said}");
+        assert_eq!(output.status.code(), Some(7), "{line}");
+    }
+    install(&home.path("bin"), "kill -TERM $$");
+    let status = cleave.arg("bench").status().unwrap();
+    assert_eq!(status.signal(), Some(15), "the one beside is found first");
+}
+
+#[test]
+fn a_program_that_is_not_installed_is_named_with_the_way_to_install_it() {
+    let home = Home::new();
+    let output = alone(&home).args(["bench", "quick"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    for words in ["needs the program cleave-bench", "bin/cleave", "cargo install --path"] {
+        assert!(said.contains(words), "{words} is not in: {said}");
+    }
+}

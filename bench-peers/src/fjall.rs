@@ -114,7 +114,7 @@ impl FjallOpener {
 
 impl Settings {
     fn keyspace(&self, memtable: u64) -> KeyspaceCreateOptions {
-        let separation = self.separate_from.map(|bytes| {
+        let min_separated = self.separate_from.map(|bytes| {
             KvSeparationOptions::default()
                 .separation_threshold(bytes)
                 .compression(CompressionType::None)
@@ -122,7 +122,7 @@ impl Settings {
         KeyspaceCreateOptions::default()
             .max_memtable_size(memtable)
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
-            .with_kv_separation(separation)
+            .with_kv_separation(min_separated)
     }
 }
 
@@ -219,7 +219,7 @@ impl Engine for Fjall {
         Ok(visited)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         self.keyspace.rotate_memtable().map_err(self.failed("flush"))?;
         let mut compactions = self.db.compactions_completed();
         idle::wait(|| {

@@ -113,7 +113,7 @@ impl Engine for Level {
         self.db.scan(from, limit, visit).map_err(failed("scan"))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         self.db.flush();
         idle::wait(|| {
             // A compaction that failed is not tried again, and this reports it.

@@ -87,7 +87,7 @@ impl Engine for Lmdb {
         Ok(visited)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 

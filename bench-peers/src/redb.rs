@@ -164,7 +164,7 @@ impl Engine for Redb {
         Ok(visited)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 

@@ -276,7 +276,7 @@ impl Engine for Rocks {
         Ok(visited)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         let mut wait = WaitForCompactOptions::default();
         wait.set_flush(true);
         self.db.wait_for_compact(&wait).map_err(self.failed("wait for compaction"))

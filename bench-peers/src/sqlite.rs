@@ -136,7 +136,7 @@ impl Engine for Sqlite {
         Ok(visited)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 

@@ -145,7 +145,7 @@ fn a_store_is_the_same_after_it_was_settled_and_reopened() {
             }
             engine.delete(&key(round)).unwrap();
             if round == 1 {
-                engine.settle().unwrap();
+                engine.wait_idle().unwrap();
             }
             engine.close().unwrap();
             engine = open(entry, directory.path());

@@ -162,7 +162,7 @@ impl Engine for Badger {
         self.with("scan", |connection| connection.scan(from, limit, visit))
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         self.with("settle", |connection| connection.call(Operation::Settle, b"", b"").map(drop))
     }
 

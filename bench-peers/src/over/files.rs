@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::segment::Segment;
-use cleavedb_storage::{Access, Disk, File, FileKind, Mode, Name, Pace, Reaper, Storage};
+use cleavedb_storage::{
+    Access, Disk, File, FileKind, Mode, Name, ObsoleteFiles, RemoveMode, Storage,
+};
 use cleavedb_values::SegmentFactory;
 
 /// Seeds the checksums of all records.
@@ -17,7 +19,7 @@ pub const DATABASE_ID: u64 = 13;
 pub struct Files {
     disk: Disk,
     next: AtomicU64,
-    reaper: Arc<Reaper>,
+    obsolete_files: Arc<ObsoleteFiles>,
 }
 
 impl Files {
@@ -27,7 +29,7 @@ impl Files {
         let disk = Disk::open(directory, true).map_err(|e| Error::io("open the values", e))?;
         let files = disk.list().map_err(|e| Error::io("list the values", e))?;
         let last = files.iter().map(|(name, _)| name.number().0).max().unwrap_or_default();
-        Ok(Self { disk, next: AtomicU64::new(last + 1), reaper: Arc::default() })
+        Ok(Self { disk, next: AtomicU64::new(last + 1), obsolete_files: Arc::default() })
     }
 
     /// Whether there is a group file.
@@ -37,8 +39,8 @@ impl Files {
     }
 
     /// The queue of what nobody reads any more.
-    pub fn reaper(&self) -> &Arc<Reaper> {
-        &self.reaper
+    pub fn obsolete_files(&self) -> &Arc<ObsoleteFiles> {
+        &self.obsolete_files
     }
 
     /// Opens a group file for reading.
@@ -47,19 +49,19 @@ impl Files {
         let file = self.disk.open(&name, Mode::Read, Access::Random);
         let file = file.map_err(|e| Error::io("open a group file", e).with("file", name))?;
         let identity = FileIdentity::new(DATABASE_ID, number);
-        Ok(Arc::new(Segment::new(name, identity, file, None, self.reaper.clone())))
+        Ok(Arc::new(Segment::new(name, identity, file, None, self.obsolete_files.clone())))
     }
 
     /// Gives back to the disk what nobody reads any more.
     pub fn reclaim(&self) {
-        for hole in self.reaper.take_holes() {
+        for hole in self.obsolete_files.take_holes() {
             // If it fails the space comes back with the file.
             if let Ok(file) = self.disk.open(&hole.name, Mode::ReadWrite, Access::Random) {
                 let _ = file.punch(hole.offset, hole.len);
             }
         }
-        while let Some(name) = self.reaper.take_name() {
-            let _ = self.disk.remove(&name, Pace::Swift);
+        while let Some(name) = self.obsolete_files.take_name() {
+            let _ = self.disk.remove(&name, RemoveMode::Immediate);
         }
     }
 }

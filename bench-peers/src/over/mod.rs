@@ -13,10 +13,10 @@ mod values;
 use std::path::Path;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use cleavedb_base::{KeyspaceId, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, KeyspaceId, SeqNo, ValuePointer};
 use cleavedb_bench::engine::VisitPair;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
-use cleavedb_values::Chunks;
+use cleavedb_values::ReadBuffers;
 
 use cache::{Cached, WriteCache};
 use values::Values;
@@ -229,8 +229,8 @@ impl Engine for Over {
         match Entry::decode(&entry).map_err(self.failed("get"))? {
             Entry::Inline(value) => visit(value),
             Entry::Pointer(seq, pointer) => {
-                let tree_key = TreeKey::new(KeyspaceId(0), key);
-                let read = state.values.segments().read(pointer, tree_key.as_bytes(), seq);
+                let encoded_key = EncodedKey::new(KeyspaceId(0), key);
+                let read = state.values.segments().read(pointer, encoded_key.as_bytes(), seq);
                 visit(&read.map_err(self.failed("get"))?);
             }
         }
@@ -256,16 +256,16 @@ impl Engine for Over {
             .filter_map(|(_, what)| what.pointer().map(|(_, pointer)| pointer))
             .collect();
         let segments = state.values.segments();
-        let mut chunks = segments.announce(&wanted, Chunks::Kept).into_iter();
+        let mut chunks = segments.prefetch_records(&wanted, ReadBuffers::Shared).into_iter();
         for (key, what) in &found {
             match what {
                 Shown::Value(value) => visit(key, value),
                 Shown::At(seq, pointer) => {
-                    let tree_key = TreeKey::new(KeyspaceId(0), key);
-                    let tree_key = tree_key.as_bytes();
+                    let encoded_key = EncodedKey::new(KeyspaceId(0), key);
+                    let encoded_key = encoded_key.as_bytes();
                     let read = match chunks.next().flatten() {
-                        Some(chunk) => segments.read_in(&chunk, *pointer, tree_key, *seq),
-                        None => segments.read(*pointer, tree_key, *seq),
+                        Some(chunk) => segments.read_in(&chunk, *pointer, encoded_key, *seq),
+                        None => segments.read(*pointer, encoded_key, *seq),
                     };
                     visit(key, &read.map_err(self.failed("scan"))?);
                 }
@@ -274,9 +274,9 @@ impl Engine for Over {
         Ok(found.len())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         self.flush(&mut self.write())?;
-        self.index.settle()
+        self.index.wait_idle()
     }
 
     fn describe(&self) -> Vec<(String, String)> {

@@ -50,7 +50,7 @@ impl Engine for Below {
         Ok(range.map(|(key, value)| visit(key, value)).count())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 
@@ -115,7 +115,7 @@ fn it_says_what_a_map_says() {
             check(&*store, &model, random);
         }
         if step % 1500 == 0 {
-            store.settle().unwrap();
+            store.wait_idle().unwrap();
             check(&*store, &model, random);
             store.close().unwrap();
             store = opener.open(home.path()).unwrap();

@@ -7,17 +7,18 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::codec::Cursor;
-use cleavedb_base::key::split_tree_key;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
+use cleavedb_values::collect::Collector;
 use cleavedb_values::collect::Liveness;
-use cleavedb_values::collect_group::GroupCollector;
-use cleavedb_values::collected::CollectedGroups;
-use cleavedb_values::found::{Arena, Content, Found, Visible};
+use cleavedb_values::collect::output::CollectionOutput;
+use cleavedb_values::collect::record::{Arena, Content, ScannedRecord, Visible};
+use cleavedb_values::collect::survivors::SurvivorWriter;
 use cleavedb_values::groups::sizing::{self, GroupSizes, Slice};
-use cleavedb_values::groups::victim::{Candidate, Segments, VictimPolicy};
+use cleavedb_values::groups::victim::{Candidate, SegmentSizes, VictimPolicy};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, Locator, Place};
+use cleavedb_values::groups::{Extent, ExtentHandle, ExtentWriter, GroupCursor, Location};
 use cleavedb_values::{
     GroupEdit, GroupLayout, GroupTable, LivenessRule, Partition, Relocation, SegmentSet,
     SurvivorRoute,
@@ -46,7 +47,7 @@ struct Leaving<'a> {
     /// Number of its item.
     at: usize,
     header: Header,
-    tree_key: &'a [u8],
+    encoded_key: &'a [u8],
 }
 
 /// All groups, and the open files of their extents.
@@ -110,35 +111,36 @@ impl Values {
     }
 
     /// Writes `items`, in the order of their keys, to their groups; returns where the value of each
-    /// lies, or none for those that are not separated. These leave a stub if their group may have a
-    /// record of the key.
+    /// lies, or none for those that are not separated. These leave a group tombstone if their group
+    /// may have a record of the key.
     pub fn write(&mut self, items: &[Item]) -> Result<Vec<Option<ValuePointer>>> {
-        let keys: Vec<TreeKey> =
-            items.iter().map(|item| TreeKey::new(KeyspaceId(0), &item.key)).collect();
+        let keys: Vec<EncodedKey> =
+            items.iter().map(|item| EncodedKey::new(KeyspaceId(0), &item.key)).collect();
         let mut records: Vec<Leaving<'_>> = Vec::new();
         for (at, (item, key)) in items.iter().zip(&keys).enumerate() {
-            let tree_key = key.as_bytes();
-            let header = self.header(item, tree_key)?;
-            records.extend(header.map(|header| Leaving { at, header, tree_key }));
+            let encoded_key = key.as_bytes();
+            let header = self.header(item, encoded_key)?;
+            records.extend(header.map(|header| Leaving { at, header, encoded_key }));
         }
         let slice =
-            Slice::new(&records, |record| (record.tree_key, record.header.record_len() as u64));
+            Slice::new(&records, |record| (record.encoded_key, record.header.record_len() as u64));
         let begins = sizing::begun_by_flush(self.group_sizes(), &self.table, &slice);
         let table = sizing::after(&self.table, &begins)?;
-        let mut locator = Locator::new(&table);
+        let mut locator = GroupCursor::new(&table);
         let ranked = records.iter().map(|record| {
-            let rank = locator.rank(record.tree_key);
-            rank.map(|rank| (rank, record))
+            let ordinal = locator.ordinal(record.encoded_key);
+            ordinal
+                .map(|ordinal| (ordinal, record))
                 .ok_or_else(|| Error::corruption("no group covers a key"))
         });
         let mut ranked = ranked.collect::<Result<Vec<_>>>()?;
-        ranked.sort_by_key(|(rank, _)| *rank);
+        ranked.sort_by_key(|(ordinal, _)| *ordinal);
         let mut writer = ExtentWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
         let mut pointers = vec![None; items.len()];
-        for (rank, Leaving { at, header, .. }) in ranked {
+        for (ordinal, Leaving { at, header, .. }) in ranked {
             let Item { key, value, .. } = &items[*at];
             let value = value.as_deref().unwrap_or_default();
-            let pointer = writer.append(locator.group(rank), header, key, value)?;
+            let pointer = writer.append(locator.group(ordinal), header, key, value)?;
             pointers[*at] = Some(pointer).filter(|_| header.kind == RecordKind::Separated);
         }
         let written = writer.finish()?;
@@ -150,7 +152,7 @@ impl Values {
     }
 
     /// The header of the record that a write leaves in its group, if it leaves one.
-    fn header(&self, item: &Item, tree_key: &[u8]) -> Result<Option<Header>> {
+    fn header(&self, item: &Item, encoded_key: &[u8]) -> Result<Option<Header>> {
         let Item { key, seq, value } = item;
         let (kind, value) = match value.as_deref() {
             None => (RecordKind::Delete, &[][..]),
@@ -159,13 +161,13 @@ impl Values {
             }
             Some(value) => (RecordKind::Separated, value),
         };
-        let leaves = kind == RecordKind::Separated || self.may_contain(tree_key)?;
+        let leaves = kind == RecordKind::Separated || self.may_contain(encoded_key)?;
         Ok(leaves.then(|| Header::new(kind, KeyspaceId(0), *seq, key, value)))
     }
 
-    fn may_contain(&self, tree_key: &[u8]) -> Result<bool> {
-        let hash = hash64(tree_key, 0);
-        let group = self.table.group_of(tree_key);
+    fn may_contain(&self, encoded_key: &[u8]) -> Result<bool> {
+        let hash = hash64(encoded_key, 0);
+        let group = self.table.group_of(encoded_key);
         let mut extents = group.into_iter().flat_map(|group| self.table.extents_of(group));
         extents.try_fold(false, |found, extent| {
             Ok(found || self.segments.extent(extent.place)?.may_contain(hash)?)
@@ -179,7 +181,7 @@ impl Values {
     /// Whether the reserved space is used up.
     pub fn is_due(&self) -> bool {
         let Sizes { main_segment: main, log_segment: log, reserved, .. } = self.sizes;
-        let segments = Segments { main, log, reserved };
+        let segments = SegmentSizes { main, log, reserved };
         let shared = self.table.partition().sizing().shared_segments(&segments, &self.table);
         shared.is_some_and(|(used, all)| used >= all)
     }
@@ -194,20 +196,22 @@ impl Values {
         }
         let extents = ExtentWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
         let (arena, table) = (Arena::new(), (&self.table, self.group_sizes()));
+        // No value leaves its group here.
+        let segments = SurvivorWriter::new(&self.files, DATABASE_ID, self.sizes.main_segment);
         let goes_on = || false;
         let mut collector =
-            GroupCollector::new(table, &Newest, extents.of_survivors(), None, &goes_on, &arena);
+            Collector::new(table, &Newest, (segments, extents.of_survivors()), &goes_on, &arena);
         for group in chosen {
             let extents = self.table.extents_of(group);
             let open = extents.map(|extent| self.segments.extent(extent.place).cloned());
             let open = open.collect::<Result<Vec<_>>>()?;
             open.iter().for_each(|extent| extent.will_need());
-            collector.collect(group, &open, &[])?;
+            collector.collect_group(group, &open, &[])?;
         }
-        let collected = collector.finish()?;
-        let moved = collected.run.iter().filter_map(|entry| match &entry.content {
+        let (collected, run) = collector.finish()?;
+        let moved = run.iter().filter_map(|entry| match &entry.content {
             Content::Pointer(pointer) => {
-                let (_, key) = split_tree_key(entry.key)?;
+                let (_, key) = split_encoded_key(entry.key)?;
                 Some((key.to_vec(), entry.seq, *pointer))
             }
             _ => None,
@@ -220,8 +224,8 @@ impl Values {
     }
 
     /// Swaps the extents that were collected for those of their survivors.
-    fn install(&mut self, collected: &CollectedGroups<'_>) -> Result<()> {
-        let gone: Vec<Place> = collected.gone().collect();
+    fn install(&mut self, collected: &CollectionOutput) -> Result<()> {
+        let gone: Vec<Location> = collected.gone().collect();
         let mut written = Written { extents: Vec::new(), files: collected.written.files.clone() };
         gone.iter().try_for_each(|place| self.table.apply(&GroupEdit::Remove(*place)))?;
         for own in &collected.groups {
@@ -270,7 +274,7 @@ impl Values {
         let handle = |extent: &Extent| -> Result<Arc<ExtentHandle>> {
             let segment = segments.get(extent.place.file).cloned();
             let segment = segment.ok_or_else(|| Error::corruption("an extent has no file"))?;
-            Ok(Arc::new(ExtentHandle::new(extent, segment, self.files.reaper().clone())))
+            Ok(Arc::new(ExtentHandle::new(extent, segment, self.files.obsolete_files().clone())))
         };
         let handles = written.extents.iter().map(handle).collect::<Result<Vec<_>>>()?;
         Ok(segments.with_extents(&handles, &[]))
@@ -299,8 +303,8 @@ fn decode(bytes: &[u8]) -> Result<Vec<GroupEdit>> {
 struct Newest;
 
 impl Liveness for Newest {
-    fn visible(&self, records: &[Found<'_>], out: &mut Vec<Visible>) -> Result<()> {
-        out.extend(records.first().and_then(Found::as_visible));
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        out.extend(records.first().and_then(ScannedRecord::as_visible));
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 //! block by its upper half and one bit in each of the eight words by its lower half, so a look-up
 //! touches 32 bytes. At the default 10 bits a key about 1 in 100 absent keys passes.
 //!
-//! Invariant: a key whose hash was added always passes. Every hash is `hash64(tree_key, 0)`.
+//! Invariant: a key whose hash was added always passes. Every hash is `hash64(encoded_key, 0)`.
 //!
 //! Encoding (`docs/format.md`, "Table"): a version byte, then the blocks, each as eight
 //! little-endian words.

@@ -40,13 +40,13 @@ impl EntryKind {
 
 /// A tree key on the stack: keyspace prefix and user key without a heap allocation for ordinary
 /// keys.
-pub struct TreeKey {
+pub struct EncodedKey {
     inline: [u8; Self::INLINE],
     heap: Vec<u8>,
     len: usize,
 }
 
-impl TreeKey {
+impl EncodedKey {
     const INLINE: usize = 64;
 
     /// The tree key of `key` in `keyspace`.
@@ -54,16 +54,16 @@ impl TreeKey {
     pub fn new(keyspace: KeyspaceId, key: &[u8]) -> Self {
         let len = KEYSPACE_PREFIX_LEN + key.len();
         let prefix = keyspace.0.to_be_bytes();
-        let mut tree_key = Self { inline: [0; Self::INLINE], heap: Vec::new(), len };
+        let mut encoded_key = Self { inline: [0; Self::INLINE], heap: Vec::new(), len };
         if len <= Self::INLINE {
-            tree_key.inline[..KEYSPACE_PREFIX_LEN].copy_from_slice(&prefix);
-            tree_key.inline[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
+            encoded_key.inline[..KEYSPACE_PREFIX_LEN].copy_from_slice(&prefix);
+            encoded_key.inline[KEYSPACE_PREFIX_LEN..len].copy_from_slice(key);
         } else {
-            tree_key.heap.reserve_exact(len);
-            tree_key.heap.extend_from_slice(&prefix);
-            tree_key.heap.extend_from_slice(key);
+            encoded_key.heap.reserve_exact(len);
+            encoded_key.heap.extend_from_slice(&prefix);
+            encoded_key.heap.extend_from_slice(key);
         }
-        tree_key
+        encoded_key
     }
 
     /// The bytes that the index orders by.
@@ -75,8 +75,8 @@ impl TreeKey {
 
 /// Splits a tree key into its keyspace and user key; `None` if it is too short to be one.
 #[inline]
-pub fn split_tree_key(tree_key: &[u8]) -> Option<(KeyspaceId, &[u8])> {
-    let (prefix, key) = tree_key.split_first_chunk::<KEYSPACE_PREFIX_LEN>()?;
+pub fn split_encoded_key(encoded_key: &[u8]) -> Option<(KeyspaceId, &[u8])> {
+    let (prefix, key) = encoded_key.split_first_chunk::<KEYSPACE_PREFIX_LEN>()?;
     Some((KeyspaceId(u16::from_be_bytes(*prefix)), key))
 }
 
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn tree_keys_order_by_keyspace_then_key() {
-        let key = |ks, k: &[u8]| TreeKey::new(KeyspaceId(ks), k).as_bytes().to_vec();
+        let key = |ks, k: &[u8]| EncodedKey::new(KeyspaceId(ks), k).as_bytes().to_vec();
         assert!(key(0, b"zz") < key(1, b"a"));
         assert!(key(1, b"a") < key(1, b"aa"));
         assert!(key(255, b"") < key(256, b""));
         let long = vec![7u8; 1000];
-        assert_eq!(split_tree_key(&key(3, &long)), Some((KeyspaceId(3), &long[..])));
-        assert_eq!(split_tree_key(&[1]), None);
+        assert_eq!(split_encoded_key(&key(3, &long)), Some((KeyspaceId(3), &long[..])));
+        assert_eq!(split_encoded_key(&[1]), None);
     }
 }

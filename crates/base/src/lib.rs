@@ -18,5 +18,5 @@ pub mod pointer;
 pub mod record;
 
 pub use error::{Error, ErrorKind, Result};
-pub use key::{EntryKind, KeyspaceId, SeqNo, TreeKey};
+pub use key::{EncodedKey, EntryKind, KeyspaceId, SeqNo};
 pub use pointer::{FileNumber, ValuePointer};

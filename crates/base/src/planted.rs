@@ -95,7 +95,7 @@ pub enum Bug {
     PointsIntoTheLog,
     /// A flush does not tell a group of a delete or an inline value of a key that it holds.
     StubForgotten,
-    /// A collection of a group drops the stubs that still hide older records.
+    /// A collection of a group drops the group tombstones that still hide older records.
     StubDroppedEarly,
     /// A value leaves for the cold log although its group has an older record of the key.
     TagAboveOlder,
@@ -159,11 +159,11 @@ pub enum Bug {
     SnapshotOutsideLock,
     /// A file goes as soon as it is dropped, whoever still reads it.
     BuriedUnderReaders,
-    /// A flush takes its MemTable out of the picture before it puts its run in.
+    /// A flush takes its MemTable out of the read state before it puts its run in.
     MemTableBeforeItsRun,
-    /// A change of the picture overwrites another that was made meanwhile.
+    /// A change of the read state overwrites another that was made meanwhile.
     PictureOverwritten,
-    /// A read asks what is visible before it takes the picture.
+    /// A read asks what is visible before it takes the read state.
     VisibleBeforePicture,
     /// A flush does not wait for the commits that still insert.
     FlushBeforeInserts,

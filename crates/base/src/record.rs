@@ -33,7 +33,7 @@ pub enum RecordKind {
     /// In a group: the key alone. The value of this operation lies in the cold log.
     Tag = 4,
     /// Joins two parts of a log file: says where the first ended and what was durable by then.
-    Mark = 16,
+    SyncMarker = 16,
     /// First record of every log file and segment.
     FileHeader = 17,
     /// One edit of the manifest.
@@ -41,9 +41,9 @@ pub enum RecordKind {
     /// Filter of the keys of an extent, behind its records.
     Filter = 19,
     /// First keys of the pages of an extent's map, behind them.
-    Fences = 20,
+    KeyDirectory = 20,
     /// The records of an extent without the values that they separate, behind its filter.
-    Listing = 21,
+    KeyBlock = 21,
 }
 
 impl RecordKind {
@@ -53,12 +53,12 @@ impl RecordKind {
             2 => Self::Inline,
             3 => Self::Separated,
             4 => Self::Tag,
-            16 => Self::Mark,
+            16 => Self::SyncMarker,
             17 => Self::FileHeader,
             18 => Self::Edit,
             19 => Self::Filter,
-            20 => Self::Fences,
-            21 => Self::Listing,
+            20 => Self::KeyDirectory,
+            21 => Self::KeyBlock,
             _ => return None,
         })
     }

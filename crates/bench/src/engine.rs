@@ -49,7 +49,7 @@ pub trait Engine: Send + Sync {
     }
 
     /// Returns when no background work is left: memory flushed, compaction and collection idle.
-    fn settle(&self) -> Result<()>;
+    fn wait_idle(&self) -> Result<()>;
 
     /// The settings in force, as (option, value with unit).
     fn describe(&self) -> Vec<(String, String)>;

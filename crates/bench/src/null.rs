@@ -76,7 +76,7 @@ impl Engine for NullEngine {
         Ok(limit)
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 

@@ -213,7 +213,7 @@ impl Phase<'_> {
             let _ = stop.send(());
             self.observer.settles();
             let settles = piece.settles && ran.is_ok();
-            let ran = if settles { self.engine.settle() } else { ran };
+            let ran = if settles { self.engine.wait_idle() } else { ran };
             let settled = start().elapsed();
             drop(stop);
             (ran, running, settled, sampler.join().unwrap_or_default())

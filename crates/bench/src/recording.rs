@@ -100,8 +100,8 @@ impl Engine for Recording {
         self.inner.read_modify_write(key, value, visit)
     }
 
-    fn settle(&self) -> Result<()> {
-        self.inner.settle()
+    fn wait_idle(&self) -> Result<()> {
+        self.inner.wait_idle()
     }
 
     fn describe(&self) -> Vec<(String, String)> {

@@ -142,7 +142,7 @@ impl Engine for Memory {
         Ok(kept.take(limit).map(|(key, value)| visit(key, value)).count())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 

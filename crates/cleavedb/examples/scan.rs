@@ -16,8 +16,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let item = item?;
         println!("{:?}: {:?}", item.key, item.value);
     }
-    // The last three of a prefix; `expecting` says how many will be read.
-    for item in db.prefix(b"2026-").expecting(3).rev().take(3) {
+    // The last three of a prefix; `with_limit_hint` says how many will be read.
+    for item in db.prefix(b"2026-").with_limit_hint(3).rev().take(3) {
         println!("{:?}", item?.key);
     }
     // No value is read.

@@ -15,7 +15,7 @@ use crate::directories::Directories;
 use crate::engine::Engine;
 use crate::full_disk::FullDisk;
 use crate::gate::Gate;
-use crate::jobs::Jobs;
+use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
 use crate::metrics::Counters;
@@ -24,8 +24,9 @@ use crate::poison::Poison;
 use crate::recovery::Recovered;
 use crate::replay::RecoveryReport;
 use crate::snapshot::SnapshotList;
-use crate::state::{MemSlot, Pictures, ReadState};
+use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
+use crate::value_files;
 
 /// Puts the engine together from what recovery found.
 pub(crate) fn build(
@@ -36,10 +37,10 @@ pub(crate) fn build(
     salt: u64,
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
-    let Recovered { manifest, database_id, tables, reaper, .. } = recovered;
+    let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
     let live = manifest.live().clone();
-    let separation = options.separation.given(live.saved_separation());
-    let options = Options { separation, ..options };
+    let min_separated = options.min_separated.given(live.saved_separation());
+    let options = Options { min_separated, ..options };
     let poison = Arc::new(Poison::default());
     let (log, appender) = Log::idle(database_id, recovered.position, options.log_file_bytes);
     // What was replayed is the MemTable that the next commits go to.
@@ -59,16 +60,16 @@ pub(crate) fn build(
         storage,
         database_id,
         commit,
-        state: Pictures::new(state),
+        state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
-        reaper,
+        obsolete_files,
         jobs,
         throttle: Throttle::default(),
         limit,
         full,
-        spare_log: Mutex::new(None),
+        preallocated_log: Mutex::new(None),
         memtable_pages: MemTable::pool(options.memtable()),
         flush_pages: PagePool::new(options.flush_piece()),
         poison,
@@ -83,14 +84,14 @@ pub(crate) fn build(
     Ok((engine, recovered.report))
 }
 
-/// Opens every value file of the ledger for reading.
+/// Opens every value file of the table of value files for reading.
 fn open_segments(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let mut segments = Vec::new();
-    for (number, facts) in live.ledger.iter() {
+    for (number, facts) in live.value_files.iter() {
         segments.push(engine.open_segment(facts.kind, number, None)?);
     }
     let segments = SegmentSet::default().with(&segments, &[]);
-    let segments = engine.open_groups(live, &segments)?;
+    let segments = value_files::open_groups(engine, live, &segments)?;
     engine.state.swap(|state| state.with_segments(segments.clone()));
     Ok(())
 }

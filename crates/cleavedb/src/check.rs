@@ -7,13 +7,13 @@ use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
-use cleavedb_base::{EntryKind, Error, FileNumber, Result, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Result, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{FileKind, Storage};
-use cleavedb_values::groups::listing::Listing;
-use cleavedb_values::groups::{Extent, MapReader, Place};
-use cleavedb_values::{FileFacts, GroupTable};
+use cleavedb_values::groups::key_block::KeyBlock;
+use cleavedb_values::groups::{Extent, KeyDirectoryReader, Location};
+use cleavedb_values::{GroupTable, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
@@ -81,7 +81,7 @@ impl CheckProgress {
 pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible());
-    // Under the manifest's lock picture and ledger belong together.
+    // Under the manifest's lock read state and ledger belong together.
     let (state, live) = {
         let manifest = engine.manifest.lock();
         (engine.state.load_full(), manifest.live().clone())
@@ -113,11 +113,7 @@ fn check_values(
     progress: &CheckProgress,
 ) -> Result<()> {
     for segment in state.segments.iter() {
-        let Some(facts) = live.ledger.get(segment.number()) else { continue };
-        if facts.kind == FileKind::Group {
-            report.value_files += 1;
-            continue;
-        }
+        let Some(facts) = live.value_files.get_whole(segment.number()) else { continue };
         let Some(len) = facts.len else { continue };
         progress.add(len);
         let needed = if log.is_whole(facts.live) {
@@ -133,6 +129,7 @@ fn check_values(
         let read = read_all(&mut reader, len, &mut report.records);
         report.note(read.map_err(|e| e.with("file", segment.name())));
     }
+    report.value_files += live.value_files.group_files().count() as u64;
     for extent in live.groups.extents() {
         let checked = check_extent(state, &live.groups, extent, &mut report.records);
         report.note(checked);
@@ -143,7 +140,7 @@ fn check_values(
 
 /// From which offset on a file is needed where values do not stay in the log: of a log, what lies
 /// behind the replay head. The rest may never have reached the device (decision 0011).
-fn needed_from(live: &LiveFiles, number: FileNumber, facts: &FileFacts) -> Option<u64> {
+fn needed_from(live: &LiveFiles, number: FileNumber, facts: &ValueFileMeta) -> Option<u64> {
     let head = live.head.filter(|_| facts.kind == FileKind::Log);
     match head {
         Some(head) if number < head.file => None,
@@ -162,7 +159,7 @@ fn check_extent(
     let handle = state.segments.extent(extent.place)?;
     let filter = handle.read_filter()?;
     handle.verify_map()?;
-    let listing = handle.read_listing()?;
+    let listing = handle.read_key_block()?;
     let segment = handle.segment();
     let (begin, end) = (extent.place.offset, extent.place.offset + extent.records_len);
     let identity = segment.identity();
@@ -170,20 +167,20 @@ fn check_extent(
     let fail = |what, offset| {
         Err(Error::corruption(what).with("file", segment.name()).with("offset", offset))
     };
-    let (mut counted, mut maps) = (0, MapReader::default());
-    let mut listed = Listing::default();
+    let (mut counted, mut maps) = (0, KeyDirectoryReader::default());
+    let mut listed = KeyBlock::default();
     while let Some((offset, record)) = reader.next_record()? {
-        let tree_key = TreeKey::new(record.header.keyspace, record.key);
+        let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
         if extent.has_map() && record.header.kind == RecordKind::Separated {
-            let hash = hash64(tree_key.as_bytes(), 0);
-            let found = maps.find(handle, tree_key.as_bytes(), hash, record.header.seq)?;
+            let hash = hash64(encoded_key.as_bytes(), 0);
+            let found = maps.find(handle, encoded_key.as_bytes(), hash, record.header.seq)?;
             if found.map(u64::from) != Some(offset - extent.place.offset) {
                 return fail("the map of an extent does not have a record of it", offset);
             }
         }
-        let denied = |filter: &Filter| !filter.may_contain(hash64(tree_key.as_bytes(), 0));
-        let foreign = groups.group_of(tree_key.as_bytes()) != Some(extent.group);
-        let above = !extent.last.is_empty() && *extent.last < *tree_key.as_bytes();
+        let denied = |filter: &Filter| !filter.may_contain(hash64(encoded_key.as_bytes(), 0));
+        let foreign = groups.group_of(encoded_key.as_bytes()) != Some(extent.group);
+        let above = !extent.last.is_empty() && *extent.last < *encoded_key.as_bytes();
         if foreign || above || filter.as_ref().is_some_and(denied) {
             let what = "a record lies in another group's extent, above the extent's last key, or \
                         its filter denies it";
@@ -204,7 +201,7 @@ fn check_extent(
 
 /// Live bytes are those that entries in tables own: recounts them.
 fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) {
-    let (files, extents, maps) = (BTreeMap::new(), BTreeMap::new(), MapReader::default());
+    let (files, extents, maps) = (BTreeMap::new(), BTreeMap::new(), KeyDirectoryReader::default());
     let mut owned = Owned { state, live, maps, files, extents };
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
     let counted = owned.count(&mut merged, report);
@@ -218,13 +215,13 @@ fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckRepor
         let error = Error::corruption(what).with("known", known).with("index", counted);
         (counted != known).then_some(error)
     };
-    for (number, facts) in live.ledger.iter() {
+    for (number, facts) in live.value_files.iter() {
         if let Some(error) = differs(facts.live, owned.files.get(&number)) {
             report.note(Err(error.with("file", number)));
         }
     }
     for extent in live.groups.extents() {
-        let Place { file, offset } = extent.place;
+        let Location { file, offset } = extent.place;
         let counted = owned.extents.get(&extent.place);
         // With soft pointers nobody hears of who dies while a collection is about to move him.
         if extent.has_map() && counted.is_none_or(|counted| *counted <= extent.live) {
@@ -252,9 +249,9 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
 struct Owned<'a> {
     state: &'a ReadState,
     live: &'a LiveFiles,
-    maps: MapReader,
+    maps: KeyDirectoryReader,
     files: BTreeMap<FileNumber, u64>,
-    extents: BTreeMap<Place, u64>,
+    extents: BTreeMap<Location, u64>,
 }
 
 impl Owned<'_> {
@@ -278,14 +275,12 @@ impl Owned<'_> {
     }
 
     fn add(&mut self, pointer: ValuePointer) {
-        let in_groups = |number| {
-            self.live.ledger.get(number).is_some_and(|facts| facts.kind == FileKind::Group)
-        };
+        let is_whole = |number| self.live.value_files.get_whole(number).is_some();
         let owned = match self.live.groups.extent_of(pointer) {
             Some(extent) => self.extents.entry(extent.place).or_default(),
             // A moved record's old entry names an extent that is gone, and counts for nothing.
-            None if in_groups(pointer.file) => return,
-            None => self.files.entry(pointer.file).or_default(),
+            None if is_whole(pointer.file) => self.files.entry(pointer.file).or_default(),
+            None => return,
         };
         *owned += u64::from(pointer.len);
     }
@@ -300,7 +295,7 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progres
     }
     sources.extend(state.version.iters(None, None, ReadMode::Ahead));
     let mut iter = VisibleIter::new(MergeIter::new(sources), seq, None, None);
-    let (mut step, mut maps) = (iter.seek_first(), MapReader::default());
+    let (mut step, mut maps) = (iter.seek_first(), KeyDirectoryReader::default());
     while step.is_ok() && iter.valid() {
         report.keys += 1;
         if iter.kind() == EntryKind::Pointer {
@@ -320,7 +315,7 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progres
 
 /// The manifest names no file that is missing.
 fn check_directory(engine: &Engine, report: &mut CheckReport) -> Result<()> {
-    // The lock keeps jobs from naming new files, or dropping old ones, behind the listing.
+    // The lock keeps jobs from naming new files, or dropping old ones, behind the key block.
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     let files = engine.storage.list().map_err(|e| Error::io("list the directory", e))?;
@@ -330,7 +325,7 @@ fn check_directory(engine: &Engine, report: &mut CheckReport) -> Result<()> {
         let name = cleavedb_storage::Name::numbered(kind, number);
         Err(Error::corruption("a file that the manifest names is missing").with("file", name))
     };
-    for (number, facts) in live.ledger.iter() {
+    for (number, facts) in live.value_files.iter() {
         if !there(facts.kind, number) {
             report.note(missing(facts.kind, number));
         }

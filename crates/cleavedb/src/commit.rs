@@ -16,7 +16,7 @@ use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
-use cleavedb_base::{EntryKind, FileNumber, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, EntryKind, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use cleavedb_storage::{Storage, Watermark};
 
@@ -32,15 +32,15 @@ use crate::state::{MemSlot, ReadState};
 const PREFETCHED_MAX: usize = 8;
 
 /// An operation ready to be committed: everything that needs no lock is done.
-pub(crate) struct Prepared<'a> {
+pub(crate) struct EncodedOp<'a> {
     header: Header,
-    tree_key: TreeKey,
+    encoded_key: EncodedKey,
     hash: u64,
     key: &'a [u8],
     value: &'a [u8],
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> EncodedOp<'a> {
     /// Decides whether the value leaves the index, by its length, and computes the checksum.
     #[inline]
     pub(crate) fn new(op: Op<'a>, keyspace: KeyspaceId, separated_from: usize) -> Self {
@@ -50,10 +50,10 @@ impl<'a> Prepared<'a> {
             Some(_) => RecordKind::Inline,
         };
         let value = op.value.unwrap_or_default();
-        let tree_key = TreeKey::new(keyspace, op.key);
-        let hash = hash64(tree_key.as_bytes(), 0);
+        let encoded_key = EncodedKey::new(keyspace, op.key);
+        let hash = hash64(encoded_key.as_bytes(), 0);
         let header = Header::new(kind, keyspace, 0, op.key, value);
-        Self { header, tree_key, hash, key: op.key, value }
+        Self { header, encoded_key, hash, key: op.key, value }
     }
 
     #[inline]
@@ -72,8 +72,8 @@ impl<'a> Prepared<'a> {
 }
 
 /// What `ops` need space for.
-pub(crate) fn need(ops: &[Prepared<'_>]) -> Need {
-    if ops.iter().all(Prepared::is_delete) { Need::Deletes } else { Need::Write }
+pub(crate) fn need(ops: &[EncodedOp<'_>]) -> Need {
+    if ops.iter().all(EncodedOp::is_delete) { Need::Deletes } else { Need::Write }
 }
 
 /// What the append lock protects.
@@ -103,18 +103,6 @@ impl Append {
         self.next_ticket += 1;
         (seq, ticket)
     }
-}
-
-/// What a commit may need from the rest of the engine, asked for under the append lock.
-pub(crate) trait Rooms {
-    /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in
-    /// all; may put new ones in place. `false`: the caller must wait without the lock and try
-    /// again.
-    fn make_room(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<bool>;
-    /// The picture that readers see now. Its youngest MemTable takes the commits.
-    fn picture(&self) -> Guard<Arc<ReadState>>;
-    /// Waits until there may be room for `ops`.
-    fn wait_for_room(&self, ops: &[Prepared<'_>]) -> Result<()>;
 }
 
 /// The commit path.
@@ -176,15 +164,22 @@ impl Commit {
         self.append.lock()
     }
 
-    /// Commits `ops` as one batch and returns their last sequence number.
+    /// The append lock, unless the database is closed or refuses writes.
+    pub(crate) fn open_append(&self) -> Result<MutexGuard<'_, Append>> {
+        let append = self.append.lock();
+        self.poison.check()?;
+        if append.closed { Err(gate::closed()) } else { Ok(append) }
+    }
+
+    /// Commits `ops`, of `len` bytes in all, as one batch, under the append lock that made room for
+    /// them. `read state` loads what readers see: its youngest MemTable takes the entries.
     pub(crate) fn write(
         &self,
-        ops: &[Prepared<'_>],
+        mut append: MutexGuard<'_, Append>,
+        (ops, len): (&[EncodedOp<'_>], u64),
         durability: Durability,
-        rooms: &dyn Rooms,
-    ) -> Result<SeqNo> {
-        let len: u64 = ops.iter().map(Prepared::len).sum();
-        let mut append = self.lock_with_room(ops, len, rooms)?;
+        picture: impl FnOnce() -> Guard<Arc<ReadState>>,
+    ) -> Result<()> {
         let (first_seq, ticket, reserved);
         if len <= self.log.reserve_max() as u64 {
             self.publisher.admit(append.next_ticket);
@@ -192,15 +187,15 @@ impl Commit {
             (reserved, slot) =
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
-            // A guard on the picture, whose youngest MemTable is the one of the append lock: a
+            // A guard on the read state, whose youngest MemTable is the one of the append lock: a
             // count of its own would be written by every writer.
-            let picture = rooms.picture();
+            let picture = picture();
             drop(append);
             let memtable = picture.youngest();
             // The bucket's memory comes while the record is copied into the log.
             ops.iter().take(PREFETCHED_MAX).for_each(|op| memtable.table.prefetch(op.hash));
             // And that of the place of the next record: to store one waited for it.
-            self.log.ring().prefetch(reserved.end, len as usize);
+            self.log.buffer().prefetch(reserved.end, len as usize);
             store(slot, ops, first_seq, &reserved);
             insert(memtable, ops, first_seq, &reserved);
             self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
@@ -212,39 +207,18 @@ impl Commit {
             drop(append);
         }
         self.publisher.wait(ticket);
-        self.make_durable(durability, reserved.end)?;
-        Ok(first_seq + ops.len() as u64 - 1)
-    }
-
-    fn lock_with_room(
-        &self,
-        ops: &[Prepared<'_>],
-        len: u64,
-        rooms: &dyn Rooms,
-    ) -> Result<MutexGuard<'_, Append>> {
-        loop {
-            let mut append = self.append.lock();
-            self.poison.check()?;
-            if append.closed {
-                return Err(gate::closed());
-            }
-            if rooms.make_room(&mut append, ops, len)? {
-                return Ok(append);
-            }
-            drop(append);
-            rooms.wait_for_room(ops)?;
-        }
+        self.make_durable(durability, reserved.end)
     }
 
     fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {
         self.publisher.complete(ticket, last_seq, filled, |end, seq| {
-            self.log.set_filled(end);
+            self.log.set_written_upto(end);
             self.log.note(Watermark::Visible, seq);
         });
     }
 
     /// Appends a batch that is longer than what may be reserved at once, under the append lock.
-    fn stream(&self, append: &mut Append, ops: &[Prepared<'_>], len: u64) -> Result<Reserved> {
+    fn stream(&self, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<Reserved> {
         if let Some(previous) = append.next_ticket.checked_sub(1) {
             self.publisher.wait(previous);
         }
@@ -268,7 +242,7 @@ impl Commit {
         match durability {
             Durability::Buffered => Ok(()),
             // What is in a window that survives the process is as safe as a write to the kernel.
-            Durability::Os if self.log.ring().survives() => Ok(()),
+            Durability::Os if self.log.buffer().survives() => Ok(()),
             Durability::Os => self.log.drain_to(end).map_err(|e| self.poison.set(e)),
             Durability::Sync => self.sync_to(end),
         }
@@ -333,7 +307,7 @@ impl Commit {
         if !planted(Bug::GrowsUndrained) {
             self.log.drain_to(end).map_err(|e| self.poison.set(e))?;
         }
-        // Recovery goes by the length of the file: not before the ring is empty.
+        // Recovery goes by the length of the file: not before the log buffer is empty.
         if self.log.extend_window(storage, &append.appender, len)? {
             self.log.grow_window(&append.appender, len);
         }
@@ -351,7 +325,7 @@ impl Commit {
 
 /// Stores the records of `ops` in their reserved range.
 #[inline]
-fn store(mut slot: Slot<'_>, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &Reserved) {
+fn store(mut slot: Slot<'_>, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: &Reserved) {
     let mut offset = reserved.offset;
     for (i, op) in ops.iter().enumerate() {
         slot.push(&head(op, ops, i, first_seq, reserved.identity, offset));
@@ -365,8 +339,8 @@ fn store(mut slot: Slot<'_>, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &
 /// The encoded header of operation `i`, which lies at `offset`.
 #[inline]
 fn head(
-    op: &Prepared<'_>,
-    ops: &[Prepared<'_>],
+    op: &EncodedOp<'_>,
+    ops: &[EncodedOp<'_>],
     i: usize,
     first_seq: SeqNo,
     identity: FileIdentity,
@@ -378,11 +352,11 @@ fn head(
 
 /// Makes the entries of `ops`, whose records lie at `reserved`.
 #[inline]
-fn insert(memtable: &MemSlot, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: &Reserved) {
+fn insert(memtable: &MemSlot, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: &Reserved) {
     let mut offset = reserved.offset;
     for (i, op) in ops.iter().enumerate() {
-        let place = Place { file: reserved.file, offset };
-        let entry = (op.tree_key.as_bytes(), op.hash);
+        let place = RecordLocation { file: reserved.file, offset };
+        let entry = (op.encoded_key.as_bytes(), op.hash);
         insert_record(memtable, entry, first_seq + i as u64, &op.header, op.value, place);
         offset += op.len();
     }
@@ -390,7 +364,7 @@ fn insert(memtable: &MemSlot, ops: &[Prepared<'_>], first_seq: SeqNo, reserved: 
 
 /// Where a record lies.
 #[derive(Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RecordLocation {
     pub(crate) file: FileNumber,
     pub(crate) offset: u64,
 }
@@ -399,11 +373,11 @@ pub(crate) struct Place {
 #[inline]
 pub(crate) fn insert_record(
     memtable: &MemSlot,
-    (tree_key, hash): (&[u8], u64),
+    (encoded_key, hash): (&[u8], u64),
     seq: SeqNo,
     header: &Header,
     value: &[u8],
-    place: Place,
+    place: RecordLocation,
 ) {
     let table = &memtable.table;
     match header.kind {
@@ -412,12 +386,12 @@ pub(crate) fn insert_record(
             let pointer = ValuePointer { file: place.file, offset: place.offset, len };
             let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
             let encoded_len = pointer.encode(&mut encoded);
-            table.insert(tree_key, hash, seq, EntryKind::Pointer, &encoded[..encoded_len]);
+            table.insert(encoded_key, hash, seq, EntryKind::Pointer, &encoded[..encoded_len]);
         }
-        RecordKind::Inline => table.insert(tree_key, hash, seq, EntryKind::Inline, value),
+        RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
         _ => {
             memtable.deletes.fetch_add(1, Ordering::Relaxed);
-            table.insert(tree_key, hash, seq, EntryKind::Delete, &[]);
+            table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);
         }
     }
 }

@@ -10,25 +10,28 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
-use crate::background::Threads;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
 use crate::build::build;
-use crate::check::{CheckProgress, CheckReport};
-use crate::commit::Prepared;
+use crate::check::{self, CheckProgress, CheckReport};
+use crate::commit::EncodedOp;
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::full_disk::{FullDisk, disk_of};
+use crate::jobs::removal;
 use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
 use crate::range::{Bounds, Range};
-use crate::recovery::{Found, check_openable, recover, stored_options};
+use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
+use crate::space::reserve;
+use crate::threads::Threads;
 use crate::view::Snapshot;
+use crate::{maintenance, memtables, pressure, read, scheduler, session, stats, write};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -87,7 +90,7 @@ impl Inner {
         self.engine.gate.check_own()?;
         let mut threads = self.threads.lock();
         self.engine.gate.check_open()?;
-        self.engine.begin_session()?;
+        session::begin_session(&self.engine)?;
         threads.start(&self.engine)?;
         self.begun.store(true, Ordering::Release);
         Ok(())
@@ -113,22 +116,22 @@ impl Inner {
             engine.note_held();
             return Ok(());
         }
-        if engine.is_full() {
-            engine.reap();
+        if reserve::is_full(engine) {
+            removal::purge(engine);
         }
         // Where a thread could not be started, maybe nobody would flush; the log has all of it.
-        let leaves = !self.begun.load(Ordering::Acquire) || engine.leaves_to_replay();
+        let leaves = !self.begun.load(Ordering::Acquire) || session::leaves_to_replay(engine);
         let flushed = engine.poison.check().and_then(|()| match leaves {
             true => Ok(()),
-            false => unless_full(engine.flush_all()),
+            false => unless_full(maintenance::flush_all(engine)),
         });
         threads.stop(engine);
         engine.jobs.wait_for_callers(&engine.poison);
         if flushed.is_ok() && !leaves {
-            engine.tidy();
+            scheduler::tidy(engine);
         }
-        engine.reap();
-        let closed = flushed.and_then(|()| engine.end_session());
+        removal::purge(engine);
+        let closed = flushed.and_then(|()| session::end_session(engine));
         engine.note_held();
         closed
     }
@@ -145,7 +148,7 @@ impl Db {
     }
 
     /// As [`Db::open`], through what `wrap` makes of each directory, whose path it gets: a
-    /// [`crate::Modelled`] device, for example. The path of a volume is absolute.
+    /// device whose time is modelled, for example. The path of a volume is absolute.
     pub fn open_through(
         path: impl AsRef<Path>,
         options: Options,
@@ -204,11 +207,11 @@ impl Db {
             Err(_) => options,
         };
         let own = directories::lock(&*first)?;
-        let found = Found::read(&*first)?;
+        let found = StoredDatabase::read(&*first)?;
         if let Some(found) = &found {
             found.check_layout(&options.layout)?;
         }
-        let options = options.within_stored(found.as_ref().and_then(Found::space_limit));
+        let options = options.within_stored(found.as_ref().and_then(StoredDatabase::space_limit));
         let limit = Limit::of(&options)?;
         let within = |storage| match &limit {
             Some(limit) => limit.over(storage),
@@ -221,7 +224,7 @@ impl Db {
         directories.locks.push(own);
         let recovered = recover(&directories, &options, found, new_id)?;
         let (engine, report) = build(directories, options, recovered, (limit, full), new_id)?;
-        engine.update_pressure();
+        pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
         Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
@@ -255,18 +258,19 @@ impl Db {
     }
 
     /// Stores with the data from which length on values leave the index, for opens whose options
-    /// leave it to the data ([`Separation::Saved`]), as presets do; `None` leaves it to the preset
-    /// again. This handle goes on as it was opened, and values stay where they are until they are
-    /// written again. Fails with [`ErrorKind::InvalidOptions`] if the layout separates nothing.
-    pub fn save_separation(&self, least: Option<usize>) -> Result<()> {
+    /// leave it to the data ([`MinSeparated::Saved`]), as presets do; `None` leaves it to the
+    /// preset again. This handle goes on as it was opened, and values stay where they are until
+    /// they are written again. Fails with [`ErrorKind::InvalidOptions`] if the layout separates
+    /// nothing.
+    pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
         if !engine.options.layout.separates() {
             let message = "this layout keeps values in the index; there is no length to save";
             return Err(Error::new(ErrorKind::InvalidOptions, message));
         }
-        let separation = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
-        engine.commit_edit(&mut engine.manifest.lock(), &Edit { separation, ..Edit::default() })
+        let min_separated = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
+        engine.commit_edit(&mut engine.manifest.lock(), &Edit { min_separated, ..Edit::default() })
     }
 
     /// What the open found.
@@ -276,7 +280,7 @@ impl Db {
 
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        self.open_engine()?.get(key, None)
+        read::get(self.open_engine()?, key, None)
     }
 
     /// The values of `keys`, in their order, as of one moment. What has to come from storage is
@@ -309,8 +313,8 @@ impl Db {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.inner.writable()?;
-        let prepared = Prepared::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
-        engine.write(&[prepared], op.len(), durability)
+        let prepared = EncodedOp::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
+        write::write(engine, &[prepared], op.len(), durability)
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
@@ -327,9 +331,9 @@ impl Db {
         let separated_from = engine.options.separated_from();
         batch.check_memory(separated_from, engine.options.batch_max())?;
         let bytes = batch.ops().map(|op| op.len()).sum();
-        let prepared: Vec<Prepared<'_>> =
-            batch.ops().map(|op| Prepared::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
-        engine.write(&prepared, bytes, durability)
+        let prepared: Vec<EncodedOp<'_>> =
+            batch.ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
+        write::write(engine, &prepared, bytes, durability)
     }
 
     /// Keys and values from `from` (inclusive) to `to` (exclusive), in key order, from both ends,
@@ -376,10 +380,10 @@ impl Db {
     pub fn flush(&self) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
-        if engine.has_nothing_to_flush() {
+        if engine.state.load().has_nothing_to_flush() {
             return Ok(());
         }
-        self.inner.writable()?.flush_all()
+        maintenance::flush_all(self.inner.writable()?)
     }
 
     /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long. A
@@ -387,8 +391,8 @@ impl Db {
     /// [`ErrorKind::NoSpace`] if there is no room for any piece that would.
     pub fn compact(&self) -> Result<()> {
         self.open_engine()?;
-        self.inner.writable()?.flush_all()?;
-        self.engine().compact_all()
+        maintenance::flush_all(self.inner.writable()?)?;
+        maintenance::compact_all(self.engine())
     }
 
     /// Collects every value file that can be collected, whatever the space goal (offline collection
@@ -397,27 +401,31 @@ impl Db {
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
-        engine.flush_all()?;
-        engine.end_log_file()?;
-        let _patient = engine.dead_reads.settle();
-        engine.collect_all()
+        maintenance::flush_all(engine)?;
+        session::end_log_file(engine)?;
+        let _patient = engine.dead_reads.wait_idle();
+        maintenance::collect_all(engine)
     }
 
     /// Waits until no background work is due. Many deletes count as due then, those in memory, too,
     /// whatever it costs to get rid of them.
-    pub fn settle(&self) -> Result<()> {
+    pub fn wait_idle(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
-        let _patient = engine.dead_reads.settle();
-        engine.settle()?;
+        let _patient = engine.dead_reads.wait_idle();
+        scheduler::wait_idle(engine)?;
         // Twice as many entries are dead, and level 0 may keep as many as a range meets unnoticed.
-        if engine.rotate_deletes(MANY / 8) { engine.settle() } else { Ok(()) }
+        if memtables::rotate_deletes(engine, MANY / 8) {
+            scheduler::wait_idle(engine)
+        } else {
+            Ok(())
+        }
     }
 
     /// Runs one background job, if one is due: for [`crate::Background::Manual`].
     pub fn step(&self) -> Result<bool> {
         self.open_engine()?;
-        self.inner.writable()?.run_one(&JobKind::ALL)
+        scheduler::run_one(self.inner.writable()?, &JobKind::ALL)
     }
 
     /// Makes every write that was acknowledged before the call survive power loss.
@@ -432,14 +440,14 @@ impl Db {
     }
 
     /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
-    /// that the ledger is exact, that the directory holds what the manifest names.
+    /// that the table of value files is exact, that the directory holds what the manifest names.
     pub fn verify(&self) -> Result<CheckReport> {
         self.verify_with(&CheckProgress::default())
     }
 
     /// As [`Db::verify`]; `progress` says meanwhile, to other threads, how far it has come.
     pub fn verify_with(&self, progress: &CheckProgress) -> Result<CheckReport> {
-        crate::check::check(self.open_engine()?, progress)
+        check::check(self.open_engine()?, progress)
     }
 
     /// What the database holds and did since it was opened, also after it was closed. In a fork of
@@ -448,14 +456,14 @@ impl Db {
         if !self.engine().gate.is_own() {
             return Metrics::default();
         }
-        crate::stats::metrics(self.engine())
+        stats::metrics(self.engine())
     }
 
     /// The directories that the database consists of, its own first, and what lies in each.
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
         let engine = self.engine();
         engine.gate.check_held()?;
-        crate::stats::directories(engine)
+        stats::directories(engine)
     }
 
     /// Flushes and closes. Writes that were acknowledged are safe whether or not this succeeds, as

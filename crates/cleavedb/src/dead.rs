@@ -44,7 +44,7 @@ impl DeadReads {
     }
 
     /// Until what it returns is dropped, no cost is too high.
-    pub(crate) fn settle(&self) -> impl Drop + use<'_> {
+    pub(crate) fn wait_idle(&self) -> impl Drop + use<'_> {
         self.settling.fetch_add(1, Ordering::Relaxed);
         Settling(self)
     }

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::{Directory, FileClass, FileKind, Holder, Lock, Placed, Storage};
+use cleavedb_storage::{Directory, FileClass, FileKind, Holder, Lock, MultiDirStorage, Storage};
 
-use crate::manifest::{Current, Manifest, Stamp};
+use crate::manifest::{Current, Manifest, VolumeIdentity};
 use crate::options::Options;
 use crate::volume::{self, VOLUMES_MAX, Volume};
 
@@ -21,7 +21,7 @@ pub(crate) type OpenDirectory<'a> = dyn FnMut(&Path, bool) -> io::Result<Arc<dyn
 
 /// All directories of a database, each the right one, and locked.
 pub(crate) struct Directories {
-    pub(crate) placed: Arc<Placed>,
+    pub(crate) placed: Arc<MultiDirStorage>,
     /// The volumes, in the order of their numbers.
     pub(crate) volumes: Vec<Volume>,
     pub(crate) locks: Vec<Lock>,
@@ -121,7 +121,7 @@ impl Finder<'_, '_> {
             }
             Err(e) => return Err(named(unopened(e))),
         };
-        let stamp = Stamp::read(&*storage).map_err(named)?;
+        let stamp = VolumeIdentity::read(&*storage).map_err(named)?;
         let (id, manifest) = match &self.current {
             Some(current) => (Some(current.database_id), Some(current.manifest)),
             None => (None, None),
@@ -173,7 +173,7 @@ impl Finder<'_, '_> {
     /// Fails unless the stamp in `storage` is that of volume `number`, as old as the database.
     fn check(&self, number: usize, storage: &dyn Storage) -> Result<()> {
         let current = self.current.as_ref().expect("volumes are stored in `current`");
-        let Some(stamp) = Stamp::read(storage)? else {
+        let Some(stamp) = VolumeIdentity::read(storage)? else {
             let message = if is_empty(storage)? {
                 "the directory of a volume is empty; mount its disk, or say where it is mounted"
             } else {
@@ -208,7 +208,7 @@ impl Finder<'_, '_> {
 
     /// Whether an open that did not come to its end has left this stamp: then its manifest lies in
     /// the first directory.
-    fn is_unfinished(&self, stamp: &Stamp) -> Result<bool> {
+    fn is_unfinished(&self, stamp: &VolumeIdentity) -> Result<bool> {
         Manifest::is_there(&**self.first, stamp.manifest, stamp.database_id)
     }
 
@@ -241,7 +241,7 @@ impl Finder<'_, '_> {
     /// A new volume begins in an empty directory; what an open that was to make it has left counts
     /// as empty.
     fn check_new(&self, storage: &dyn Storage) -> Result<()> {
-        if let Some(stamp) = Stamp::read(storage)? {
+        if let Some(stamp) = VolumeIdentity::read(storage)? {
             let ours = self.current.as_ref().map(|current| current.database_id);
             let unfinished = match ours {
                 Some(id) => stamp.database_id == id,
@@ -276,7 +276,7 @@ impl Finder<'_, '_> {
         }
         let path = path.display().to_string();
         let own = Directory { path, ..Directory::whole(self.first.clone()) };
-        let placed = Arc::new(Placed::new(own, directories)?);
+        let placed = Arc::new(MultiDirStorage::new(own, directories)?);
         Ok(Directories { placed, volumes: self.stored, locks })
     }
 }

@@ -12,11 +12,12 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::{TableOptions, TableStore};
-use cleavedb_storage::log::SpareLog;
+use cleavedb_storage::log::PreallocatedLog;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{
-    Access, DirLock, File, FileClass, FileKind, Lock, Mode, Name, Pace, Placed, Reaper, Storage,
+    Access, DirLock, File, FileClass, FileKind, Lock, Mode, MultiDirStorage, Name, ObsoleteFiles,
+    RemoveMode, Storage,
 };
 
 use crate::commit::Commit;
@@ -24,32 +25,32 @@ use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
 use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
-use crate::jobs::Jobs;
+use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::{Edit, Manifest};
 use crate::metrics::Counters;
 use crate::options::Options;
 use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
-use crate::state::Pictures;
+use crate::state::ReadStates;
 use crate::throttle::Throttle;
 
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
     pub(crate) options: Options,
-    pub(crate) storage: Arc<Placed>,
+    pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
     pub(crate) commit: Commit,
-    pub(crate) state: Pictures,
+    pub(crate) state: ReadStates,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
-    pub(crate) reaper: Arc<Reaper>,
+    pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,
     pub(crate) full: FullDisk,
-    pub(crate) spare_log: Mutex<Option<SpareLog>>,
+    pub(crate) preallocated_log: Mutex<Option<PreallocatedLog>>,
     /// What flushes read the log into, while one follows the other.
     pub(crate) flush_pages: Arc<PagePool>,
     /// What MemTables hand on, while one follows the other.
@@ -136,7 +137,7 @@ impl Engine {
     /// Removes files that a failed job left; what cannot be removed now goes at the next open.
     pub(crate) fn discard(&self, kind: FileKind, numbers: &[FileNumber]) {
         for number in numbers {
-            let _ = self.storage.remove(&Name::numbered(kind, *number), Pace::Swift);
+            let _ = self.storage.remove(&Name::numbered(kind, *number), RemoveMode::Immediate);
         }
     }
 
@@ -171,8 +172,8 @@ impl Engine {
             .open(&name, Mode::Read, Access::Random)
             .map_err(|e| Error::unopened("open a value file", e).with("file", name))?;
         let identity = FileIdentity::new(self.database_id, number);
-        let young = young_base.map(|base| (self.commit.log.ring().clone(), base));
-        Ok(Arc::new(Segment::new(name, identity, file, young, self.reaper.clone())))
+        let young = young_base.map(|base| (self.commit.log.buffer().clone(), base));
+        Ok(Arc::new(Segment::new(name, identity, file, young, self.obsolete_files.clone())))
     }
 
     /// Says in the lock files what keeps them locked after a close.

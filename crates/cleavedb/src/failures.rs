@@ -29,7 +29,7 @@ pub(crate) enum JobKind {
     /// Write the oldest full MemTable to level 0.
     Flush,
     /// Create the next log file ahead.
-    Spare,
+    PreallocateLog,
     /// Merge or move tables.
     Compact,
     /// Collect value files.
@@ -41,8 +41,14 @@ pub(crate) enum JobKind {
 }
 
 impl JobKind {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Flush, Self::Spare, Self::Compact, Self::Collect, Self::Punch, Self::Remove];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Flush,
+        Self::PreallocateLog,
+        Self::Compact,
+        Self::Collect,
+        Self::Punch,
+        Self::Remove,
+    ];
 
     /// What writers wait for.
     pub(crate) const AWAITED: [Self; 3] = [Self::Flush, Self::Compact, Self::Collect];
@@ -65,7 +71,7 @@ impl JobKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
-            Self::Spare => "log file ahead",
+            Self::PreallocateLog => "log file ahead",
             Self::Compact => "compaction",
             Self::Collect => "collection",
             Self::Remove => "removal",
@@ -86,7 +92,7 @@ pub(crate) struct Failure {
     /// When the job is tried again.
     again: Instant,
     /// How often somebody had asked to look for work.
-    calls: u64,
+    wakeups: u64,
 }
 
 impl Failure {
@@ -103,7 +109,7 @@ pub(crate) struct Failures(BTreeMap<JobKind, Failure>);
 
 impl Failures {
     /// A job of `kind` has failed, when somebody had asked for work `calls` times.
-    pub(crate) fn failed(&mut self, kind: JobKind, error: &Error, calls: u64) {
+    pub(crate) fn failed(&mut self, kind: JobKind, error: &Error, wakeups: u64) {
         let now = Instant::now();
         let (tries, since) = match self.0.get(&kind) {
             Some(before) => (before.tries + 1, before.since),
@@ -112,7 +118,7 @@ impl Failures {
         let longest = if error.kind() == ErrorKind::NoSpace { FULL_PAUSE_MAX } else { PAUSE_MAX };
         let pause = PAUSE_MIN.saturating_mul(1 << (tries - 1).min(16)).min(longest);
         let (error, again) = (error.clone(), now + pause);
-        self.0.insert(kind, Failure { error, tries, since, last: now, again, calls });
+        self.0.insert(kind, Failure { error, tries, since, last: now, again, wakeups });
     }
 
     /// A job of `kind` has succeeded.
@@ -132,10 +138,10 @@ impl Failures {
 
     /// The failures of jobs that are not to be tried yet, since somebody has asked for work `calls`
     /// times.
-    pub(crate) fn pausing(&self, calls: u64) -> Vec<(JobKind, Error)> {
+    pub(crate) fn pausing(&self, wakeups: u64) -> Vec<(JobKind, Error)> {
         let now = Instant::now();
         let waits = |failure: &Failure| match TIMELESS {
-            true => failure.calls == calls,
+            true => failure.wakeups == wakeups,
             false => now < failure.again,
         };
         let pausing = self.0.iter().filter(|(_, failure)| waits(failure));

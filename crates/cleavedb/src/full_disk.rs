@@ -36,7 +36,7 @@ pub(crate) struct FullDisk {
     planned: Arc<AtomicU64>,
     /// The last search for space that deletes waited for, if it found none: what was visible, and
     /// until when it is not made again for that. Held while one searches for all.
-    pub(crate) in_vain: Mutex<Option<(SeqNo, Instant)>>,
+    pub(crate) futile_search: Mutex<Option<(SeqNo, Instant)>>,
 }
 
 /// What the last look at the files of a database saw, in bytes.
@@ -47,7 +47,7 @@ pub(crate) struct Seen {
     /// The longest table of level 0, which may be longer than others.
     pub(crate) young: AtomicU64,
     /// Blocks that a flush of deletes may fill in groups.
-    pub(crate) stub_blocks: AtomicU64,
+    pub(crate) tombstone_blocks: AtomicU64,
     /// What was written before, as the look counts it.
     pub(crate) written: AtomicU64,
     /// What a new manifest may take.
@@ -71,8 +71,8 @@ impl FullDisk {
     pub(crate) fn over(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Self) {
         let reserve = Arc::new(Reserve::new(storage.clone()));
         let reserving = Reserving::new(storage, reserve.clone());
-        let (seen, planned, in_vain) = Default::default();
-        (Arc::new(reserving), Self { reserve, seen, planned, in_vain })
+        let (seen, planned, futile_search) = Default::default();
+        (Arc::new(reserving), Self { reserve, seen, planned, futile_search })
     }
 
     /// Tells other jobs that one begins which may write so many bytes.

@@ -1,8 +1,7 @@
 //! Options of layouts that keep values in groups (HashKV, sections 3.2 to 3.4; KT-Store, 3.2).
 
 use cleavedb_values::groups::sizing::GroupSizes;
-use cleavedb_values::groups::victim::{Segments, VictimPolicy};
-use cleavedb_values::{GroupLayout, SurvivorRoute};
+use cleavedb_values::groups::victim::{SegmentSizes, VictimPolicy};
 
 /// Longest file and largest piece of memory that an option may ask for, in bytes: 64 GiB. More is a
 /// mistake, and sums of more might wrap.
@@ -26,11 +25,11 @@ pub struct GroupOptions {
     pub reserved_space: f64,
     /// Which group is collected first. Default: greedy, as in the paper.
     pub victim: VictimPolicy,
-    /// Mean length of a record, in bytes, from which on an extent has a listing of its records, so
-    /// that a collection does not read dead values. Default: 12 KiB: where records have 16 KiB it
-    /// gains a seventh, where they have 8 KiB it loses a twentieth
+    /// Mean length of a record, in bytes, from which on an extent has a key block of its records,
+    /// so that a collection does not read dead values. Default: 12 KiB: where records have 16 KiB
+    /// it gains a seventh, where they have 8 KiB it loses a twentieth
     /// (`docs/decisions/0028-long-records-are-listed.md`).
-    pub listed_record_bytes: u64,
+    pub key_block_record_bytes: u64,
     /// Whether the log of cold values, which there is with tagging, counts in the space goal.
     /// Default: true. The paper leaves it without a limit: if false, it is not collected for the
     /// sake of space, and grows.
@@ -45,57 +44,21 @@ impl Default for GroupOptions {
             log_segment_bytes: 1 << 20,
             reserved_space: 0.3,
             victim: VictimPolicy::Greedy,
-            listed_record_bytes: 12 << 10,
+            key_block_record_bytes: 12 << 10,
             cold_log_counts: true,
         }
     }
 }
 
 impl GroupOptions {
-    /// Each rule that must hold in a database that keeps values as `layout` says, and what to say
-    /// if it does not.
-    pub(crate) fn rules(&self, layout: Option<&GroupLayout>) -> [(bool, &'static str); 6] {
-        let default = Self::default();
-        let is = |what: fn(&GroupLayout) -> bool| layout.is_none_or(what);
-        [
-            (
-                layout.is_some() || *self == default,
-                "options of groups have no meaning in a layout without groups; leave them out",
-            ),
-            (
-                is(GroupLayout::shares_segments)
-                    || (self.log_segment_bytes, self.reserved_space)
-                        == (default.log_segment_bytes, default.reserved_space),
-                "log_segment_bytes and reserved_space are for groups by hash whose records tell \
-                 what is alive: they share log segments; leave them out",
-            ),
-            (
-                is(|groups| groups.survivors == SurvivorRoute::Tagged) || self.cold_log_counts,
-                "cold_log_counts is for layouts with tagging, which have a log of cold values; \
-                 leave it out",
-            ),
-            (
-                (4 << 10..=LEN_MAX).contains(&self.main_segment_bytes)
-                    && (4 << 10..=LEN_MAX).contains(&self.log_segment_bytes),
-                "main_segment_bytes and log_segment_bytes must lie between 4 KiB and 64 GiB",
-            ),
-            (
-                self.reserved_space >= 0.05 && self.reserved_space.is_finite(),
-                "reserved_space must be at least 0.05: below, collection copies without end",
-            ),
-            (
-                self.capacity_bytes / self.main_segment_bytes.max(1) <= 1 << 16,
-                "capacity_bytes must be at most 65536 main segments; more data makes more groups",
-            ),
-        ]
-    }
-
+    /// How large groups should be.
     pub(crate) fn sizes(&self) -> GroupSizes {
         GroupSizes { group_bytes: self.main_segment_bytes, capacity: self.capacity_bytes }
     }
 
-    pub(crate) fn segments(&self) -> Segments {
-        Segments {
+    /// Lengths of segments, as HashKV has them.
+    pub(crate) fn segments(&self) -> SegmentSizes {
+        SegmentSizes {
             main: self.main_segment_bytes,
             log: self.log_segment_bytes,
             reserved: self.reserved_space,

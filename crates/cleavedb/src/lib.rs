@@ -37,16 +37,22 @@ mod limit;
 mod full_disk;
 mod commit;
 mod failures;
-mod vain;
+mod survivors;
 mod dead;
-mod jobs;
+mod job_state;
 mod engine;
-mod spare;
-mod groups;
+mod value_files;
 mod space;
-mod reserve;
-mod background;
-mod rooms;
+mod log_files;
+mod memtables;
+mod victims;
+mod pressure;
+mod panic_guard;
+mod jobs;
+mod scheduler;
+mod threads;
+mod maintenance;
+mod reclaim;
 mod write;
 mod read;
 mod range;
@@ -59,7 +65,9 @@ mod recovery;
 mod session;
 mod build;
 mod db;
+mod unopened;
 mod salvage;
+mod dump;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
@@ -73,18 +81,18 @@ pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
-pub use cleavedb_storage::modelled::{Clock, DeviceTotals, Modelled, Profile};
 pub use cleavedb_storage::{FileClass, open_files};
 pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use cleavedb_values::{
     GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
 pub use db::Db;
+pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use metrics::{
     DirectoryMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
 };
-pub use options::{Background, Durability, Options, Preset, Separation};
+pub use options::{Background, Durability, MinSeparated, Options, Preset};
 pub use range::{Item, Range};
 pub use replay::RecoveryReport;
 pub use salvage::{Salvage, SalvageReport};

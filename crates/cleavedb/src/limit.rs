@@ -10,9 +10,9 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::Storage;
-use cleavedb_storage::limited::{Budget, Limited};
+use cleavedb_storage::quota::{Budget, QuotaStorage};
 use cleavedb_values::groups::Extent;
-use cleavedb_values::{FileFacts, GroupId, GroupTable};
+use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::manifest::LEN_MAX as MANIFEST_MAX;
 use crate::options::Options;
@@ -22,15 +22,15 @@ const SMALL_RECORD: u64 = 64;
 
 /// What a search that found nothing saw.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Situation {
+pub(crate) struct ReclaimSnapshot {
     pub(crate) visible: SeqNo,
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) data: u64,
 }
 
 /// A search that found nothing.
-pub(crate) struct Searched {
-    pub(crate) situation: Situation,
+pub(crate) struct ReclaimAttempt {
+    pub(crate) reclaim_snapshot: ReclaimSnapshot,
     pub(crate) end: Instant,
     pub(crate) took: Duration,
 }
@@ -54,25 +54,30 @@ pub(crate) struct Limit {
     /// Bytes at which deletes are, too: what is left then is for jobs alone.
     pub(crate) full: AtomicU64,
     /// Whether writers are stopped on its account, by the last look.
-    pub(crate) stops: AtomicBool,
+    pub(crate) writes_blocked: AtomicBool,
     /// Whether the last job that was due had no room, and none ran that could have made some.
-    pub(crate) starved: AtomicBool,
+    pub(crate) jobs_blocked: AtomicBool,
     /// Whether somebody searches for space.
     pub(crate) searching: AtomicBool,
-    pub(crate) searched: Mutex<Option<Searched>>,
-    pub(crate) collected: Mutex<Collected>,
+    pub(crate) searched: Mutex<Option<ReclaimAttempt>>,
+    pub(crate) collected: Mutex<ReclaimHistory>,
 }
 
 /// What collections came to since writers last began a log file or a search.
 #[derive(Default)]
-pub(crate) struct Collected {
+pub(crate) struct ReclaimHistory {
     /// Fewest bytes that files took after one.
     least: Option<u64>,
     /// Bytes that were rewritten since then, and nothing came of it.
-    pub(crate) in_vain: u64,
+    pub(crate) futile_bytes: u64,
 }
 
 impl Limit {
+    /// Whether all of the index must sink, for the sake of what is dead in it.
+    pub(crate) fn forces_full_compaction(&self) -> bool {
+        self.searching.load(Ordering::Relaxed)
+    }
+
     /// The limit that `options` set.
     pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
         let Some(limit) = options.space_limit else { return Ok(None) };
@@ -88,8 +93,8 @@ impl Limit {
             budget: Arc::new(Budget::new(limit, apart(options))),
             stop: AtomicU64::new(u64::MAX),
             full: AtomicU64::new(u64::MAX),
-            stops: AtomicBool::new(false),
-            starved: AtomicBool::new(false),
+            writes_blocked: AtomicBool::new(false),
+            jobs_blocked: AtomicBool::new(false),
             searching: AtomicBool::new(false),
             searched: Mutex::new(None),
             collected: Mutex::default(),
@@ -100,9 +105,9 @@ impl Limit {
     pub(crate) fn collected(&self, bytes: u64) {
         let (data, mut collected) = (self.budget.data(), self.collected.lock());
         if collected.least.is_some_and(|least| least <= data) {
-            collected.in_vain += bytes;
+            collected.futile_bytes += bytes;
         } else {
-            *collected = Collected { least: Some(data), in_vain: 0 };
+            *collected = ReclaimHistory { least: Some(data), futile_bytes: 0 };
         }
     }
 
@@ -113,13 +118,13 @@ impl Limit {
     }
 
     /// A job that is due has no room. What others are about to give back will do, if there is any.
-    pub(crate) fn starve(&self) {
-        self.starved.store(self.budget.planned() == 0, Ordering::Relaxed);
+    pub(crate) fn block_jobs(&self) {
+        self.jobs_blocked.store(self.budget.planned() == 0, Ordering::Relaxed);
     }
 
     /// `storage`, within the limit.
     pub(crate) fn over(&self, storage: Arc<dyn Storage>) -> io::Result<Arc<dyn Storage>> {
-        Ok(Arc::new(Limited::new(storage, Arc::clone(&self.budget))?))
+        Ok(Arc::new(QuotaStorage::new(storage, Arc::clone(&self.budget))?))
     }
 }
 
@@ -149,12 +154,12 @@ pub(crate) fn extents_rewritten_max<'e>(extents: impl Iterator<Item = &'e Extent
 
 /// Bytes of records in some extents that are not known to be dead.
 pub(crate) fn extents_alive_max<'e>(extents: impl IntoIterator<Item = &'e Extent>) -> u64 {
-    let small = |extent: &Extent| (extent.stubs + extent.tags) * SMALL_RECORD;
+    let small = |extent: &Extent| (extent.tombstones + extent.tags) * SMALL_RECORD;
     extents.into_iter().map(|extent| extent.live + small(extent)).sum()
 }
 
 /// Bytes that a collection of a file may write.
-pub(crate) fn file_rewritten_max(facts: &FileFacts) -> u64 {
+pub(crate) fn file_rewritten_max(facts: &ValueFileMeta) -> u64 {
     rewritten(facts.live.min(facts.len.unwrap_or_default()))
 }
 

@@ -1,7 +1,7 @@
 //! The order of commits under every schedule of a few threads: what is visible is a prefix, with
 //! its records and entries; a snapshot and a job that lists snapshots agree.
 
-mod pictures;
+mod read_states;
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn two_commits() {
     assert_eq!(commits.read(), 2);
 }
 
-/// A third commit takes the place of the first in the ring of those in flight.
+/// A third commit takes the place of the first in the log buffer of those in flight.
 fn a_place_is_used_again() {
     let commits = Commits::new();
     let other = {

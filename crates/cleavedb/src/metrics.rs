@@ -211,7 +211,7 @@ pub struct DirectoryMetrics {
     pub free: u64,
 }
 
-/// A picture of what the database holds and did since it was opened. All sizes are in bytes.
+/// A read state of what the database holds and did since it was opened. All sizes are in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     /// What it did since it was created.
@@ -246,7 +246,8 @@ pub struct Metrics {
     pub collections: u64,
     /// Groups of values; 0 in presets without groups.
     pub groups: usize,
-    /// Records of each group, in the order of their bounds, dead ones and stubs among them.
+    /// Records of each group, in the order of their bounds, dead ones and group tombstones among
+    /// them.
     pub group_records: Vec<u64>,
     /// Groups that split.
     pub splits: u64,

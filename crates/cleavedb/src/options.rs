@@ -7,26 +7,22 @@ mod presets;
 mod log;
 mod memory;
 mod disk;
+mod validate;
 
-use cleavedb_base::limits::BLOCK;
-use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
 use cleavedb_storage::Access;
-use cleavedb_storage::log::Drain;
+use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
-use crate::group_options::{GroupOptions, LEN_MAX};
-use crate::volume::{self, Volume};
+use crate::group_options::GroupOptions;
+use crate::volume::Volume;
 
 pub(crate) use log::LogPolicy;
 pub use presets::Preset;
 
 use memory::MEMORY;
-
-/// Largest cache that may be asked for, in bytes.
-const CACHE_MAX: u64 = 1 << 40;
 
 /// What an acknowledged write survives. The default of a database is [`Durability::Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,17 +38,17 @@ pub enum Durability {
 /// When a value is kept outside the index. Where the log keeps values this is decided at commit and
 /// stored in the record's kind; where groups keep them, at the flush that puts it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Separation {
+pub enum MinSeparated {
     /// Values live in the index, but for long ones ([`Options::long_value_bytes`]).
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
-    /// As [`Separation::AtLeast`] with what [`crate::Db::save_separation`] stored with the data, or
-    /// with this many bytes if nothing is stored.
-    Saved(usize),
+    /// As [`MinSeparated::AtLeast`] with what [`crate::Db::store_min_separated`] stored with the
+    /// data, or with this many bytes if nothing is stored.
+    Stored(usize),
 }
 
-impl Separation {
+impl MinSeparated {
     /// Whether a value of this length is separated.
     #[inline]
     pub fn separates(self, value_len: usize) -> bool {
@@ -64,14 +60,14 @@ impl Separation {
     pub fn least(self) -> Option<usize> {
         match self {
             Self::Never => None,
-            Self::AtLeast(least) | Self::Saved(least) => Some(least),
+            Self::AtLeast(least) | Self::Stored(least) => Some(least),
         }
     }
 
     /// What it means for a database with which `saved` is stored.
     pub(crate) fn given(self, saved: Option<usize>) -> Self {
         match self {
-            Self::Saved(default) => Self::AtLeast(saved.unwrap_or(default)),
+            Self::Stored(default) => Self::AtLeast(saved.unwrap_or(default)),
             said => said,
         }
     }
@@ -113,7 +109,7 @@ pub struct Options {
     /// data; if nothing is, 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
     /// `HashKv`, its paper's own finding (section 3.5), and for `KtStore`; `cleave tune` measures
     /// it on a disk.
-    pub separation: Separation,
+    pub min_separated: MinSeparated,
     /// Most memory that the database takes, in bytes: MemTables, log window, cache, filters and
     /// block indexes of tables, buffers of jobs, keys of a collection. What a caller holds, values
     /// that were returned included, is his own. Sizes that are not set are derived from it
@@ -220,7 +216,7 @@ impl Options {
             create_if_missing: true,
             error_if_exists: false,
             durability: Durability::Sync,
-            separation: row.separation,
+            min_separated: row.min_separated,
             memory_bytes: MEMORY,
             long_value_bytes: None,
             memtable_bytes: None,
@@ -252,9 +248,10 @@ impl Options {
     /// it, if the one that they have has no meaning there.
     #[must_use]
     pub fn with_layout(self, layout: ValueLayout) -> Self {
-        let fits = layout.separates() == (self.separation != Separation::Never);
-        let separation = if fits { self.separation } else { self.preset.separation(&layout) };
-        Self { layout, separation, ..self }
+        let fits = layout.separates() == (self.min_separated != MinSeparated::Never);
+        let min_separated =
+            if fits { self.min_separated } else { self.preset.min_separated(&layout) };
+        Self { layout, min_separated, ..self }
     }
 
     /// What follows from the layout for the log.
@@ -264,59 +261,13 @@ impl Options {
     }
 
     /// Most log that one MemTable covers, in bytes.
-    pub(crate) fn covered_max(&self) -> u64 {
-        self.log().covered_max(self)
+    pub(crate) fn log_bytes_per_memtable_max(&self) -> u64 {
+        self.log().log_bytes_per_memtable_max(self)
     }
 
-    /// When the log goes from the window to its files.
-    pub(crate) fn drain(&self) -> Drain {
-        self.log().drain(self.durability)
-    }
-
-    /// The same with a window of `len` bytes, which may be shorter than what was asked for: where
-    /// it does not hold what one MemTable covers nothing would be passed by.
-    pub(crate) fn drain_of(&self, len: usize) -> Drain {
-        if (len as u64) < self.covered_max() { Drain::Eager } else { self.drain() }
-    }
-
-    /// Bounds of the lengths that options ask for: below, nothing works; above, sums would wrap.
-    fn sizes(&self) -> Vec<(bool, &'static str)> {
-        vec![
-            (
-                (64 << 10..=LEN_MAX).contains(&(self.memtable() as u64)),
-                "memtable_bytes must lie between 64 KiB and 64 GiB",
-            ),
-            ((1..=1024).contains(&self.memtables_max), "memtables_max must lie between 1 and 1024"),
-            (
-                self.window_bytes.is_none_or(|len| {
-                    (64 << 10..=LEN_MAX).contains(&(len as u64)) && len.is_multiple_of(BLOCK)
-                }),
-                "window_bytes must lie between 64 KiB and 64 GiB and be a multiple of 4096",
-            ),
-            (
-                (32 << 10..=LEN_MAX).contains(&self.log_file_bytes)
-                    && (32 << 10..=LEN_MAX).contains(&self.segment_bytes),
-                "log_file_bytes and segment_bytes must lie between 32 KiB and 64 GiB",
-            ),
-            (
-                self.cache() as u64 <= CACHE_MAX && self.read_ahead_bytes <= 1 << 30,
-                "cache_bytes must be at most 1 TiB, and read_ahead_bytes 1 GiB",
-            ),
-            (self.memtable_log_bytes >= 32 << 10, "memtable_log_bytes must be at least 32 KiB"),
-            (
-                (256..=1 << 20).contains(&self.block_bytes),
-                "block_bytes must lie between 256 bytes and 1 MiB",
-            ),
-            (self.filter_bits <= 64, "filter_bits must be at most 64"),
-            (
-                (4 << 10..=LEN_MAX).contains(&self.table_bytes),
-                "table_bytes must lie between 4 KiB and 64 GiB",
-            ),
-            (
-                self.level0_bytes >= 4 << 10 && self.level1_bytes >= 4 << 10,
-                "level0_bytes and level1_bytes must be at least 4 KiB",
-            ),
-        ]
+    /// When the log goes from a window of `len` bytes to its files.
+    pub(crate) fn write_back_of(&self, len: usize) -> WriteBack {
+        self.log().write_back(self, len)
     }
 
     /// These options for a database with which a space limit is `stored`.
@@ -343,60 +294,27 @@ impl Options {
             },
         }
     }
-
-    /// Checks every option and every pair that must agree.
-    pub fn validate(&self) -> Result<()> {
-        self.layout.validate()?;
-        let rules = [
-            (
-                !matches!(self.level0, Level0::Partitions(count) if !(2..=256).contains(&count)),
-                "level0 must have 2 to 256 partitions; Level0::Whole has one",
-            ),
-            (
-                self.space_amplification >= 1.05 && self.space_amplification.is_finite(),
-                "space_amplification must be at least 1.05: below, collection copies without end",
-            ),
-            (
-                !matches!(self.background, Background::Threads(n) if !(1..=256).contains(&n)),
-                "background threads must be 1 to 256; use Background::Manual for none",
-            ),
-            (
-                self.layout.separates() || self.separation == Separation::Never,
-                "values in the index are not separated; use a preset whose layout separates them, \
-                 or leave separation out",
-            ),
-            (
-                !self.layout.separates() || self.separation != Separation::Never,
-                "this layout separates values; use the preset lsm to keep them in the index",
-            ),
-        ];
-        let rules = self.sizes().into_iter().chain(rules).chain(self.memory_rules());
-        let broken =
-            rules.chain(self.groups.rules(self.layout.groups.as_ref())).find(|(holds, _)| !holds);
-        match broken.map(|(_, rule)| rule).or_else(|| volume::fault(&self.volumes)) {
-            Some(rule) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
-            None => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::ErrorKind;
+
     use super::*;
 
     /// Where little memory may be locked the window is short, and no MemTable fits in it.
     #[test]
     fn a_short_window_is_drained_at_once() {
         let options = Options { durability: Durability::Os, ..Options::preset(Preset::KtStore) };
-        assert_eq!(options.drain_of(4 << 20), Drain::Eager);
-        assert_eq!(options.drain_of(options.window()), Drain::Lazy);
-        assert_eq!(Options::preset(Preset::WiscKey).drain_of(16 << 20), Drain::Eager);
+        assert_eq!(options.write_back_of(4 << 20), WriteBack::Eager);
+        assert_eq!(options.write_back_of(options.window()), WriteBack::OnPressure);
+        assert_eq!(Options::preset(Preset::WiscKey).write_back_of(16 << 20), WriteBack::Eager);
     }
 
     #[test]
     fn contradictions_are_refused_with_a_reason() {
         let mut options = Options::preset(Preset::Lsm);
-        options.separation = Separation::AtLeast(1024);
+        options.min_separated = MinSeparated::AtLeast(1024);
         let error = options.validate().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOptions);
         assert!(error.message().contains("a preset whose layout"));

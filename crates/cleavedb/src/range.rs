@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
-use cleavedb_base::{EntryKind, Error, KeyspaceId, Result, SeqNo, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, EntryKind, Error, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::process::Own;
-use cleavedb_values::groups::MapReader;
-use cleavedb_values::{Chunk, Chunks};
+use cleavedb_values::groups::KeyDirectoryReader;
+use cleavedb_values::{Chunk, ReadBuffers};
 
 use crate::engine::Engine;
+use crate::read;
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
@@ -54,7 +55,7 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// From `from` (inclusive) to `to` (exclusive); no bound is the end of the keyspace.
     pub(crate) fn new(keyspace: KeyspaceId, from: Option<&[u8]>, to: Option<&[u8]>) -> Self {
-        let bound = |key: &[u8]| TreeKey::new(keyspace, key).as_bytes().to_vec();
+        let bound = |key: &[u8]| EncodedKey::new(keyspace, key).as_bytes().to_vec();
         let end = || (u32::from(keyspace.0) + 1).to_be_bytes();
         let upper = match to {
             Some(to) => bound(to),
@@ -72,7 +73,7 @@ impl Bounds {
         while let Some(last) = successor.pop() {
             if last < u8::MAX {
                 successor.push(last + 1);
-                bounds.upper = TreeKey::new(keyspace, &successor).as_bytes().to_vec();
+                bounds.upper = EncodedKey::new(keyspace, &successor).as_bytes().to_vec();
                 break;
             }
         }
@@ -88,20 +89,20 @@ enum Side {
 }
 
 /// An entry that was found and whose value may still be on its way.
-struct Found {
-    tree_key: Bytes,
+struct ScanEntry {
+    encoded_key: Bytes,
     seq: SeqNo,
-    value: FoundValue,
+    value: ScanValue,
 }
 
-enum FoundValue {
+enum ScanValue {
     Ready(Bytes),
     Wanted(ValuePointer),
     /// Its neighbours are read along.
     InChunk(ValuePointer, Arc<Chunk>),
 }
 
-impl FoundValue {
+impl ScanValue {
     fn wanted(&self) -> Option<ValuePointer> {
         match self {
             Self::Ready(_) => None,
@@ -123,11 +124,11 @@ struct End {
     iter: VisibleIter,
     started: bool,
     /// Entries ahead of the user, whose values were asked for.
-    ready: VecDeque<Found>,
+    ready: VecDeque<ScanEntry>,
     /// Entries that were found so far.
     found: usize,
     /// Finds records that were moved.
-    maps: MapReader,
+    maps: KeyDirectoryReader,
 }
 
 /// Iterator over a range, from both ends; yields every key once. After an error it ends.
@@ -165,7 +166,7 @@ impl Range {
         keys_only: bool,
         refused: Option<Error>,
     ) -> Self {
-        // The snapshot first, then the picture: whatever the picture's successors drop, this
+        // The snapshot first, then the read state: whatever the read state's successors drop, this
         // snapshot's versions are in it.
         let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible()));
         let held = snapshot.or_else(|| refused.is_none().then(now));
@@ -195,7 +196,7 @@ impl Range {
     /// The same range, of which about so many items will be taken: their values are fetched ahead
     /// from the first on, and no others. Says nothing about where the range ends.
     #[must_use]
-    pub fn expecting(self, items: usize) -> Self {
+    pub fn with_limit_hint(self, items: usize) -> Self {
         Self { expected: items, ..self }
     }
 
@@ -208,7 +209,7 @@ impl Range {
         sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
         let merged = MergeIter::new(sources);
         let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
-        let (ready, maps) = (VecDeque::new(), MapReader::default());
+        let (ready, maps) = (VecDeque::new(), KeyDirectoryReader::default());
         End { side, iter, started: false, ready, found: 0, maps }
     }
 
@@ -220,7 +221,7 @@ impl Range {
         };
         let mut end = own.unwrap_or_else(|| self.open_end(side));
         let found = match end.ready.pop_front() {
-            Some(found) if self.crossed(side, &found.tree_key) => None,
+            Some(found) if self.crossed(side, &found.encoded_key) => None,
             Some(found) => Some(found),
             None => self.found(&mut end)?,
         };
@@ -232,12 +233,12 @@ impl Range {
     }
 
     /// The item of an entry, which becomes the last one from its side.
-    fn yielded(&mut self, side: Side, found: Found) -> Result<Item> {
-        let Found { tree_key: mut key, seq, value } = found;
+    fn yielded(&mut self, side: Side, found: ScanEntry) -> Result<Item> {
+        let ScanEntry { encoded_key: mut key, seq, value } = found;
         let value = match value {
-            FoundValue::Ready(value) => value,
-            FoundValue::Wanted(pointer) => self.state.segments.read(pointer, &key, seq)?,
-            FoundValue::InChunk(pointer, chunk) => {
+            ScanValue::Ready(value) => value,
+            ScanValue::Wanted(pointer) => self.state.segments.read(pointer, &key, seq)?,
+            ScanValue::InChunk(pointer, chunk) => {
                 self.state.segments.read_in(&chunk, pointer, &key, seq)?
             }
         };
@@ -264,7 +265,7 @@ impl Range {
     }
 
     /// The next entry. One whose value lies elsewhere brings its successors along.
-    fn found(&self, end: &mut End) -> Result<Option<Found>> {
+    fn found(&self, end: &mut End) -> Result<Option<ScanEntry>> {
         if end.ready.is_empty() {
             match self.next_entry(end)? {
                 Some(found) if found.value.wanted().is_some() => end.ready.push_back(found),
@@ -277,25 +278,25 @@ impl Range {
 
     /// Moves on by one entry.
     #[inline]
-    fn next_entry(&self, end: &mut End) -> Result<Option<Found>> {
+    fn next_entry(&self, end: &mut End) -> Result<Option<ScanEntry>> {
         let advanced = advance(end);
-        self.engine.met_dead(end.iter.take_dead());
+        read::met_dead(&self.engine, end.iter.take_dead());
         advanced?;
         if !end.iter.valid() || self.crossed(end.side, end.iter.key()) {
             return Ok(None);
         }
         let value = match end.iter.kind() {
-            _ if self.keys_only => FoundValue::Ready(Bytes::new()),
+            _ if self.keys_only => ScanValue::Ready(Bytes::new()),
             EntryKind::Pointer => {
                 let pointer = ValuePointer::decode(end.iter.value())?;
                 let (key, seq) = (end.iter.key(), end.iter.seq());
-                FoundValue::Wanted(self.state.resolve(pointer, key, seq, &mut end.maps)?)
+                ScanValue::Wanted(self.state.resolve(pointer, key, seq, &mut end.maps)?)
             }
-            _ => FoundValue::Ready(end.iter.keep_value()),
+            _ => ScanValue::Ready(end.iter.keep_value()),
         };
-        let tree_key = Bytes::copy_from_slice(end.iter.key());
+        let encoded_key = Bytes::copy_from_slice(end.iter.key());
         end.found += 1;
-        Ok(Some(Found { tree_key, seq: end.iter.seq(), value }))
+        Ok(Some(ScanEntry { encoded_key, seq: end.iter.seq(), value }))
     }
 
     /// How many entries to have ahead of the user: what is expected, or else half as many as were
@@ -322,11 +323,11 @@ impl Range {
         if end.ready.len() > 1 {
             let wanted = end.ready.iter().filter_map(|found| found.value.wanted());
             let wanted: Vec<ValuePointer> = wanted.collect();
-            let chunks = self.state.segments.announce(&wanted, Chunks::Kept);
+            let chunks = self.state.segments.prefetch_records(&wanted, ReadBuffers::Shared);
             let pointed = end.ready.iter_mut().filter(|found| found.value.wanted().is_some());
             for ((found, pointer), chunk) in pointed.zip(wanted).zip(chunks) {
                 if let Some(chunk) = chunk {
-                    found.value = FoundValue::InChunk(pointer, chunk);
+                    found.value = ScanValue::InChunk(pointer, chunk);
                 }
             }
         }

@@ -6,16 +6,17 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::sync::atomic::Ordering;
-use cleavedb_base::{EntryKind, Result, SeqNo, TreeKey, ValuePointer};
-use cleavedb_index::{Found, Version};
-use cleavedb_values::groups::MapReader;
+use cleavedb_base::{EncodedKey, EntryKind, Result, SeqNo, ValuePointer};
+use cleavedb_index::compaction::compacts_on_seeks;
+use cleavedb_index::{IndexHit, Version};
+use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::batch::DEFAULT_KEYSPACE;
 use crate::dead::MANY;
 use crate::engine::Engine;
-use crate::jobs::Jobs;
-use crate::state::{MemSlot, ReadState};
+use crate::job_state::Jobs;
+use crate::memtables;
+use crate::state::ReadState;
 
 /// What the index says of a key.
 pub(crate) enum Answer {
@@ -36,19 +37,19 @@ impl Answer {
     }
 }
 
-/// The newest version of a key at or below `seq` in one picture. `seeks`: who compacts tables that
-/// cost too many seeks, where somebody does.
+/// The newest version of a key at or below `seq` in one read state. `seeks`: who compacts tables
+/// that cost too many seeks, where somebody does.
 #[inline]
 pub(crate) fn find(
     state: &ReadState,
-    tree_key: &[u8],
+    encoded_key: &[u8],
     hash: u64,
     seq: SeqNo,
     seeks: Option<&Jobs>,
 ) -> Result<Answer> {
-    match find_in_memory(state, tree_key, hash, seq) {
+    match find_in_memory(state, encoded_key, hash, seq) {
         Some(answer) => answer,
-        None => find_in_tables(&state.version, tree_key, hash, seq, seeks),
+        None => find_in_tables(&state.version, encoded_key, hash, seq, seeks),
     }
 }
 
@@ -56,25 +57,25 @@ pub(crate) fn find(
 #[inline]
 fn find_in_memory(
     state: &ReadState,
-    tree_key: &[u8],
+    encoded_key: &[u8],
     hash: u64,
     seq: SeqNo,
 ) -> Option<Result<Answer>> {
-    let hit = state.memtables.iter().find_map(|slot| slot.table.get(tree_key, hash, seq))?;
+    let hit = state.memtables.iter().find_map(|slot| slot.table.get(encoded_key, hash, seq))?;
     Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
 }
 
 #[inline]
 fn find_in_tables(
     version: &Version,
-    tree_key: &[u8],
+    encoded_key: &[u8],
     hash: u64,
     seq: SeqNo,
     seeks: Option<&Jobs>,
 ) -> Result<Answer> {
     let found = match seeks {
-        None => version.get(tree_key, hash, seq)?,
-        Some(jobs) => get_charging(version, tree_key, hash, seq, jobs)?,
+        None => version.get(encoded_key, hash, seq)?,
+        Some(jobs) => get_charging(version, encoded_key, hash, seq, jobs)?,
     };
     match found {
         Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
@@ -87,152 +88,129 @@ fn find_in_tables(
 #[inline(never)]
 fn get_charging(
     version: &Version,
-    tree_key: &[u8],
+    encoded_key: &[u8],
     hash: u64,
     seq: SeqNo,
     jobs: &Jobs,
-) -> Result<Option<Found>> {
-    let (found, spent) = version.get_charging(tree_key, hash, seq)?;
+) -> Result<Option<IndexHit>> {
+    let (found, spent) = version.get_charging(encoded_key, hash, seq)?;
     if spent {
-        jobs.kick();
+        jobs.wake();
     }
     Ok(found)
 }
 
-impl Engine {
-    /// Who compacts tables that cost too many seeks, where somebody does.
-    #[inline]
-    fn seeks(&self) -> Option<&Jobs> {
-        self.options.level0.compacts_on_seeks().then_some(&self.jobs)
-    }
+/// Who compacts tables that cost too many seeks, where somebody does.
+#[inline]
+fn seeks(engine: &Engine) -> Option<&Jobs> {
+    compacts_on_seeks(engine.options.level0).then_some(&engine.jobs)
+}
 
-    /// The newest version of `key` at or below `snapshot`, or of all that is visible.
-    pub(crate) fn get(&self, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
-        // Nothing was ever stored under it.
-        if key.len() > KEY_LEN_MAX {
+/// The newest version of `key` at or below `snapshot`, or of all that is visible.
+pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
+    // Nothing was ever stored under it.
+    if key.len() > KEY_LEN_MAX {
+        return Ok(None);
+    }
+    let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+    let encoded_key = encoded_key.as_bytes();
+    let hash = hash64(encoded_key, 0);
+    loop {
+        let (state, visible) =
+            engine.state.look(|| snapshot.unwrap_or_else(|| engine.commit.visible()));
+        let found = find(&state, encoded_key, hash, visible, seeks(engine))?;
+        let (pointer, seq) = match found {
+            Answer::Absent => return Ok(None),
+            Answer::Inline(value) => return Ok(Some(value)),
+            Answer::Record(pointer, seq) => (pointer, seq),
+        };
+        // The MemTable is shared by all read states since it was begun, so its youngest entries
+        // may point into a log file that this read state does not know yet.
+        let unknown = state.segments.get(pointer.file).is_none();
+        if unknown && !Arc::ptr_eq(&state, &engine.state.load()) {
+            continue;
+        }
+        if planted(Bug::StaleIsAbsent) && !state.segments.is_there(pointer) {
             return Ok(None);
         }
-        let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
-        let tree_key = tree_key.as_bytes();
-        let hash = hash64(tree_key, 0);
-        loop {
-            let (state, visible) =
-                self.state.look(|| snapshot.unwrap_or_else(|| self.commit.visible()));
-            let found = find(&state, tree_key, hash, visible, self.seeks())?;
-            let (pointer, seq) = match found {
-                Answer::Absent => return Ok(None),
-                Answer::Inline(value) => return Ok(Some(value)),
-                Answer::Record(pointer, seq) => (pointer, seq),
-            };
-            // The MemTable is shared by all pictures since it was begun, so its youngest entries
-            // may point into a log file that this picture does not know yet.
-            let unknown = state.segments.get(pointer.file).is_none();
-            if unknown && !Arc::ptr_eq(&state, &self.state.load()) {
-                continue;
-            }
-            if planted(Bug::StaleIsAbsent) && !state.segments.is_there(pointer) {
-                return Ok(None);
-            }
-            let mut maps = MapReader::default();
-            let value = state
-                .resolve(pointer, tree_key, seq, &mut maps)
-                .and_then(|pointer| state.segments.read(pointer, tree_key, seq));
-            if planted(Bug::CorruptIsAbsent) && value.is_err() {
-                return Ok(None);
-            }
-            return value.map(Some);
+        let mut maps = KeyDirectoryReader::default();
+        let value = state
+            .resolve(pointer, encoded_key, seq, &mut maps)
+            .and_then(|pointer| state.segments.read(pointer, encoded_key, seq));
+        if planted(Bug::CorruptIsAbsent) && value.is_err() {
+            return Ok(None);
         }
-    }
-
-    /// The values of `keys` at `snapshot`, which somebody holds, in their order: first blocks of
-    /// the index are fetched side by side, then values that lie outside it.
-    pub(crate) fn multi_get<K: AsRef<[u8]>>(
-        &self,
-        keys: &[K],
-        snapshot: SeqNo,
-    ) -> Vec<Result<Option<Bytes>>> {
-        // Taken behind the snapshot, so it knows every file that the snapshot's entries name.
-        let state = self.state.load_full();
-        let begin = |key: &K| {
-            let key = key.as_ref();
-            if key.len() > KEY_LEN_MAX {
-                return Ok((TreeKey::new(DEFAULT_KEYSPACE, b""), 0, Some(Answer::Absent)));
-            }
-            let tree_key = TreeKey::new(DEFAULT_KEYSPACE, key);
-            let hash = hash64(tree_key.as_bytes(), 0);
-            let known = find_in_memory(&state, tree_key.as_bytes(), hash, snapshot).transpose()?;
-            if known.is_none() && keys.len() > 1 {
-                state.version.expect(tree_key.as_bytes(), hash, snapshot);
-            }
-            Ok((tree_key, hash, known))
-        };
-        let mut maps = MapReader::default();
-        let mut find_one = |(tree_key, hash, known): (TreeKey, u64, Option<Answer>)| {
-            let mut answer = match known {
-                Some(answer) => answer,
-                None => find_in_tables(
-                    &state.version,
-                    tree_key.as_bytes(),
-                    hash,
-                    snapshot,
-                    self.seeks(),
-                )?,
-            };
-            if let Answer::Record(pointer, seq) = &mut answer {
-                *pointer = state.resolve(*pointer, tree_key.as_bytes(), *seq, &mut maps)?;
-                state.segments.will_need(*pointer);
-            }
-            Ok((tree_key, answer))
-        };
-        let value_of = |(tree_key, answer): (TreeKey, Answer)| match answer {
-            Answer::Absent => Ok(None),
-            Answer::Inline(value) => Ok(Some(value)),
-            Answer::Record(pointer, seq) => {
-                state.segments.read(pointer, tree_key.as_bytes(), seq).map(Some)
-            }
-        };
-        let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
-        let found: Vec<Result<_>> =
-            begun.into_iter().map(|begun| begun.and_then(&mut find_one)).collect();
-        found.into_iter().map(|found| found.and_then(value_of)).collect()
+        return value.map(Some);
     }
 }
 
-impl Engine {
-    /// A range has stepped over so many dead entries at once.
-    #[inline]
-    pub(crate) fn met_dead(&self, entries: u64) {
-        if entries > 0 {
-            self.counters.dead_read.add(entries);
-            if entries > MANY {
-                self.met_many_dead(entries);
-            }
+/// The values of `keys` at `snapshot`, which somebody holds, in their order: first blocks of
+/// the index are fetched side by side, then values that lie outside it.
+pub(crate) fn multi_get<K: AsRef<[u8]>>(
+    engine: &Engine,
+    keys: &[K],
+    snapshot: SeqNo,
+) -> Vec<Result<Option<Bytes>>> {
+    // Taken behind the snapshot, so it knows every file that the snapshot's entries name.
+    let state = engine.state.load_full();
+    let begin = |key: &K| {
+        let key = key.as_ref();
+        if key.len() > KEY_LEN_MAX {
+            return Ok((EncodedKey::new(DEFAULT_KEYSPACE, b""), 0, Some(Answer::Absent)));
         }
-    }
+        let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+        let hash = hash64(encoded_key.as_bytes(), 0);
+        let known = find_in_memory(&state, encoded_key.as_bytes(), hash, snapshot).transpose()?;
+        if known.is_none() && keys.len() > 1 {
+            state.version.expect(encoded_key.as_bytes(), hash, snapshot);
+        }
+        Ok((encoded_key, hash, known))
+    };
+    let mut maps = KeyDirectoryReader::default();
+    let mut find_one = |(encoded_key, hash, known): (EncodedKey, u64, Option<Answer>)| {
+        let mut answer = match known {
+            Some(answer) => answer,
+            None => find_in_tables(
+                &state.version,
+                encoded_key.as_bytes(),
+                hash,
+                snapshot,
+                seeks(engine),
+            )?,
+        };
+        if let Answer::Record(pointer, seq) = &mut answer {
+            *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
+            state.segments.will_need(*pointer);
+        }
+        Ok((encoded_key, answer))
+    };
+    let value_of = |(encoded_key, answer): (EncodedKey, Answer)| match answer {
+        Answer::Absent => Ok(None),
+        Answer::Inline(value) => Ok(Some(value)),
+        Answer::Record(pointer, seq) => {
+            state.segments.read(pointer, encoded_key.as_bytes(), seq).map(Some)
+        }
+    };
+    let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
+    let found: Vec<Result<_>> =
+        begun.into_iter().map(|begun| begun.and_then(&mut find_one)).collect();
+    found.into_iter().map(|found| found.and_then(value_of)).collect()
+}
 
-    #[cold]
-    fn met_many_dead(&self, entries: u64) {
-        self.dead_reads.pay(entries);
-        self.rotate_deletes(MANY / 2);
-        self.jobs.kick();
+/// A range has stepped over so many dead entries at once.
+#[inline]
+pub(crate) fn met_dead(engine: &Engine, entries: u64) {
+    if entries > 0 {
+        engine.counters.dead_read.add(entries);
+        if entries > MANY {
+            met_many_dead(engine, entries);
+        }
     }
+}
 
-    /// Has the MemTable flushed if it has so many deletes: what they hide stays until then. Returns
-    /// whether it has.
-    pub(crate) fn rotate_deletes(&self, least: u64) -> bool {
-        let state = self.state.load();
-        let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= least;
-        if state.waiting() > 0 || !many(state.youngest()) || self.check_open().is_err() {
-            return false;
-        }
-        drop(state);
-        let mut append = self.commit.append();
-        // Another thread may have been first. Before the first write there is no log that could go
-        // on behind the MemTable, and nobody who would flush it.
-        let rotates = many(&append.memtable) && append.appender.is_begun();
-        if rotates {
-            self.rotate_memtable(&mut append);
-        }
-        rotates
-    }
+#[cold]
+fn met_many_dead(engine: &Engine, entries: u64) {
+    engine.dead_reads.pay(entries);
+    memtables::rotate_deletes(engine, MANY / 2);
+    engine.jobs.wake();
 }

@@ -19,24 +19,24 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_index::{BlockCache, TableStore};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{
-    Access, FileKind, FoundWindow, LeftWindow, Mode, Name, Pace, Placed, Reaper, Storage,
-    WindowIdentity,
+    Access, FileKind, FoundWindow, LeftWindow, Mode, MultiDirStorage, Name, ObsoleteFiles,
+    RemoveMode, Storage, WindowIdentity,
 };
-use cleavedb_values::{FileFacts, ValueLayout};
+use cleavedb_values::{ValueFileMeta, ValueLayout};
 
 use crate::directories::Directories;
-use crate::groups::initial;
-use crate::manifest::{Current, LiveFiles, Manifest, Session, Stamp, Stored};
+use crate::manifest::{Current, LiveFiles, Manifest, Session, Stored, VolumeIdentity};
 use crate::options::Options;
 use crate::replay::{RecoveryReport, Replay, Replayed};
 use crate::state::MemSlot;
+use crate::value_files::initial;
 
 /// What recovery hands to the engine.
 pub(crate) struct Recovered {
     pub(crate) manifest: Manifest,
     pub(crate) database_id: u64,
     pub(crate) tables: Arc<TableStore>,
-    pub(crate) reaper: Arc<Reaper>,
+    pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     /// What was replayed.
     pub(crate) memtable: Option<MemSlot>,
     /// Log position at which the log ends.
@@ -46,12 +46,12 @@ pub(crate) struct Recovered {
 }
 
 /// A database that is there: what names its manifest, and the manifest.
-pub(crate) struct Found {
+pub(crate) struct StoredDatabase {
     current: Current,
     stored: Stored,
 }
 
-impl Found {
+impl StoredDatabase {
     /// Reads the database in `storage`, if there is one.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
         let Some(current) = Current::read(storage)? else { return Ok(None) };
@@ -83,7 +83,7 @@ impl Found {
 pub(crate) fn recover(
     directories: &Directories,
     options: &Options,
-    found: Option<Found>,
+    found: Option<StoredDatabase>,
     new_id: u64,
 ) -> Result<Recovered> {
     let storage = &directories.placed;
@@ -93,8 +93,9 @@ pub(crate) fn recover(
     let (current, stored) = found.map(|found| (found.current, found.stored)).unzip();
     let database_id = current.as_ref().map_or(new_id, |current| current.database_id);
     let cache = block_cache(options);
-    let reaper = Arc::new(Reaper::default());
-    let tables = Arc::new(TableStore::new(storage.clone(), database_id, cache, reaper.clone()));
+    let obsolete_files = Arc::new(ObsoleteFiles::default());
+    let tables = TableStore::new(storage.clone(), database_id, cache, obsolete_files.clone());
+    let tables = Arc::new(tables);
     let loaded = stored.map(|stored| stored.load(&tables)).transpose()?;
     let empty = LiveFiles::empty(&tables);
     let live = loaded.as_ref().map_or(&empty, |loaded| &loaded.live);
@@ -104,8 +105,7 @@ pub(crate) fn recover(
     };
     let mut replay = Replay::new(&**storage, options, database_id, live, window.as_ref());
     replay.run()?;
-    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish()?;
-    report.window_lost = is_lost;
+    let Replayed { memtable, edits, position, next_seq, mut report } = replay.finish(is_lost)?;
     let manifest = match (current, loaded) {
         (Some(current), Some(loaded))
             if loaded.live.session.is_none()
@@ -121,13 +121,9 @@ pub(crate) fn recover(
             let mut live = loaded.map_or(empty, |loaded| loaded.live);
             match &current {
                 Some(current) => check_whole(&**storage, current, &live, position)?,
-                None => {
-                    live.space_limit = options.space_limit.unwrap_or_default();
-                    live.layout = Some(options.layout);
-                    live.groups = Arc::new(initial(&options.layout)?);
-                }
+                None => set_up_new(&mut live, options)?,
             }
-            edits.iter().try_for_each(|edit| live.ledger.apply(edit))?;
+            edits.iter().try_for_each(|edit| live.value_files.apply(edit))?;
             let mut next_file = highest_number(&**storage)?.max(live.next_file);
             // Of a copy the first session says where it is, and begins a log file of its own.
             match is_copy(&**storage, &live) {
@@ -136,15 +132,31 @@ pub(crate) fn recover(
             }
             (live.session, live.closed) = (None, false);
             (live.seq_limit, live.next_file) = (next_seq, next_file + 1);
-            let volumes = directories.volumes.clone();
-            let manifest = FileNumber(next_file);
+            let (manifest, volumes) = (FileNumber(next_file), directories.volumes.clone());
             let preset = current.map_or(options.preset, |current| current.preset);
             let next = Current { manifest, database_id, preset, volumes };
             Manifest::begin(storage.clone(), next, live)?
         }
     };
     report.orphans_removed = remove_orphans(storage, &manifest)?;
-    Ok(Recovered { manifest, database_id, tables, reaper, memtable, position, next_seq, report })
+    Ok(Recovered {
+        manifest,
+        database_id,
+        tables,
+        obsolete_files,
+        memtable,
+        position,
+        next_seq,
+        report,
+    })
+}
+
+/// What a new database keeps of its options.
+fn set_up_new(live: &mut LiveFiles, options: &Options) -> Result<()> {
+    live.space_limit = options.space_limit.unwrap_or_default();
+    live.layout = Some(options.layout);
+    live.groups = Arc::new(initial(&options.layout)?);
+    Ok(())
 }
 
 fn block_cache(options: &Options) -> Arc<BlockCache> {
@@ -155,9 +167,10 @@ fn block_cache(options: &Options) -> Arc<BlockCache> {
 
 /// Whether all volumes have seen the manifest last that `current` names, and no later one, whose
 /// beginning was cut short.
-fn are_stamped(storage: &Placed, current: &Current) -> Result<bool> {
+fn are_stamped(storage: &MultiDirStorage, current: &Current) -> Result<bool> {
     for volume in storage.volumes() {
-        let stamp = Stamp::read(&*volume.storage).map_err(|e| e.with("volume", &volume.path))?;
+        let stamp =
+            VolumeIdentity::read(&*volume.storage).map_err(|e| e.with("volume", &volume.path))?;
         if stamp.is_none_or(|stamp| stamp.manifest != current.manifest) {
             return Ok(false);
         }
@@ -266,8 +279,8 @@ pub(crate) fn number_of_copy(next: u64, salt: u64) -> u64 {
 }
 
 /// The sealed log file that ends at `position`, the end of the log, if there is one.
-pub(crate) fn last_log(live: &LiveFiles, position: u64) -> Option<(FileNumber, &FileFacts)> {
-    let last = live.ledger.iter().rfind(|(_, facts)| facts.kind == FileKind::Log)?;
+pub(crate) fn last_log(live: &LiveFiles, position: u64) -> Option<(FileNumber, &ValueFileMeta)> {
+    let last = live.value_files.logs().next_back()?;
     last.1.len.is_some_and(|end| last.1.base + end == position).then_some(last)
 }
 
@@ -327,7 +340,7 @@ fn check_whole(
 ) -> Result<()> {
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
         let number = name.number();
-        let unnamed = name.kind() == FileKind::Log && live.ledger.get(number).is_none();
+        let unnamed = name.kind() == FileKind::Log && live.value_files.get(number).is_none();
         if !unnamed || number < current.manifest {
             continue;
         }
@@ -350,7 +363,7 @@ fn highest_number(storage: &dyn Storage) -> Result<u64> {
 
 /// Removes every file that the manifest does not name: after a close there is none, unless the
 /// close, or the beginning of a session, was cut short.
-fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
+fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64> {
     let live = manifest.live();
     let mut removed = 0;
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
@@ -362,13 +375,13 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
             FileKind::Log | FileKind::Segment | FileKind::Group => {
-                live.ledger.get(number).is_some_and(|facts| facts.kind == name.kind())
+                live.value_files.get(number).is_some_and(|facts| facts.kind == name.kind())
             }
             FileKind::Table => live.version.tables().any(|(_, table)| table.number() == number),
         };
         if !named {
             storage
-                .remove(&name, Pace::Swift)
+                .remove(&name, RemoveMode::Immediate)
                 .map_err(|e| Error::io("remove an orphan", e).with("file", name))?;
             removed += 1;
         }
@@ -382,7 +395,7 @@ fn remove_orphans(storage: &Placed, manifest: &Manifest) -> Result<u64> {
         };
         let files = volume.storage.list().map_err(failed)?;
         if files.iter().any(|(name, _)| *name == new) {
-            volume.storage.remove(&new, Pace::Swift).map_err(failed)?;
+            volume.storage.remove(&new, RemoveMode::Immediate).map_err(failed)?;
             removed += 1;
         }
     }
@@ -399,15 +412,15 @@ const READ_PAUSE: Duration = Duration::from_millis(5);
 /// Options for the database in `storage` as it was created, if there is one. Nothing is locked: who
 /// has it open may write or replace its manifest meanwhile, and then it is read again.
 pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
-    let mut found = Found::read(storage);
+    let mut found = StoredDatabase::read(storage);
     for _ in 1..READS {
         if found.is_ok() {
             break;
         }
         thread::sleep(READ_PAUSE);
-        found = Found::read(storage);
+        found = StoredDatabase::read(storage);
     }
-    let Some(Found { current, stored }) = found? else { return Ok(None) };
+    let Some(StoredDatabase { current, stored }) = found? else { return Ok(None) };
     let options = Options::preset(current.preset).with_layout(stored.value_layout()?);
     Ok(Some(Options { space_limit: stored.space_limit(), ..options }))
 }

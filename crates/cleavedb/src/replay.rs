@@ -11,13 +11,13 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, RecordKind};
-use cleavedb_base::{Error, FileNumber, Result, SeqNo, TreeKey};
+use cleavedb_base::{EncodedKey, Error, FileNumber, Result, SeqNo};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::log::{FileHeader, LogReader};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage, Watermark};
-use cleavedb_values::{FileFacts, LedgerEdit};
+use cleavedb_values::{ValueFileEdit, ValueFileMeta};
 
-use crate::commit::{Place, insert_record};
+use crate::commit::{RecordLocation, insert_record};
 use crate::manifest::LiveFiles;
 use crate::options::Options;
 use crate::state::MemSlot;
@@ -55,7 +55,7 @@ pub(crate) struct Replay<'a> {
     /// head, so no record is ever flushed twice. It holds no more than the MemTables that the crash
     /// took.
     slot: Option<MemSlot>,
-    edits: Vec<LedgerEdit>,
+    edits: Vec<ValueFileEdit>,
     /// Log position behind the last valid record so far.
     position: u64,
     /// Where the next file may begin: behind `position` if an empty file, which goes, lies between.
@@ -69,7 +69,7 @@ pub(crate) struct Replayed {
     /// The operations.
     pub(crate) memtable: Option<MemSlot>,
     /// What becomes of the log files.
-    pub(crate) edits: Vec<LedgerEdit>,
+    pub(crate) edits: Vec<ValueFileEdit>,
     /// Where the log ends.
     pub(crate) position: u64,
     pub(crate) next_seq: SeqNo,
@@ -124,10 +124,7 @@ impl<'a> Replay<'a> {
     pub(crate) fn run(&mut self) -> Result<()> {
         let live = self.live;
         let head = live.head_file();
-        let logs = live
-            .ledger
-            .iter()
-            .filter(|(number, facts)| facts.kind == FileKind::Log && *number >= head);
+        let logs = live.value_files.logs().filter(|(number, _)| *number >= head);
         let mut torn = false;
         for (number, facts) in logs {
             let log = self.open(number, facts)?;
@@ -146,7 +143,7 @@ impl<'a> Replay<'a> {
                 }
                 End::Empty(reached) => {
                     self.reached = reached;
-                    self.edits.push(LedgerEdit::Remove(number));
+                    self.edits.push(ValueFileEdit::Remove(number));
                 }
                 End::Torn => {
                     torn = true;
@@ -157,7 +154,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    fn open(&self, number: FileNumber, facts: &FileFacts) -> Result<LogFile> {
+    fn open(&self, number: FileNumber, facts: &ValueFileMeta) -> Result<LogFile> {
         let name = Name::numbered(FileKind::Log, number);
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::NotFound => {
@@ -200,11 +197,11 @@ impl<'a> Replay<'a> {
             return Err(self.fail(lost(self.position), log));
         }
         self.report.bytes_cut += log.len;
-        self.edits.push(LedgerEdit::Remove(log.number));
+        self.edits.push(ValueFileEdit::Remove(log.number));
         Ok(())
     }
 
-    fn replay_file(&mut self, log: &LogFile, facts: &FileFacts) -> Result<End> {
+    fn replay_file(&mut self, log: &LogFile, facts: &ValueFileMeta) -> Result<End> {
         let head = self.live.head.filter(|head| head.file == log.number);
         if let Some(head) = head {
             return self.replay_from(log, head.base, head.position - head.base);
@@ -260,7 +257,7 @@ impl<'a> Replay<'a> {
         // Whoever reads this file again from its start needs its header.
         let needed = if from_the_start { 0 } else { start };
         self.keep_window_tail(&mut reader, log, needed, end)?;
-        self.edits.push(LedgerEdit::Seal(log.number, base, end));
+        self.edits.push(ValueFileEdit::Seal(log.number, base, end));
         Ok(End::Whole(base + end))
     }
 
@@ -290,13 +287,13 @@ impl<'a> Replay<'a> {
             for (offset, mut header, key, value) in batch.drain(..) {
                 if planted(Bug::OptionsDecideReplay)
                     && header.kind == RecordKind::Inline
-                    && self.options.separation.separates(header.value_len as usize)
+                    && self.options.min_separated.separates(header.value_len as usize)
                 {
                     header.kind = RecordKind::Separated;
                 }
-                let tree_key = TreeKey::new(header.keyspace, &key);
-                let entry = (tree_key.as_bytes(), hash64(tree_key.as_bytes(), 0));
-                let place = Place { file: log.number, offset };
+                let encoded_key = EncodedKey::new(header.keyspace, &key);
+                let entry = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
+                let place = RecordLocation { file: log.number, offset };
                 self.max_seq = self.max_seq.max(header.seq);
                 if header.kind == RecordKind::Separated {
                     self.slot().has_long_in(log.number);
@@ -355,8 +352,10 @@ impl<'a> Replay<'a> {
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
     }
 
-    /// Ends the replay. Fails if operations are gone that the window says had been durable.
-    pub(crate) fn finish(mut self) -> Result<Replayed> {
+    /// Ends the replay; `window_lost` says that the window of the last session is gone. Fails if
+    /// operations are gone that the window says had been durable.
+    pub(crate) fn finish(mut self, window_lost: bool) -> Result<Replayed> {
+        self.report.window_lost = window_lost;
         let last_seq = self.max_seq;
         if let (Some(session), Some(window)) = (self.live.session, self.window) {
             let known = last_seq.max(self.live.flushed).max(session.last_seq);

@@ -10,7 +10,7 @@ use cleavedb_base::{FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
-use cleavedb_values::groups::MapReader;
+use cleavedb_values::groups::KeyDirectoryReader;
 use cleavedb_values::{GroupTable, SegmentSet};
 
 /// A MemTable and the part of the log that it covers.
@@ -57,7 +57,7 @@ impl MemSlot {
         pages: &Arc<PagePool>,
     ) -> Self {
         let taken = self.table.memory();
-        let table = MemTable::expecting(memory, taken + taken / 4, Some(pages.clone()));
+        let table = MemTable::sized_for(memory, taken + taken / 4, Some(pages.clone()));
         let mut next = Self::with_table(table, start);
         next.written_before = written_before;
         next
@@ -78,7 +78,7 @@ impl MemSlot {
     }
 
     /// What is in it is durable elsewhere: with its last reader, its part of `log` is needless.
-    pub(crate) fn is_flushed(&self, log: &Arc<Log>) {
+    pub(crate) fn mark_flushed(&self, log: &Arc<Log>) {
         let _ = self.flushed.set(log.clone());
     }
 
@@ -111,12 +111,12 @@ impl MemSlot {
 impl Drop for MemSlot {
     fn drop(&mut self) {
         if let (Some(log), Some(sealed)) = (self.flushed.get(), self.sealed()) {
-            log.needs_no_more(self.start..sealed.end);
+            log.release_range(self.start..sealed.end);
         }
     }
 }
 
-/// One immutable picture of the database.
+/// One immutable read state of the database.
 #[derive(Clone)]
 pub(crate) struct ReadState {
     /// Newest first; the first one takes the commits.
@@ -128,7 +128,7 @@ pub(crate) struct ReadState {
 }
 
 impl ReadState {
-    /// The same picture with `slot` in front.
+    /// The same read state with `slot` in front.
     pub(crate) fn with_memtable(&self, slot: Arc<MemSlot>) -> Self {
         let mut memtables = Vec::with_capacity(self.memtables.len() + 1);
         memtables.push(slot);
@@ -136,36 +136,41 @@ impl ReadState {
         Self { memtables, ..self.clone() }
     }
 
-    /// The same picture without `slot`.
+    /// Whether every operation is in a table.
+    pub(crate) fn has_nothing_to_flush(&self) -> bool {
+        self.memtables.iter().all(|slot| slot.table.is_empty())
+    }
+
+    /// The same read state without `slot`.
     fn without_memtable(&self, slot: &Arc<MemSlot>) -> Self {
         let others = self.memtables.iter().filter(|other| !Arc::ptr_eq(other, slot));
         Self { memtables: others.cloned().collect(), ..self.clone() }
     }
 
-    /// The same picture with another index.
+    /// The same read state with another index.
     pub(crate) fn with_version(&self, version: Arc<Version>) -> Self {
         Self { version, ..self.clone() }
     }
 
-    /// The same picture with other value files.
+    /// The same read state with other value files.
     pub(crate) fn with_segments(&self, segments: SegmentSet) -> Self {
         Self { segments: Arc::new(segments), ..self.clone() }
     }
 
-    /// The same picture with other value files, some of which have the extents of `groups`.
+    /// The same read state with other value files, some of which have the extents of `groups`.
     pub(crate) fn with_groups(&self, segments: SegmentSet, groups: Arc<GroupTable>) -> Self {
         Self { segments: Arc::new(segments), groups, ..self.clone() }
     }
 
-    /// Where the record of (`tree_key`, `seq`) lies. `pointer` says so, unless a collection with
+    /// Where the record of (`encoded_key`, `seq`) lies. `pointer` says so, unless a collection with
     /// soft pointers has moved it since the entry was written: then the maps of its group do.
     #[inline]
     pub(crate) fn resolve(
         &self,
         pointer: ValuePointer,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         seq: SeqNo,
-        maps: &mut MapReader,
+        maps: &mut KeyDirectoryReader,
     ) -> Result<ValuePointer> {
         let moves_silently = !self.groups.relocation().writes_run();
         if !moves_silently || self.segments.is_there(pointer) || planted(Bug::StalePointerBelieved)
@@ -173,21 +178,21 @@ impl ReadState {
             return Ok(pointer);
         }
         // What no map knows is damaged or lost: reading it says what is wrong.
-        let moved = self.find_moved(pointer, tree_key, seq, maps)?;
+        let moved = self.find_moved(pointer, encoded_key, seq, maps)?;
         Ok(moved.unwrap_or(pointer))
     }
 
-    /// Where the maps of its group have the record of (`tree_key`, `seq`), if they have it.
+    /// Where the maps of its group have the record of (`encoded_key`, `seq`), if they have it.
     pub(crate) fn find_moved(
         &self,
         pointer: ValuePointer,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         seq: SeqNo,
-        maps: &mut MapReader,
+        maps: &mut KeyDirectoryReader,
     ) -> Result<Option<ValuePointer>> {
-        let hash = hash64(tree_key, 0);
-        let extents = self.groups.mapped(tree_key);
-        self.segments.find_moved(extents, (pointer, tree_key, hash, seq), maps)
+        let hash = hash64(encoded_key, 0);
+        let extents = self.groups.mapped(encoded_key);
+        self.segments.find_moved(extents, (pointer, encoded_key, hash, seq), maps)
     }
 
     /// The MemTable that takes the commits.
@@ -218,29 +223,29 @@ impl ReadState {
     }
 }
 
-/// The picture that readers see now. Readers load it and need no lock; whoever changes it replaces
-/// it as a whole, so a key that moves from a MemTable into tables is in one of them in every
-/// picture.
-pub(crate) struct Pictures(ArcSwap<ReadState>);
+/// The read state that readers see now. Readers load it and need no lock; whoever changes it
+/// replaces it as a whole, so a key that moves from a MemTable into tables is in one of them in
+/// every read state.
+pub(crate) struct ReadStates(ArcSwap<ReadState>);
 
-impl Pictures {
+impl ReadStates {
     pub(crate) fn new(first: ReadState) -> Self {
         Self(ArcSwap::from_pointee(first))
     }
 
-    /// The picture now, to be looked at for a moment.
+    /// The read state now, to be looked at for a moment.
     #[inline]
     pub(crate) fn load(&self) -> Guard<Arc<ReadState>> {
         self.0.load()
     }
 
-    /// The picture now, to be kept: what it names stays.
+    /// The read state now, to be kept: what it names stays.
     pub(crate) fn load_full(&self) -> Arc<ReadState> {
         self.0.load_full()
     }
 
-    /// The picture, and what is visible in it. In this order: the other way round a compaction may
-    /// drop the version that was newest then, because a newer one had come.
+    /// The read state, and what is visible in it. In this order: the other way round a compaction
+    /// may drop the version that was newest then, because a newer one had come.
     #[inline]
     pub(crate) fn look(&self, visible: impl Fn() -> SeqNo) -> (Guard<Arc<ReadState>>, SeqNo) {
         let early = planted(Bug::VisibleBeforePicture).then(&visible);
@@ -249,7 +254,7 @@ impl Pictures {
         (state, visible)
     }
 
-    /// Replaces the picture by what `change` makes of it; of changes that meet none is lost.
+    /// Replaces the read state by what `change` makes of it; of changes that meet none is lost.
     pub(crate) fn swap(&self, change: impl Fn(&ReadState) -> ReadState) {
         if planted(Bug::PictureOverwritten) {
             let after = Arc::new(change(&self.load()));

@@ -8,11 +8,12 @@ use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
-use crate::jobs::JobState;
+use crate::job_state::JobState;
 use crate::manifest::LiveFiles;
 use crate::metrics::{DirectoryMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics};
 use crate::state::ReadState;
 use crate::totals::Totals;
+use crate::value_files;
 
 /// What the database did since it was opened, which wrote so much to the manifest.
 pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
@@ -72,16 +73,20 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         reserve_used,
         reserve_bytes,
         tags: live.groups.extents().map(|extent| extent.tags).sum(),
-        cold_log_bytes: if live.groups.has_cold_log() { live.ledger.segments() } else { 0 },
+        cold_log_bytes: if live.groups.has_cold_log() {
+            live.value_files.segment_bytes()
+        } else {
+            0
+        },
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),
         stalls: counters.stalls(),
         steps: counters.steps(),
         levels: levels(&live.version),
-        value_bytes: engine.value_bytes(&live),
+        value_bytes: value_files::value_bytes(engine, &live),
         live_bytes: live.owned(),
-        hidden_bytes: live.hidden,
+        hidden_bytes: live.unexposed,
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
         space_limit: engine.options.space_limit,
         entry_bytes: live.version.tables().map(|(_, table)| table.meta().raw_bytes).sum(),
@@ -106,8 +111,8 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
         unflushed_bytes: unflushed(engine, state),
         unflushed_data: unflushed_data(engine, state),
         memory_limit: engine.options.memory_bytes as u64,
-        window_memory: engine.commit.log.ring().len(),
-        window_is_mapped: engine.commit.log.ring().survives(),
+        window_memory: engine.commit.log.buffer().len(),
+        window_is_mapped: engine.commit.log.buffer().survives(),
         spare_memory: engine.flush_pages.waiting() + engine.memtable_pages.waiting(),
         table_memory: cache.pinned_bytes,
         cache_memory: cache.block_bytes + cache.pinned_bytes,
@@ -136,7 +141,7 @@ fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
     let tables = live.version.tables().map(|(_, table)| table.number());
     let tables = tables.filter(|number| jobs.constraints.damaged.contains(number));
     let tables = tables.map(|number| Name::numbered(FileKind::Table, number).to_string());
-    let files = live.ledger.iter().filter(|(number, _)| jobs.damaged.files.contains(number));
+    let files = live.value_files.iter().filter(|(number, _)| jobs.damaged.files.contains(number));
     let files = files.map(|(number, facts)| Name::numbered(facts.kind, number).to_string());
     let groups = live.groups.groups().filter(|(id, _)| jobs.damaged.groups.contains(id));
     tables.chain(files).chain(groups.map(|(id, _)| format!("group {}", id.0))).collect()
@@ -146,7 +151,7 @@ fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
 fn unflushed(engine: &Engine, state: &ReadState) -> u64 {
     let held = state.memtables.iter().filter(|slot| !slot.table.is_empty());
     let begin = held.map(|slot| slot.start).min();
-    begin.map_or(0, |begin| engine.commit.log.ring().filled().saturating_sub(begin))
+    begin.map_or(0, |begin| engine.commit.log.buffer().written_upto().saturating_sub(begin))
 }
 
 /// Bytes of keys and values of what MemTables cover, if they hold anything; about, since commits in
@@ -183,13 +188,13 @@ fn directory(directory: &Directory) -> Result<DirectoryMetrics> {
 }
 
 fn value_files(live: &LiveFiles) -> Vec<ValueFileMetrics> {
-    live.ledger
+    live.value_files
         .iter()
         .map(|(number, facts)| ValueFileMetrics {
             name: Name::numbered(facts.kind, number).to_string(),
-            bytes: match facts.kind {
-                FileKind::Group => Some(extents(live, number).map(Extent::len).sum()),
-                _ => facts.len,
+            bytes: match live.value_files.get_whole(number) {
+                Some(whole) => whole.len,
+                None => Some(extents(live, number).map(Extent::len).sum()),
             },
             live: facts.live + extents(live, number).map(|extent| extent.live).sum::<u64>(),
         })

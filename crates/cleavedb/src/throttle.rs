@@ -51,7 +51,7 @@ impl Pressure {
 /// Turns the pace of writers into pauses.
 pub(crate) struct Throttle {
     /// Bytes of the log that a MemTable may cover.
-    covered_max: AtomicU64,
+    log_bytes_per_memtable_max: AtomicU64,
     /// Nanoseconds that writers take for a MiB; 0 while they need not slow down. Readable without a
     /// lock.
     nanos_per_mib: AtomicU64,
@@ -86,7 +86,7 @@ impl State {
 impl Default for Throttle {
     fn default() -> Self {
         Self {
-            covered_max: AtomicU64::new(u64::MAX),
+            log_bytes_per_memtable_max: AtomicU64::new(u64::MAX),
             nanos_per_mib: AtomicU64::default(),
             state: Mutex::default(),
         }
@@ -95,13 +95,13 @@ impl Default for Throttle {
 
 impl Throttle {
     /// Has MemTables cover at most so many bytes of the log from now on.
-    pub(crate) fn cover(&self, covered_max: u64) {
-        self.covered_max.store(covered_max, Ordering::Relaxed);
+    pub(crate) fn cover(&self, log_bytes_per_memtable_max: u64) {
+        self.log_bytes_per_memtable_max.store(log_bytes_per_memtable_max, Ordering::Relaxed);
     }
 
     /// Bytes of the log that a MemTable may cover.
-    pub(crate) fn covered_max(&self) -> u64 {
-        self.covered_max.load(Ordering::Relaxed)
+    pub(crate) fn log_bytes_per_memtable_max(&self) -> u64 {
+        self.log_bytes_per_memtable_max.load(Ordering::Relaxed)
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {

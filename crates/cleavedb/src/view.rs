@@ -10,6 +10,7 @@ use cleavedb_storage::process::Own;
 use crate::batch::DEFAULT_KEYSPACE;
 use crate::engine::Engine;
 use crate::range::{Bounds, Range};
+use crate::read;
 use crate::snapshot::HeldSnapshot;
 
 /// The database as of one moment; holds what it sees until the last clone is dropped, or until
@@ -43,14 +44,14 @@ impl Snapshot {
 
     /// The value that `key` had.
     pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        let found = self.engine.get(key, Some(self.seq()?));
+        let found = read::get(&self.engine, key, Some(self.seq()?));
         // Behind the read: see `Gate::check_held`.
         self.seq().and(found)
     }
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        let found = self.seq().map(|seq| self.engine.multi_get(keys, seq));
+        let found = self.seq().map(|seq| read::multi_get(&self.engine, keys, seq));
         match self.seq().and(found) {
             Ok(found) => found,
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),

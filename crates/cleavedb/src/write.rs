@@ -1,138 +1,288 @@
 //! Writing, from above the commit path: throttling, accounting, and the flush of everything.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use cleavedb_base::sync::thread;
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_base::sync::{MutexGuard, thread};
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+use cleavedb_storage::log::FileHeader;
 
-use crate::commit::{Prepared, need};
+use crate::commit::{Append, EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
+use crate::jobs::removal;
 use crate::limit::{Limit, Need};
+use crate::manifest::Edit;
+use crate::metrics::StallCause;
 use crate::options::{Background, Durability};
+use crate::space::{budget, reserve};
+use crate::{log_files, memtables, pressure, reclaim, scheduler};
 
-/// How often a flush that all wait for is tried on a full disk.
-const FLUSHES_MAX: usize = 8;
+/// Commits a batch of `bytes` bytes of keys and values.
+#[inline]
+pub(crate) fn write(
+    engine: &Engine,
+    ops: &[EncodedOp<'_>],
+    bytes: u64,
+    durability: Durability,
+) -> Result<()> {
+    engine.gate.check_open()?;
+    slow_down(engine, ops, bytes)?;
+    if let Some(limit) = &engine.limit {
+        make_room_for_long(engine, limit, ops)?;
+    }
+    let mut attempts = 0;
+    while let Err(e) = commit_batch(engine, ops, durability) {
+        attempts += 1;
+        reclaim::make_room_on_disk(engine, ops, attempts, e)?;
+    }
+    engine.counters.user_bytes.add(bytes);
+    engine.counters.writes.add(1);
+    Ok(())
+}
 
-impl Engine {
-    /// Commits a batch of `bytes` bytes of keys and values.
-    #[inline]
-    pub(crate) fn write(
-        &self,
-        ops: &[Prepared<'_>],
-        bytes: u64,
-        durability: Durability,
-    ) -> Result<()> {
-        self.gate.check_open()?;
-        self.slow_down(ops, bytes)?;
-        if let Some(limit) = &self.limit {
-            self.make_room_for_long(limit, ops)?;
+/// Lets a writer feel how far behind the background is.
+#[inline]
+fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
+    if engine.throttle.is_idle() {
+        return Ok(());
+    }
+    slow_down_now(engine, ops, bytes)
+}
+
+#[cold]
+fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
+    if let Some(cause) = engine.throttle.stop() {
+        // What deletes need is asked for when they begin a log file. The wait may show that the
+        // disk is full.
+        let has_room = || engine.limit.is_some() || reserve::is_full(engine);
+        let passes = || has_room() && need(ops) == Need::Deletes;
+        if !budget::lacks_space(engine) {
+            let start = Instant::now();
+            let waited = wait_for_background(engine);
+            engine.counters.stalled(cause, start.elapsed());
+            // Below a space limit a search may yet find some.
+            let searches = engine.limit.is_some() && !passes();
+            waited.or_else(|e| match e.kind() {
+                ErrorKind::NoSpace if passes() => Ok(()),
+                // On a full disk no job may have room: who asks for log space hears of that.
+                ErrorKind::Stalled if passes() || searches || reserve::is_full(engine) => Ok(()),
+                _ => Err(e),
+            })?;
         }
-        let mut attempts = 0;
-        while let Err(e) = self.commit.write(ops, durability, self) {
-            attempts += 1;
-            self.make_room_on_disk(ops, attempts, e)?;
+        let stopped = engine.throttle.stop().is_some() && !passes();
+        if let Some(limit) = engine.limit.as_ref().filter(|_| stopped) {
+            return reclaim::find_space(engine, limit, Need::Write);
         }
-        self.counters.user_bytes.add(bytes);
-        self.counters.writes.add(1);
-        Ok(())
+    } else if engine.options.background != Background::Manual
+        && let Some((cause, pause)) = engine.throttle.pause(bytes, Instant::now())
+    {
+        thread::sleep(pause);
+        engine.counters.stalled(cause, pause);
     }
+    Ok(())
+}
 
-    /// Lets a writer feel how far behind the background is.
-    #[inline]
-    fn slow_down(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
-        if self.throttle.is_idle() {
-            return Ok(());
+/// Waits, or works, until writers are not stopped any more, or for want of space.
+fn wait_for_background(engine: &Engine) -> Result<()> {
+    // What one waits for may turn into another cause.
+    scheduler::wait_or_work(
+        engine,
+        || engine.throttle.stop().is_none() || budget::lacks_space(engine),
+        || engine.throttle.stop().map(JobKind::awaited),
+    )
+}
+
+/// Searches for space for a batch that is longer than a log file, if there is none.
+fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[EncodedOp<'_>]) -> Result<()> {
+    let len = ops.iter().map(EncodedOp::len).sum();
+    if len <= engine.options.log_file_bytes || !budget::refuses_long(engine, len) {
+        return Ok(());
+    }
+    reclaim::find_space(engine, limit, Need::Long(len))
+}
+
+/// Sequence numbers that one edit reserves.
+pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
+
+/// Fewest reserved numbers that a commit leaves: before it leaves fewer, more are asked for.
+const SEQS_LOW: SeqNo = 1 << 22;
+
+/// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in all;
+/// may put new ones in place. `false`: the caller must wait without the lock and try again.
+fn make_room(
+    engine: &Engine,
+    append: &mut Append,
+    ops: &[EncodedOp<'_>],
+    len: u64,
+) -> Result<bool> {
+    engine.check_open()?;
+    check_disk(engine, ops)?;
+    let outgrows_file = len > engine.options.log_file_bytes;
+    let growth = engine.commit.log.growth(&append.appender, len);
+    if let Some(longer) = growth.filter(|_| !engine.full.is_short()) {
+        engine.commit.grow_window(append, &*engine.storage, longer)?;
+    }
+    let refused = |_: &&Limit| outgrows_file && budget::refuses_long(engine, len);
+    if let Some(limit) = engine.limit.as_ref().filter(refused) {
+        return Err(budget::exhausted(engine, limit));
+    }
+    if memtable_full(engine, append) {
+        let crowded = engine.state.load().waiting() >= engine.options.memtables_max;
+        match crowded {
+            false => memtables::rotate_memtable(engine, append),
+            true if squeezes_in(engine, append, ops) => {}
+            true => return Ok(false),
         }
-        self.slow_down_now(ops, bytes)
     }
-
-    #[cold]
-    fn slow_down_now(&self, ops: &[Prepared<'_>], bytes: u64) -> Result<()> {
-        if let Some(cause) = self.throttle.stop() {
-            // What deletes need is asked for when they begin a log file. The wait may show that the
-            // disk is full.
-            let has_room = || self.limit.is_some() || self.is_full();
-            let passes = || has_room() && need(ops) == Need::Deletes;
-            if !self.lacks_space() {
-                let start = Instant::now();
-                let waited = self.wait_for_background();
-                self.counters.stalled(cause, start.elapsed());
-                // Below a space limit a search may yet find some.
-                let searches = self.limit.is_some() && !passes();
-                waited.or_else(|e| match e.kind() {
-                    ErrorKind::NoSpace if passes() => Ok(()),
-                    // On a full disk no job may have room: who asks for log space hears of that.
-                    ErrorKind::Stalled if passes() || searches || self.is_full() => Ok(()),
-                    _ => Err(e),
-                })?;
-            }
-            let stopped = self.throttle.stop().is_some() && !passes();
-            if let Some(limit) = self.limit.as_ref().filter(|_| stopped) {
-                return self.find_space(limit, Need::Write);
-            }
-        } else if self.options.background != Background::Manual
-            && let Some((cause, pause)) = self.throttle.pause(bytes, Instant::now())
-        {
-            thread::sleep(pause);
-            self.counters.stalled(cause, pause);
+    let long = have_long(engine, ops, len);
+    let apart = long && needs_file_for_long(append);
+    if apart || engine.commit.log.needs_file(&append.appender, len) {
+        // However many writers came so far before the limit was reached.
+        if is_stopped_by_limit(engine, ops) {
+            return Ok(false);
         }
-        Ok(())
+        log_files::rotate_log(engine, append)
+            .map_err(|e| reclaim::no_room_for_log(engine, ops, e))?;
     }
-
-    /// Waits, or works, until writers are not stopped any more, or for want of space.
-    fn wait_for_background(&self) -> Result<()> {
-        // What one waits for may turn into another cause.
-        self.wait_or_work(
-            || self.throttle.stop().is_none() || self.lacks_space(),
-            || self.throttle.stop().map(JobKind::awaited),
-        )
+    if allocate(engine, append, ops, len).map_err(|e| reclaim::no_room_for_log(engine, ops, e))? {
+        reserve::keep_reserve(engine);
+        // The next log file may be due.
+        engine.jobs.wake();
     }
+    if outgrows_file && engine.limit.is_some() {
+        append.memtable.long_bytes.fetch_add(len, Ordering::Relaxed);
+    }
+    if long {
+        append.memtable.has_long_in(append.appender.file().number);
+    }
+    reserve_seqs(engine, append.last_seq() + ops.len() as u64)?;
+    Ok(true)
+}
 
-    /// Searches for space for a batch that is longer than a log file, if there is none.
-    fn make_room_for_long(&self, limit: &Limit, ops: &[Prepared<'_>]) -> Result<()> {
-        let len = ops.iter().map(Prepared::len).sum();
-        if len <= self.options.log_file_bytes || !self.refuses_long(len) {
-            return Ok(());
+/// Waits until there may be room for `ops`.
+fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
+    if let Some(limit) = engine.limit.as_ref().filter(|_| is_stopped_by_limit(engine, ops)) {
+        pressure::update_pressure(engine);
+        return reclaim::find_space(engine, limit, need(ops));
+    }
+    let start = Instant::now();
+    let has_room = || engine.state.load().waiting() < engine.options.memtables_max;
+    scheduler::wait_or_work(engine, has_room, || Some(JobKind::Flush))?;
+    engine.counters.stalled(StallCause::Flush, start.elapsed());
+    Ok(())
+}
+
+/// Whether the space limit is reached for these.
+fn is_stopped_by_limit(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
+    engine.limit.as_ref().is_some_and(|limit| limit.is_reached(need(ops)))
+}
+
+fn memtable_full(engine: &Engine, append: &Append) -> bool {
+    let covered = append.appender.next() - append.memtable.start;
+    let log_bytes_per_memtable_max = engine
+        .options
+        .log_bytes_per_memtable_max()
+        .min(engine.throttle.log_bytes_per_memtable_max());
+    !append.memtable.table.is_empty()
+        && (append.memtable.table.memory() >= engine.options.memtable()
+            || covered >= log_bytes_per_memtable_max)
+}
+
+/// Reserves log space for `len` bytes; for deletes the reserve has some on a full disk.
+fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<bool> {
+    loop {
+        let allocated = engine.commit.log.allocate(&mut append.appender, len);
+        let full = allocated.as_ref().is_err_and(|e| e.kind() == ErrorKind::NoSpace);
+        if !full || engine.limit.is_some() {
+            return allocated;
         }
-        self.find_space(limit, Need::Long(len))
-    }
-
-    /// Whether every operation is in a table.
-    pub(crate) fn has_nothing_to_flush(&self) -> bool {
-        self.state.load().memtables.iter().all(|slot| slot.table.is_empty())
-    }
-
-    /// Flushes everything that was committed before the call. On a full disk other jobs may have
-    /// what a flush needs until they end, and it is tried again.
-    pub(crate) fn flush_all(&self) -> Result<()> {
-        let newest = {
-            let mut append = self.commit.append();
-            if !append.memtable.table.is_empty() {
-                self.rotate_memtable(&mut append);
-            }
-            self.state.load().memtables.get(1).cloned()
-        };
-        // MemTables are flushed oldest first; what others fill meanwhile is not waited for.
-        let Some(newest) = newest else { return Ok(()) };
-        let flush = || {
-            self.jobs.lock().failures.forgive();
-            self.wait_or_work(
-                || !self.state.load().memtables.iter().any(|slot| Arc::ptr_eq(slot, &newest)),
-                || Some(JobKind::Flush),
-            )
-        };
-        let lacks = |e: &Error| e.kind() == ErrorKind::NoSpace && self.full.is_short();
-        let mut flushed = flush();
-        for _ in 1..FLUSHES_MAX {
-            if flushed.as_ref().err().is_none_or(|e| !lacks(e)) {
-                break;
-            }
-            self.waits_for_others();
-            self.reap();
-            flushed = flush();
+        // What no reader holds any more goes first.
+        if !removal::purge(engine) && !engine.full.lends(need(ops), len) {
+            return allocated;
         }
-        flushed
     }
+}
+
+/// Whether deletes go to a full MemTable although no other may be begun: on a full disk, where
+/// flushes may wait for what they will free.
+fn squeezes_in(engine: &Engine, append: &Append, ops: &[EncodedOp<'_>]) -> bool {
+    let most = engine.options.memtable().saturating_mul(2);
+    reserve::is_full(engine) && need(ops) == Need::Deletes && append.memtable.table.memory() < most
+}
+
+/// Whether tables will point to a long value of these, where they do not point into the log
+/// otherwise.
+fn have_long(engine: &Engine, ops: &[EncodedOp<'_>], len: u64) -> bool {
+    engine.options.log().keeps_long_value(&engine.options, len)
+        && ops.iter().any(EncodedOp::is_separated)
+}
+
+/// Whether a long value must not go to the log file in use: a flush that did not sync it may
+/// have covered its front. After a crash that would be missing to who reads it from its start.
+fn needs_file_for_long(append: &Append) -> bool {
+    let file = append.appender.file();
+    let begun_before = append.memtable.start > file.base + FileHeader::RECORD_LEN as u64;
+    begun_before && !append.memtable.is_long_in(file.number) && !planted(Bug::LongBehindUnsynced)
+}
+
+fn reserve_seqs(engine: &Engine, last: SeqNo) -> Result<()> {
+    if last + SEQS_LOW < engine.jobs.seq_limit() {
+        return Ok(());
+    }
+    if last > cleavedb_base::limits::SEQ_MAX - 2 * SEQS_RESERVED {
+        let message = "sequence numbers are used up; export the data and import it anew";
+        return Err(Error::new(ErrorKind::NoSpace, message));
+    }
+    let limit = last + SEQS_RESERVED;
+    let mut manifest = engine.manifest.lock();
+    engine.commit_edit(&mut manifest, &Edit { seq_limit: Some(limit), ..Edit::default() })?;
+    engine.jobs.set_seq_limit(limit);
+    Ok(())
+}
+
+/// The append lock, with room for `ops`, of `len` bytes in all.
+fn lock_with_room<'e>(
+    engine: &'e Engine,
+    ops: &[EncodedOp<'_>],
+    len: u64,
+) -> Result<MutexGuard<'e, Append>> {
+    loop {
+        let mut append = engine.commit.open_append()?;
+        if make_room(engine, &mut append, ops, len)? {
+            return Ok(append);
+        }
+        drop(append);
+        wait_for_room(engine, ops)?;
+    }
+}
+
+/// Commits `ops` as one batch.
+fn commit_batch(engine: &Engine, ops: &[EncodedOp<'_>], durability: Durability) -> Result<()> {
+    let len = ops.iter().map(EncodedOp::len).sum();
+    let append = lock_with_room(engine, ops, len)?;
+    engine.commit.write(append, (ops, len), durability, || engine.state.load())
+}
+
+/// Refuses writes but for deletes while the reserve is in use.
+#[inline]
+pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
+    if !engine.full.is_short() || need(ops) == Need::Deletes {
+        return Ok(());
+    }
+    check_disk_now(engine)
+}
+
+#[cold]
+fn check_disk_now(engine: &Engine) -> Result<()> {
+    // What no reader holds any more goes first.
+    removal::purge(engine);
+    reserve::keep_reserve(engine);
+    if !engine.full.is_short() {
+        return Ok(());
+    }
+    let message = "the disk is full, and what is reserved on it is kept for deletes, compact \
+                   and collect; delete something, or make room on the disk";
+    Err(Error::new(ErrorKind::NoSpace, message).with("reserve", engine.full.reserve.len()))
 }

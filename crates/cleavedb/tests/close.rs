@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
-use cleavedb_storage::Sim;
-use cleavedb_storage::faulty::{Fault, Faulty};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty};
 use cleavedb_testkit::setup::tiny;
 
 fn options(preset: Preset) -> Options {
@@ -48,11 +48,11 @@ fn every_call_of_every_handle_is_refused_after_a_close() {
             db.flush(),
             db.compact(),
             db.collect(),
-            db.settle(),
+            db.wait_idle(),
             db.step().map(drop),
             db.sync(),
             db.verify().map(drop),
-            db.save_separation(None),
+            db.store_min_separated(None),
         ];
         for (number, call) in calls.into_iter().enumerate() {
             let error = call.expect_err("a closed database must refuse");

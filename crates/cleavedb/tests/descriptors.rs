@@ -102,7 +102,7 @@ fn a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some() {
             let db = open(dir.path(), &setup);
             churn.write(&db, 500);
             db.flush().unwrap();
-            db.settle().unwrap();
+            db.wait_idle().unwrap();
             open_files::set_max(1);
             let mut taken = Vec::new();
             while let Ok(file) = fs::File::open("/dev/null") {

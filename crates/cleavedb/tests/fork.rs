@@ -60,7 +60,7 @@ fn refused(db: &Db) {
         db.sync(),
         db.flush(),
         db.collect(),
-        db.settle(),
+        db.wait_idle(),
         db.verify().map(drop),
         db.directories().map(drop),
     ];

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cleavedb::{Background, Db, Durability, Options, WriteBatch};
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::Setup;
 
 /// Kills.

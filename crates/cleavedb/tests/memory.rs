@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 
 use cleavedb::{Db, Durability, ErrorKind, Options, Preset, WriteBatch};
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::sim::Rng;
 
 /// Set for a child: its directory and what it is to do.
 const CHILD: &str = "CLEAVEDB_MEMORY_CHILD";

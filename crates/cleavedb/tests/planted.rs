@@ -9,13 +9,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{Durability, Preset, Separation};
+use cleavedb::{Durability, MinSeparated, Preset};
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, plant};
-use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::limited::Budget;
-use cleavedb_storage::sim::{DirectoryOrder, PowerLoss, SECTOR};
-use cleavedb_storage::{Access, FileKind, Limited, Mode, Name, Sim, Storage};
+use cleavedb_storage::quota::Budget;
+use cleavedb_storage::{Access, FileKind, Mode, Name, QuotaStorage, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::endless::{
@@ -28,7 +29,7 @@ use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
 };
-use cleavedb_values::victim::Gain;
+use cleavedb_values::victim::CostBenefit;
 
 /// Seeds that a check may use before the bug counts as missed.
 const SEEDS: u64 = 60;
@@ -164,7 +165,7 @@ fn full_disk(seed: u64) -> Result<(), String> {
 /// A file that is to grow beyond a space limit. The engine plans so well that it never asks for it.
 fn beyond_the_limit(_: u64) -> Result<(), String> {
     let budget = Arc::new(Budget::new(1000, 0));
-    let storage = Limited::new(Arc::new(Sim::new()), budget).map_err(|e| e.to_string())?;
+    let storage = QuotaStorage::new(Arc::new(Sim::new()), budget).map_err(|e| e.to_string())?;
     let name = Name::numbered(FileKind::Table, FileNumber(1));
     let file = storage.open(&name, Mode::CreateNew, Access::Random).map_err(|e| e.to_string())?;
     match file.write_at(&[0; 1001], 0) {
@@ -262,7 +263,7 @@ fn range_during_a_collection(seed: u64) -> Result<(), String> {
     db.flush().map_err(|e| e.to_string())?;
     let range = db.range(None, None);
     put(&keys[0], 2).and_then(|()| db.collect()).map_err(|e| e.to_string())?;
-    db.settle().map_err(|e| e.to_string())?;
+    db.wait_idle().map_err(|e| e.to_string())?;
     let found = range.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
     let whole = found.len() == keys.len() && found.iter().all(|item| item.value[..] == [1; 1000]);
     whole.then_some(()).ok_or_else(|| "a range lost what it saw".to_owned())
@@ -272,7 +273,7 @@ fn range_during_a_collection(seed: u64) -> Result<(), String> {
 fn crash_with_other_options(seed: u64) -> Result<(), String> {
     let other = Setup::tiny(Preset::WiscKey, true);
     let mut setup = other.clone();
-    setup.options.separation = Separation::AtLeast(1000);
+    setup.options.min_separated = MinSeparated::AtLeast(1000);
     let recover_with = vec![other];
     let plan = Plan { recover_with, depth: 1, thorough_one_in: 4, ..Plan::default() };
     crash_of(&setup, plan, seed)
@@ -347,7 +348,7 @@ fn damage(seed: u64) -> Result<(), String> {
     session.leave(false)?;
     let image = sim.image();
     let files: Vec<_> = image.list().into_iter().filter(|f| f.0.kind() == FileKind::Log).collect();
-    let read = |image: cleavedb_storage::sim::Image| {
+    let read = |image: cleavedb_storage_sim::sim::Image| {
         let Ok(db) = open(Arc::new(Sim::from_image(image)), &setup) else { return Ok(()) };
         if db.recovery_report().bytes_cut > 0 {
             return Ok(());
@@ -432,7 +433,7 @@ fn full_when_closed(seed: u64) -> Result<(), String> {
 
 /// What is worth a collection of a short file.
 fn gains(_: u64) -> Result<(), String> {
-    match (Gain { wins: 1, moves: 98 }).is_worth_it() {
+    match (CostBenefit { reclaimed: 1, rewritten: 98 }).is_worth_it() {
         true => Err("a byte of a short file is".to_owned()),
         false => Ok(()),
     }

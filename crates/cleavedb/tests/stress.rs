@@ -19,8 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cleavedb::{Db, WriteBatch};
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::drawn::{created, redrawn};
 
 /// Seeds of an ordinary run.

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use cleavedb::VALUE_LEN_MAX;
 use cleavedb_bench::cli::BenchArgs;
 use cleavedb_bench::tune::search::UPDATES;
@@ -129,6 +129,15 @@ pub enum Command {
         /// Directory of the new one; must be missing or empty
         new: PathBuf,
     },
+    /// Look inside the files of a database that need not be opened: what stands where, and damage
+    ///
+    /// One line for each edit of a manifest, record and mark of a log, block and entry of a table,
+    /// record and map of values, with its offset; JSON lines with --json. What is shown as a record
+    /// or an entry has passed its checksums. Damage is named with file and offset, and reading goes
+    /// on behind it; the exit code is 3 then. Files are only read and no lock is taken: a process
+    /// may have the database open. It may remove files meanwhile, and writes on at the end of the
+    /// log. DIR may lack any file, and may hold only copies of some.
+    Dump(DumpArgs),
     /// Give back the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait.
@@ -179,6 +188,52 @@ pub enum Command {
     /// collects garbage, checks everything, and prints what happened and what it cost. The tree is
     /// only read. The database of --db is not touched.
     Tour(TourArgs),
+}
+
+/// What to look into.
+#[derive(Args, Debug)]
+pub struct DumpArgs {
+    /// Directory of the database, or of files that were copied out of one
+    pub dir: PathBuf,
+    /// Which files
+    #[arg(value_enum, value_name = "WHAT")]
+    pub what: DumpWhat,
+    /// One of them: its number, its name, or the path of a copy elsewhere [default: the current
+    /// manifest, or all files of the other kinds]
+    pub file: Option<PathBuf>,
+    /// manifest: the state at its end, behind the edits, as one edit that makes it
+    #[arg(long)]
+    pub state: bool,
+    /// Only the keys of records and entries, one a line, and damage
+    #[arg(long, conflicts_with = "values")]
+    pub keys_only: bool,
+    /// The values of records and entries, too
+    #[arg(long)]
+    pub values: bool,
+    /// End behind this many edits, records or entries
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// The database's id, 16 hexadecimal digits, which seeds all checksums; for tables and
+    /// manifests without their database [default: from `current`, or from log and value files]
+    #[arg(long, value_parser = database_id, value_name = "ID")]
+    pub database_id: Option<u64>,
+}
+
+/// Files of a database by what they hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DumpWhat {
+    /// The edits that say which files are alive
+    Manifest,
+    /// The records and sync marks of log files, and where and why a reader ends
+    Log,
+    /// Properties, filter, blocks and entries of tables of the index
+    Table,
+    /// Segments and group files: records, extents, listings and maps
+    Values,
+}
+
+fn database_id(text: &str) -> Result<u64, String> {
+    u64::from_str_radix(text, 16).map_err(|error| format!("no hexadecimal number: {error}"))
 }
 
 /// What to remove.
@@ -349,20 +404,20 @@ pub struct TuneArgs {
     #[arg(long)]
     pub save: bool,
     /// Measure nothing and store this size, or `default` for the preset's own
-    #[arg(long, value_parser = Saved::parse, conflicts_with = "save", value_name = "BYTES")]
-    pub set: Option<Saved>,
+    #[arg(long, value_parser = Stored::parse, conflicts_with = "save", value_name = "BYTES")]
+    pub set: Option<Stored>,
 }
 
 /// What is stored about the threshold of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Saved {
+pub enum Stored {
     /// Nothing: the preset decides.
     Default,
     /// This many bytes.
     Least(usize),
 }
 
-impl Saved {
+impl Stored {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "default" {
             return Ok(Self::Default);

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleavedb::{Clock, Db, FileClass, Modelled, Options, Profile, Volume};
+use cleavedb::{Db, FileClass, Options, Volume};
 use cleavedb_bench::units;
+use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
 
 use crate::placement::parse_classes;
 
@@ -35,7 +36,7 @@ pub struct OnDevice {
     /// The database.
     pub db: Db,
     /// The models, each with the directory above it.
-    pub models: Vec<(PathBuf, Arc<Modelled>)>,
+    pub models: Vec<(PathBuf, Arc<SimulatedDevice>)>,
 }
 
 /// Reads `NAME` or `NAME:SPEED`.
@@ -111,7 +112,7 @@ impl Device {
             let (Some(clock), Some(profile)) = (&clock, self.under(path, &volumes)) else {
                 return disk;
             };
-            let model = Arc::new(Modelled::new(disk, profile.clone(), clock.clone(), share));
+            let model = Arc::new(SimulatedDevice::new(disk, profile.clone(), clock.clone(), share));
             models.push((path.to_owned(), model.clone()));
             model
         })?;

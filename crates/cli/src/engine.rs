@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, Modelled, Options, Partition,
-    Relocation, Separation, Step, SurvivorRoute, ValueLayout, Volume,
+    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, MinSeparated, Options, Partition,
+    Relocation, Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -15,6 +15,7 @@ use cleavedb_bench::counters::{
 use cleavedb_bench::engine::{MINIATURE, VisitPair, no_option, of_preset};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::{BenchError, Engine, Opener, Result, units};
+use cleavedb_storage_sim::SimulatedDevice;
 
 use crate::device::{Device, OnDevice};
 use crate::interrupt;
@@ -96,10 +97,10 @@ impl CleaveOpener {
                 self.placements.push(Placement::somewhere(value).map_err(|why| malformed(&why))?);
             }
             "page-cache" => self.device.set_page_cache(number?),
-            "threshold" if options.separation == Separation::Never => {
+            "threshold" if options.min_separated == MinSeparated::Never => {
                 return Err(no_option(&self.name, name));
             }
-            "threshold" => options.separation = Separation::AtLeast(number? as usize),
+            "threshold" => options.min_separated = MinSeparated::AtLeast(number? as usize),
             // What the space goal tolerates beyond the live bytes is the paper's reserved space.
             "reserved-space" => {
                 let reserved = number? as f64 / 100.0;
@@ -148,7 +149,7 @@ impl CleaveOpener {
         let bytes = || units::parse(value).map_err(|why| malformed(&why));
         match name {
             "segment" => groups.main_segment_bytes = bytes()?,
-            "listing" => groups.listed_record_bytes = bytes()?,
+            "listing" => groups.key_block_record_bytes = bytes()?,
             "log-segment" if layout.shares_segments() => groups.log_segment_bytes = bytes()?,
             "victim-policy" => {
                 groups.victim = named::victim_policy(value)
@@ -287,7 +288,7 @@ struct Cleave {
     name: String,
     db: Db,
     device: String,
-    models: Vec<(PathBuf, Arc<Modelled>)>,
+    models: Vec<(PathBuf, Arc<SimulatedDevice>)>,
     /// Volumes that lie outside of the benchmark's directory.
     outside: Vec<PathBuf>,
 }
@@ -366,7 +367,7 @@ impl Engine for Cleave {
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
         let mut visited = 0;
-        for item in self.db.range(Some(from), None).expecting(limit).take(limit) {
+        for item in self.db.range(Some(from), None).with_limit_hint(limit).take(limit) {
             let item = self.done("scan", item)?;
             visit(&item.key, &item.value);
             visited += 1;
@@ -374,23 +375,23 @@ impl Engine for Cleave {
         Ok(visited)
     }
 
-    fn settle(&self) -> Result<()> {
-        let settled = self.db.flush().and_then(|()| self.db.settle());
+    fn wait_idle(&self) -> Result<()> {
+        let settled = self.db.flush().and_then(|()| self.db.wait_idle());
         self.done("settle", settled)
     }
 
     fn describe(&self) -> Vec<(String, String)> {
         let options = self.db.options();
         let size = |size: usize| units::bytes(size as u64);
-        let separation = options.separation.least();
-        let separation =
-            separation.map_or("never".to_owned(), |least| format!("values of at least {least} B"));
+        let min_separated = options.min_separated.least();
+        let min_separated = min_separated
+            .map_or("never".to_owned(), |least| format!("values of at least {least} B"));
         let settings = [
             ("preset", options.preset.to_string()),
             ("device", self.device.clone()),
             ("volumes", volumes(&options.volumes)),
             ("durability", format!("{:?}", options.durability).to_lowercase()),
-            ("separation", separation),
+            ("separation", min_separated),
             ("memory", size(options.memory_bytes)),
             (
                 "memtables",

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use cleavedb::{
-    Background, Compression, Durability, GroupLayout, LivenessRule, LogRole, Options, Partition,
-    Preset, Relocation, Separation, SurvivorRoute, ValueLayout, VictimPolicy,
+    Background, Compression, Durability, GroupLayout, LivenessRule, LogRole, MinSeparated, Options,
+    Partition, Preset, Relocation, SurvivorRoute, ValueLayout, VictimPolicy,
 };
 use cleavedb_bench::units;
 
@@ -49,10 +49,10 @@ const OPTIONS: [(&str, &str, Set); 38] = [
         Ok(())
     }),
     ("separation", "a length in bytes, saved or never", |o, v| {
-        o.separation = match v {
-            "never" => Separation::Never,
-            "saved" => Separation::Saved(o.separation.least().unwrap_or_default()),
-            bytes => Separation::AtLeast(size(bytes)?),
+        o.min_separated = match v {
+            "never" => MinSeparated::Never,
+            "saved" => MinSeparated::Stored(o.min_separated.least().unwrap_or_default()),
+            bytes => MinSeparated::AtLeast(size(bytes)?),
         };
         Ok(())
     }),
@@ -108,8 +108,8 @@ const OPTIONS: [(&str, &str, Set); 38] = [
         let why = || "there are greedy, cost-benefit, greedy-random[:D] and random".to_owned();
         put(&mut o.groups.victim, victim_policy(v).ok_or_else(why))
     }),
-    ("groups.listed_record_bytes", BYTES, |o, v| {
-        put(&mut o.groups.listed_record_bytes, units::parse(v))
+    ("groups.key_block_record_bytes", BYTES, |o, v| {
+        put(&mut o.groups.key_block_record_bytes, units::parse(v))
     }),
     ("groups.cold_log_counts", "true or false", |o, v| {
         put(&mut o.groups.cold_log_counts, truth(v))

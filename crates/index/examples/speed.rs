@@ -11,7 +11,9 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::{EntryKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::cache::BlockCache;
-use cleavedb_index::compaction::job::{CompactionJob, Halves, TableFactory, ValueKeeper};
+use cleavedb_index::compaction::job::{
+    CompactionJob, SubcompactionMode, TableFactory, ValueGcObserver,
+};
 use cleavedb_index::compaction::leveled::pick_full;
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
 use cleavedb_index::edit::{RunPosition, VersionEdit};
@@ -23,7 +25,8 @@ use cleavedb_index::table_format::{Compression, TableOptions};
 use cleavedb_index::table_handle::TableStore;
 use cleavedb_index::version::Version;
 use cleavedb_index::visible::VisibleIter;
-use cleavedb_storage::{Disk, File, Reaper, Sim, Storage};
+use cleavedb_storage::{Disk, File, ObsoleteFiles, Storage};
+use cleavedb_storage_sim::Sim;
 
 const RUNS: u64 = 4;
 const KEYS_PER_RUN: u64 = 500_000;
@@ -43,16 +46,16 @@ impl TableFactory for Factory {
 
 struct NoSink;
 
-impl ValueKeeper for NoSink {
+impl ValueGcObserver for NoSink {
     fn dropped(&mut self, _: Entry<'_>) -> Result<()> {
         Ok(())
     }
 
-    fn fork(&self) -> Self {
+    fn split(&self) -> Self {
         Self
     }
 
-    fn absorb(&mut self, _: Self) {}
+    fn merge(&mut self, _: Self) {}
 }
 
 /// A 24-byte tree key in which the runs interleave.
@@ -140,7 +143,7 @@ fn measure(
     let kind = if pointers { "pointers" } else { "100 B values" };
     println!("{kind}, {:?}", options.compression);
     let cache = Arc::new(BlockCache::new(1 << 30));
-    let store = TableStore::new(storage, 1, cache, Arc::new(Reaper::default()));
+    let store = TableStore::new(storage, 1, cache, Arc::new(ObsoleteFiles::default()));
     let store = Arc::new(store);
     let factory = Factory { store: Arc::clone(&store), next: AtomicU64::new(first) };
     let mut version = Version::empty(store);
@@ -162,8 +165,8 @@ fn measure(
         per_second(what, RUNS * KEYS_PER_RUN, raw, begin);
         version.apply(&job.finish().0)
     };
-    compact(Halves::AtOnce, "compact 4 runs into 1, in halves")?;
-    let version = compact(Halves::Never, "compact 4 runs into 1")?;
+    compact(SubcompactionMode::AtOnce, "compact 4 runs into 1, in halves")?;
+    let version = compact(SubcompactionMode::Never, "compact 4 runs into 1")?;
     println!("{:32} {:7.1} of {:.1} MB", "size", size as f64 / 1e6, raw as f64 / 1e6);
     read(&version, READS)?;
     Ok(factory.next.into_inner())

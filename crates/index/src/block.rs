@@ -30,7 +30,7 @@ use cleavedb_base::codec::get_varint;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::{EntryKind, Error, Result, SeqNo};
 
-use crate::entry::{Entry, Found};
+use crate::entry::{Entry, IndexHit};
 
 mod builder;
 
@@ -267,10 +267,10 @@ impl Block {
 
     /// The newest entry of `key` at or below `snapshot`, if its place is in this block.
     #[inline]
-    pub fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<Found>> {
+    pub fn get(&self, key: &[u8], snapshot: SeqNo) -> Result<Option<IndexHit>> {
         let Some((parsed, true)) = self.search(key, snapshot)? else { return Ok(None) };
         let value = self.bytes.slice(parsed.value.clone());
-        Ok(Some(Found { seq: parsed.seq, kind: parsed.kind(), repeat: parsed.repeat(), value }))
+        Ok(Some(IndexHit { seq: parsed.seq, kind: parsed.kind(), repeat: parsed.repeat(), value }))
     }
 }
 

@@ -29,7 +29,7 @@ impl Entry<'_> {
 
 /// What a look-up found: one version of the key that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct IndexHit {
     /// Sequence number of the operation that made it.
     pub seq: SeqNo,
     /// Tombstone, inline value, or pointer.

@@ -24,7 +24,7 @@ pub mod compaction;
 pub use cache::BlockCache;
 pub use compaction::KeySample;
 pub use edit::{RunPosition, VersionEdit};
-pub use entry::{Entry, EntryIter, Found};
+pub use entry::{Entry, EntryIter, IndexHit};
 pub use memtable::{MemHit, MemTable};
 pub use merge::MergeIter;
 pub use retention::Retention;

@@ -6,7 +6,8 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::sync::Arc;
 use cleavedb_base::sync::checker::{model, thread};
-use cleavedb_storage::{Reaper, Sim};
+use cleavedb_storage::ObsoleteFiles;
+use cleavedb_storage_sim::Sim;
 
 use crate::cache::BlockCache;
 use crate::table_format::TableMeta;
@@ -15,16 +16,17 @@ use crate::table_handle::{TableHandle, TableStore};
 /// What readers hold of a table; the reference count is the checker's, which orders the drops.
 struct Held {
     handle: TableHandle,
-    reaper: std::sync::Arc<Reaper>,
+    obsolete_files: std::sync::Arc<ObsoleteFiles>,
 }
 
 impl Held {
     fn new() -> Arc<Self> {
-        let (reaper, cache) = (std::sync::Arc::default(), std::sync::Arc::new(BlockCache::new(0)));
+        let (obsolete_files, cache) =
+            (std::sync::Arc::default(), std::sync::Arc::new(BlockCache::new(0)));
         let storage = std::sync::Arc::new(Sim::new());
-        let store = TableStore::new(storage, 1, cache, std::sync::Arc::clone(&reaper));
+        let store = TableStore::new(storage, 1, cache, std::sync::Arc::clone(&obsolete_files));
         let handle = TableHandle::new(TableMeta::empty(FileNumber(3)), std::sync::Arc::new(store));
-        Arc::new(Self { handle, reaper })
+        Arc::new(Self { handle, obsolete_files })
     }
 }
 
@@ -32,7 +34,7 @@ impl Held {
 /// what is queued.
 fn a_reader_holds_a_retired_table() {
     let in_version = Held::new();
-    let reaper = in_version.reaper.clone();
+    let obsolete_files = in_version.obsolete_files.clone();
     let removed = Arc::new(AtomicBool::new(false));
     let reader = {
         let (held, removed) = (in_version.clone(), removed.clone());
@@ -42,9 +44,9 @@ fn a_reader_holds_a_retired_table() {
         })
     };
     let job = {
-        let (reaper, removed) = (reaper.clone(), removed.clone());
+        let (obsolete_files, removed) = (obsolete_files.clone(), removed.clone());
         thread::spawn(move || {
-            let found = reaper.take_name().is_some();
+            let found = obsolete_files.take_name().is_some();
             removed.store(found, Ordering::Release);
             usize::from(found)
         })
@@ -53,21 +55,21 @@ fn a_reader_holds_a_retired_table() {
     drop(in_version);
     reader.join().unwrap();
     let found = job.join().unwrap();
-    let left = iter::from_fn(|| reaper.take_name()).count();
+    let left = iter::from_fn(|| obsolete_files.take_name()).count();
     assert_eq!(found + left, 1, "a table is queued once");
 }
 
 /// At close a version lets go of a table that no edit has dropped.
 fn a_table_that_stays() {
     let held = Held::new();
-    let reaper = held.reaper.clone();
+    let obsolete_files = held.obsolete_files.clone();
     let reader = {
         let held = held.clone();
         thread::spawn(move || drop(held))
     };
     drop(held);
     reader.join().unwrap();
-    assert!(reaper.take_name().is_none(), "a table that nobody retired is queued");
+    assert!(obsolete_files.take_name().is_none(), "a table that nobody retired is queued");
 }
 
 #[test]

@@ -19,13 +19,16 @@ use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{Block, BlockIter};
 use crate::cache::BlockCache;
-use crate::entry::{Entry, EntryIter, Found};
+use crate::entry::{Entry, EntryIter, IndexHit};
 use crate::table_format::{BlockHandle, FOOTER_LEN, Footer, TableMeta, unseal};
 use crate::table_index::TableIndex;
 use cleavedb_base::filter::Filter;
 
 mod verify;
 mod salvage;
+mod parts;
+
+pub use parts::TableParts;
 
 /// First window of a scan through the cache that turned out to be sequential, in bytes.
 const AHEAD_BYTES_MIN: usize = 8 << 10;
@@ -68,24 +71,9 @@ impl Table {
     ) -> Result<Self> {
         let name = Name::numbered(FileKind::Table, number);
         let source = Source { file: &*file, name, identity };
-        let size = file.len().map_err(|e| source.io("measure a table", e, 0))?;
-        let footer_at = size.checked_sub(FOOTER_LEN as u64).ok_or_else(|| {
-            Error::corruption("table is shorter than its footer").with("file", name)
-        })?;
-        let footer = source.read(footer_at, FOOTER_LEN)?;
-        let footer =
-            Footer::decode(&footer, identity, footer_at).map_err(|e| source.fact(e, footer_at))?;
-        let Footer { filter, index, properties } = footer;
-        let data_end = filter.offset;
-        let filter = Filter::decode(&source.stored_block(filter)?)
-            .map_err(|e| source.fact(e, filter.offset))?;
-        let index = TableIndex::unpack(source.block(index)?, data_end)
-            .map_err(|e| source.fact(e, index.offset))?;
-        let bytes = source.stored_block(properties)?;
-        let mut cursor = Cursor::new(&bytes, "table properties");
-        let meta = TableMeta::decode_properties(number, size, &mut cursor)
-            .and_then(|meta| cursor.end().map(|()| meta))
-            .map_err(|e| source.fact(e, properties.offset))?;
+        let (footer, size) = source.footer()?;
+        let (filter, index) = (source.filter(&footer)?, source.index(&footer)?);
+        let meta = source.properties(&footer, size)?;
         let table = Self { file, name, identity, cache, filter, index, meta };
         table.cache.pin(table.pinned());
         Ok(table)
@@ -112,7 +100,7 @@ impl Table {
 
     /// The newest entry of `key` at or below `snapshot`; `hash` is `hash64(key, 0)`.
     #[inline]
-    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<IndexHit>> {
         if !self.filter.may_contain(hash) {
             return Ok(None);
         }
@@ -144,7 +132,7 @@ impl Table {
         key: &[u8],
         hash: u64,
         snapshot: SeqNo,
-        out: &mut Vec<Found>,
+        out: &mut Vec<IndexHit>,
     ) -> Result<()> {
         if !self.filter.may_contain(hash) {
             return Ok(());
@@ -153,7 +141,7 @@ impl Table {
         iter.seek(key, snapshot)?;
         while iter.valid() && iter.entry().key == key {
             let Entry { seq, kind, repeat, value, .. } = iter.entry();
-            out.push(Found { seq, kind, repeat, value: Bytes::copy_from_slice(value) });
+            out.push(IndexHit { seq, kind, repeat, value: Bytes::copy_from_slice(value) });
             iter.next()?;
         }
         Ok(())
@@ -221,6 +209,36 @@ impl Source<'_> {
             return self.fact(Error::corruption("table ends inside a block"), offset);
         }
         self.fact(Error::io(doing, cause), offset)
+    }
+
+    /// The footer, and the length of the file.
+    fn footer(&self) -> Result<(Footer, u64)> {
+        let size = self.file.len().map_err(|e| self.io("measure a table", e, 0))?;
+        let at = size.checked_sub(FOOTER_LEN as u64).ok_or_else(|| {
+            Error::corruption("table is shorter than its footer").with("file", self.name)
+        })?;
+        let footer = Footer::decode(&self.read(at, FOOTER_LEN)?, self.identity, at);
+        Ok((footer.map_err(|e| self.fact(e, at))?, size))
+    }
+
+    fn filter(&self, footer: &Footer) -> Result<Filter> {
+        let Footer { filter, .. } = *footer;
+        Filter::decode(&self.stored_block(filter)?).map_err(|e| self.fact(e, filter.offset))
+    }
+
+    fn index(&self, footer: &Footer) -> Result<TableIndex> {
+        let Footer { filter, index, .. } = *footer;
+        TableIndex::unpack(self.block(index)?, filter.offset)
+            .map_err(|e| self.fact(e, index.offset))
+    }
+
+    fn properties(&self, footer: &Footer, size: u64) -> Result<TableMeta> {
+        let Footer { properties, .. } = *footer;
+        let bytes = self.stored_block(properties)?;
+        let mut cursor = Cursor::new(&bytes, "table properties");
+        TableMeta::decode_properties(self.name.number(), size, &mut cursor)
+            .and_then(|meta| cursor.end().map(|()| meta))
+            .map_err(|e| self.fact(e, properties.offset))
     }
 
     fn read(&self, offset: u64, len: usize) -> Result<Bytes> {

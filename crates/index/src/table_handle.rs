@@ -2,8 +2,8 @@
 //!
 //! A table leaves the database by an edit, but versions that readers hold may still name it. Each
 //! holds an `Arc` of the handle; once the edit is durable the handle is *retired*, and the last
-//! `Arc` that drops queues the file in the [`Reaper`]. A handle that was not retired (at close)
-//! leaves its file alone.
+//! `Arc` that drops queues the file in the [`ObsoleteFiles`]. A handle that was not retired (at
+//! close) leaves its file alone.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, FileNumber, Result};
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, Reaper, Storage};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
 
 use crate::cache::BlockCache;
 use crate::open_tables::{OpenTables, Seat, TableRef};
@@ -29,7 +29,7 @@ pub struct TableStore {
     database_id: u64,
     cache: Arc<BlockCache>,
     open_tables: OpenTables,
-    reaper: Arc<Reaper>,
+    obsolete_files: Arc<ObsoleteFiles>,
 }
 
 impl TableStore {
@@ -39,10 +39,10 @@ impl TableStore {
         storage: Arc<dyn Storage>,
         database_id: u64,
         cache: Arc<BlockCache>,
-        reaper: Arc<Reaper>,
+        obsolete_files: Arc<ObsoleteFiles>,
     ) -> Self {
         let open_tables = OpenTables::new(cache.pinned_max());
-        Self { storage, database_id, cache, open_tables, reaper }
+        Self { storage, database_id, cache, open_tables, obsolete_files }
     }
 
     /// What ties blocks to table `number`.
@@ -160,13 +160,15 @@ impl TableHandle {
     /// Says that the edit that removed the table is durable: its file goes with the last reader.
     pub fn retire(&self) {
         if planted(Bug::BuriedUnderReaders) {
-            self.bury();
+            self.enqueue();
         }
         self.obsolete.store(true, Ordering::Release);
     }
 
-    fn bury(&self) {
-        self.store.reaper.bury(Name::numbered(FileKind::Table, self.meta.number), self.meta.size);
+    fn enqueue(&self) {
+        self.store
+            .obsolete_files
+            .enqueue(Name::numbered(FileKind::Table, self.meta.number), self.meta.size);
     }
 }
 
@@ -175,7 +177,7 @@ impl Drop for TableHandle {
         self.store.open_tables.close(&self.seat);
         // Relaxed: whoever drops it is alone.
         if self.obsolete.load(Ordering::Relaxed) {
-            self.bury();
+            self.enqueue();
         }
     }
 }

@@ -8,11 +8,12 @@ use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
-use cleavedb_storage::{File, Reaper, Sim};
+use cleavedb_storage::{File, Mapping, ObsoleteFiles};
+use cleavedb_storage_sim::Sim;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 
 use crate::cache::BlockCache;
-use crate::compaction::job::{TableFactory, ValueKeeper};
+use crate::compaction::job::{TableFactory, ValueGcObserver};
 use crate::edit::RunPosition;
 use crate::entry::{Entry, EntryIter};
 use crate::table::Table;
@@ -253,6 +254,26 @@ impl File for MemFile {
     fn len(&self) -> io::Result<u64> {
         Ok(self.0.lock().len() as u64)
     }
+    fn space(&self) -> io::Result<u64> {
+        self.len()
+    }
+    fn is_copied(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+    fn map(&self, _: usize) -> io::Result<Option<Mapping>> {
+        Ok(None)
+    }
+    fn extend_mapped(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn alignment(&self) -> usize {
+        1
+    }
+    fn will_need(&self, _: u64, _: usize) {}
+    fn is_in_memory(&self, _: u64) -> bool {
+        false
+    }
+    fn wont_need(&self, _: u64, _: usize) {}
 }
 
 pub const NUMBER: FileNumber = FileNumber(7);
@@ -293,7 +314,7 @@ pub const PINNED_MAX: u64 = 4 << 10;
 /// A simulated directory of tables with a counter of file numbers.
 pub struct World {
     pub store: Arc<TableStore>,
-    pub reaper: Arc<Reaper>,
+    pub obsolete_files: Arc<ObsoleteFiles>,
     pub sim: Sim,
     next: AtomicU64,
 }
@@ -302,12 +323,12 @@ impl World {
     pub fn new() -> Self {
         let sim = Sim::new();
         sim.stop_recording();
-        let reaper = Arc::new(Reaper::default());
+        let obsolete_files = Arc::new(ObsoleteFiles::default());
         // A few tables at a time are open.
         let cache = Arc::new(BlockCache::new(4 << 20).pinning(PINNED_MAX));
         let storage = Arc::new(sim.clone());
-        let store = TableStore::new(storage, 1, cache, Arc::clone(&reaper));
-        Self { store: Arc::new(store), reaper, sim, next: AtomicU64::new(1) }
+        let store = TableStore::new(storage, 1, cache, Arc::clone(&obsolete_files));
+        Self { store: Arc::new(store), obsolete_files, sim, next: AtomicU64::new(1) }
     }
 
     /// Writes one table.
@@ -333,17 +354,17 @@ impl TableFactory for World {
 #[derive(Default)]
 pub struct Dropped(pub Vec<Item>);
 
-impl ValueKeeper for Dropped {
+impl ValueGcObserver for Dropped {
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
         self.0.push(Item::of(entry));
         Ok(())
     }
 
-    fn fork(&self) -> Self {
+    fn split(&self) -> Self {
         Self::default()
     }
 
-    fn absorb(&mut self, part: Self) {
+    fn merge(&mut self, part: Self) {
         self.0.extend(part.0);
     }
 }

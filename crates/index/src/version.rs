@@ -1,4 +1,4 @@
-//! Version: the immutable picture of the index, level 0 and six levels of tables.
+//! Version: the immutable read state of the index, level 0 and six levels of tables.
 //!
 //! Level 0 is a list of runs, youngest first, ordered by explicit position, never by sequence
 //! numbers. Deeper levels are one [`TableSet`] each. An edit makes a new version, which shares all
@@ -16,7 +16,7 @@ use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 
 use crate::buckets::{Bucket, layers};
 use crate::edit::{AddedTable, LEVEL_MAX, RunPosition, VersionEdit};
-use crate::entry::{EntryIter, Found};
+use crate::entry::{EntryIter, IndexHit};
 use crate::table::ReadMode;
 use crate::table_handle::{TableHandle, TableStore};
 use crate::table_set::TableSet;
@@ -32,7 +32,7 @@ pub struct Run {
     pub set: TableSet,
 }
 
-/// An immutable picture of the index.
+/// An immutable read state of the index.
 #[derive(Clone)]
 pub struct Version {
     store: Arc<TableStore>,
@@ -95,7 +95,7 @@ impl Version {
 
     /// The sets of tables from the youngest to the oldest, without runs of later epochs than
     /// `epoch`.
-    pub(crate) fn places(&self, epoch: u64) -> impl Iterator<Item = &TableSet> {
+    pub(crate) fn sorted_runs(&self, epoch: u64) -> impl Iterator<Item = &TableSet> {
         let all = self.runs.first().is_none_or(|run| run.position.epoch <= epoch);
         let (layers, runs) = if all { (&*self.layers, &[][..]) } else { (&[][..], &*self.runs) };
         let runs = runs.iter().filter(move |run| run.position.epoch <= epoch);
@@ -106,13 +106,13 @@ impl Version {
     /// The newest entry of `key` at or below `snapshot`, a tombstone included; `hash` is
     /// `hash64(key, 0)`.
     #[inline]
-    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<Found>> {
+    pub fn get(&self, key: &[u8], hash: u64, snapshot: SeqNo) -> Result<Option<IndexHit>> {
         self.get_up_to(u64::MAX, key, hash, snapshot)
     }
 
     /// Whether some table may hold `key`, as the filters say it.
     pub fn may_contain(&self, key: &[u8], hash: u64) -> Result<bool> {
-        for place in self.places(u64::MAX) {
+        for place in self.sorted_runs(u64::MAX) {
             if let Some(handle) = place.find(key)
                 && handle.table()?.may_contain(hash)
             {
@@ -125,7 +125,7 @@ impl Version {
     /// Has the block fetched from which [`Version::get`] will most likely answer, so that several
     /// keys are fetched side by side. Waits for nothing but tables that are not open yet.
     pub fn expect(&self, key: &[u8], hash: u64, snapshot: SeqNo) {
-        let tables = self.places(u64::MAX).filter_map(|place| place.find(key)?.table().ok());
+        let tables = self.sorted_runs(u64::MAX).filter_map(|place| place.find(key)?.table().ok());
         let mut holding = tables.filter(|table| table.may_contain(hash));
         holding.next().into_iter().for_each(|table| table.expect(key, snapshot));
     }
@@ -138,8 +138,8 @@ impl Version {
         key: &[u8],
         hash: u64,
         snapshot: SeqNo,
-    ) -> Result<Option<Found>> {
-        self.search(self.places(epoch), key, hash, snapshot, |_| {})
+    ) -> Result<Option<IndexHit>> {
+        self.search(self.sorted_runs(epoch), key, hash, snapshot, |_| {})
     }
 
     /// As [`Version::get`]. If more than one table is looked at, this is a seek too many, and is
@@ -150,13 +150,13 @@ impl Version {
         key: &[u8],
         hash: u64,
         snapshot: SeqNo,
-    ) -> Result<(Option<Found>, bool)> {
+    ) -> Result<(Option<IndexHit>, bool)> {
         let (mut first, mut others) = (None, false);
         let looks = |table| match first {
             None => first = Some(table),
             Some(_) => others = true,
         };
-        let found = self.search(self.places(u64::MAX), key, hash, snapshot, looks)?;
+        let found = self.search(self.sorted_runs(u64::MAX), key, hash, snapshot, looks)?;
         let charged = first.filter(|_| others);
         Ok((found, charged.is_some_and(TableHandle::charge_seek)))
     }
@@ -170,7 +170,7 @@ impl Version {
         hash: u64,
         snapshot: SeqNo,
         mut looks: impl FnMut(&'a TableHandle),
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<IndexHit>> {
         for place in places {
             if let Some(handle) = place.find(key) {
                 looks(handle);
@@ -191,12 +191,12 @@ impl Version {
         key: &[u8],
         hash: u64,
         snapshot: SeqNo,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<IndexHit>> {
         let (mut all, mut place_versions) = (Vec::new(), Vec::new());
-        for place in self.places(epoch) {
+        for place in self.sorted_runs(epoch) {
             if let Some(handle) = place.find(key) {
                 handle.table()?.versions(key, hash, snapshot, &mut place_versions)?;
-                let oldest = all.last().map(|found: &Found| found.seq);
+                let oldest = all.last().map(|found: &IndexHit| found.seq);
                 all.extend(
                     place_versions.drain(..).filter(|v| oldest.is_none_or(|seq| v.seq < seq)),
                 );
@@ -224,7 +224,8 @@ impl Version {
         upper: Option<&[u8]>,
         mode: ReadMode,
     ) -> Vec<Box<dyn EntryIter>> {
-        let parts = self.places(epoch).filter_map(|place| place.iter_within(lower, upper, mode));
+        let parts =
+            self.sorted_runs(epoch).filter_map(|place| place.iter_within(lower, upper, mode));
         parts.map(|iter| Box::new(iter) as _).collect()
     }
 

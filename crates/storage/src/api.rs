@@ -1,6 +1,6 @@
 //! The storage trait: one flat directory, positioned I/O, no paths, no cursors.
 //!
-//! Two disciplines keep crash states few and proofs short, and [`crate::Sim`] asserts both:
+//! Two disciplines keep crash states few and proofs short, and the simulator asserts both:
 //! *write-once* (no byte below a file's synced length is rewritten) and *create-before-name* (a
 //! file's directory entry is durable before any durable record mentions it).
 
@@ -40,24 +40,25 @@ pub enum Access {
 
 /// How a file is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum RemoveMode {
     /// A long one in pieces, with rests, so that the device serves others meanwhile.
-    Gentle,
+    Paced,
     /// Without rests: its space is wanted, or there is nobody to be spared.
-    Swift,
+    Immediate,
 }
 
 /// Held while a database is open; released on drop.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// One flat directory of files.
+/// One flat directory of files. No method has a default: a storage that lies on another one would
+/// compile without it, and lie. Such a one is a [`crate::StorageLayer`].
 pub trait Storage: Send + Sync + 'static {
     /// Opens or creates a file.
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>>;
     /// Replaces `to` by `from`, atomically.
     fn rename(&self, from: &Name, to: &Name) -> io::Result<()>;
     /// Removes a file.
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()>;
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()>;
     /// Every file with one of our names, and its length. Other files are ignored.
     fn list(&self) -> io::Result<Vec<(Name, u64)>>;
     /// Names in the directory that are not ours: a new database is not created among strangers.
@@ -71,17 +72,14 @@ pub trait Storage: Send + Sync + 'static {
     fn free_space(&self) -> io::Result<u64>;
     /// Tells one run of the machine from the next, so that recovery knows whether memory was lost
     /// since; 0 where nobody knows.
-    fn boot_id(&self) -> u64 {
-        0
-    }
+    fn boot_id(&self) -> u64;
     /// Tells this directory from a copy of it, and stays the same when it is renamed; 0 where
     /// nobody knows.
-    fn directory_id(&self) -> u64 {
-        0
-    }
+    fn directory_id(&self) -> u64;
 }
 
-/// One open file. All offsets are absolute; handles have no cursor and may be shared.
+/// One open file. All offsets are absolute; handles have no cursor and may be shared. No
+/// method has a default, as in [`Storage`]; see [`crate::FileLayer`].
 #[expect(clippy::len_without_is_empty, reason = "the length is a call that may fail")]
 pub trait File: Send + Sync {
     /// Reads up to `buf.len()` bytes; may be short, 0 at the end.
@@ -103,39 +101,26 @@ pub trait File: Send + Sync {
     fn len(&self) -> io::Result<u64>;
     /// Bytes that it takes on the disk, holes and reserved space regarded; its length where nobody
     /// knows.
-    fn space(&self) -> io::Result<u64> {
-        self.len()
-    }
+    fn space(&self) -> io::Result<u64>;
     /// Whether it has another name, under which somebody keeps a copy; false where nobody knows.
-    fn is_copied(&self) -> io::Result<bool> {
-        Ok(false)
-    }
+    fn is_copied(&self) -> io::Result<bool>;
     /// Maps the first `len` bytes of the file, which may have fewer yet, for a window: stores into
     /// the memory outlive the process. `None` where that is not so, or where a store might end in a
     /// signal.
-    fn map(&self, _len: usize) -> io::Result<Option<Mapping>> {
-        Ok(None)
-    }
+    fn map(&self, len: usize) -> io::Result<Option<Mapping>>;
     /// Makes the file `len` bytes long, so that a store into its mapping needs no further block.
-    fn extend_mapped(&self, len: u64) -> io::Result<()> {
-        self.allocate(len)?;
-        self.truncate(len)
-    }
+    fn extend_mapped(&self, len: u64) -> io::Result<()>;
     /// Multiple that direct access asks of offsets and lengths; 1 for buffered access.
-    fn alignment(&self) -> usize {
-        1
-    }
+    fn alignment(&self) -> usize;
     /// Says that these bytes will be read soon, so that several places can be fetched side by side.
     /// Returns at once; advice that cannot be taken costs speed only.
-    fn will_need(&self, _offset: u64, _len: usize) {}
+    fn will_need(&self, offset: u64, len: usize);
     /// Whether the byte at `offset` is in memory, so that a read of it is quick; false where nobody
     /// knows.
-    fn is_in_memory(&self, _offset: u64) -> bool {
-        false
-    }
+    fn is_in_memory(&self, offset: u64) -> bool;
     /// Says that nobody needs these bytes in memory any longer, so that they leave before others
     /// do. Advice, as above.
-    fn wont_need(&self, _offset: u64, _len: usize) {}
+    fn wont_need(&self, offset: u64, len: usize);
 }
 
 /// Fills `buf` from `offset`; fails with `UnexpectedEof` if the file ends before.

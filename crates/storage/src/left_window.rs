@@ -2,7 +2,7 @@
 //!
 //! It is read as an ordinary file: after the death of the process the kernel has every byte that
 //! was stored, and after a loss of power it may hold any mix of old and new sectors. Its header is
-//! read by itself; records in the ring are checked by who reads the log.
+//! read by itself; records in the log buffer are checked by who reads the log.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum FoundWindow {
 /// A window that a process left behind.
 pub struct LeftWindow {
     file: Arc<dyn File>,
-    /// Length of the ring.
+    /// Length of the log buffer.
     len: u64,
     marks: [Option<u64>; 3],
 }
@@ -77,7 +77,7 @@ impl LeftWindow {
         }
     }
 
-    /// Length of the ring, in bytes.
+    /// Length of the log buffer, in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
     pub fn len(&self) -> u64 {
         self.len
@@ -88,7 +88,7 @@ impl LeftWindow {
         self.marks[mark as usize]
     }
 
-    /// Copies the bytes at log position `at` to `out`, which is at most as long as the ring.
+    /// Copies the bytes at log position `at` to `out`, which is at most as long as the log buffer.
     pub fn load(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         let position = at % self.len;
         let first = (self.len - position).min(out.len() as u64) as usize;

@@ -9,7 +9,7 @@ use std::ptr;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-use crate::mapping::WindowMemory;
+use crate::mapping::{Mapping, WindowMemory};
 
 const PROTECTION: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
@@ -38,9 +38,8 @@ impl Mapped {
         Ok(mapped)
     }
 
-    /// `len` zeros in memory of the process: the window where files cannot be mapped, and the
-    /// simulator's.
-    pub(crate) fn zeros(len: usize) -> io::Result<Self> {
+    /// `len` zeros in memory of the process.
+    fn zeros(len: usize) -> io::Result<Self> {
         // SAFETY: as in `new`.
         let start = unsafe { mmap_anonymous(ptr::null_mut(), len, PROTECTION, MapFlags::PRIVATE) }?;
         Ok(Self { start, len })
@@ -66,6 +65,14 @@ impl WindowMemory for Mapped {
             // What is refused for another reason costs speed only.
             _ => Ok(()),
         }
+    }
+}
+
+impl Mapping {
+    /// `len` zeros in memory of the process: the window where files cannot be mapped, and that of a
+    /// simulated disk.
+    pub fn of_zeros(len: usize) -> io::Result<Self> {
+        Ok(Self { memory: Box::new(Mapped::zeros(len)?), observer: None })
     }
 }
 

@@ -66,6 +66,12 @@ impl FileKind {
         }
     }
 
+    /// Whether the manifest says where the parts of such a file lie; else it is read from its
+    /// beginning.
+    pub fn has_extents(self) -> bool {
+        self == Self::Group
+    }
+
     const ALL: [Self; 12] = [
         Self::Log,
         Self::Segment,

@@ -16,8 +16,8 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 
-use crate::api::{Access, File, Lock, Mode, Pace, Storage, is_full};
-use crate::mapping::Mapping;
+use crate::api::{Access, File, Mode, Storage, is_full};
+use crate::layer::{FileLayer, StorageLayer};
 use crate::name::{FileKind, Name};
 
 /// Fewest bytes that are lent at once: a file takes blocks for more than its data.
@@ -258,7 +258,11 @@ impl Reserving {
     }
 }
 
-impl Storage for Reserving {
+impl StorageLayer for Reserving {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
+    }
+
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         let borrower = Borrower::of(name.kind());
         let open = || self.inner.open(name, mode, access);
@@ -274,38 +278,6 @@ impl Storage for Reserving {
         let rename = || self.inner.rename(from, to);
         self.reserve.lending(LENT_MIN, Borrower::of(to.kind()), rename)
     }
-
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
-        self.inner.remove(name, pace)
-    }
-
-    fn list(&self) -> io::Result<Vec<(Name, u64)>> {
-        self.inner.list()
-    }
-
-    fn foreign(&self) -> io::Result<Vec<String>> {
-        self.inner.foreign()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.inner.lock()
-    }
-
-    fn free_space(&self) -> io::Result<u64> {
-        self.inner.free_space()
-    }
-
-    fn boot_id(&self) -> u64 {
-        self.inner.boot_id()
-    }
-
-    fn directory_id(&self) -> u64 {
-        self.inner.directory_id()
-    }
 }
 
 struct ReservingFile {
@@ -314,9 +286,9 @@ struct ReservingFile {
     borrower: Borrower,
 }
 
-impl File for ReservingFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.inner.read_at(buf, offset)
+impl FileLayer for ReservingFile {
+    fn inner(&self) -> &dyn File {
+        &*self.inner
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
@@ -324,137 +296,8 @@ impl File for ReservingFile {
         self.reserve.lending(buf.len() as u64, self.borrower, write)
     }
 
-    fn sync(&self) -> io::Result<()> {
-        self.inner.sync()
-    }
-
-    fn allocate(&self, len: u64) -> io::Result<()> {
-        self.inner.allocate(len)
-    }
-
     fn truncate(&self, len: u64) -> io::Result<()> {
         // The last block of what is shared with a copy is written anew.
         self.reserve.lending(LENT_MIN, self.borrower, || self.inner.truncate(len))
-    }
-
-    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.inner.punch(offset, len)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        self.inner.len()
-    }
-
-    fn space(&self) -> io::Result<u64> {
-        self.inner.space()
-    }
-
-    fn is_copied(&self) -> io::Result<bool> {
-        self.inner.is_copied()
-    }
-
-    fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
-        self.inner.map(len)
-    }
-
-    fn extend_mapped(&self, len: u64) -> io::Result<()> {
-        self.inner.extend_mapped(len)
-    }
-
-    fn alignment(&self) -> usize {
-        self.inner.alignment()
-    }
-
-    fn will_need(&self, offset: u64, len: usize) {
-        self.inner.will_need(offset, len);
-    }
-
-    fn is_in_memory(&self, offset: u64) -> bool {
-        self.inner.is_in_memory(offset)
-    }
-
-    fn wont_need(&self, offset: u64, len: usize) {
-        self.inner.wont_need(offset, len);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use cleavedb_base::FileNumber;
-
-    use super::*;
-    use crate::api::write_all_at;
-    use crate::faulty::{Fault, Faulty, Op, Rule};
-    use crate::sim::Sim;
-
-    const KIB: u64 = 1 << 10;
-
-    fn wanted(len: u64, most: u64) -> Wanted {
-        Wanted { len, names: 8 * KIB, flushes: 0, most }
-    }
-
-    fn reserving(sim: &Sim) -> (Arc<Reserve>, Reserving) {
-        let storage: Arc<dyn Storage> = Arc::new(sim.clone());
-        let reserve = Arc::new(Reserve::new(storage.clone()));
-        (reserve.clone(), Reserving::new(storage, reserve))
-    }
-
-    #[test]
-    fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
-        let sim = Sim::new();
-        let (reserve, storage) = reserving(&sim);
-        sim.set_capacity(100 * KIB);
-        reserve.keep(wanted(64 * KIB, 64 * KIB));
-        assert!(!reserve.is_short() && sim.free_space().unwrap() == 36 * KIB);
-        let create = |kind, number| {
-            let name = Name::numbered(kind, FileNumber(number));
-            storage.open(&name, Mode::CreateNew, Access::Random).unwrap()
-        };
-        let table = create(FileKind::Table, 1);
-        write_all_at(&*table, &[7; 80 << 10], 0).unwrap();
-        assert!(reserve.is_short() && reserve.len() <= 20 * KIB);
-        assert!(!reserve.lend(KIB, Borrower::Deletes), "a third is for data");
-        let error = write_all_at(&*table, &[7; 16 << 10], 80 * KIB).unwrap_err();
-        assert!(is_full(&error) && reserve.len() == 12 * KIB, "{}", reserve.len());
-        let manifest = create(FileKind::Manifest, 2);
-        write_all_at(&*manifest, &[7; 4 << 10], 0).unwrap();
-        reserve.keep(wanted(64 * KIB, 64 * KIB));
-        assert!(reserve.is_short(), "there is no room yet");
-        storage.remove(&Name::numbered(FileKind::Table, FileNumber(1)), Pace::Swift).unwrap();
-        drop(table);
-        reserve.keep(wanted(64 * KIB, 64 * KIB));
-        assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
-    }
-
-    /// The last block of a file that shares its blocks with a copy is written anew when the file is
-    /// cut: after a crash such a store was not opened on a full disk.
-    #[test]
-    fn a_file_is_cut_with_what_the_reserve_has() {
-        let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
-        let reserve = Arc::new(Reserve::new(faulty.clone()));
-        reserve.keep(wanted(64 * KIB, 64 * KIB));
-        let storage = Reserving::new(faulty.clone(), reserve.clone());
-        let name = Name::numbered(FileKind::Log, FileNumber(1));
-        let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
-        write_all_at(&*file, &[7; 5000], 0).unwrap();
-        faulty.fail_next(Rule::both(Op::Truncate, FileKind::Log), Fault::NoSpace);
-        file.truncate(4999).unwrap();
-        assert_eq!(file.len().unwrap(), 4999);
-        assert!(reserve.is_short() && reserve.len() < 64 * KIB);
-    }
-
-    #[test]
-    fn what_an_earlier_process_left_is_lent_and_what_is_too_long_is_cut() {
-        let sim = Sim::new();
-        reserving(&sim).0.keep(wanted(256 * KIB, u64::MAX));
-        let sim = Sim::from_image(sim.image());
-        sim.set_capacity(256 * KIB);
-        let (reserve, storage) = reserving(&sim);
-        let name = Name::numbered(FileKind::Manifest, FileNumber(1));
-        let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
-        write_all_at(&*file, &[7; 100 << 10], 0).unwrap();
-        assert!(reserve.is_short());
-        reserve.keep(wanted(KIB, KIB));
-        assert!(!reserve.is_short() && reserve.len() == KIB);
     }
 }

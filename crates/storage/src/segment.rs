@@ -17,9 +17,9 @@ use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
 
 use crate::aligned::AlignedBuf;
 use crate::api::{File, read_exact_at, write_all_at};
-use crate::log::{FileHeader, Held, Ring};
+use crate::log::{BufferPin, FileHeader, LogBuffer};
 use crate::name::{FileKind, Name};
-use crate::reaper::Reaper;
+use crate::obsolete::ObsoleteFiles;
 
 pub use far::{FarRecord, PIECE, is_far};
 
@@ -32,9 +32,9 @@ pub struct Segment {
     identity: FileIdentity,
     file: Arc<dyn File>,
     /// The window, and the log position of this file's first byte, if part of it may lie there.
-    young: Option<(Arc<Ring>, u64)>,
+    young: Option<(Arc<LogBuffer>, u64)>,
     obsolete: AtomicBool,
-    reaper: Arc<Reaper>,
+    obsolete_files: Arc<ObsoleteFiles>,
 }
 
 impl Segment {
@@ -44,10 +44,10 @@ impl Segment {
         name: Name,
         identity: FileIdentity,
         file: Arc<dyn File>,
-        young: Option<(Arc<Ring>, u64)>,
-        reaper: Arc<Reaper>,
+        young: Option<(Arc<LogBuffer>, u64)>,
+        obsolete_files: Arc<ObsoleteFiles>,
     ) -> Self {
-        Self { name, identity, file, young, obsolete: AtomicBool::new(false), reaper }
+        Self { name, identity, file, young, obsolete: AtomicBool::new(false), obsolete_files }
     }
 
     /// Its number.
@@ -73,14 +73,14 @@ impl Segment {
     /// Marks the segment as dropped by a durable edit: its file goes with its last reader.
     pub fn mark_obsolete(&self) {
         if planted(Bug::BuriedUnderReaders) {
-            self.bury();
+            self.enqueue();
         }
         self.obsolete.store(true, Ordering::Release);
     }
 
-    fn bury(&self) {
+    fn enqueue(&self) {
         // Not to know the length costs smoothness only.
-        self.reaper.bury(self.name, self.file.len().unwrap_or(0));
+        self.obsolete_files.enqueue(self.name, self.file.len().unwrap_or(0));
     }
 
     /// Fills `buf` with the file's bytes at `offset`.
@@ -150,7 +150,7 @@ impl Segment {
     #[inline]
     pub fn in_window<'h>(
         &self,
-        held: &'h Held<'_>,
+        held: &'h BufferPin<'_>,
         pointer: ValuePointer,
         (keyspace, key, seq): (KeyspaceId, &[u8], SeqNo),
     ) -> Option<Result<Record<'h>>> {
@@ -184,7 +184,7 @@ impl Drop for Segment {
     fn drop(&mut self) {
         // Relaxed: whoever drops it is alone.
         if self.obsolete.load(Ordering::Relaxed) {
-            self.bury();
+            self.enqueue();
         }
     }
 }

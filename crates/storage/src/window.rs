@@ -3,9 +3,9 @@
 //! On a real disk it is a file, all blocks of which are its own, mapped shared: a store into it
 //! survives the death of the process as a write to the page cache would, without a system call. Its
 //! first page says whose window it is and how far the log had come ([`Watermark`]); behind it lies
-//! the ring, whose bytes are addressed modulo its length, so callers speak of log positions. It is
-//! made short and grows with its use. Nothing here decides what may be overwritten; the log does.
-//! See `docs/format.md`, "Window".
+//! the log buffer, whose bytes are addressed modulo its length, so callers speak of log positions.
+//! It is made short and grows with its use. Nothing here decides what may be overwritten; the log
+//! does. See `docs/format.md`, "Window".
 
 use std::io;
 use std::ops::Range;
@@ -15,9 +15,8 @@ use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::PlainRange;
 use cleavedb_base::sync::real::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::api::{Access, Mode, Pace, Storage, is_full, write_all_at};
+use crate::api::{Access, Mode, RemoveMode, Storage, is_full, write_all_at};
 use crate::mapping::{Mapping, WindowMemory, WindowObserver};
-use crate::memory::Mapped;
 use crate::name::{FileKind, Name};
 use crate::prefetch::prefetch_at;
 use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, encode_identity, mark_check};
@@ -40,10 +39,10 @@ unsafe impl Sync for Window {}
 
 impl Window {
     /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
-    /// files, with a ring of `len` bytes that may grow to `capacity`, both multiples of a block.
-    /// Where a file cannot be mapped without the risk of a signal, or on a full disk, it is memory
-    /// of the process, which does not survive it ([`Window::survives`]), and there is no file. The
-    /// name is durable after the next [`Storage::sync_dir`].
+    /// files, with a log buffer of `len` bytes that may grow to `capacity`, both multiples of a
+    /// block. Where a file cannot be mapped without the risk of a signal, or on a full disk, it is
+    /// memory of the process, which does not survive it ([`Window::survives`]), and there is no
+    /// file. The name is durable after the next [`Storage::sync_dir`].
     pub fn create(
         storage: &dyn Storage,
         identity: WindowIdentity,
@@ -51,7 +50,7 @@ impl Window {
         (len, capacity): (usize, usize),
     ) -> io::Result<Self> {
         let name = Name::fixed(FileKind::Window);
-        match storage.remove(&name, Pace::Swift) {
+        match storage.remove(&name, RemoveMode::Immediate) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
@@ -70,12 +69,12 @@ impl Window {
         match made {
             Ok(Some(window)) => Ok(window),
             Ok(None) => {
-                storage.remove(&name, Pace::Swift)?;
+                storage.remove(&name, RemoveMode::Immediate)?;
                 Self::in_the_process(len, capacity)
             }
             Err(e) => {
                 // What was reserved so far is not kept from others.
-                let _ = storage.remove(&name, Pace::Swift);
+                let _ = storage.remove(&name, RemoveMode::Immediate);
                 match is_full(&e) {
                     true => Self::in_the_process(len, capacity),
                     false => Err(e),
@@ -86,7 +85,8 @@ impl Window {
 
     /// A window in the memory of the process.
     pub(crate) fn in_the_process(len: usize, capacity: usize) -> io::Result<Self> {
-        Ok(Self::new(Box::new(Mapped::zeros(HEADER_LEN + capacity)?), len, false, None))
+        let Mapping { memory, observer } = Mapping::of_zeros(HEADER_LEN + capacity)?;
+        Ok(Self::new(memory, len, false, observer))
     }
 
     /// Wraps `memory`, whose first bytes are the header; `survives` says whether its bytes outlive
@@ -104,7 +104,7 @@ impl Window {
         Self { memory, ring, len: AtomicUsize::new(len), survives, observer, bytes }
     }
 
-    /// Length of the ring, in bytes.
+    /// Length of the log buffer, in bytes.
     #[expect(clippy::len_without_is_empty, reason = "a window is never empty")]
     #[inline]
     pub fn len(&self) -> usize {
@@ -121,8 +121,8 @@ impl Window {
         self.survives
     }
 
-    /// Gives the file of the window blocks for a ring of `len` bytes, which is not used before
-    /// [`Window::set_len`].
+    /// Gives the file of the window blocks for a log buffer of `len` bytes, which is not used
+    /// before [`Window::set_len`].
     pub fn extend(&self, storage: &dyn Storage, len: usize) -> io::Result<()> {
         assert!(self.len() <= len && len <= self.capacity(), "a ring of {len} bytes");
         if self.survives {
@@ -130,7 +130,7 @@ impl Window {
             let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
             let extended = file.extend_mapped((HEADER_LEN + len) as u64);
             if extended.is_err() {
-                // Recovery goes by the length of the file: it must be that of the ring.
+                // Recovery goes by the length of the file: it must be that of the log buffer.
                 let cut = file.truncate((HEADER_LEN + self.len()) as u64);
                 cut.map_err(io::Error::other)?;
             }
@@ -139,7 +139,7 @@ impl Window {
         Ok(())
     }
 
-    /// Makes the ring `len` bytes long, for which it was extended before. Every position has
+    /// Makes the log buffer `len` bytes long, for which it was extended before. Every position has
     /// another place from here on.
     ///
     /// # Safety
@@ -171,7 +171,7 @@ impl Window {
         }
     }
 
-    /// Splits `len` bytes at log position `at` into at most two pieces of the ring.
+    /// Splits `len` bytes at log position `at` into at most two pieces of the log buffer.
     fn pieces(&self, at: u64, len: usize) -> (usize, usize) {
         let ring = self.len();
         assert!(len <= ring, "{len} bytes do not fit a window of {ring}");
@@ -225,7 +225,7 @@ impl Window {
         }
     }
 
-    /// Has the system put memory behind a range of whole pages of the ring now: see
+    /// Has the system put memory behind a range of whole pages of the log buffer now: see
     /// [`WindowMemory::touch`].
     pub(crate) fn touch(&self, range: Range<usize>) -> io::Result<()> {
         let ring = self.len();

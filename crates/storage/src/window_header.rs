@@ -4,7 +4,7 @@ use cleavedb_base::FileNumber;
 use cleavedb_base::checksum::check32;
 use cleavedb_base::limits::BLOCK;
 
-/// Bytes of the file in front of the ring.
+/// Bytes of the file in front of the log buffer.
 pub const HEADER_LEN: usize = BLOCK;
 
 /// First bytes of a window.

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, Error, ErrorKind, Options, Preset};
-use cleavedb_storage::{Sim, Storage};
+use cleavedb_storage::Storage;
+use cleavedb_storage_sim::Sim;
 
 use crate::read::Checked;
 use crate::records::{key, value};

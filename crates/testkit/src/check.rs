@@ -8,7 +8,7 @@
 
 use cleavedb::{Db, Durability};
 use cleavedb_storage::FileKind;
-use cleavedb_storage::sim::Image;
+use cleavedb_storage_sim::sim::Image;
 
 use crate::disks::Disks;
 use crate::generator::value;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cleavedb::Db;
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::sim::Rng;
 
 /// Keys that are drawn, if nothing else is said.
 const KEYS: u64 = 400;
@@ -60,7 +60,7 @@ impl Churn {
             db.collect().unwrap();
         }
         db.compact().unwrap();
-        db.settle().unwrap();
+        db.wait_idle().unwrap();
     }
 
     /// Compares every key, by itself and in order, and has the store check itself.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb::Error;
-use cleavedb_storage::{Name, Sim, Storage};
+use cleavedb_storage::{Name, Storage};
+use cleavedb_storage_sim::Sim;
 
 use crate::read::Checked;
 use crate::session::open;

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_storage::sim::{Image, PowerLoss, Replay, Rng, SECTOR};
-use cleavedb_storage::{Sim, Storage};
+use cleavedb_storage::Storage;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{Image, PowerLoss, Replay, Rng, SECTOR};
 
 use crate::setup::Setup;
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use cleavedb::{
     Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0,
-    LivenessRule, Metrics, Options, Partition, Preset, Relocation, Separation, Snapshot,
+    LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Relocation, Snapshot,
     SurvivorRoute, VictimPolicy,
 };
-use cleavedb_storage::sim::Rng;
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 
 use crate::endless::damage;
 use crate::read::Checked;
@@ -48,12 +49,12 @@ const GROUPS_ROOM: u64 = 4 << 20;
 /// All options that may be others at each open, for a store of at most `live` bytes. No field is
 /// taken over unnamed, so that a new option is drawn, too.
 pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
-    let separates = base.separation != Separation::Never;
+    let separates = base.min_separated != MinSeparated::Never;
     let least = [0, 64, 500, 4000][rng.index(4)];
-    let separation = match rng.below(4) {
-        _ if !separates => Separation::Never,
-        0 => Separation::Saved(least),
-        _ => Separation::AtLeast(least),
+    let min_separated = match rng.below(4) {
+        _ if !separates => MinSeparated::Never,
+        0 => MinSeparated::Stored(least),
+        _ => MinSeparated::AtLeast(least),
     };
     let mut options = Options {
         preset: base.preset,
@@ -61,7 +62,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         create_if_missing: base.create_if_missing,
         error_if_exists: base.error_if_exists,
         durability: [Durability::Os, Durability::Sync][rng.index(2)],
-        separation,
+        min_separated,
         memory_bytes: size(rng, 48 << 20, 5) as usize,
         long_value_bytes: [None, Some(1 << 10), Some(4 << 10)][rng.index(3)],
         memtable_bytes: Some(size(rng, 64 << 10, 3) as usize),
@@ -116,7 +117,7 @@ fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
             VictimPolicy::GreedyRandom(2),
             VictimPolicy::Random,
         ][rng.index(4)],
-        listed_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
+        key_block_record_bytes: [0, 1000, u64::MAX][rng.index(3)],
         cold_log_counts: rng.chance(80) || layout.survivors != SurvivorRoute::Tagged,
     }
 }
@@ -177,11 +178,11 @@ impl Store {
     }
 
     /// Runs jobs until none is due; how many. Damage is an error once.
-    fn settle(&self) -> Checked<u64> {
+    fn wait_idle(&self) -> Checked<u64> {
         let threads = self.db.options().background != Background::Manual;
         for jobs in 0..JOBS_MAX {
             // Where threads do the work, it is theirs to come to an end.
-            let step = if threads { self.db.settle().map(|()| false) } else { self.db.step() };
+            let step = if threads { self.db.wait_idle().map(|()| false) } else { self.db.step() };
             match step {
                 Ok(false) => return Ok(jobs),
                 Ok(true) => {}
@@ -233,7 +234,7 @@ impl Store {
             }
         }
         let before = self.db.metrics();
-        let jobs = self.settle()?;
+        let jobs = self.wait_idle()?;
         let after = self.db.metrics();
         let of = |metrics: &Metrics| metrics.collection_written + metrics.compaction_written;
         let written = of(&after) - of(&before);
@@ -279,7 +280,7 @@ fn drawn_stores(seed: u64, background: fn(&mut Rng) -> Background) -> Checked<u6
             store.compare().map_err(failed)?;
         }
         store.snapshots.clear();
-        most = store.settle().map_err(failed)?.max(most);
+        most = store.wait_idle().map_err(failed)?.max(most);
         model = store.model;
         if rng.chance(50) {
             store.db.close().map_err(|e| failed(e.to_string()))?;

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb::{Db, FileClass, Options, Preset, Separation};
-use cleavedb_storage::sim::Rng;
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb::{Db, FileClass, MinSeparated, Options, Preset};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 
 use crate::disks::Disks;
 use crate::full::{FullStore, limited};
@@ -35,7 +36,7 @@ pub fn settled(db: &Db) -> Checked<()> {
 pub fn short_segments_settle(seed: u64) -> Checked<()> {
     let mut rng = Rng::new(seed);
     let mut options = Setup::tagged(true).options;
-    options.separation = Separation::AtLeast(0);
+    options.min_separated = MinSeparated::AtLeast(0);
     options.space_amplification = 1.05;
     options.space_floor = [0, 4 << 10, 24 << 10][seed as usize % 3];
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).map_err(|e| e.to_string())?;
@@ -246,7 +247,7 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
             db.step().map_err(|e| e.to_string())?;
         }
     }
-    db.settle().map_err(|e| e.to_string())?;
+    db.wait_idle().map_err(|e| e.to_string())?;
     let before = db.metrics().dead_read;
     let left = db.range_keys(None, None).take(1).count();
     let metrics = db.metrics();
@@ -271,7 +272,7 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
     for i in 0..1990 {
         db.delete(&key(i)).map_err(|e| e.to_string())?;
     }
-    db.settle().map_err(|e| e.to_string())?;
+    db.wait_idle().map_err(|e| e.to_string())?;
     let left = db.range_keys(None, None).take(1).count();
     match db.metrics().dead_read {
         dead if left == 1 && dead <= DEAD_MAX => Ok(()),

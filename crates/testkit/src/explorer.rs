@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use cleavedb_storage::sim::{DirectoryOrder, Image, PowerLoss, Rng};
+use cleavedb_storage_sim::sim::{DirectoryOrder, Image, PowerLoss, Rng};
 
 use crate::check::{Bounds, Oracle};
 use crate::disks::{Replays, hash_of};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use cleavedb::{Db, ErrorKind, Options};
 use cleavedb_base::limits::BLOCK;
-use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Image;
 
 use crate::read::Checked;
 use crate::records::{key, value};

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cleavedb_storage::{Access, File, FileKind, Lock, Mode, Name, Pace, Storage};
+use cleavedb_storage::{Access, File, FileKind, Mode, Name, RemoveMode, Storage, StorageLayer};
 
 /// How often a test looks whether something has come about.
 const LOOK: Duration = Duration::from_millis(2);
@@ -32,7 +32,7 @@ struct Shut {
 struct State {
     shut: Option<Shut>,
     waiting: usize,
-    removed: Vec<Pace>,
+    removed: Vec<RemoveMode>,
 }
 
 /// A storage with a door.
@@ -76,7 +76,7 @@ impl Gated {
     }
 
     /// How files were removed since the last call, in this order.
-    pub fn removed(&self) -> Vec<Pace> {
+    pub fn removed(&self) -> Vec<RemoveMode> {
         std::mem::take(&mut self.lock().removed)
     }
 
@@ -94,7 +94,11 @@ impl Gated {
     }
 }
 
-impl Storage for Gated {
+impl StorageLayer for Gated {
+    fn inner(&self) -> &dyn Storage {
+        &*self.inner
+    }
+
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         if mode == Mode::CreateNew {
             self.pass(Door::Create, name);
@@ -102,42 +106,10 @@ impl Storage for Gated {
         self.inner.open(name, mode, access)
     }
 
-    fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         self.pass(Door::Remove, name);
         self.lock().removed.push(pace);
         self.inner.remove(name, pace)
-    }
-
-    fn list(&self) -> io::Result<Vec<(Name, u64)>> {
-        self.inner.list()
-    }
-
-    fn foreign(&self) -> io::Result<Vec<String>> {
-        self.inner.foreign()
-    }
-
-    fn sync_dir(&self) -> io::Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self) -> io::Result<Lock> {
-        self.inner.lock()
-    }
-
-    fn free_space(&self) -> io::Result<u64> {
-        self.inner.free_space()
-    }
-
-    fn boot_id(&self) -> u64 {
-        self.inner.boot_id()
-    }
-
-    fn directory_id(&self) -> u64 {
-        self.inner.directory_id()
     }
 }
 

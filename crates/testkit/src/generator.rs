@@ -4,7 +4,7 @@
 //! write, so that no two are equal and an old one cannot pass for a new one.
 
 use cleavedb::Durability;
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::sim::Rng;
 
 use crate::op::{Op, Scan, Write};
 

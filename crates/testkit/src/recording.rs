@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use cleavedb::Durability;
-use cleavedb_storage::sim::Image;
+use cleavedb_storage_sim::sim::Image;
 
 use crate::check::Bounds;
 use crate::disks::Disks;

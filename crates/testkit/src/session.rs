@@ -249,7 +249,7 @@ impl Session {
     }
 
     /// Runs background jobs until none is due.
-    pub fn settle(&self) -> Checked {
+    pub fn wait_idle(&self) -> Checked {
         for _ in 0..STEPS_MAX {
             if !self.db().step().map_err(|e| e.to_string())? {
                 return Ok(());

@@ -4,8 +4,8 @@ use std::fmt;
 
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
-    LivenessRule, Options, Partition, Preset, Relocation, Separation, SurvivorRoute, VictimPolicy,
-    Volume,
+    LivenessRule, MinSeparated, Options, Partition, Preset, Relocation, SurvivorRoute,
+    VictimPolicy, Volume,
 };
 
 /// Options, and whether the log window outlives the process.
@@ -64,7 +64,7 @@ fn tiny_groups(layout: GroupLayout) -> GroupOptions {
         capacity_bytes: 64 << 10,
         main_segment_bytes: 16 << 10,
         log_segment_bytes: if shared { 4 << 10 } else { usual.log_segment_bytes },
-        listed_record_bytes: 1000,
+        key_block_record_bytes: 1000,
         ..usual
     }
 }
@@ -155,8 +155,8 @@ impl Setup {
         let options = &mut self.options;
         options.level0 = level0;
         (options.level0_bytes, options.level1_bytes) = (4 << 10, 4 << 10);
-        if options.separation != Separation::Never {
-            options.separation = Separation::AtLeast(4000);
+        if options.min_separated != MinSeparated::Never {
+            options.min_separated = MinSeparated::AtLeast(4000);
         }
         self
     }
@@ -241,7 +241,7 @@ impl Setup {
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);
             setup.name = format!("wisckey, values of {len} bytes separated");
-            setup.options.separation = Separation::AtLeast(len);
+            setup.options.min_separated = MinSeparated::AtLeast(len);
             all.push(setup);
         }
         for (preset, len) in [
@@ -252,7 +252,7 @@ impl Setup {
         ] {
             let mut setup = Self::tiny(preset, true);
             setup.name = format!("{preset}, values of {len} bytes separated, by cost and benefit");
-            setup.options.separation = Separation::AtLeast(len);
+            setup.options.min_separated = MinSeparated::AtLeast(len);
             setup.options.groups.victim = VictimPolicy::CostBenefit;
             all.push(setup);
         }
@@ -267,7 +267,7 @@ impl Setup {
         }
         let mut setup = Self::tagged(true);
         setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();
-        setup.options.separation = Separation::AtLeast(0);
+        setup.options.min_separated = MinSeparated::AtLeast(0);
         setup.options.groups.cold_log_counts = false;
         all.push(setup);
         let mut setup = Self::tiny(Preset::KtStore, true);

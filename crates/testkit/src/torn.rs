@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use cleavedb::{Durability, Error};
-use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Image;
 
 use crate::op::Write;
 use crate::read::Checked;

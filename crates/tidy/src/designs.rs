@@ -9,14 +9,15 @@ use crate::repo::{Finding, Repo};
 const ENGINE: [&str; 5] = ["base", "storage", "index", "values", "cleavedb"];
 
 /// Files and folders that answer, whose lines do not count: the layout and its codec, a strategy
-/// with its answers, and the table of presets.
-const ANSWERS: [&str; 8] = [
+/// with its answers, the table of presets, and the rules of options that may stand together.
+const ANSWERS: [&str; 9] = [
     "crates/values/src/layout.rs",
     "crates/values/src/partition.rs",
     "crates/values/src/groups/sizing/",
     "crates/values/src/groups/liveness/",
     "crates/cleavedb/src/options/presets.rs",
     "crates/cleavedb/src/options/log.rs",
+    "crates/cleavedb/src/options/validate.rs",
     "crates/index/src/compaction/level0.rs",
     "crates/index/src/compaction/level0/",
 ];
@@ -42,18 +43,18 @@ const QUESTIONS: [&str; 31] = [
     "Preset::Ohdb",
     ".separates()",
     ".writes_run()",
-    ".needs_stubs()",
+    ".needs_tombstones()",
     ".keeps_order()",
     ".has_cold_log()",
     ".merges()",
-    "Separation::Never",
+    "MinSeparated::Never",
     "cold_log_counts",
     "groups.is_empty()",
     "Level0::",
     ".packs()",
     ".compacts_on_seeks()",
-    "Drain::",
-    ".is_lazy()",
+    "WriteBack::",
+    ".writes_back_on_pressure()",
 ];
 
 /// Kinds of value files, which stand for designs where a line compares them.
@@ -92,7 +93,7 @@ mod tests {
         let text = "use cleavedb_values::LogRole::WriteAhead;\n// LogRole::WriteAhead\n\
                     fn f() {\n    if layout.log == LogRole::WriteAhead {}\n    \
                     if kind == FileKind::Log {}\n    let name = FileKind::Log;\n    \
-                    if table.needs_stubs() {}\n}\n\n\
+                    if table.needs_tombstones() {}\n}\n\n\
                     #[cfg(test)]\nmod tests {\n    const A: LogRole = LogRole::WriteAhead;\n}\n";
         let lines = |path| -> Vec<_> {
             asked(&Repo::of(&[(path, text)])).iter().map(|finding| finding.line).collect()

@@ -1,26 +1,34 @@
 //! The order of crates, as their manifests say it.
 //!
 //! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit}`; the two stores are
-//! strangers to one another, and the front end sees the public crate only. The compiler refuses a
-//! cycle, but it would not refuse a short cut.
+//! strangers to one another, and the front end sees the public crate only, and `storage-sim` for
+//! its modelled devices. Of the crates below only the tests may use that one. The compiler refuses
+//! a cycle, but it would not refuse a short cut.
 
 use crate::repo::{Finding, Repo};
 
 /// What each crate may use, by the name of its folder; all under the prefix of the project.
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("base", &[]),
     ("storage", &["base"]),
+    ("storage-sim", &["base", "storage"]),
     ("index", &["base", "storage"]),
     ("values", &["base", "storage"]),
     ("cleavedb", &["base", "storage", "index", "values"]),
-    ("testkit", &["base", "storage", "index", "values", "cleavedb"]),
-    ("bench", &["base", "storage", "index", "values", "cleavedb", "testkit"]),
-    ("cli", &["cleavedb", "bench"]),
+    ("testkit", &["base", "storage", "storage-sim", "index", "values", "cleavedb"]),
+    ("bench", &["base", "storage", "storage-sim", "index", "values", "cleavedb", "testkit"]),
+    ("cli", &["cleavedb", "bench", "storage-sim"]),
     ("tidy", &[]),
 ];
 
-/// Crates whose tests may use the test kit although the crate itself lies below it.
-const TESTED_WITH_TESTKIT: [&str; 2] = ["cleavedb", "cli"];
+/// What the tests of a crate may use besides, although the crate itself lies below it.
+const TESTS_MAY_USE: [(&str, &[&str]); 5] = [
+    ("storage", &["storage-sim"]),
+    ("index", &["storage-sim"]),
+    ("values", &["storage-sim"]),
+    ("cleavedb", &["storage-sim", "testkit"]),
+    ("cli", &["testkit"]),
+];
 
 /// Dependencies that the order of crates does not allow.
 pub fn crates(repo: &Repo) -> Vec<Finding> {
@@ -33,10 +41,10 @@ pub fn crates(repo: &Repo) -> Vec<Finding> {
             found.push(Finding::new(path, 0, what));
             continue;
         };
+        let in_tests = TESTS_MAY_USE.iter().find(|(known, _)| *known == name);
         for dependency in dependencies(text) {
             let on = dependency.on.as_str();
-            let for_tests =
-                dependency.dev && on == "testkit" && TESTED_WITH_TESTKIT.contains(&name);
+            let for_tests = dependency.dev && in_tests.is_some_and(|(_, may)| may.contains(&on));
             if !may_use.contains(&on) && !for_tests {
                 let what = format!("{name} may not depend on {on}");
                 found.push(Finding::new(path, dependency.line, what));
@@ -97,7 +105,8 @@ mod tests {
                         cleavedb-base.workspace = true\ncleavedb-storage = { path = \"x\" }\n\
                         bytes = \"1\" # not cleavedb-values\n";
         assert_eq!(found("index", manifest), Vec::<String>::new());
-        let testing = "[dev-dependencies]\ncleavedb-testkit.workspace = true\n";
+        let testing = "[dev-dependencies]\ncleavedb-storage-sim.workspace = true\n\
+                       cleavedb-testkit.workspace = true\n";
         assert_eq!(found("cleavedb", testing), Vec::<String>::new());
     }
 
@@ -119,6 +128,7 @@ mod tests {
             ("storage", "[dependencies]\ncleavedb = { workspace = true }\n"),
             ("cli", "[dependencies]\ncleavedb-storage.workspace = true\n"),
             ("cleavedb", "[dependencies]\ncleavedb-testkit.workspace = true\n"),
+            ("cleavedb", "[dependencies]\ncleavedb-storage-sim.workspace = true\n"),
             ("storage", "[dev-dependencies]\ncleavedb-testkit.workspace = true\n"),
             ("tidy", "[dev-dependencies]\ncleavedb-base.workspace = true\n"),
         ];

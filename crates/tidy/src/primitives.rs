@@ -3,8 +3,9 @@
 use crate::repo::{Finding, Repo};
 use crate::source::line_of;
 
-/// Crates of the engine; what they share between threads comes from `cleavedb_base::sync`.
-const ENGINE: [&str; 5] = ["base", "storage", "index", "values", "cleavedb"];
+/// Crates of the engine, and the simulator, which runs under the checkers too; what they share
+/// between threads comes from `cleavedb_base::sync`.
+const ENGINE: [&str; 6] = ["base", "storage", "storage-sim", "index", "values", "cleavedb"];
 
 /// The folder that may name the real ones.
 const SEAM: &str = "crates/base/src/sync/";

@@ -14,22 +14,23 @@ use cleavedb_tidy::{
 const LONG_FUNCTIONS_MAX: usize = 0;
 
 /// Lines of the engine that ask which design a database is. May only shrink: at most 30 are wanted.
-const DESIGN_LINES_MAX: usize = 98;
+const DESIGN_LINES_MAX: usize = 79;
 
 /// Files in the largest circle of calls. May only shrink: none is wanted.
-const CALL_CYCLE_MAX: usize = 11;
+const CALL_CYCLE_MAX: usize = 3;
 
 /// Riddles by area; an area that is not listed has none. May only shrink: none is wanted.
-const RIDDLES_MAX: [(&str, usize); 9] = [
+const RIDDLES_MAX: [(&str, usize); 10] = [
     ("bench-peers", 14),
     ("crates/base", 20),
     ("crates/bench", 60),
-    ("crates/cleavedb", 201),
+    ("crates/cleavedb", 191),
     ("crates/cli", 25),
     ("crates/index", 69),
-    ("crates/storage", 126),
+    ("crates/storage", 114),
+    ("crates/storage-sim", 12),
     ("crates/testkit", 11),
-    ("crates/values", 26),
+    ("crates/values", 23),
 ];
 
 static REPO: LazyLock<Repo> = LazyLock::new(|| {

@@ -34,8 +34,8 @@ pub fn cut<'a>(records: impl Iterator<Item = (&'a [u8], u64)> + Clone, parts: u6
             let miss = (wanted * part).abs_diff(sum);
             let (far, short) = (miss > part / CUT_SLACK, separator(before, key));
             let len = short.len() as u64;
-            let rank = if far { (far, miss, len) } else { (far, len, miss) };
-            let bound = (rank, short);
+            let ordinal = if far { (far, miss, len) } else { (far, len, miss) };
+            let bound = (ordinal, short);
             best.entry(wanted).and_modify(|known| *known = bound.min(*known)).or_insert(bound);
         }
         (sum, before) = (sum + len, Some(key));

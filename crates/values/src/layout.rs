@@ -101,6 +101,11 @@ impl ValueLayout {
         Self { log: LogRole::WriteAhead, groups: Some(groups) }
     }
 
+    /// Which group has a key, if there are groups.
+    pub fn partition(&self) -> Option<Partition> {
+        self.groups.map(|groups| groups.partition)
+    }
+
     /// Whether short values leave the index.
     pub fn separates(&self) -> bool {
         *self != Self::INLINE

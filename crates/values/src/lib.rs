@@ -8,23 +8,19 @@
 pub mod cut;
 pub mod partition;
 pub mod layout;
-pub mod ledger;
+pub mod value_files;
 pub mod victim;
-pub mod hidden;
+pub mod unexposed;
 pub mod factory;
-pub mod survivors;
 pub mod groups;
-pub mod stretch;
+pub mod coalesced_read;
 pub mod set;
-pub mod found;
 pub mod collect;
-pub mod collected;
-pub mod collect_group;
 
+pub use coalesced_read::{Chunk, POOLED_LEN, ReadBuffers};
 pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};
 pub use layout::{GroupLayout, LivenessRule, LogRole, Relocation, SurvivorRoute, ValueLayout};
-pub use ledger::{FileFacts, Ledger, LedgerEdit};
 pub use partition::{GroupId, Partition};
 pub use set::SegmentSet;
-pub use stretch::{Chunk, Chunks, PASSING_LEN};
+pub use value_files::{ValueFileEdit, ValueFileMeta, ValueFiles};

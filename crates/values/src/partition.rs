@@ -56,15 +56,20 @@ impl std::ops::Deref for Token<'_> {
 impl Partition {
     /// The token of a key.
     #[inline]
-    pub fn token(self, tree_key: &[u8]) -> Token<'_> {
+    pub fn token(self, encoded_key: &[u8]) -> Token<'_> {
         match self {
-            Self::Hash => Token::Hash(hash64(tree_key, 0).to_be_bytes()),
-            Self::Range => Token::Key(tree_key),
+            Self::Hash => Token::Hash(hash64(encoded_key, 0).to_be_bytes()),
+            Self::Range => Token::Key(encoded_key),
             Self::Prefix(bytes) => {
                 let len = KEYSPACE_PREFIX_LEN + usize::from(bytes);
-                Token::Key(tree_key.get(..len).unwrap_or_default())
+                Token::Key(encoded_key.get(..len).unwrap_or_default())
             }
         }
+    }
+
+    /// The tree key, or the beginning of one, that a token is; none if tokens are hashes.
+    pub fn key_of(self, token: &[u8]) -> Option<&[u8]> {
+        (self != Self::Hash).then_some(token)
     }
 
     /// Whether keys that are neighbours are mostly in one group.

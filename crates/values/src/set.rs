@@ -1,25 +1,25 @@
-//! The segments that one picture of the database can read, and how a pointer becomes a value.
+//! The segments that one read state of the database can read, and how a pointer becomes a value.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::key::split_tree_key;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::Record;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::FileKind;
-use cleavedb_storage::log::Held;
+use cleavedb_storage::log::BufferPin;
 use cleavedb_storage::segment::{FarRecord, Segment, is_far};
 
-use crate::groups::{ExtentHandle, MapReader, Place};
-use crate::stretch::{Chunk, Chunks, announce};
+use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
+use crate::groups::{ExtentHandle, KeyDirectoryReader, Location};
 
 /// Immutable set of segments, ordered by number, and the extents of those that are group files.
 #[derive(Clone, Default)]
 pub struct SegmentSet {
     segments: Vec<Arc<Segment>>,
-    /// Held so that no place is given back that this picture can reach.
-    extents: Arc<BTreeMap<Place, Arc<ExtentHandle>>>,
+    /// Held so that no place is given back that this read state can reach.
+    extents: Arc<BTreeMap<Location, Arc<ExtentHandle>>>,
 }
 
 impl SegmentSet {
@@ -36,7 +36,7 @@ impl SegmentSet {
 
     /// This set with the extents `added` and without `removed`.
     #[must_use]
-    pub fn with_extents(&self, added: &[Arc<ExtentHandle>], removed: &[Place]) -> Self {
+    pub fn with_extents(&self, added: &[Arc<ExtentHandle>], removed: &[Location]) -> Self {
         let mut extents = BTreeMap::clone(&self.extents);
         extents.extend(added.iter().map(|extent| (extent.place(), extent.clone())));
         removed.iter().for_each(|place| _ = extents.remove(place));
@@ -58,7 +58,7 @@ impl SegmentSet {
     }
 
     /// The extent that begins at `place`.
-    pub fn extent(&self, place: Place) -> Result<&Arc<ExtentHandle>> {
+    pub fn extent(&self, place: Location) -> Result<&Arc<ExtentHandle>> {
         self.extents.get(&place).ok_or_else(|| {
             Error::corruption("an extent of a group is not open")
                 .with("file", place.file)
@@ -68,7 +68,7 @@ impl SegmentSet {
 
     /// The extent that a pointer names, if it is still there.
     fn extent_of(&self, pointer: ValuePointer) -> Option<&Arc<ExtentHandle>> {
-        let place = Place { file: pointer.file, offset: pointer.offset };
+        let place = Location { file: pointer.file, offset: pointer.offset };
         let (_, extent) = self.extents.range(..=place).next_back()?;
         extent.holds(place).then_some(extent)
     }
@@ -85,19 +85,19 @@ impl SegmentSet {
         }
     }
 
-    /// Where one of `extents` has the record of (`tree_key`, `seq`), whose key has this hash, if a
-    /// collection has moved it away from `pointer`.
+    /// Where one of `extents` has the record of (`encoded_key`, `seq`), whose key has this hash, if
+    /// a collection has moved it away from `pointer`.
     pub fn find_moved(
         &self,
-        extents: impl Iterator<Item = Place>,
-        (pointer, tree_key, hash, seq): (ValuePointer, &[u8], u64, SeqNo),
-        maps: &mut MapReader,
+        extents: impl Iterator<Item = Location>,
+        (pointer, encoded_key, hash, seq): (ValuePointer, &[u8], u64, SeqNo),
+        maps: &mut KeyDirectoryReader,
     ) -> Result<Option<ValuePointer>> {
         for place in extents {
             let extent = self.extent(place)?;
-            let found = maps.find(extent, tree_key, hash, seq)?;
-            let at = |offset| Place { offset: place.offset + u64::from(offset), ..place };
-            if let Some(Place { file, offset }) = found.map(at).filter(|at| extent.holds(*at)) {
+            let found = maps.find(extent, encoded_key, hash, seq)?;
+            let at = |offset| Location { offset: place.offset + u64::from(offset), ..place };
+            if let Some(Location { file, offset }) = found.map(at).filter(|at| extent.holds(*at)) {
                 return Ok(Some(ValuePointer { file, offset, ..pointer }));
             }
         }
@@ -135,7 +135,11 @@ impl SegmentSet {
 
     /// Says that the records at `wanted` will be read soon, and which of them are to be read
     /// together: the chunk of each, in the order of `wanted`, or none where a record stands alone.
-    pub fn announce(&self, wanted: &[ValuePointer], how: Chunks<'_>) -> Vec<Option<Arc<Chunk>>> {
+    pub fn prefetch_records(
+        &self,
+        wanted: &[ValuePointer],
+        how: ReadBuffers<'_>,
+    ) -> Vec<Option<Arc<Chunk>>> {
         let mut chunks = vec![None; wanted.len()];
         let mut order: Vec<u32> = (0..wanted.len() as u32).collect();
         let of = |at: &u32| wanted[*at as usize];
@@ -143,7 +147,7 @@ impl SegmentSet {
         for in_file in order.chunk_by(|a, b| of(a).file == of(b).file) {
             let Some(segment) = self.get(of(&in_file[0]).file) else { continue };
             let sorted: Vec<ValuePointer> = in_file.iter().map(of).collect();
-            for (at, chunk) in in_file.iter().zip(announce(segment, &sorted, how)) {
+            for (at, chunk) in in_file.iter().zip(prefetch_records(segment, &sorted, how)) {
                 chunks[*at as usize] = chunk;
             }
         }
@@ -164,17 +168,17 @@ impl SegmentSet {
         }
     }
 
-    /// The record of (`tree_key`, `seq`) at `pointer`, if the log's window, which is `held`, has it
-    /// in one piece: see [`Segment::in_window`].
+    /// The record of (`encoded_key`, `seq`) at `pointer`, if the log's window, which is `held`, has
+    /// it in one piece: see [`Segment::in_window`].
     #[inline]
     pub fn in_window<'h>(
         &self,
-        held: &'h Held<'_>,
+        held: &'h BufferPin<'_>,
         pointer: ValuePointer,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         seq: SeqNo,
     ) -> Option<Result<Record<'h>>> {
-        let (keyspace, key) = split_tree_key(tree_key)?;
+        let (keyspace, key) = split_encoded_key(encoded_key)?;
         self.get(pointer.file)?.in_window(held, pointer, (keyspace, key, seq))
     }
 
@@ -184,41 +188,47 @@ impl SegmentSet {
         self.find(pointer)?.read(pointer.offset, bytes)
     }
 
-    /// The record in `bytes`, which were read at `pointer`, verified to be that of (`tree_key`,
+    /// The record in `bytes`, which were read at `pointer`, verified to be that of (`encoded_key`,
     /// `seq`).
     pub fn verified<'a>(
         &self,
         bytes: &'a [u8],
         pointer: ValuePointer,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<Record<'a>> {
-        let (keyspace, key) =
-            split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+        let (keyspace, key) = split_encoded_key(encoded_key)
+            .ok_or_else(|| Error::corruption("a tree key is too short"))?;
         self.find(pointer)?.verify(bytes, pointer, keyspace, key, seq)
     }
 
-    /// The far record of (`tree_key`, `seq`) at `pointer`.
-    pub fn far(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<FarRecord<'_>> {
-        let (keyspace, key) =
-            split_tree_key(tree_key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
+    /// The far record of (`encoded_key`, `seq`) at `pointer`.
+    pub fn far(
+        &self,
+        pointer: ValuePointer,
+        encoded_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<FarRecord<'_>> {
+        let (keyspace, key) = split_encoded_key(encoded_key)
+            .ok_or_else(|| Error::corruption("a tree key is too short"))?;
         let record = self.find(pointer)?.far(pointer)?;
         record.is_of((keyspace, key, seq))?;
         Ok(record)
     }
 
-    /// Reads the value that (`tree_key`, `seq`) points to and verifies that it is that very record.
-    pub fn read(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<Bytes> {
-        self.value_of(self.bytes(pointer)?.into(), pointer, tree_key, seq)
+    /// Reads the value that (`encoded_key`, `seq`) points to and verifies that it is that very
+    /// record.
+    pub fn read(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<Bytes> {
+        self.value_of(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
     }
 
     /// Verifies what [`SegmentSet::read`] would read, and returns its length; a far record is never
     /// held whole.
-    pub fn check(&self, pointer: ValuePointer, tree_key: &[u8], seq: SeqNo) -> Result<u64> {
+    pub fn check(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<u64> {
         if !is_far(pointer) {
-            return Ok(self.read(pointer, tree_key, seq)?.len() as u64);
+            return Ok(self.read(pointer, encoded_key, seq)?.len() as u64);
         }
-        let record = self.far(pointer, tree_key, seq)?;
+        let record = self.far(pointer, encoded_key, seq)?;
         record.visit(|_| Ok(()))?;
         Ok(u64::from(record.header.value_len))
     }
@@ -228,12 +238,12 @@ impl SegmentSet {
         &self,
         chunk: &Chunk,
         pointer: ValuePointer,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<Bytes> {
         match chunk.record(pointer) {
-            Some(bytes) => self.value_of(bytes, pointer, tree_key, seq),
-            None => self.read(pointer, tree_key, seq),
+            Some(bytes) => self.value_of(bytes, pointer, encoded_key, seq),
+            None => self.read(pointer, encoded_key, seq),
         }
     }
 
@@ -241,10 +251,10 @@ impl SegmentSet {
         &self,
         bytes: Bytes,
         pointer: ValuePointer,
-        tree_key: &[u8],
+        encoded_key: &[u8],
         seq: SeqNo,
     ) -> Result<Bytes> {
-        let value_len = self.verified(&bytes, pointer, tree_key, seq)?.value.len();
+        let value_len = self.verified(&bytes, pointer, encoded_key, seq)?.value.len();
         Ok(bytes.slice(bytes.len() - value_len..))
     }
 }

@@ -1,11 +1,12 @@
-//! Which files to collect next: a pure choice from the ledger.
+//! Which files to collect next: a pure choice from the table of value files.
+
+use std::collections::BTreeSet;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_storage::FileKind;
 use cleavedb_storage::log::FileHeader;
 
-use crate::ledger::{FileFacts, Ledger};
+use crate::value_files::{ValueFileMeta, ValueFiles};
 
 /// How much space values may take.
 #[derive(Clone, Copy, Debug)]
@@ -34,31 +35,32 @@ impl SpaceGoal {
 
 /// What a collection may win, and what it must move for that; both in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gain {
+pub struct CostBenefit {
     /// Bytes that come back.
-    pub wins: u64,
+    pub reclaimed: u64,
     /// Bytes that live on.
-    pub moves: u64,
+    pub rewritten: u64,
 }
 
 /// Part of its bytes that a victim must be able to give back, in percent: below, a collection would
 /// copy much for little, and with all victims like this it would copy without end.
 const WINS_MIN_PERCENT: u128 = 3;
 
-impl Gain {
+impl CostBenefit {
     /// Whether a collection may win enough.
     pub fn is_worth_it(self) -> bool {
-        let (wins, all) = (u128::from(self.wins), u128::from(self.wins) + u128::from(self.moves));
+        let (reclaimed, all) =
+            (u128::from(self.reclaimed), u128::from(self.reclaimed) + u128::from(self.rewritten));
         if planted(Bug::ByteIsWorthIt) {
-            return wins > 0 && wins >= all / 100 * WINS_MIN_PERCENT;
+            return reclaimed > 0 && reclaimed >= all / 100 * WINS_MIN_PERCENT;
         }
-        wins > 0 && wins * 100 >= all * WINS_MIN_PERCENT
+        reclaimed > 0 && reclaimed * 100 >= all * WINS_MIN_PERCENT
     }
 
     /// Whether this collection wins more for each byte that it moves.
-    pub fn beats(self, other: Self) -> bool {
+    pub fn is_better_than(self, other: Self) -> bool {
         let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
-        product(self.wins, other.moves) > product(other.wins, self.moves)
+        product(self.reclaimed, other.rewritten) > product(other.reclaimed, self.rewritten)
     }
 }
 
@@ -66,23 +68,23 @@ impl Gain {
 /// What is dead in it is known, but for its part of the `hidden` bytes of garbage that are
 /// estimated among all that entries own, `owned` bytes.
 pub fn most_dead(
-    ledger: &Ledger,
-    hidden: u64,
+    value_files: &ValueFiles,
+    unexposed: u64,
     owned: u64,
     sound: impl Fn(FileNumber) -> bool,
-) -> Option<(FileNumber, Gain)> {
-    let gain = |facts: &FileFacts| {
+) -> Option<(FileNumber, CostBenefit)> {
+    let gain = |facts: &ValueFileMeta| {
         let len = facts.len?.saturating_sub(FileHeader::RECORD_LEN as u64);
-        let share = u128::from(hidden) * u128::from(facts.live) / u128::from(owned.max(1));
-        let moves = facts.live.saturating_sub(share as u64).min(len);
-        Some(Gain { wins: len - moves, moves })
+        let share = u128::from(unexposed) * u128::from(facts.live) / u128::from(owned.max(1));
+        let rewritten = facts.live.saturating_sub(share as u64).min(len);
+        Some(CostBenefit { reclaimed: len - rewritten, rewritten })
     };
-    let segments = ledger.iter().filter(|(_, facts)| facts.kind == FileKind::Segment);
-    segments
+    value_files
+        .segments()
         .filter(|(number, _)| sound(*number))
         .filter_map(|(number, facts)| Some((number, gain(facts)?)))
         .filter(|(_, gain)| gain.is_worth_it())
-        .reduce(|best, other| if other.1.beats(best.1) { other } else { best })
+        .reduce(|best, other| if other.1.is_better_than(best.1) { other } else { best })
 }
 
 /// The paper's order (WiscKey, 3.3.2): from the tail of the log. Files are numbered in the order in
@@ -91,125 +93,113 @@ pub fn most_dead(
 /// `upto` is the first log file that replay would still need; logs from there on are no victims,
 /// nor are files that are not `sound`.
 pub fn oldest_first(
-    ledger: &Ledger,
+    value_files: &ValueFiles,
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> Option<FileNumber> {
-    ledger
-        .iter()
-        .find(|(number, facts)| {
-            facts.len.is_some() && is_collectable(facts.kind, *number, upto) && sound(*number)
-        })
-        .map(|(number, _)| number)
+    value_files.collectable(upto).map(|(number, ..)| number).find(|number| sound(*number))
 }
 
 /// Of those that [`oldest_first`] chooses from the one with most dead bytes, as far as is known:
 /// for a disk that is full.
 pub fn emptiest_first(
-    ledger: &Ledger,
+    value_files: &ValueFiles,
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> Option<FileNumber> {
-    let files = ledger.iter().filter_map(|(number, facts)| {
-        let dead = facts.len?.saturating_sub(facts.live);
-        let goes = is_collectable(facts.kind, number, upto) && sound(number);
-        goes.then_some((dead, number))
-    });
+    let files = value_files.collectable(upto).filter(|(number, ..)| sound(*number));
+    let files = files.map(|(number, meta, len)| (len.saturating_sub(meta.live), number));
     files.reduce(|most, next| if next.0 > most.0 { next } else { most }).map(|(_, number)| number)
-}
-
-/// Whether a file is collected or dropped as one; group files are not, their extents are.
-fn is_collectable(kind: FileKind, number: FileNumber, upto: FileNumber) -> bool {
-    match kind {
-        FileKind::Log => number < upto,
-        kind => kind == FileKind::Segment,
-    }
 }
 
 /// Bytes of the records of sealed files that no collection may read, and those of the live ones
 /// among them: logs from `upto` on, which replay still needs, and files that are not `sound`.
 pub fn out_of_reach(
-    ledger: &Ledger,
+    value_files: &ValueFiles,
     upto: FileNumber,
     sound: impl Fn(FileNumber) -> bool,
 ) -> (u64, u64) {
-    let files = ledger.iter().filter(|(number, facts)| {
-        facts.kind != FileKind::Group
-            && !(is_collectable(facts.kind, *number, upto) && sound(*number))
-    });
-    files.fold((0, 0), |(bytes, live), (_, facts)| {
-        let Some(len) = facts.len else { return (bytes, live) };
+    let reached: BTreeSet<FileNumber> =
+        value_files.collectable(upto).map(|(number, ..)| number).filter(|n| sound(*n)).collect();
+    let files = value_files.whole().filter(|(number, _)| !reached.contains(number));
+    files.fold((0, 0), |(bytes, live), (_, meta)| {
+        let Some(len) = meta.len else { return (bytes, live) };
         let len = len.saturating_sub(FileHeader::RECORD_LEN as u64);
-        (bytes + len, live + facts.live.min(len))
+        (bytes + len, live + meta.live.min(len))
     })
 }
 
 /// Files that hold nothing alive and can go without being read. See [`oldest_first`] for `upto`.
-pub fn dead_files(ledger: &Ledger, upto: FileNumber) -> Vec<FileNumber> {
-    ledger
-        .iter()
-        .filter(|(number, facts)| {
-            facts.live == 0 && facts.len.is_some() && is_collectable(facts.kind, *number, upto)
-        })
-        .map(|(number, _)| number)
-        .collect()
+pub fn dead_files(value_files: &ValueFiles, upto: FileNumber) -> Vec<FileNumber> {
+    let dead = value_files.collectable(upto).filter(|(_, meta, _)| meta.live == 0);
+    dead.map(|(number, ..)| number).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_storage::FileKind;
+
     use super::*;
-    use crate::ledger::LedgerEdit;
+    use crate::value_files::ValueFileEdit;
 
     #[test]
     fn the_oldest_sealed_file_below_the_replay_head_is_the_victim() {
-        let mut ledger = Ledger::default();
+        let mut value_files = ValueFiles::default();
         for number in [2, 5, 7] {
-            ledger.apply(&LedgerEdit::Add(FileNumber(number), FileKind::Log)).unwrap();
+            value_files.apply(&ValueFileEdit::Add(FileNumber(number), FileKind::Log)).unwrap();
         }
-        assert_eq!(oldest_first(&ledger, FileNumber(9), |_| true), None, "nothing is sealed");
-        ledger.apply(&LedgerEdit::Seal(FileNumber(5), 0, 10)).unwrap();
-        assert_eq!(oldest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(5)));
-        assert_eq!(oldest_first(&ledger, FileNumber(5), |_| true), None, "replay needs it");
-        assert_eq!(dead_files(&ledger, FileNumber(9)), [FileNumber(5)]);
-        ledger.apply(&LedgerEdit::Seal(FileNumber(7), 10, 20)).unwrap();
-        assert_eq!(emptiest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(7)));
-        ledger.apply(&LedgerEdit::Born(FileNumber(7), 15)).unwrap();
-        assert_eq!(emptiest_first(&ledger, FileNumber(9), |_| true), Some(FileNumber(5)));
+        assert_eq!(oldest_first(&value_files, FileNumber(9), |_| true), None, "nothing is sealed");
+        value_files.apply(&ValueFileEdit::Seal(FileNumber(5), 0, 10)).unwrap();
+        assert_eq!(oldest_first(&value_files, FileNumber(9), |_| true), Some(FileNumber(5)));
+        assert_eq!(oldest_first(&value_files, FileNumber(5), |_| true), None, "replay needs it");
+        assert_eq!(dead_files(&value_files, FileNumber(9)), [FileNumber(5)]);
+        value_files.apply(&ValueFileEdit::Seal(FileNumber(7), 10, 20)).unwrap();
+        assert_eq!(emptiest_first(&value_files, FileNumber(9), |_| true), Some(FileNumber(7)));
+        value_files.apply(&ValueFileEdit::LiveAdded(FileNumber(7), 15)).unwrap();
+        assert_eq!(emptiest_first(&value_files, FileNumber(9), |_| true), Some(FileNumber(5)));
     }
 
     #[test]
     fn the_segment_that_wins_most_for_what_it_moves_is_the_victim() {
-        let mut ledger = Ledger::default();
+        let mut value_files = ValueFiles::default();
         for (number, live) in [(2, 950), (5, 400), (7, 400), (8, 0)] {
             let number = FileNumber(number);
             let kind = if live == 0 { FileKind::Log } else { FileKind::Segment };
             let len = 1000 + FileHeader::RECORD_LEN as u64;
             for edit in [
-                LedgerEdit::Add(number, kind),
-                LedgerEdit::Seal(number, 0, len),
-                LedgerEdit::Born(number, live),
+                ValueFileEdit::Add(number, kind),
+                ValueFileEdit::Seal(number, 0, len),
+                ValueFileEdit::LiveAdded(number, live),
             ] {
-                ledger.apply(&edit).unwrap();
+                value_files.apply(&edit).unwrap();
             }
         }
-        let among = |numbers: &[u64], hidden| {
+        let among = |numbers: &[u64], unexposed| {
             let sound = |number: FileNumber| numbers.contains(&number.0);
-            most_dead(&ledger, hidden, 1750, sound).map(|(number, gain)| (number.0, gain.wins))
+            most_dead(&value_files, unexposed, 1750, sound)
+                .map(|(number, gain)| (number.0, gain.reclaimed))
         };
         assert_eq!(among(&[2, 5, 7, 8], 0), Some((5, 600)), "the oldest of equals, and no log");
-        assert_eq!(among(&[2, 7], 175), Some((7, 640)), "a tenth of what lives is hidden garbage");
+        assert_eq!(
+            among(&[2, 7], 175),
+            Some((7, 640)),
+            "a tenth of what lives is unexposed garbage"
+        );
         assert_eq!(among(&[2], 0), Some((2, 50)));
-        ledger.apply(&LedgerEdit::Born(FileNumber(2), 30)).unwrap();
-        assert_eq!(most_dead(&ledger, 0, 1780, |n| n.0 == 2), None, "2% is too little");
+        value_files.apply(&ValueFileEdit::LiveAdded(FileNumber(2), 30)).unwrap();
+        assert_eq!(most_dead(&value_files, 0, 1780, |n| n.0 == 2), None, "2% is too little");
     }
 
     #[test]
     fn a_gain_is_worth_what_it_wins_for_a_byte_moved() {
-        let gain = |wins, moves| Gain { wins, moves };
-        assert!(gain(10, 20).beats(gain(100, 300)) && !gain(10, 20).beats(gain(20, 40)));
-        assert!(gain(1, 0).beats(gain(u64::MAX, 1)), "nothing to move");
+        let gain = |reclaimed, rewritten| CostBenefit { reclaimed, rewritten };
+        assert!(
+            gain(10, 20).is_better_than(gain(100, 300))
+                && !gain(10, 20).is_better_than(gain(20, 40))
+        );
+        assert!(gain(1, 0).is_better_than(gain(u64::MAX, 1)), "nothing to move");
         assert_eq!(
-            [gain(0, 0), gain(3, 97), gain(2, 98)].map(Gain::is_worth_it),
+            [gain(0, 0), gain(3, 97), gain(2, 98)].map(CostBenefit::is_worth_it),
             [false, true, false]
         );
     }
@@ -218,10 +208,10 @@ mod tests {
     /// collection, which left a file just as short.
     #[test]
     fn a_byte_of_a_short_file_is_not_worth_a_collection() {
-        let gain = |wins, moves| Gain { wins, moves };
+        let gain = |reclaimed, rewritten| CostBenefit { reclaimed, rewritten };
         assert_eq!(
             [gain(1, 98), gain(5, 194), gain(2, 64), gain(u64::MAX, u64::MAX)]
-                .map(Gain::is_worth_it),
+                .map(CostBenefit::is_worth_it),
             [false, false, true, true]
         );
     }

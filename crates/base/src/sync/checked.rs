@@ -102,7 +102,7 @@ impl<T> RwLock<T> {
     }
 }
 
-/// The swap of a picture, as the crate `arc-swap`.
+/// The swap of a read state, as the crate `arc-swap`.
 pub mod swap {
     use std::sync::Arc;
 

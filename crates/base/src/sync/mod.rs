@@ -1,4 +1,4 @@
-//! What threads share: locks, atomics, the swap of a picture, and threads themselves.
+//! What threads share: locks, atomics, the swap of a read state, and threads themselves.
 //!
 //! The engine takes them from here and from nowhere else, so that a checker can put its own in
 //! their place and run the very code that users run. In a build for users these are the types of

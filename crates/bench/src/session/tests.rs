@@ -96,7 +96,7 @@ impl Engine for Memory {
         Ok(range.take(limit).map(|(key, value)| visit(key, value)).count())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn wait_idle(&self) -> Result<()> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use cleavedb_index::VersionEdit;
-use cleavedb_values::{GroupEdit, LedgerEdit, ValueLayout};
+use cleavedb_values::{GroupEdit, ValueFileEdit, ValueLayout};
 
 use crate::totals::Totals;
 
@@ -38,7 +38,7 @@ pub(crate) struct Edit {
     /// How values are kept, in the first edit of a manifest.
     pub(crate) layout: Option<ValueLayout>,
     pub(crate) index: VersionEdit,
-    pub(crate) ledger: Vec<LedgerEdit>,
+    pub(crate) value_files: Vec<ValueFileEdit>,
     pub(crate) groups: Vec<GroupEdit>,
     pub(crate) head: Option<ReplayHead>,
     /// File numbers below are spoken for.
@@ -47,14 +47,14 @@ pub(crate) struct Edit {
     pub(crate) seq_limit: Option<SeqNo>,
     /// Epoch of the youngest flush.
     pub(crate) epoch: Option<u64>,
-    /// Estimated bytes of hidden garbage.
-    pub(crate) hidden: Option<u64>,
+    /// Estimated bytes of unexposed garbage.
+    pub(crate) unexposed: Option<u64>,
     /// Least length that is separated, and one more; 0 if the preset is to decide.
-    pub(crate) separation: Option<u64>,
+    pub(crate) min_separated: Option<u64>,
     /// Most bytes that the files may take; 0 if the disk alone limits them.
     pub(crate) space_limit: Option<u64>,
-    /// A session begins, or, with `None`, ends: the log is durable up to its end, which the ledger
-    /// knows, and there is no window.
+    /// A session begins, or, with `None`, ends: the log is durable up to its end, which the table
+    /// of value files knows, and there is no window.
     pub(crate) session: Option<Option<Session>>,
     /// Every operation up to this sequence number is in a table.
     pub(crate) flushed: Option<SeqNo>,
@@ -95,7 +95,7 @@ impl Edit {
             out.push(INDEX);
             self.index.encode(&mut out);
         }
-        for edit in &self.ledger {
+        for edit in &self.value_files {
             out.push(LEDGER);
             edit.encode(&mut out);
         }
@@ -113,8 +113,8 @@ impl Edit {
             (NEXT_FILE, self.next_file),
             (SEQ_LIMIT, self.seq_limit),
             (EPOCH, self.epoch),
-            (HIDDEN, self.hidden),
-            (SEPARATION, self.separation),
+            (HIDDEN, self.unexposed),
+            (SEPARATION, self.min_separated),
             (SPACE_LIMIT, self.space_limit),
             (FLUSHED, self.flushed),
             (DIRECTORY, self.directory_id),
@@ -154,7 +154,7 @@ impl Edit {
                 LAYOUT => edit.layout = Some(ValueLayout::decode(&mut cursor)?),
                 INDEX => edit.index = VersionEdit::decode(&mut cursor)?,
                 GROUPS => edit.groups.push(GroupEdit::decode(&mut cursor)?),
-                LEDGER => edit.ledger.push(LedgerEdit::decode(&mut cursor)?),
+                LEDGER => edit.value_files.push(ValueFileEdit::decode(&mut cursor)?),
                 HEAD => {
                     edit.head = Some(ReplayHead {
                         file: FileNumber(cursor.varint()?),
@@ -165,9 +165,9 @@ impl Edit {
                 NEXT_FILE => edit.next_file = Some(cursor.varint()?),
                 SEQ_LIMIT => edit.seq_limit = Some(cursor.varint()?),
                 EPOCH => edit.epoch = Some(cursor.varint()?),
-                HIDDEN => edit.hidden = Some(cursor.varint()?),
+                HIDDEN => edit.unexposed = Some(cursor.varint()?),
                 SPACE_LIMIT => edit.space_limit = Some(cursor.varint()?),
-                SEPARATION => edit.separation = Some(cursor.varint()?),
+                SEPARATION => edit.min_separated = Some(cursor.varint()?),
                 FLUSHED => edit.flushed = Some(cursor.varint()?),
                 DIRECTORY => edit.directory_id = Some(cursor.varint()?),
                 BEGUN => {

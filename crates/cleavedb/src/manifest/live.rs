@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
 use cleavedb_index::{TableStore, Version};
-use cleavedb_values::{GroupTable, Ledger, ValueLayout};
+use cleavedb_values::{GroupTable, ValueFiles, ValueLayout};
 
 use super::edit::{Edit, ReplayHead, Session};
-use super::hidden::hidden_max;
+use super::unexposed::hidden_max;
 use crate::totals::Totals;
 
 /// The set of live files, as the last durable edit left it.
@@ -16,16 +16,16 @@ pub(crate) struct LiveFiles {
     /// How values are kept; none before the first edit.
     pub(crate) layout: Option<ValueLayout>,
     pub(crate) version: Arc<Version>,
-    pub(crate) ledger: Ledger,
+    pub(crate) value_files: ValueFiles,
     pub(crate) groups: Arc<GroupTable>,
     pub(crate) head: Option<ReplayHead>,
     pub(crate) next_file: u64,
     pub(crate) seq_limit: SeqNo,
     pub(crate) epoch: u64,
-    /// Estimated bytes that the ledger counts as live although they are dead.
-    pub(crate) hidden: u64,
+    /// Estimated bytes that the table of value files counts as live although they are dead.
+    pub(crate) unexposed: u64,
     /// What [`Edit::separation`] says.
-    pub(super) separation: u64,
+    pub(super) min_separated: u64,
     /// What [`Edit::space_limit`] says.
     pub(crate) space_limit: u64,
     /// The session under way; none after a close.
@@ -46,14 +46,14 @@ impl LiveFiles {
         Self {
             version: Arc::new(Version::empty(tables.clone())),
             layout: None,
-            ledger: Ledger::default(),
+            value_files: ValueFiles::default(),
             groups: Arc::default(),
             head: None,
             next_file: 1,
             seq_limit: 1,
             epoch: 0,
-            hidden: 0,
-            separation: 0,
+            unexposed: 0,
+            min_separated: 0,
             space_limit: 0,
             session: None,
             closed: false,
@@ -63,7 +63,7 @@ impl LiveFiles {
         }
     }
 
-    pub(super) fn apply(&mut self, edit: &Edit) -> Result<()> {
+    pub(crate) fn apply(&mut self, edit: &Edit) -> Result<()> {
         if !edit.index.is_empty() {
             self.version = Arc::new(self.version.apply(&edit.index)?);
         }
@@ -74,20 +74,20 @@ impl LiveFiles {
             self.layout = Some(layout);
             self.groups = Arc::new(GroupTable::new(layout.groups));
         }
-        let mut ledger = self.ledger.clone();
-        edit.ledger.iter().try_for_each(|change| ledger.apply(change))?;
+        let mut value_files = self.value_files.clone();
+        edit.value_files.iter().try_for_each(|change| value_files.apply(change))?;
         if !edit.groups.is_empty() {
             let mut groups = GroupTable::clone(&self.groups);
             edit.groups.iter().try_for_each(|change| groups.apply(change))?;
             self.groups = Arc::new(groups);
         }
-        self.ledger = ledger;
+        self.value_files = value_files;
         self.head = edit.head.or(self.head);
         self.next_file = edit.next_file.unwrap_or(self.next_file);
         self.seq_limit = edit.seq_limit.unwrap_or(self.seq_limit);
         self.epoch = edit.epoch.unwrap_or(self.epoch);
-        self.hidden = edit.hidden.unwrap_or(self.hidden).min(hidden_max(&self.version));
-        self.separation = edit.separation.unwrap_or(self.separation);
+        self.unexposed = edit.unexposed.unwrap_or(self.unexposed).min(hidden_max(&self.version));
+        self.min_separated = edit.min_separated.unwrap_or(self.min_separated);
         self.space_limit = edit.space_limit.unwrap_or(self.space_limit);
         if let Some(session) = edit.session {
             (self.session, self.closed) = (session, session.is_none());
@@ -98,18 +98,18 @@ impl LiveFiles {
         Ok(())
     }
 
-    pub(super) fn export(&self) -> Edit {
+    pub(crate) fn export(&self) -> Edit {
         Edit {
             layout: self.layout,
             index: self.version.export(),
-            ledger: self.ledger.export(),
+            value_files: self.value_files.export(),
             groups: self.groups.export(),
             head: self.head,
             next_file: Some(self.next_file),
             seq_limit: Some(self.seq_limit),
             epoch: Some(self.epoch),
-            hidden: Some(self.hidden),
-            separation: Some(self.separation),
+            unexposed: Some(self.unexposed),
+            min_separated: Some(self.min_separated),
             space_limit: Some(self.space_limit),
             session: (self.session.is_some() || self.closed).then_some(self.session),
             flushed: Some(self.flushed),
@@ -120,22 +120,22 @@ impl LiveFiles {
 
     /// Estimated bytes of records that somebody can still see.
     pub(crate) fn estimated_live(&self) -> u64 {
-        self.owned().saturating_sub(self.hidden)
+        self.owned().saturating_sub(self.unexposed)
     }
 
     /// Least length that is separated, if one is saved.
     pub(crate) fn saved_separation(&self) -> Option<usize> {
-        self.separation.checked_sub(1).map(|least| least as usize)
+        self.min_separated.checked_sub(1).map(|least| least as usize)
     }
 
     /// Bytes of records that index entries own.
     pub(crate) fn owned(&self) -> u64 {
-        self.ledger.live() + self.groups.live()
+        self.value_files.live() + self.groups.live()
     }
 
     /// Bytes that values take, but for logs that replay would need, which nobody may collect.
     pub(crate) fn value_bytes(&self) -> u64 {
-        self.ledger.sealed(self.head_file()) + self.groups.bytes()
+        self.value_files.sealed(self.head_file()) + self.groups.bytes()
     }
 
     /// First log file that replay would need.

@@ -7,9 +7,9 @@
 //! state in one edit.
 
 mod text;
-mod hidden;
+mod unexposed;
 mod current;
-mod stamp;
+mod volume_identity;
 mod edit;
 mod live;
 mod read;
@@ -21,15 +21,13 @@ use cleavedb_base::record::{FileIdentity, Header, RecordKind, put_record};
 use cleavedb_base::{Error, FileNumber, KeyspaceId, Result};
 use cleavedb_index::TableStore;
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, File, FileKind, Mode, Name, Pace, Placed, Storage};
+use cleavedb_storage::{Access, File, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage};
 
 pub(crate) use current::Current;
 pub(crate) use edit::{Edit, ReplayHead, Session};
 pub(crate) use live::LiveFiles;
-pub(crate) use read::{Loaded, Stored};
-pub(crate) use stamp::Stamp;
-
-use read::read_copies;
+pub(crate) use read::{Loaded, Stored, next_record, read_copies};
+pub(crate) use volume_identity::VolumeIdentity;
 
 /// A manifest is replaced by a new one when it is so many times as long as the state that it began
 /// with, but not below a length and, unless the state alone is long, not above another, in bytes.
@@ -42,7 +40,7 @@ const NUMBERS_RESERVED: u64 = 1000;
 
 /// The manifest, open for edits.
 pub(crate) struct Manifest {
-    storage: Arc<Placed>,
+    storage: Arc<MultiDirStorage>,
     current: Current,
     /// Opened for the first edit.
     file: Option<Arc<dyn File>>,
@@ -73,7 +71,7 @@ impl Manifest {
 
     /// Goes on with the manifest that `current` names, in whose directory nothing else was changed.
     /// Nothing is written before the first edit.
-    pub(crate) fn resume(storage: Arc<Placed>, current: Current, loaded: Loaded) -> Self {
+    pub(crate) fn resume(storage: Arc<MultiDirStorage>, current: Current, loaded: Loaded) -> Self {
         let Loaded { live, len, is_whole, .. } = loaded;
         let number = current.manifest;
         let state_len = 2 * live.export().encode().len() as u64;
@@ -115,7 +113,11 @@ impl Manifest {
 
     /// Begins the new manifest that `current` names, with `live` in it, and makes it the current
     /// one.
-    pub(crate) fn begin(storage: Arc<Placed>, current: Current, live: LiveFiles) -> Result<Self> {
+    pub(crate) fn begin(
+        storage: Arc<MultiDirStorage>,
+        current: Current,
+        live: LiveFiles,
+    ) -> Result<Self> {
         let manifest = Self::prepare(storage, current, live)?;
         manifest.take_effect()?;
         Ok(manifest)
@@ -123,7 +125,7 @@ impl Manifest {
 
     /// Writes the manifest that `current` will name, and the files that will name it, all of which
     /// count for nothing yet. After a failure the manifest is gone.
-    fn prepare(storage: Arc<Placed>, current: Current, live: LiveFiles) -> Result<Self> {
+    fn prepare(storage: Arc<MultiDirStorage>, current: Current, live: LiveFiles) -> Result<Self> {
         let number = current.manifest;
         let mut live = live;
         live.next_file = live.next_file.max(number.0 + 1);
@@ -147,7 +149,7 @@ impl Manifest {
         let written = manifest.append(&manifest.live.export());
         if let Err(e) = written.and_then(|()| manifest.prepare_names()) {
             // What cannot be removed now is an orphan, which the next open removes.
-            let _ = manifest.storage.remove(&name, Pace::Swift);
+            let _ = manifest.storage.remove(&name, RemoveMode::Immediate);
             return Err(e);
         }
         (manifest.state_len, manifest.len_max) = (manifest.offset, len_max(manifest.offset));
@@ -158,7 +160,7 @@ impl Manifest {
     fn prepare_names(&self) -> Result<()> {
         let Current { database_id, manifest, .. } = self.current;
         for (at, volume) in self.storage.volumes().enumerate() {
-            let stamp = Stamp { database_id, number: at + 1, manifest };
+            let stamp = VolumeIdentity { database_id, number: at + 1, manifest };
             let written = stamp.prepare(&*volume.storage).map_err(Error::with_remedy);
             written.map_err(|e| e.with("volume", &volume.path))?;
         }
@@ -183,7 +185,7 @@ impl Manifest {
     /// Says in every volume that it has seen this manifest.
     fn stamp_volumes(&self) -> Result<()> {
         for volume in self.storage.volumes() {
-            let stamped = Stamp::replace(&*volume.storage).map_err(Error::with_remedy);
+            let stamped = VolumeIdentity::replace(&*volume.storage).map_err(Error::with_remedy);
             stamped.map_err(|e| e.with("volume", &volume.path))?;
         }
         Ok(())
@@ -293,7 +295,7 @@ impl Manifest {
         new.written += self.written;
         *self = new;
         // What cannot be removed now is an orphan, which the next open removes.
-        let _ = self.storage.remove(&old, Pace::Swift);
+        let _ = self.storage.remove(&old, RemoveMode::Immediate);
         Ok(())
     }
 

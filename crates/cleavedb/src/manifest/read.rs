@@ -67,14 +67,13 @@ impl Stored {
         // Every edit is synced before the next is written: a whole record behind the end means that
         // the end is damage and not a torn write. (A header alone may be the second copy's, torn as
         // well.)
-        let rest = self.len + 1..bytes.len().saturating_sub(HEADER_LEN);
-        for later in rest {
-            if Record::parse(&bytes[later..], identity, later as u64).is_ok() {
+        match next_record(bytes, identity, self.len + 1) {
+            Some(_) => {
                 let what = "an edit of the manifest is damaged; restore the database from a backup";
-                return Err(Error::corruption(what).with("offset", self.len));
+                Err(Error::corruption(what).with("offset", self.len))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// How values are kept, as the first edit says.
@@ -112,9 +111,15 @@ fn no_layout(manifest: Name) -> Error {
     Error::corruption(what).with("file", manifest)
 }
 
+/// The first place from `from` on where a whole record stands.
+pub(crate) fn next_record(bytes: &[u8], identity: FileIdentity, from: usize) -> Option<usize> {
+    let mut places = from..bytes.len().saturating_sub(HEADER_LEN);
+    places.find(|at| Record::parse(&bytes[*at..], identity, *at as u64).is_ok())
+}
+
 /// Reads the two copies of one edit at `offset`, which moves behind them, and says whether both are
 /// whole.
-pub(super) fn read_copies(
+pub(crate) fn read_copies(
     bytes: &[u8],
     identity: FileIdentity,
     offset: &mut usize,

@@ -1,9 +1,10 @@
 //! When a manifest is replaced, and what it has promised by then.
 
 use cleavedb_index::cache::BlockCache;
-use cleavedb_storage::faulty::{Fault, Faulty, Op};
-use cleavedb_storage::{FileKind, Reaper, Sim};
-use cleavedb_values::{LedgerEdit, ValueLayout};
+use cleavedb_storage::{FileKind, ObsoleteFiles};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op};
+use cleavedb_values::{ValueFileEdit, ValueLayout};
 
 use super::*;
 use crate::options::Preset;
@@ -17,9 +18,10 @@ fn begun(sim: &Sim) -> (Manifest, Arc<TableStore>) {
 
 fn begun_in(storage: Arc<dyn Storage>) -> (Manifest, Arc<TableStore>) {
     let cache = Arc::new(BlockCache::new(1 << 20));
-    let tables = TableStore::new(storage.clone(), 1, cache, Arc::new(Reaper::default()));
+    let tables = TableStore::new(storage.clone(), 1, cache, Arc::new(ObsoleteFiles::default()));
     let tables = Arc::new(tables);
-    let placed = Placed::new(cleavedb_storage::Directory::whole(storage), Vec::new()).unwrap();
+    let placed =
+        MultiDirStorage::new(cleavedb_storage::Directory::whole(storage), Vec::new()).unwrap();
     let (manifest, preset) = (FileNumber(1), Preset::Lsm);
     let current = Current { manifest, database_id: 1, preset, volumes: Vec::new() };
     let live = LiveFiles { layout: Some(ValueLayout::INLINE), ..LiveFiles::empty(&tables) };
@@ -27,13 +29,13 @@ fn begun_in(storage: Arc<dyn Storage>) -> (Manifest, Arc<TableStore>) {
 }
 
 /// An edit of many log files, from number `first` on.
-fn edit_of(first: u64, change: impl Fn(FileNumber) -> LedgerEdit) -> Edit {
-    let ledger = (first..first + FILES).map(|number| change(FileNumber(number))).collect();
-    Edit { ledger, ..Edit::default() }
+fn edit_of(first: u64, change: impl Fn(FileNumber) -> ValueFileEdit) -> Edit {
+    let value_files = (first..first + FILES).map(|number| change(FileNumber(number))).collect();
+    Edit { value_files, ..Edit::default() }
 }
 
 fn add(first: u64) -> Edit {
-    edit_of(first, |number| LedgerEdit::Add(number, FileKind::Log))
+    edit_of(first, |number| ValueFileEdit::Add(number, FileKind::Log))
 }
 
 /// The edit behind a replacement took back the numbers that this had reserved: once they had been
@@ -48,7 +50,7 @@ fn numbers_stay_reserved_when_the_manifest_is_replaced() {
     let first = manifest.name();
     while manifest.name() == first {
         manifest.commit(&add(1 << 40)).unwrap();
-        manifest.commit(&edit_of(1 << 40, LedgerEdit::Remove)).unwrap();
+        manifest.commit(&edit_of(1 << 40, ValueFileEdit::Remove)).unwrap();
     }
     let mut last = FileNumber(0);
     for _ in 0..3 * NUMBERS_RESERVED {
@@ -107,7 +109,7 @@ fn a_manifest_that_cannot_be_replaced_goes_on() {
             assert_eq!(manifests(), 1, "{call} fails with {fault:?}");
             while manifest.name() == first {
                 manifest.commit(&add(1 << 50)).unwrap();
-                manifest.commit(&edit_of(1 << 50, LedgerEdit::Remove)).unwrap();
+                manifest.commit(&edit_of(1 << 50, ValueFileEdit::Remove)).unwrap();
             }
             assert_eq!(manifests(), 1);
             let read = Manifest::load(&sim, &manifest.current, &tables).unwrap().live;

@@ -4,7 +4,7 @@
 use cleavedb_base::checksum::check32;
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
-use cleavedb_storage::{Access, Mode, Name, Pace, Storage};
+use cleavedb_storage::{Access, Mode, Name, RemoveMode, Storage};
 
 /// Longest file of this kind.
 const LEN_MAX: u64 = 64 << 10;
@@ -34,7 +34,7 @@ pub(super) fn read(storage: &dyn Storage, name: Name) -> Result<Option<Vec<u8>>>
 /// name.
 pub(super) fn prepare(storage: &dyn Storage, new: Name, text: &str) -> Result<()> {
     let failed = |e| Error::io("write the file", e).with("file", new);
-    match storage.remove(&new, Pace::Swift) {
+    match storage.remove(&new, RemoveMode::Immediate) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }

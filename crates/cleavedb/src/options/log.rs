@@ -6,9 +6,10 @@
 //! move them to groups it must read it once more. All that differs is decided here, so that no
 //! other file asks which of the three it is.
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Result, SeqNo};
 use cleavedb_storage::Access;
-use cleavedb_storage::log::Drain;
+use cleavedb_storage::log::WriteBack;
 use cleavedb_values::{LogRole, ValueLayout};
 
 use super::{Durability, Options};
@@ -19,6 +20,19 @@ const PATIENCE: usize = 2;
 /// Least log that a MemTable covers while there is much garbage, in bytes: below, flushes would
 /// cost more than they spare writers.
 const COVERED_MIN: u64 = 16 << 20;
+
+/// Parts of the memory, each a divisor of it: a MemTable, one that holds values, and what a window
+/// that is written back on pressure has besides MemTables.
+const MEMTABLE: usize = 12;
+const MEMTABLE_OF_VALUES: usize = 32;
+const WINDOW_ROOM: usize = 96;
+
+/// Bounds of a window that is drained as soon as there is enough for a write, in bytes: a dozen
+/// writes of the drain, or a few where the drain does not wait for the device; and the part of the
+/// memory that it may be.
+const WINDOW: usize = 16 << 20;
+const WINDOW_OF_VALUES: usize = 4 << 20;
+const WINDOW_PART: usize = 12;
 
 /// Where values go from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +50,7 @@ pub(crate) struct LogGarbage {
     /// Bytes beyond what stops writers elsewhere.
     pub(crate) beyond: u64,
     /// Most log that a MemTable may cover.
-    pub(crate) covered_max: u64,
+    pub(crate) log_bytes_per_memtable_max: u64,
 }
 
 impl LogPolicy {
@@ -52,10 +66,10 @@ impl LogPolicy {
     /// When the log goes from the window to its files. Where a flush makes it needless, and nobody
     /// asks for it to be durable before, it need not; values on their way to tables are small and
     /// the window is, too.
-    pub(crate) fn drain(self, durability: Durability) -> Drain {
+    fn drain(self, durability: Durability) -> WriteBack {
         match (self, durability) {
-            (Self::ToGroups, Durability::Buffered | Durability::Os) => Drain::Lazy,
-            _ => Drain::Eager,
+            (Self::ToGroups, Durability::Buffered | Durability::Os) => WriteBack::OnPressure,
+            _ => WriteBack::Eager,
         }
     }
 
@@ -76,9 +90,38 @@ impl LogPolicy {
 
     /// Most log that one MemTable covers, in bytes. Values that move to groups at the flush count
     /// as its own: until then they are nowhere else.
-    pub(crate) fn covered_max(self, options: &Options) -> u64 {
+    pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
         let most = if self == Self::ToGroups { options.memtable() as u64 } else { u64::MAX };
         options.memtable_log_bytes.min(most)
+    }
+
+    /// Part of the memory that one MemTable may be, as a divisor: where it holds values they are
+    /// written to tables, and more of them wait.
+    pub(crate) fn memtable_part(self) -> usize {
+        if self == Self::ToTables { MEMTABLE_OF_VALUES } else { MEMTABLE }
+    }
+
+    /// Length of the log window by default, in bytes, where MemTables cover `of_memtables` bytes of
+    /// the log: it holds them all if it is written back on pressure.
+    pub(crate) fn window_bytes(self, options: &Options, of_memtables: usize) -> usize {
+        let memory = options.memory_bytes;
+        match self.drain(options.durability) {
+            WriteBack::OnPressure => (of_memtables + memory / WINDOW_ROOM).next_multiple_of(BLOCK),
+            WriteBack::Eager => {
+                let most = if self == Self::ToTables { WINDOW_OF_VALUES } else { WINDOW };
+                (memory / WINDOW_PART).min(most) / BLOCK * BLOCK
+            }
+        }
+    }
+
+    /// When the log goes from a window of `len` bytes, which may be shorter than what was asked
+    /// for, to its files: where it does not hold what one MemTable covers nothing would be passed
+    /// by.
+    pub(crate) fn write_back(self, options: &Options, len: usize) -> WriteBack {
+        if (len as u64) < self.log_bytes_per_memtable_max(options) {
+            return WriteBack::Eager;
+        }
+        self.drain(options.durability)
     }
 
     /// Length at which a log file ends. One that is the store is rewritten by a collection, which
@@ -98,7 +141,7 @@ impl LogPolicy {
 
     /// Bytes of values that the flush of a MemTable may write.
     pub(crate) fn flushed_values(self, options: &Options) -> u64 {
-        if self == Self::ToGroups { self.covered_max(options) } else { 0 }
+        if self == Self::ToGroups { self.log_bytes_per_memtable_max(options) } else { 0 }
     }
 
     /// Bytes that the flushes of MemTables may write which have `memory` bytes of their own and
@@ -187,10 +230,11 @@ impl LogPolicy {
         if self != Self::Stay {
             return None;
         }
-        let beyond = self.covered_max(options).min(allowed - alive) / 2;
+        let beyond = self.log_bytes_per_memtable_max(options).min(allowed - alive) / 2;
         let until_stop = (allowed / 8).saturating_add(beyond).saturating_add(allowed / 32);
         let much = bytes > alive + (allowed - alive) / 2;
-        let covered_max = if much { COVERED_MIN.max(until_stop / 2) } else { u64::MAX };
-        Some(LogGarbage { beyond, covered_max })
+        let log_bytes_per_memtable_max =
+            if much { COVERED_MIN.max(until_stop / 2) } else { u64::MAX };
+        Some(LogGarbage { beyond, log_bytes_per_memtable_max })
     }
 }

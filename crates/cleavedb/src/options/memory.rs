@@ -4,25 +4,18 @@
 //! and shrink with the memory. MemTables, window and cache take no more than three quarters; the
 //! rest is for jobs, whose needs follow from the lengths of the files that they work on.
 
-use cleavedb_base::limits::BLOCK;
-use cleavedb_storage::log::Drain;
-
 use super::Options;
-
 /// Memory of a database if nothing is said, in bytes.
 pub(super) const MEMORY: usize = 768 << 20;
 
 /// Least memory of a database, in bytes: below, buffers of jobs alone are more than their part.
-const MEMORY_MIN: usize = 48 << 20;
+pub(super) const MEMORY_MIN: usize = 48 << 20;
 
-/// Parts of the memory, one in so many: a MemTable, one that holds values, the cache, the unit of
-/// collection, a piece of the log that a flush reads, and what a lazy window has besides MemTables.
-const MEMTABLE: usize = 12;
-const MEMTABLE_OF_VALUES: usize = 32;
+/// Parts of the memory, each a divisor of it: the cache, the unit of collection, and a piece of the
+/// log that a flush reads.
 const CACHE: usize = 12;
 const FILE: usize = 12;
-const PIECE: usize = 48;
-const WINDOW_ROOM: usize = 96;
+pub(super) const PIECE: usize = 48;
 
 /// What of a batch may be in memory, one part in so many: the MemTable that takes it may be nearly
 /// full before.
@@ -32,20 +25,13 @@ const BATCH: usize = 8;
 const LONG_VALUE: usize = 768;
 const LONG_VALUE_MAX: usize = 1 << 20;
 
-/// Bounds of a window that is drained as soon as there is enough for a write, in bytes: a dozen
-/// writes of the drain, or a few where the drain does not wait for the device; and the part of the
-/// memory that it may be.
-const WINDOW: usize = 16 << 20;
-const WINDOW_OF_VALUES: usize = 4 << 20;
-const WINDOW_PART: usize = 12;
-
 /// Most that a window holds of MemTables, in bytes.
 const WINDOW_MAX: usize = 1 << 30;
 
 impl Options {
     /// Memory of one MemTable, in bytes.
     pub fn memtable(&self) -> usize {
-        let part = if self.layout.separates() { MEMTABLE } else { MEMTABLE_OF_VALUES };
+        let part = self.log().memtable_part();
         self.memtable_bytes.unwrap_or(self.memory_bytes / part)
     }
 
@@ -63,21 +49,18 @@ impl Options {
     }
 
     /// What MemTables, cache and window take at most, in bytes.
-    fn taken(&self) -> usize {
+    pub(super) fn taken(&self) -> usize {
         let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
         tables.saturating_add(self.cache()).saturating_add(self.window())
     }
 
     /// Length of the log window of a new database, in bytes.
     pub fn window(&self) -> usize {
-        let covered =
-            self.covered_max().saturating_mul((self.memtables_max as u64).saturating_add(1));
+        let covered = self
+            .log_bytes_per_memtable_max()
+            .saturating_mul((self.memtables_max as u64).saturating_add(1));
         let of_memtables = usize::try_from(covered).unwrap_or(usize::MAX).min(WINDOW_MAX);
-        let eager = if self.layout.separates() { WINDOW } else { WINDOW_OF_VALUES };
-        self.window_bytes.unwrap_or(match self.drain() {
-            Drain::Lazy => (of_memtables + self.memory_bytes / WINDOW_ROOM).next_multiple_of(BLOCK),
-            Drain::Eager => (self.memory_bytes / WINDOW_PART).min(eager) / BLOCK * BLOCK,
-        })
+        self.window_bytes.unwrap_or_else(|| self.log().window_bytes(self, of_memtables))
     }
 
     /// Length from which on a value is long, in bytes.
@@ -88,7 +71,7 @@ impl Options {
     /// Length from which on a value leaves the index, in bytes.
     #[inline]
     pub(crate) fn separated_from(&self) -> usize {
-        self.separation.least().unwrap_or(usize::MAX).min(self.long_value())
+        self.min_separated.least().unwrap_or(usize::MAX).min(self.long_value())
     }
 
     /// Most bytes that a batch may take in memory, besides what its caller holds.
@@ -98,7 +81,7 @@ impl Options {
 
     /// Bytes of the log that a flush reads at once.
     pub(crate) fn flush_piece(&self) -> usize {
-        (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::PASSING_LEN as usize)
+        (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)
     }
 
     /// These options for an open: the size that each write asks for is known, and no file is longer
@@ -112,22 +95,6 @@ impl Options {
             groups: self.groups_within(most, u64::MAX),
             ..self
         }
-    }
-
-    /// Each rule of memory, and what to say if it does not hold.
-    pub(super) fn memory_rules(&self) -> [(bool, &'static str); 3] {
-        [
-            (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),
-            (
-                (1 << 10..=self.memory_bytes / PIECE).contains(&self.long_value()),
-                "long_value_bytes must lie between 1 KiB and a 48th of memory_bytes",
-            ),
-            (
-                self.taken() <= self.memory_bytes / 4 * 3,
-                "MemTables (memtables_max and one), cache_bytes and window_bytes take more than \
-                 three quarters of memory_bytes; raise it, or leave them to it",
-            ),
-        ]
     }
 }
 

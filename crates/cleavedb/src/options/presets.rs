@@ -5,7 +5,7 @@ use cleavedb_values::{
     GroupLayout, LivenessRule, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
 
-use super::Separation;
+use super::MinSeparated;
 
 /// A design with a name. A database remembers the preset that it was created with, whose tuning
 /// tools take for it; what it can be opened with is decided by its [`ValueLayout`].
@@ -34,7 +34,7 @@ pub(crate) struct Row {
     preset: Preset,
     name: &'static str,
     pub(crate) layout: ValueLayout,
-    pub(crate) separation: Separation,
+    pub(crate) min_separated: MinSeparated,
     pub(crate) level0: Level0,
     pub(crate) level_bytes: LevelBytes,
     pub(crate) memtables_max: usize,
@@ -65,9 +65,9 @@ const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
 
 const INLINE: ValueLayout = ValueLayout::INLINE;
 const LOG: ValueLayout = ValueLayout::LOG;
-const NONE: Separation = Separation::Never;
-const ALL: Separation = Separation::Saved(0);
-const LARGE: Separation = Separation::Saved(192);
+const NONE: MinSeparated = MinSeparated::Never;
+const ALL: MinSeparated = MinSeparated::Stored(0);
+const LARGE: MinSeparated = MinSeparated::Stored(192);
 const WHOLE: Level0 = Level0::Whole;
 const PARTS: Level0 = Level0::Partitions(10);
 
@@ -86,12 +86,12 @@ const fn row(
     preset: Preset,
     name: &'static str,
     layout: ValueLayout,
-    separation: Separation,
+    min_separated: MinSeparated,
     level0: Level0,
     level_bytes: LevelBytes,
     memtables_max: usize,
 ) -> Row {
-    Row { preset, name, layout, separation, level0, level_bytes, memtables_max }
+    Row { preset, name, layout, min_separated, level0, level_bytes, memtables_max }
 }
 
 impl Preset {
@@ -127,10 +127,10 @@ impl Preset {
 
     /// Which values leave the index under `layout`, if nothing is saved with the data: as under
     /// this preset, unless that has no meaning there.
-    pub(crate) fn separation(self, layout: &ValueLayout) -> Separation {
+    pub(crate) fn min_separated(self, layout: &ValueLayout) -> MinSeparated {
         match self.row() {
-            row if row.layout.separates() == layout.separates() => row.separation,
-            _ => Self::of_layout(layout).row().separation,
+            row if row.layout.separates() == layout.separates() => row.min_separated,
+            _ => Self::of_layout(layout).row().min_separated,
         }
     }
 }

@@ -5,7 +5,7 @@ use cleavedb_base::{EntryKind, FileNumber, SeqNo};
 
 /// Where a record lies.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct Location {
     pub(super) file: FileNumber,
     pub(super) offset: u64,
     pub(super) len: usize,
@@ -16,7 +16,7 @@ pub(super) struct Place {
 pub(super) struct Found {
     pub(super) seq: SeqNo,
     pub(super) kind: RecordKind,
-    pub(super) place: Place,
+    pub(super) place: Location,
     /// Whether no table can know of it: it is in the part of the log behind all flushes.
     pub(super) young: bool,
 }
@@ -41,7 +41,7 @@ pub(super) enum Verdict {
     /// Nothing: it was deleted.
     Gone,
     /// The value of a record; true if the key is uncertain.
-    Record(Place, bool),
+    Record(Location, bool),
     /// The inline value of a table's entry.
     Entry(FileNumber),
     /// Its newest value is not there.

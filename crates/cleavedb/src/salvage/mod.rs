@@ -16,35 +16,32 @@ mod report;
 mod known;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use cleavedb_base::key::split_tree_key;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo, TreeKey};
+use cleavedb_base::{EncodedKey, Error, FileNumber, Result, SeqNo};
 use cleavedb_index::table::Table;
-use cleavedb_index::{BlockCache, Entry, TableStore};
+use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::api::read_exact_at;
-use cleavedb_storage::log::FileHeader;
-use cleavedb_storage::log::salvage::{
-    Met, WindowBytes, header_in_window, headers_in_window, proven_header, salvage,
-};
-use cleavedb_storage::{
-    Access, Disk, File, FileKind, Mode, Name, Reaper, Storage, WINDOW_HEADER_LEN,
-};
+use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
+use cleavedb_storage::{File, FileKind, Name};
 use cleavedb_values::ValueLayout;
 
 use crate::batch::DEFAULT_KEYSPACE;
-use crate::manifest::{Current, LiveFiles, Loaded, Manifest};
+use crate::manifest::{LiveFiles, Loaded, Manifest};
 use crate::options::{Options, Preset};
+use crate::unopened::{Unopened, window_behind};
 
-use known::{Found, Indexed, Known, Place, Verdict};
+use known::{Found, Indexed, Known, Location, Verdict};
 pub use report::SalvageReport;
 use report::{Damage, list};
 
 /// A damaged database, searched.
 pub struct Salvage {
-    storages: Vec<Arc<dyn Storage>>,
+    files: Unopened,
     database_id: u64,
     preset: Option<Preset>,
     /// `None` if the manifest cannot be read.
@@ -64,129 +61,38 @@ impl Salvage {
     /// Changes nothing. Fails with [`ErrorKind::NotADatabase`] if no file there says which database
     /// it belongs to.
     pub fn search(path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        let failed = |e| Error::io("open the directory", e).with("path", path.display());
-        let own: Arc<dyn Storage> = Arc::new(Disk::open(path, false).map_err(failed)?);
+        let (files, damage) = Unopened::find(path.as_ref())?;
         let mut report = SalvageReport::default();
-        let current = match Current::read(&*own) {
-            Ok(Some(current)) => Some(current),
-            Ok(None) => {
-                report.note(Error::corruption("the file `current` is missing"));
-                None
-            }
-            Err(error) => {
-                report.note(error);
-                None
-            }
-        };
-        let mut storages = vec![own];
-        for volume in current.iter().flat_map(|current| &current.volumes) {
-            match Disk::open(&volume.directory, false) {
-                Ok(disk) => storages.push(Arc::new(disk)),
-                Err(e) => {
-                    let error = Error::io("open the directory of a volume", e);
-                    report.note(error.with("volume", volume.directory.display()));
-                }
-            }
+        if files.current.is_none() && damage.is_empty() {
+            report.note(Error::corruption("the file `current` is missing"));
         }
-        Self::search_in(storages, current, report)
-    }
-
-    fn search_in(
-        storages: Vec<Arc<dyn Storage>>,
-        current: Option<Current>,
-        report: SalvageReport,
-    ) -> Result<Self> {
-        let cache = Arc::new(BlockCache::new(0));
+        damage.into_iter().for_each(|error| report.note(error));
         let mut this = Self {
-            storages,
-            database_id: 0,
-            preset: current.as_ref().map(|current| current.preset),
+            database_id: files.find_id()?,
+            preset: files.current.as_ref().map(|current| current.preset),
+            files,
             live: None,
-            cache,
+            cache: Arc::new(BlockCache::new(0)),
             keys: BTreeMap::new(),
             trusted: false,
             report,
         };
-        this.database_id = match &current {
-            Some(current) => current.database_id,
-            None => this.find_id()?,
-        };
-        this.load_manifest(current)?;
+        this.load_manifest()?;
         let tables_are_whole = this.read_tables()?;
         this.trusted = this.live.is_some() && tables_are_whole;
         this.read_records(tables_are_whole)?;
         Ok(this)
     }
 
-    /// Every file of `kind`, in the order of numbers.
-    fn names(&self, kind: FileKind) -> Result<BTreeSet<Name>> {
-        let mut names = BTreeSet::new();
-        for storage in &self.storages {
-            let listed = storage.list().map_err(|e| Error::io("list the directory", e))?;
-            names.extend(listed.into_iter().map(|(name, _)| name).filter(|n| n.kind() == kind));
-        }
-        Ok(names)
-    }
-
-    fn open(&self, name: &Name) -> Result<Arc<dyn File>> {
-        let mut missing = None;
-        for storage in &self.storages {
-            match storage.open(name, Mode::Read, Access::Sequential) {
-                Ok(file) => return Ok(file),
-                Err(error) => missing = Some(error),
-            }
-        }
-        let error = missing.expect("there is a directory at least");
-        Err(Error::unopened("open a file", error).with("file", name))
-    }
-
     fn identity(&self, number: FileNumber) -> FileIdentity {
         FileIdentity::new(self.database_id, number)
     }
 
-    /// The database id that most headers of value files have.
-    fn find_id(&self) -> Result<u64> {
-        let mut ids: BTreeMap<u64, usize> = BTreeMap::new();
-        let mut count = |header: FileHeader| *ids.entry(header.database_id).or_default() += 1;
-        for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
-            for name in self.names(kind)? {
-                let header = self.open(&name).ok().and_then(|file| proven_header(&*file));
-                header
-                    .filter(|header| header.number == name.number())
-                    .into_iter()
-                    .for_each(&mut count);
-            }
-        }
-        let window = self.read_window().unwrap_or_default();
-        headers_in_window(&window).for_each(count);
-        let most = ids.into_iter().max_by_key(|(_, files)| *files);
-        most.map(|(id, _)| id).ok_or_else(|| {
-            let message = "no file says which database it belongs to, and without that nothing in \
-                           it can be proved; is it the right directory?";
-            Error::new(ErrorKind::NotADatabase, message)
-        })
-    }
-
     /// Reads the manifest that `current` names, or else the youngest that can be read.
-    fn load_manifest(&mut self, current: Option<Current>) -> Result<()> {
-        let candidates = match current {
-            Some(current) => vec![current],
-            None => {
-                let of = |name: Name| Current {
-                    manifest: name.number(),
-                    database_id: self.database_id,
-                    preset: Preset::WiscKey,
-                    volumes: Vec::new(),
-                };
-                self.names(FileKind::Manifest)?.into_iter().rev().map(of).collect()
-            }
-        };
-        let (own, cache) = (&self.storages[0], Arc::clone(&self.cache));
-        let reaper = Arc::new(Reaper::default());
-        let tables = Arc::new(TableStore::new(own.clone(), self.database_id, cache, reaper));
-        for candidate in candidates {
-            match Manifest::load(&**own, &candidate, &tables) {
+    fn load_manifest(&mut self) -> Result<()> {
+        let tables = self.files.tables(self.database_id);
+        for candidate in self.files.manifests(self.database_id)? {
+            match Manifest::load(&**self.files.own(), &candidate, &tables) {
                 Ok(Loaded { live, .. }) => {
                     let Some(unnamed) = self.unnamed(&live)? else {
                         self.live = Some(live);
@@ -211,14 +117,14 @@ impl Salvage {
         let is_table =
             |name: &Name| live.version.tables().any(|(_, table)| table.number() == name.number());
         let is_value_file = |name: &Name| {
-            live.ledger.get(name.number()).is_some_and(|facts| facts.kind == name.kind())
+            live.value_files.get(name.number()).is_some_and(|facts| facts.kind == name.kind())
         };
-        let tables = self.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
+        let tables = self.files.names(FileKind::Table)?.into_iter().find(|name| !is_table(name));
         let mut unnamed = tables;
         for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
-            let mut names = self.names(kind)?.into_iter().filter(|name| !is_value_file(name));
+            let mut names = self.files.names(kind)?.into_iter().filter(|name| !is_value_file(name));
             let begun = |name: &Name| {
-                let file = self.open(name).ok();
+                let file = self.files.open(name).ok();
                 file.is_some_and(|file| proven_header(&*file).is_some())
             };
             unnamed = unnamed.or_else(|| names.find(begun));
@@ -230,7 +136,7 @@ impl Salvage {
     fn read_tables(&mut self) -> Result<bool> {
         let numbers: Vec<FileNumber> = match &self.live {
             Some(live) => live.version.tables().map(|(_, table)| table.number()).collect(),
-            None => self.names(FileKind::Table)?.iter().map(Name::number).collect(),
+            None => self.files.names(FileKind::Table)?.iter().map(Name::number).collect(),
         };
         let before = self.report.damages;
         for number in numbers {
@@ -258,7 +164,7 @@ impl Salvage {
         number: FileNumber,
         visit: &mut dyn FnMut(&Entry<'_>),
     ) -> Result<Vec<Error>> {
-        let file = self.open(&Name::numbered(FileKind::Table, number))?;
+        let file = self.files.open(&Name::numbered(FileKind::Table, number))?;
         let table = Table::open(file, self.identity(number), number, Arc::clone(&self.cache))?;
         Ok(Arc::new(table).salvage(visit))
     }
@@ -266,20 +172,20 @@ impl Salvage {
     /// Reads the records of all value files, and says which are missing.
     fn read_records(&mut self, tables_are_whole: bool) -> Result<()> {
         let closed = self.live.as_ref().is_some_and(|live| live.session.is_none());
-        let window = self.read_window().unwrap_or_else(|error| {
+        let window = self.files.read_window().unwrap_or_else(|error| {
             self.report.stale |= !closed;
             (!closed).then(|| self.report.note(error));
             Vec::new()
         });
         // Without a manifest, what is newer than all flushes was not flushed.
-        let newest =
-            self.keys.values().filter_map(|known| known.entry).map(|entry| entry.seq).max();
+        let entries = self.keys.values().filter_map(|known| known.entry);
+        let newest = entries.map(|entry| entry.seq).max();
         let flushed = newest.filter(|_| tables_are_whole);
         let mut names = BTreeSet::new();
         for kind in [FileKind::Log, FileKind::Segment, FileKind::Group] {
-            names.extend(self.names(kind)?);
+            names.extend(self.files.names(kind)?);
         }
-        let named = self.live.iter().flat_map(|live| live.ledger.iter());
+        let named = self.live.iter().flat_map(|live| live.value_files.iter());
         let missing = named
             .map(|(number, facts)| Name::numbered(facts.kind, number))
             .filter(|name| !names.contains(name));
@@ -296,17 +202,6 @@ impl Salvage {
         Ok(())
     }
 
-    /// All bytes of the window, without its header.
-    fn read_window(&self) -> Result<Vec<u8>> {
-        let name = Name::fixed(FileKind::Window);
-        let file = self.open(&name)?;
-        let failed = |e| Error::io("read the window", e).with("file", name);
-        let header = WINDOW_HEADER_LEN as u64;
-        let mut bytes = vec![0; file.len().map_err(failed)?.saturating_sub(header) as usize];
-        read_exact_at(&*file, &mut bytes, header).map_err(failed)?;
-        Ok(bytes)
-    }
-
     /// Whether operations that no table has may be in the file.
     fn may_be_young(&self, name: Name) -> bool {
         let head = self.live.as_ref().and_then(|live| live.head);
@@ -316,20 +211,17 @@ impl Salvage {
     fn read_value_file(&mut self, name: Name, window: &[u8], flushed: Option<SeqNo>) -> Result<()> {
         let failed = |e| Error::io("read a value file", e).with("file", name);
         let (number, identity) = (name.number(), self.identity(name.number()));
-        let (file, is_young) = (self.open(&name)?, self.may_be_young(name));
+        let (file, is_young) = (self.files.open(&name)?, self.may_be_young(name));
         let len = file.len().map_err(failed)?;
         let head = self.live.as_ref().map(|live| live.head);
-        let facts = self.live.as_ref().and_then(|live| live.ledger.get(number));
+        let facts = self.live.as_ref().and_then(|live| live.value_files.get(number));
         let sealed = facts.and_then(|facts| facts.len);
         let header = proven_header(&*file).or_else(|| header_in_window(number, window));
         let of_head = head.flatten().filter(|head| head.file == number).map(|head| head.base);
         let base = header.map(|header| header.base).or(of_head);
         // What a seal has cut off is not part of the log, and the window holds what is not sealed.
         let base = base.filter(|_| is_young && sealed.is_none());
-        let source = base.map(|base| {
-            let begin = head.flatten().map_or(0, |head| head.position).max(base + len);
-            WindowBytes { bytes: window, base, reach: begin + window.len() as u64 }
-        });
+        let source = base.map(|base| window_behind(window, (base, len), head.flatten()));
         let young = |offset: u64, seq: SeqNo| match head {
             Some(Some(head)) if number == head.file => head.base + offset >= head.position,
             Some(_) => is_young,
@@ -338,29 +230,32 @@ impl Salvage {
         let (keys, mut rubbish) = (&mut self.keys, None);
         let mut damage = Damage { report: &mut self.report, name, is_young };
         let no_record = "bytes belong to no record: damage, or a write that a crash has torn";
-        let scanned = salvage(&*file, source, identity, &mut |offset, met| match met {
-            Met::Record(header, key, _) => {
-                if let Some(offset) = rubbish.take() {
-                    damage.note(no_record, offset);
+        let scanned = salvage(&*file, source, identity, &mut |offset, met| {
+            match met {
+                Met::Record(header, key, _) => {
+                    if let Some(offset) = rubbish.take() {
+                        damage.note(no_record, offset);
+                    }
+                    let counts = header.kind.is_operation() || header.kind == RecordKind::Tag;
+                    if !counts || sealed.is_some_and(|sealed| offset >= sealed) {
+                        return ControlFlow::Continue(());
+                    }
+                    let encoded_key = EncodedKey::new(header.keyspace, key);
+                    let known = keys.entry(encoded_key.as_bytes().to_vec()).or_default();
+                    let place = Location { file: number, offset, len: header.record_len() };
+                    let young = young(offset, header.seq);
+                    known.records.push(Found { seq: header.seq, kind: header.kind, place, young });
                 }
-                let counts = header.kind.is_operation() || header.kind == RecordKind::Tag;
-                if !counts || sealed.is_some_and(|sealed| offset >= sealed) {
-                    return;
+                Met::Damaged(_) => damage.note("a record is damaged", offset),
+                // Pages of maps are no records.
+                Met::Rubbish(_) if name.kind() == FileKind::Group => {}
+                // Behind its end the log's part of the window holds what was there before.
+                Met::Rubbish(_) => rubbish = Some(offset),
+                Met::Unreadable(error) => {
+                    damage.note(&format!("a block cannot be read: {error}"), offset);
                 }
-                let tree_key = TreeKey::new(header.keyspace, key);
-                let known = keys.entry(tree_key.as_bytes().to_vec()).or_default();
-                let place = Place { file: number, offset, len: header.record_len() };
-                let young = young(offset, header.seq);
-                known.records.push(Found { seq: header.seq, kind: header.kind, place, young });
             }
-            Met::Damaged(_) => damage.note("a record is damaged", offset),
-            // Pages of maps are no records.
-            Met::Rubbish(_) if name.kind() == FileKind::Group => {}
-            // Behind its end the log's part of the window holds what was there before.
-            Met::Rubbish(_) => rubbish = Some(offset),
-            Met::Unreadable(error) => {
-                damage.note(&format!("a block cannot be read: {error}"), offset);
-            }
+            ControlFlow::Continue(())
         });
         if let Some(offset) = rubbish.filter(|offset| *offset < len) {
             damage.note(no_record, offset);
@@ -390,8 +285,8 @@ impl Salvage {
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
         let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
         let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
-        for (tree_key, known) in std::mem::take(&mut self.keys) {
-            let Some((DEFAULT_KEYSPACE, key)) = split_tree_key(&tree_key) else {
+        for (encoded_key, known) in std::mem::take(&mut self.keys) {
+            let Some((DEFAULT_KEYSPACE, key)) = split_encoded_key(&encoded_key) else {
                 continue;
             };
             match known.verdict(self.trusted) {
@@ -406,7 +301,7 @@ impl Salvage {
                 }
                 Verdict::Entry(table) => {
                     let seq = known.entry.map_or(0, |entry| entry.seq);
-                    in_tables.entry(table).or_default().insert(tree_key, seq);
+                    in_tables.entry(table).or_default().insert(encoded_key, seq);
                 }
             }
         }
@@ -423,7 +318,7 @@ impl Salvage {
         for (table, keys) in wanted {
             let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
             self.read_table(table, &mut |entry| {
-                let user_key = split_tree_key(entry.key);
+                let user_key = split_encoded_key(entry.key);
                 if let (Some((_, key)), true, true) =
                     (user_key, done.is_ok(), keys.get(entry.key) == Some(&entry.seq))
                 {
@@ -444,7 +339,7 @@ impl Salvage {
         wanted: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)>,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
-        let window = self.read_window().unwrap_or_default();
+        let window = self.files.read_window().unwrap_or_default();
         let mut open: Option<(FileNumber, Arc<dyn File>)> = None;
         for ((number, offset), (key, len)) in wanted {
             if open.as_ref().is_none_or(|(opened, _)| *opened != number) {
@@ -469,9 +364,10 @@ impl Salvage {
 
     fn open_value_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
         let kinds = [FileKind::Log, FileKind::Segment, FileKind::Group];
-        let mut opened = kinds.map(|kind| self.open(&Name::numbered(kind, number))).into_iter();
+        let mut opened =
+            kinds.map(|kind| self.files.open(&Name::numbered(kind, number))).into_iter();
         let file = opened.by_ref().find(Result::is_ok);
-        file.unwrap_or_else(|| self.open(&Name::numbered(FileKind::Log, number)))
+        file.unwrap_or_else(|| self.files.open(&Name::numbered(FileKind::Log, number)))
     }
 
     /// The value of the record that was met before, out of its file or the window.

@@ -9,9 +9,10 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, Preset, Separation};
-use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Name, Sim};
+use cleavedb::{Durability, ErrorKind, MinSeparated, Preset};
+use cleavedb_storage::{FileKind, Name};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Image;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::{Op, Session, Setup, State, Write};
 
@@ -67,7 +68,7 @@ fn store(setup: &Setup, clean: bool) -> (Image, State) {
 /// Level 0 in partitions, with values of the store on both sides of the threshold.
 fn partitioned() -> [Setup; 4] {
     Setup::partitioned().map(|mut setup| {
-        setup.options.separation = Separation::AtLeast(1000);
+        setup.options.min_separated = MinSeparated::AtLeast(1000);
         setup
     })
 }

@@ -4,8 +4,8 @@
 //! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Durability, FileClass, Level0, Preset, Separation};
-use cleavedb_storage::Sim;
+use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset};
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{
@@ -285,7 +285,7 @@ fn soft_pointers_under_other_options_survive_every_crash() {
         let soft = Setup::soft(preset, true);
         let mut other = soft.clone();
         other.options.groups.main_segment_bytes = 64 << 10;
-        other.options.groups.listed_record_bytes = u64::MAX;
+        other.options.groups.key_block_record_bytes = u64::MAX;
         let test = "soft_pointers_under_other_options_survive_every_crash";
         for (setup, other) in [(&soft, &other), (&other, &soft)] {
             let plan = Plan { recover_with: vec![other.clone(), setup.clone()], ..Plan::default() };
@@ -334,7 +334,7 @@ fn buffered_writes_survive_as_a_prefix() {
 fn a_replay_under_other_options_obeys_the_records() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let mut other = setup.clone();
-    other.options.separation = Separation::AtLeast(1000);
+    other.options.min_separated = MinSeparated::AtLeast(1000);
     other.options.memtable_bytes = Some(256 << 10);
     other.options.log_file_bytes = 64 << 10;
     let plan = Plan { recover_with: vec![other], depth: 1, ..Plan::default() };
@@ -347,7 +347,7 @@ fn groups_under_other_options_obey_the_records() {
     let presets = [Preset::HashKv, Preset::KtStore].map(|preset| Setup::tiny(preset, true));
     for setup in presets.into_iter().chain([Setup::tagged(true)]) {
         let mut other = setup.clone();
-        other.options.separation = Separation::AtLeast(1000);
+        other.options.min_separated = MinSeparated::AtLeast(1000);
         other.options.groups.main_segment_bytes = 64 << 10;
         let plan = Plan { recover_with: vec![other, setup.clone()], ..Plan::default() };
         visit("groups_under_other_options_obey_the_records", &setup, plan, STATES / 16);

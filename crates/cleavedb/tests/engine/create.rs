@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, ErrorKind, FileClass, Options, Preset, Separation, VictimPolicy, Volume};
-use cleavedb_storage::Sim;
+use cleavedb::{Db, ErrorKind, FileClass, MinSeparated, Options, Preset, VictimPolicy, Volume};
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 
 fn options() -> Options {
@@ -79,11 +79,13 @@ fn an_option_without_a_meaning_is_refused() {
     refused(Preset::KtStore, |o| o.groups.log_segment_bytes = 1 << 16);
     refused(Preset::KtStore, |o| o.groups.reserved_space = 0.5);
     refused(Preset::HashKv, |o| o.groups.cold_log_counts = false);
-    refused(Preset::Lsm, |o| o.separation = Separation::AtLeast(100));
-    refused(Preset::WiscKey, |o| o.separation = Separation::Never);
+    refused(Preset::Lsm, |o| o.min_separated = MinSeparated::AtLeast(100));
+    refused(Preset::WiscKey, |o| o.min_separated = MinSeparated::Never);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    Db::open(&path, Options { separation: Separation::AtLeast(1), ..options() }).err().unwrap();
+    Db::open(&path, Options { min_separated: MinSeparated::AtLeast(1), ..options() })
+        .err()
+        .unwrap();
     assert!(!path.exists(), "nothing was made");
 }
 

@@ -3,7 +3,7 @@
 //! Small workloads, all of them, find most crash bugs (ACE). Each sequence starts from a store in
 //! which both keys have a flushed version, so that deletes, overwrites and collections meet one.
 
-use cleavedb::{Durability, Preset, Separation};
+use cleavedb::{Durability, MinSeparated, Preset};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
@@ -99,7 +99,7 @@ fn in_partitions_without_a_lasting_window() {
 #[test]
 fn buckets_under_every_preset() {
     for mut setup in Setup::partitioned() {
-        setup.options.separation = Separation::AtLeast(LONG + 14);
+        setup.options.min_separated = MinSeparated::AtLeast(LONG + 14);
         let buckets = KEYS.map(|key| Write::put(key, value(0, LONG / 2))).to_vec();
         let buckets = Op::Write(buckets, Durability::Os);
         let first = [Op::Flush, Op::Compact, buckets, Op::Flush];
@@ -153,6 +153,6 @@ fn grouped_by_key_with_soft_pointers() {
 }
 
 fn every_sequence_grouped(mut setup: Setup) {
-    setup.options.separation = Separation::AtLeast(54);
+    setup.options.min_separated = MinSeparated::AtLeast(54);
     every_sequence_of(&setup);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, ErrorKind, Options, Preset, VictimPolicy};
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 
@@ -13,8 +13,8 @@ type Change = fn(&mut Options, u64);
 /// Every numeric option.
 const NUMBERS: [(&str, Change); 21] = [
     ("separation", |o, n| {
-        if o.separation.least().is_some() {
-            o.separation = cleavedb::Separation::AtLeast(n as usize);
+        if o.min_separated.least().is_some() {
+            o.min_separated = cleavedb::MinSeparated::AtLeast(n as usize);
         }
     }),
     ("memtable_bytes", |o, n| o.memtable_bytes = Some(n as usize)),
@@ -35,7 +35,7 @@ const NUMBERS: [(&str, Change); 21] = [
     ("capacity_bytes", |o, n| o.groups.capacity_bytes = n),
     ("main_segment_bytes", |o, n| o.groups.main_segment_bytes = n),
     ("log_segment_bytes", |o, n| o.groups.log_segment_bytes = n),
-    ("listed_record_bytes", |o, n| o.groups.listed_record_bytes = n),
+    ("key_block_record_bytes", |o, n| o.groups.key_block_record_bytes = n),
     ("victim", |o, n| o.groups.victim = VictimPolicy::GreedyRandom(n as usize)),
 ];
 
@@ -47,7 +47,7 @@ fn works(options: Options, what: &str) {
             db.put(&key(i), &value(i, round)).unwrap_or_else(|e| panic!("{what}: {e}"));
         }
         db.flush().unwrap_or_else(|e| panic!("{what}: {e}"));
-        db.settle().unwrap_or_else(|e| panic!("{what}: {e}"));
+        db.wait_idle().unwrap_or_else(|e| panic!("{what}: {e}"));
     }
     for i in 0..100 {
         assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 2), "{what}");
@@ -90,6 +90,6 @@ fn a_floor_without_end_tolerates_all_garbage() {
         (0..100).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     assert_eq!(db.metrics().collections, 0);
 }

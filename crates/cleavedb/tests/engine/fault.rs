@@ -9,9 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use cleavedb::{Db, Durability, ErrorKind, Preset};
-use cleavedb_storage::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::PowerLoss;
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::PowerLoss;
 use cleavedb_testkit::session::{a_part_leaves_level0, commit, open, open_all};
 use cleavedb_testkit::{Bounds, Disks, Generator, Op, Oracle, Profile, Setup, State, Write};
 
@@ -326,7 +327,7 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
             (0..60).step_by(2).for_each(|i| db.put(&[b'k', i], &[i; 1400]).unwrap());
             (faulty, db)
         };
-        let jobs = |db: &Db| [db.flush(), db.compact(), db.collect(), db.settle()];
+        let jobs = |db: &Db| [db.flush(), db.compact(), db.collect(), db.wait_idle()];
         let (faulty, db) = due();
         let before = faulty.calls();
         jobs(&db).into_iter().for_each(Result::unwrap);

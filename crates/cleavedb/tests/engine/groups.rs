@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Metrics, Options, Partition, Preset, VictimPolicy};
-use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::Event;
-use cleavedb_storage::{Disk, FileKind, Name, Sim};
+use cleavedb_storage::{Disk, FileKind, Name};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::Event;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 
@@ -27,7 +28,7 @@ fn write(db: &Db, rounds: std::ops::Range<u32>) {
         (0..KEYS).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
 }
 
 fn check(db: &Db, round: u32) {
@@ -139,7 +140,7 @@ fn ranges_fit_keys_of_every_shape() {
         let order = (0..KEYS).map(|i| i * 181 % KEYS);
         order.for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
         db.flush().unwrap();
-        db.settle().unwrap();
+        db.wait_idle().unwrap();
         db.collect().unwrap();
         assert!(db.metrics().groups > 10, "{} groups of 16 KiB for 340 KiB", db.metrics().groups);
         let mut expected: Vec<_> = (0..KEYS).map(|i| (key(i), value(i, 1))).collect();
@@ -173,7 +174,7 @@ fn fixed_levels_make_a_group_for_each_prefix() {
     db.collect().unwrap();
     assert_eq!(db.metrics().groups, 1 + 6, "also after a second open");
     assert!(db.verify().unwrap().problems.is_empty());
-    assert_eq!(db.range(None, None).expecting(50).count(), 107);
+    assert_eq!(db.range(None, None).with_limit_hint(50).count(), 107);
 }
 
 /// Reads of value files for a range of 100 items, of keys that were written in no order.
@@ -185,7 +186,7 @@ fn reads_of_a_range(preset: Preset) -> usize {
     (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
     db.flush().unwrap();
     let before = faulty.trace().len();
-    let items = db.range(Some(&key(150)), None).expecting(100).take(100);
+    let items = db.range(Some(&key(150)), None).with_limit_hint(100).take(100);
     for (item, i) in items.map(Result::unwrap).zip(150..) {
         assert_eq!((&item.key[..], &item.value[..]), (&key(i)[..], &value(i, 1)[..]));
     }
@@ -311,7 +312,7 @@ fn keys_that_ascend_get_new_groups_and_nothing_moves() {
         db.put(&key(i), &value(i, 0)).unwrap();
         if i % 20 == 19 {
             db.flush().unwrap();
-            db.settle().unwrap();
+            db.wait_idle().unwrap();
         }
     }
     let metrics = db.metrics();
@@ -360,7 +361,7 @@ fn groups_for_which_there_is_no_room_together_are_collected_alone() {
         let (faulty, db) = due();
         let before = faulty.calls();
         db.collect().unwrap();
-        let writes_values = |call: &cleavedb_storage::faulty::Call| {
+        let writes_values = |call: &cleavedb_storage_sim::faulty::Call| {
             let group = call.name.as_ref().is_some_and(|name| name.kind() == FileKind::Group);
             call.number >= before && call.op == Call::WriteAt && group
         };
@@ -406,8 +407,9 @@ fn a_damaged_group_keeps_no_other_from_its_collection() {
     }
 }
 
-/// A flush asks the filters of a group whether a small value must leave a stub there. A filter that
-/// was damaged failed the flush, and each one after it, though it only ever saves a stub.
+/// A flush asks the filters of a group whether a small value must leave a group tombstone there. A
+/// filter that was damaged failed the flush, and each one after it, though it only ever saves a
+/// group tombstone.
 #[test]
 fn a_damaged_filter_stops_no_flush() {
     let options = Setup::tiny(Preset::HashKv, true).options;
@@ -434,9 +436,9 @@ fn a_damaged_filter_stops_no_flush() {
 /// Where values are long a collection reads which records there are, and what survives.
 #[test]
 fn of_long_values_the_dead_are_not_read() {
-    let read = |preset, listed_record_bytes| {
+    let read = |preset, key_block_record_bytes| {
         let mut options = options(preset);
-        options.groups.listed_record_bytes = listed_record_bytes;
+        options.groups.key_block_record_bytes = key_block_record_bytes;
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         for round in 0..12 {
             (0..60).for_each(|i| db.put(&key(i), &[round + i as u8; 5000]).unwrap());

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cleavedb::{Background, Db, Durability, Options, Preset};
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::Rng;
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 use cleavedb_testkit::read::Checked;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::{Setup, drawn, endless};
@@ -63,7 +63,7 @@ fn a_flush_adds_a_part_of_what_stops_writers() {
         for i in 0..megabytes * 10 {
             let key = rng.below(600) as u32;
             db.put(&key.to_be_bytes(), &vec![i as u8; 100_000]).unwrap();
-            db.settle().unwrap();
+            db.wait_idle().unwrap();
         }
         db.metrics().flushes - before
     };

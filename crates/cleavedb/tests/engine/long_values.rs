@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, Durability, ErrorKind, Options, Preset, WriteBatch};
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 
 /// Presets whose index holds all other values.

@@ -6,6 +6,7 @@
 mod corruption;
 mod crash;
 mod create;
+mod dump;
 mod exhaustive;
 mod extremes;
 mod fault;
@@ -19,7 +20,7 @@ mod model;
 mod modelled;
 mod regressions;
 mod salvage;
-mod separation;
+mod min_separated;
 mod sessions;
 mod side_by_side;
 mod smoke;

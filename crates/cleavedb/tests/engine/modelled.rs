@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Clock, Db, Durability, Modelled, Options, Preset, Profile};
-use cleavedb_storage::Sim;
+use cleavedb::{Db, Durability, Options, Preset};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
 use cleavedb_testkit::setup::tiny;
 
 /// Fills a store on `profile`, reads it back cold, and returns when it was done.
 fn time(preset: Preset, profile: Profile) -> Duration {
     let (sim, clock) = (Sim::new(), Clock::virtual_time());
     sim.stop_recording();
-    let model = Arc::new(Modelled::new(Arc::new(sim), profile, clock.clone(), 256 << 10));
+    let model = Arc::new(SimulatedDevice::new(Arc::new(sim), profile, clock.clone(), 256 << 10));
     let options = Options { durability: Durability::Os, ..tiny(preset) };
     let db = Db::open_in(model.clone(), options, 7).unwrap();
     let key = |i: u32| (i.wrapping_mul(2_654_435_761)).to_be_bytes();
@@ -19,7 +20,7 @@ fn time(preset: Preset, profile: Profile) -> Duration {
         db.put(&key(i), &[i as u8; 100]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     for i in 0..3000 {
         assert_eq!(db.get(&key(i)).unwrap().unwrap(), [i as u8; 100][..]);
     }

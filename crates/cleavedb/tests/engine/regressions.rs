@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, Durability, Preset};
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::{Explorer, Op, Plan, Recording, Setup, Write};
 
 fn put(key: &[u8], len: usize, durability: Durability) -> Op {
@@ -122,7 +122,8 @@ fn dead_files_that_a_crash_left_go_at_the_open() {
 /// then removed every file as an orphan.
 #[test]
 fn a_manifest_without_an_edit_is_damage() {
-    use cleavedb_storage::{FileKind, Sim};
+    use cleavedb_storage::FileKind;
+    use cleavedb_storage_sim::Sim;
     use cleavedb_testkit::{Session, State, session};
     let setup = Setup::tiny(Preset::Lsm, true);
     let sim = Sim::new();
@@ -225,7 +226,7 @@ fn metrics_count_what_is_in_memory() {
 #[test]
 fn metrics_count_no_padding_as_data() {
     for preset in cleavedb::Preset::ALL {
-        let sim = cleavedb_storage::Sim::new();
+        let sim = cleavedb_storage_sim::Sim::new();
         let options = cleavedb::Options::preset(preset);
         let open =
             || cleavedb::Db::open_in(std::sync::Arc::new(sim.clone()), options.clone(), 7).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use cleavedb::{Background, Db, Durability, Options, Preset, Salvage, SalvageReport};
 
-type State = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(preset: Preset) -> Options {
     Options {
@@ -25,7 +25,7 @@ fn options(preset: Preset) -> Options {
 
 /// Writes a store in which keys were overwritten, deleted, compacted and collected, and some were
 /// written last and not flushed; leaves a copy as of a kill in `to`, and says what it holds.
-fn plant(preset: Preset, to: &Path) -> State {
+pub(crate) fn plant(preset: Preset, to: &Path) -> State {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), options(preset)).unwrap();
     let mut state = State::new();
@@ -56,13 +56,13 @@ fn plant(preset: Preset, to: &Path) -> State {
     state
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files
 }
 
-fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+pub(crate) fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files(dir).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect()
 }
 
@@ -96,7 +96,7 @@ fn check(saved: &State, report: &SalvageReport, state: &State, what: &str) {
     }
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
     fs::create_dir(to).unwrap();
     for path in files(from) {
@@ -104,7 +104,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn for_each_preset(test: impl Fn(Preset, &Path, &Path, &State)) {
+pub(crate) fn for_each_preset(test: impl Fn(Preset, &Path, &Path, &State)) {
     for preset in Preset::ALL {
         let dir = tempfile::tempdir().unwrap();
         let (whole, broken) = (dir.path().join("whole"), dir.path().join("broken"));

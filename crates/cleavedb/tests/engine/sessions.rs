@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset};
-use cleavedb_storage::sim::{Event, Image};
-use cleavedb_storage::{FileKind, Name, Sim, Storage};
+use cleavedb_storage::{FileKind, Name, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{Event, Image};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::copies::a_copy_stays_apart;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
@@ -203,7 +204,7 @@ fn what_short_sessions_leave_is_packed_in_the_background() {
                 db.close().unwrap();
             }
             let db = open(&sim, &options);
-            db.settle().unwrap();
+            db.wait_idle().unwrap();
             let files = sim.list().unwrap();
             let most = 30 + 6 * ((SESSIONS as usize * len) >> 20);
             let count = files.len();

@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use cleavedb::{Background, Db, FileClass, Level0, Preset};
-use cleavedb_storage::{FileKind, Pace, Sim, Storage};
+use cleavedb_storage::{FileKind, RemoveMode, Storage};
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::gated::{Door, eventually};
 use cleavedb_testkit::session::open_all;
 use cleavedb_testkit::{Disks, Gated, Setup};
@@ -114,7 +115,7 @@ impl Store {
     /// Nothing is lost or out of order, and no work is left: a job that had ended, but still held
     /// what it had retired, let a settle return before it was queued.
     fn check(&self) {
-        self.db.settle().unwrap();
+        self.db.wait_idle().unwrap();
         let live: usize = self.db.metrics().levels.iter().map(|level| level.tables).sum();
         assert_eq!(self.tables().len(), live, "dead tables are left");
         let items = self.db.range(None, None).map(|item| item.unwrap());
@@ -194,10 +195,10 @@ fn dead_files_go_although_a_flush_is_always_due() {
 #[test]
 fn settle_waits_for_what_is_being_given_back() {
     let store = Arc::new(Store::new(1));
-    store.db.settle().unwrap();
+    store.db.wait_idle().unwrap();
     let held = store.doors[1].hold(Door::Remove, FileKind::Table, 1);
     store.write_until(|| store.doors[1].waiting() == 1);
-    let settled = begin(&store, |store| store.db.settle().unwrap());
+    let settled = begin(&store, |store| store.db.wait_idle().unwrap());
     let early = settled.recv_timeout(MOMENT).is_ok();
     assert!(!early, "a file was being removed");
     drop(held);
@@ -217,9 +218,12 @@ fn files_are_removed_without_rests_once_removal_has_fallen_behind() {
     store.write_until(|| store.table_bytes() > live() + 2 * dead_bytes_max);
     removed();
     drop(held);
-    store.db.settle().unwrap();
+    store.db.wait_idle().unwrap();
     let paces = removed();
-    assert!(paces.len() > 32 && paces[..3].contains(&Pace::Swift), "far behind: {paces:?}");
-    assert_eq!(paces[paces.len() - 1], Pace::Gentle, "what is left is no more than the bound");
+    assert!(
+        paces.len() > 32 && paces[..3].contains(&RemoveMode::Immediate),
+        "far behind: {paces:?}"
+    );
+    assert_eq!(paces[paces.len() - 1], RemoveMode::Paced, "what is left is no more than the bound");
     store.check();
 }

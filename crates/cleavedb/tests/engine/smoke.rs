@@ -63,7 +63,7 @@ fn everything_once() {
                 assert!(all.iter().zip(&model).all(|(a, b)| a.key == b.0 && a.value == b.1));
                 let back: Vec<_> = db.range(None, None).rev().map(Result::unwrap).collect();
                 assert!(back.iter().eq(all.iter().rev()));
-                db.settle().unwrap();
+                db.wait_idle().unwrap();
                 let report = db.verify().unwrap();
                 assert!(report.problems.is_empty(), "{preset}: {:?}", report.problems);
                 assert_eq!(report.keys as usize, model.len());

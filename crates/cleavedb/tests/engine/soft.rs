@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Db, ErrorKind, Metrics, Preset};
-use cleavedb_storage::{FileKind, Sim};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, SurvivorRoute, WriteBatch};
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::{PowerLoss, SECTOR};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::full::{FullStore, collected_on_a_full_disk, filled_twice, limited};
 use cleavedb_testkit::records::{key, value};

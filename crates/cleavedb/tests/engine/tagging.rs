@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, ErrorKind, Metrics, Options, Preset, SurvivorRoute};
-use cleavedb_storage::{Disk, Sim};
+use cleavedb_storage::Disk;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::records::{key, value};
 
@@ -38,7 +39,7 @@ fn verify(db: &Db) {
 fn age(db: &Db, rounds: u32) {
     put(db, 0..KEYS, 0);
     (1..=rounds).for_each(|round| put(db, 0..HOT, round));
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
 }
 
 fn check(db: &Db, rounds: u32) {
@@ -65,7 +66,7 @@ fn cold_values_leave_once_and_are_found() {
     assert!(before.tags >= cold, "{} tags of {cold} cold keys", before.tags);
     let kept: Vec<String> = segments(&before).iter().map(ToString::to_string).collect();
     (13..20).for_each(|round| put(&db, 0..HOT, round));
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     let after = db.metrics();
     assert!(after.collections > before.collections);
     let stays =
@@ -136,7 +137,7 @@ fn the_cold_log_is_collected_and_tags_stay_true() {
         even.for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
         db.flush().unwrap();
     }
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     let (old, after) = (segments(&before), db.metrics());
     let gone = old.iter().filter(|old| !segments(&after).contains(old)).count();
     assert!(gone > 0, "every segment of {old:?} is there, half of which is dead");
@@ -183,7 +184,7 @@ fn a_cold_log_without_a_limit_is_not_collected_for_space() {
         age(&db, 20);
         (HOT..HOT + 100).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
         db.flush().unwrap();
-        db.settle().unwrap();
+        db.wait_idle().unwrap();
         check(&db, 20);
         db.metrics().collections
     };

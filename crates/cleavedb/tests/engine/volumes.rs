@@ -8,9 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, Error, ErrorKind, FileClass, Options, Preset, Volume};
-use cleavedb_storage::faulty::{Fault, Faulty, Op as Call, Rule};
-use cleavedb_storage::sim::Image;
-use cleavedb_storage::{FileKind, Sim, Storage};
+use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
+use cleavedb_storage_sim::sim::Image;
 use cleavedb_testkit::disks::{hash_of, volume_of, volume_path};
 use cleavedb_testkit::session::open_all;
 use cleavedb_testkit::{Disks, Setup};
@@ -29,7 +30,7 @@ fn fill(db: &Db, range: std::ops::Range<u32>) {
         db.put(&key(i), &[i as u8; 300]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
 }
 
 /// Disks with a store that was closed.
@@ -68,7 +69,7 @@ fn tables_lie_where_their_class_is_placed_and_stay_there_when_they_move() {
         db.put(&i.to_be_bytes(), &[i as u8; 300]).unwrap();
     }
     db.flush().unwrap();
-    db.settle().unwrap();
+    db.wait_idle().unwrap();
     assert!(db.metrics().compaction_moves > 0, "nothing moved");
     let [own, volume] = &disks.images()[..] else { panic!("two disks") };
     let below = |db: &Db| {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cleavedb::{Db, Error, Preset};
 use cleavedb_base::sync::checker::thread;
-use cleavedb_storage::Sim;
+use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::session::open;
 

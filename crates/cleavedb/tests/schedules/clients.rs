@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use cleavedb::{Bytes, Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::checker::thread;
-use cleavedb_storage::Sim;
-use cleavedb_storage::sim::{DirectoryOrder, Image, PowerLoss, Rng, SECTOR};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::{DirectoryOrder, Image, PowerLoss, Rng, SECTOR};
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::session::open;
 
@@ -187,7 +187,7 @@ impl Clients {
         for thread in threads {
             thread.join().map_err(|_| "a client panicked")??;
         }
-        self.db.settle().map_err(text)?;
+        self.db.wait_idle().map_err(text)?;
         self.look(&self.db.snapshot(), [WRITES; 2])?;
         match self.db.verify().map_err(text)?.problems.first() {
             Some(problem) => Err(format!("verify: {problem}")),

@@ -14,7 +14,7 @@ mod planted;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cleavedb::{Background, Level0, Preset, Separation};
+use cleavedb::{Background, Level0, MinSeparated, Preset};
 use cleavedb_base::sync::checker::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use cleavedb_base::sync::checker::{Config, FailurePersistence, MaxSteps, Runner};
 use cleavedb_testkit::{
@@ -104,7 +104,7 @@ fn run(setup: &Setup, ops: &[Op]) -> Result<(), String> {
         session.run(op).map_err(|failure| format!("{setup}: operation {i}: {failure}"))?;
     }
     session.compare_all()?;
-    session.db().settle().map_err(|e| format!("{setup}: settle failed: {e}"))?;
+    session.db().wait_idle().map_err(|e| format!("{setup}: settle failed: {e}"))?;
     session.verify()?;
     session.leave(true)
 }
@@ -130,7 +130,7 @@ fn collections(seed: u64) -> Result<(), String> {
     let mut setup = with_threads(setups[seed as usize % 4].clone(), 3);
     (setup.options.space_amplification, setup.options.space_floor) = (1.05, 32 << 10);
     // Short values stay in the tables, so that level 0 fills while values are collected.
-    setup.options.separation = Separation::AtLeast(1000);
+    setup.options.min_separated = MinSeparated::AtLeast(1000);
     (setup.options.level0_bytes, setup.options.level1_bytes) = (4 << 10, 4 << 10);
     let value_lens = vec![900, 900, 1500, 3000];
     let profile = Profile { value_lens, keys: 12, odd_keys: false, ..Profile::model() };

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cleavedb::{Preset, Separation};
+use cleavedb::{MinSeparated, Preset};
 use cleavedb_bench::units;
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ impl fmt::Display for Collected {
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
-    if db.options().separation == Separation::Never {
+    if db.options().min_separated == MinSeparated::Never {
         let preset: Preset = db.options().preset;
         console.note(&format!(
             "the preset {preset} keeps all but long values in tables: use `compact`"

@@ -12,6 +12,7 @@ mod import;
 mod export;
 mod check;
 mod repair;
+mod dump;
 mod collect;
 mod compact;
 mod bench_report;
@@ -43,6 +44,7 @@ pub fn run(command: Command, global: &Global, console: &Console) -> Result<Exit>
         Command::Export { place, layout } => export::run(&place, &layout, global, console),
         Command::Stats => stats::run(global, console),
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
+        Command::Dump(args) => dump::run(&args, console),
         Command::Check => check::run(global, console),
         Command::Collect => collect::run(global, console),
         Command::Compact => compact::run(global, console),

@@ -111,7 +111,7 @@ impl Stats {
         let space = Space::of(db, &global.db);
         let (metrics, opened) = (db.metrics(), db.recovery_report());
         let vitals = Vitals::of(&metrics);
-        let Options { preset, layout, separation, space_amplification, .. } = *db.options();
+        let Options { preset, layout, min_separated, space_amplification, .. } = *db.options();
         let Options { space_floor, filter_bits, .. } = *db.options();
         let (levels, value_files) = (metrics.levels, metrics.value_files);
         Ok(Self {
@@ -131,8 +131,8 @@ impl Stats {
             space_limit: metrics.space_limit,
             space_used: metrics.space_used,
             filter_bits,
-            separates: separation.least().is_some(),
-            separated_from: separation.least(),
+            separates: min_separated.least().is_some(),
+            separated_from: min_separated.least(),
             groups: metrics.groups,
             group_records: metrics.group_records,
             reserve_used: metrics.reserve_used,

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cleavedb::{Db, Options, Separation};
+use cleavedb::{Db, MinSeparated, Options};
 use cleavedb_bench::scratch::Scratch;
 use cleavedb_bench::system::Eviction;
 use cleavedb_bench::system::machine::Machine;
@@ -16,7 +16,7 @@ use cleavedb_bench::{table, units};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::args::{Saved, TuneArgs};
+use crate::args::{Stored, TuneArgs};
 use crate::console::Console;
 use crate::engine::{CleaveOpener, stays_cached};
 use crate::failure::{Exit, Failure, Result};
@@ -68,7 +68,7 @@ impl Target {
     /// The threshold that the database has now.
     fn present(&self, global: &Global, console: &Console) -> Result<Option<usize>> {
         let db = self.open(global, console)?;
-        let present = db.options().separation.least();
+        let present = db.options().min_separated.least();
         db.close()?;
         Ok(present)
     }
@@ -201,7 +201,7 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
     if let Some(saved) = args.set {
         return set(saved, &target, global, console);
     }
-    if target.usual.separation == Separation::Never {
+    if target.usual.min_separated == MinSeparated::Never {
         let message = format!(
             "the preset {} keeps every value in the index; --preset names one that separates them",
             target.usual.preset
@@ -250,7 +250,10 @@ fn search(
     let options = Options { durability, ..options };
     let options = miniature(options, IMITATED.div_ceil(args.data.max(1)));
     let opener = |least| {
-        CleaveOpener::with(Options { separation: Separation::AtLeast(least), ..options.clone() })
+        CleaveOpener::with(Options {
+            min_separated: MinSeparated::AtLeast(least),
+            ..options.clone()
+        })
     };
     let (separated, inline) = (opener(0), opener(usize::MAX));
     if let Some(noise) = Machine::here().noise() {
@@ -311,16 +314,16 @@ fn describe(curve: &Curve, next: Next) -> String {
 
 fn save(least: Option<usize>, target: &Target, global: &Global, console: &Console) -> Result<()> {
     let db = target.open(global, console)?;
-    db.save_separation(least)?;
+    db.store_min_separated(least)?;
     db.close()?;
     Ok(())
 }
 
 /// Stores what the user says.
-fn set(saved: Saved, target: &Target, global: &Global, console: &Console) -> Result<Exit> {
+fn set(saved: Stored, target: &Target, global: &Global, console: &Console) -> Result<Exit> {
     let least = match saved {
-        Saved::Default => None,
-        Saved::Least(least) => Some(least),
+        Stored::Default => None,
+        Stored::Least(least) => Some(least),
     };
     save(least, target, global, console)?;
     if console.json() {

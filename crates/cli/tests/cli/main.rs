@@ -7,6 +7,7 @@ mod formats;
 mod care;
 mod failures;
 mod losses;
+mod dump;
 mod interchange;
 mod shell;
 mod manners;

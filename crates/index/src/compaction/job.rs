@@ -17,8 +17,9 @@ use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::File;
 
-use super::pieces::{cuts, met};
-use super::{Compaction, CompactionOptions, older_places};
+use super::level0;
+use super::pieces::{met, split_keys};
+use super::types::{Compaction, CompactionOptions, older_runs};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
 use crate::table::ReadMode;
@@ -43,7 +44,7 @@ pub type PointerRoom = [u8; ValuePointer::ENCODED_LEN_MAX];
 
 /// Those who keep the records that pointers lead to. They learn which ones lost their last entry,
 /// and may say where others lie by now.
-pub trait ValueKeeper: Send + Sync + Sized {
+pub trait ValueGcObserver: Send + Sync + Sized {
     /// `entry` is a pointer that is no repeat, and its operation stands in no output. Counts only
     /// once the edit of the job is durable: if the job fails, nothing was dropped.
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()>;
@@ -56,14 +57,14 @@ pub trait ValueKeeper: Send + Sync + Sized {
         Ok(None)
     }
     /// A keeper for a part of the job, which has learned nothing yet.
-    fn fork(&self) -> Self;
+    fn split(&self) -> Self;
     /// Learns what a keeper of a part has learned.
-    fn absorb(&mut self, part: Self);
+    fn merge(&mut self, part: Self);
 }
 
 /// How a job that is large enough does the halves of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halves {
+pub enum SubcompactionMode {
     /// As one whole.
     Never,
     /// One after the other, where tests step through jobs.
@@ -98,14 +99,14 @@ pub struct CompactionJob {
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
     /// A run may yet enter below the inputs, with keys that nobody can know: see
-    /// [`CompactionJob::below_which_a_run_may_enter`].
+    /// [`CompactionJob::with_pending_write_back`].
     older_may_come: bool,
     grandparents: Vec<Arc<TableHandle>>,
     /// How inputs are read.
     mode: ReadMode,
     /// Keys before which a table ends, unless it is too small: where buckets of level 0 begin, so
     /// that each meets tables of level 1 of its own.
-    cuts: Vec<Box<[u8]>>,
+    split_keys: Vec<Box<[u8]>>,
     created: Vec<FileNumber>,
     outputs: Vec<TableMeta>,
     stats: CompactionStats,
@@ -136,15 +137,17 @@ impl CompactionJob {
             crate::edit::LEVEL_MAX => Vec::new(),
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
-        let cuts = match compaction.level {
+        let split_keys = match compaction.level {
             // What comes from level 1 alone is packed, or has lost its tombstones.
-            1 if compaction.inputs[0].level == 0 => options.level0.output_cuts(version),
-            _ if compaction.is_in_place() => cuts(&grandparents),
+            1 if compaction.inputs[0].level == 0 => {
+                level0::policy(options.level0).output_split_keys(version)
+            }
+            _ if compaction.is_in_place() => split_keys(&grandparents),
             _ => Vec::new(),
         };
         Self {
-            cuts,
-            older: older_places(version, &compaction),
+            split_keys,
+            older: older_runs(version, &compaction),
             older_may_come: false,
             mode: ReadMode::Last,
             compaction,
@@ -162,7 +165,7 @@ impl CompactionJob {
     /// below them and may hold, for a snapshot that is gone by then, versions that these inputs'
     /// tombstones hide. So no tombstone is dropped.
     #[must_use]
-    pub fn below_which_a_run_may_enter(mut self) -> Self {
+    pub fn with_pending_write_back(mut self) -> Self {
         self.older_may_come = true;
         self
     }
@@ -190,21 +193,23 @@ impl CompactionJob {
     pub fn run(
         &mut self,
         factory: &dyn TableFactory,
-        keeper: &mut impl ValueKeeper,
-        halves: Halves,
+        keeper: &mut impl ValueGcObserver,
+        subcompactions: SubcompactionMode,
         cancel: &AtomicBool,
     ) -> Result<()> {
         self.stats.input_bytes = self.compaction.bytes();
         if self.compaction.moves {
             return Ok(());
         }
-        let middle = if halves == Halves::Never { None } else { self.middle()? };
+        let middle = if subcompactions == SubcompactionMode::Never { None } else { self.middle()? };
         let middle = middle.as_deref();
         let stop = Stop::new(cancel);
-        let slice = |bounds| self.merge_slice(bounds, factory, keeper.fork(), &stop);
-        let slices = match (middle, halves) {
+        let slice = |bounds| self.merge_slice(bounds, factory, keeper.split(), &stop);
+        let slices = match (middle, subcompactions) {
             (None, _) => vec![slice((None, None))],
-            (_, Halves::AtOnce) => side_by_side(&[(None, middle), (middle, None)], slice),
+            (_, SubcompactionMode::AtOnce) => {
+                side_by_side(&[(None, middle), (middle, None)], slice)
+            }
             _ => vec![slice((None, middle)), slice((middle, None))],
         };
         self.created.extend(slices.iter().flat_map(|slice| &slice.created));
@@ -216,7 +221,7 @@ impl CompactionJob {
         }
         for slice in slices {
             let merged = slice.result?;
-            keeper.absorb(slice.keeper);
+            keeper.merge(slice.keeper);
             self.stats.input_entries += merged.entries;
             self.stats.duplicates += merged.duplicates;
             self.outputs.extend(merged.outputs);

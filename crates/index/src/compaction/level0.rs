@@ -17,89 +17,56 @@
 //! a compaction of one is running: the table that joins them is younger than what runs, so it
 //! waits.
 
-mod cuts;
+mod split_keys;
+
 mod whole;
+
 mod partitioned;
+
 mod one_table;
 
 use std::collections::HashSet;
+
 use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
+
 use cleavedb_base::planted::{Bug, planted};
 
 use super::picker::Picker;
-use super::{Compaction, CompactionInput, CompactionOptions};
+
+use super::types::{Compaction, CompactionInput, CompactionOptions, Level0};
+
 use crate::buckets::Slice;
+
 use crate::table_handle::TableHandle;
+
 use crate::version::Version;
 
-pub use cuts::KeySample;
+pub use split_keys::KeySample;
 
-/// How level 0 is kept and handed on to level 1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Level0 {
-    /// A flush is one run; once level 0 is full, all that is joined by common keys goes at once.
-    #[default]
-    Whole,
-    /// A flush is cut by keys into about so many parts, at least 2; a bucket of level 0 that has
-    /// twice its share of the size goes by itself, or the largest one when level 0 is full, several
-    /// at a time (OHDB, section III.A).
-    Partitions(usize),
-    /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
-    /// 0, and tables that cost reads many seeks go down, too. Only to compare with (OHDB, sections
-    /// II and IV).
-    OneTable,
+/// What follows from the way in which level 0 is kept.
+pub(super) fn policy(level0: Level0) -> &'static dyn Policy {
+    match level0 {
+        Level0::Whole => &whole::Whole,
+        Level0::Partitions(_) => &partitioned::Partitioned,
+        Level0::OneTable => &one_table::OneTable,
+    }
 }
 
-impl Level0 {
-    /// Parts of a flush, 1 if it is not cut.
-    pub fn partitions(self) -> usize {
-        match self {
-            Self::Partitions(count) => count.max(1),
-            Self::Whole | Self::OneTable => 1,
-        }
-    }
+/// Whether reads count the seeks that a table costs them, and have it compacted in the end.
+pub fn compacts_on_seeks(level0: Level0) -> bool {
+    policy(level0).compacts_on_seeks()
+}
 
-    /// What follows from it.
-    fn policy(self) -> &'static dyn Policy {
-        match self {
-            Self::Whole => &whole::Whole,
-            Self::Partitions(_) => &partitioned::Partitioned,
-            Self::OneTable => &one_table::OneTable,
-        }
-    }
-
-    /// Whether reads count the seeks that a table costs them, and have it compacted in the end.
-    pub fn compacts_on_seeks(self) -> bool {
-        self.policy().compacts_on_seeks()
-    }
-
-    /// Most tables of a deeper level that go down together.
-    pub(super) fn neighbours_max(self) -> usize {
-        self.policy().neighbours_max()
-    }
-
-    /// Whether small tables are merged for the sake of their number.
-    pub(super) fn packs(self) -> bool {
-        self.policy().packs()
-    }
-
-    /// Where tables of a run end that is about to enter level 0 of `version`; `sample` tells the
-    /// keys to come, and is asked only if they matter.
-    pub fn table_ends(
-        self,
-        version: &Version,
-        options: &CompactionOptions,
-        sample: &mut dyn FnMut() -> KeySample,
-    ) -> TableEnds {
-        self.policy().table_ends(version, options, sample)
-    }
-
-    /// Keys at which what leaves level 0 is cut.
-    pub(super) fn output_cuts(self, version: &Version) -> Vec<Box<[u8]>> {
-        self.policy().output_cuts(version)
-    }
+/// Where tables of a run end that is about to enter level 0 of `version`; `sample` tells the keys
+/// to come, and is asked only if they matter.
+pub fn table_ends(
+    version: &Version,
+    options: &CompactionOptions,
+    sample: &mut dyn FnMut() -> KeySample,
+) -> TableEnds {
+    policy(options.level0).table_ends(version, options, sample)
 }
 
 /// Where tables of a run end.
@@ -111,14 +78,14 @@ pub struct TableEnds {
 }
 
 /// Most tables of a deeper level that go down together: each place to begin is tried with each
-/// number of them, under the lock of the picture.
+/// number of them, under the lock of the read state.
 const NEIGHBOURS_MAX: usize = 16;
 
 /// A way to keep level 0.
-trait Policy: Sync {
+pub(super) trait Policy: Sync {
     /// How full level 0 is: from 1 on, something should leave it.
     fn fullness(&self, picker: &Picker<'_>) -> f64 {
-        picker.fullness_by(picker.version.runs().len(), picker.options.l0_runs_max)
+        fullness_by(picker, picker.version.runs().len(), picker.options.l0_runs_max)
     }
 
     /// Merges within level 0 what is not about to leave.
@@ -131,22 +98,22 @@ trait Policy: Sync {
         candidates: &[&'a Arc<TableHandle>],
     ) -> Vec<Component<'a>>;
 
-    /// See [`Level0::packs`].
+    /// Whether small tables are merged for the sake of their number.
     fn packs(&self) -> bool {
         true
     }
 
-    /// See [`Level0::neighbours_max`].
+    /// Most tables of a deeper level that go down together.
     fn neighbours_max(&self) -> usize {
         NEIGHBOURS_MAX
     }
 
-    /// See [`Level0::compacts_on_seeks`].
+    /// See [`compacts_on_seeks`].
     fn compacts_on_seeks(&self) -> bool {
         false
     }
 
-    /// See [`Level0::table_ends`].
+    /// See [`table_ends`].
     fn table_ends(
         &self,
         _version: &Version,
@@ -156,15 +123,15 @@ trait Policy: Sync {
         TableEnds { bytes: options.table_end(), keys: Vec::new() }
     }
 
-    /// See [`Level0::output_cuts`].
-    fn output_cuts(&self, _version: &Version) -> Vec<Box<[u8]>> {
+    /// Keys at which what leaves level 0 is split.
+    fn output_split_keys(&self, _version: &Version) -> Vec<Box<[u8]>> {
         Vec::new()
     }
 }
 
 /// Tables of level 0 that leave together, and the tables of level 1 that they meet.
 #[derive(Default)]
-struct Component<'a> {
+pub(super) struct Component<'a> {
     upper: Vec<&'a Arc<TableHandle>>,
     lower: Vec<&'a Arc<TableHandle>>,
 }
@@ -185,178 +152,179 @@ impl Component<'_> {
     }
 }
 
-impl Picker<'_> {
-    /// How full level 0 is: from 1 on, something should leave it.
-    pub(super) fn level0_fullness(&self) -> f64 {
-        self.options.level0.policy().fullness(self)
-    }
+/// How full level 0 is: from 1 on, something should leave it.
+pub(super) fn level0_fullness(picker: &Picker<'_>) -> f64 {
+    policy(picker.options.level0).fullness(picker)
+}
 
-    /// How full level 0 is by its bytes, and by the number of its runs or tables, of which so many
-    /// are tolerated.
-    fn fullness_by(&self, count: usize, count_max: usize) -> f64 {
-        let full = self.version.level_bytes(0) as f64 / self.options.l0_bytes as f64;
-        full.max(count as f64 / count_max as f64)
-    }
+/// How full level 0 is by its bytes, and by the number of its runs or tables, of which so many
+/// are tolerated.
+fn fullness_by(picker: &Picker<'_>, count: usize, count_max: usize) -> f64 {
+    let full = picker.version.level_bytes(0) as f64 / picker.options.l0_bytes as f64;
+    full.max(count as f64 / count_max as f64)
+}
 
-    /// Merges small runs of level 0, or small slices of a bucket that is not about to leave.
-    pub(super) fn merge_level0(&self) -> Option<Compaction> {
-        self.options.level0.policy().merging(self)
-    }
+/// Merges small runs of level 0, or small slices of a bucket that is not about to leave.
+pub(super) fn merge_level0(picker: &Picker<'_>) -> Option<Compaction> {
+    policy(picker.options.level0).merging(picker)
+}
 
-    /// Merges slices of a level 0 that is full and that nothing may leave, since damaged tables are
-    /// in the way, whatever their size: level 0 comes to hold no key much more than once, and the
-    /// tables of a long run that are over no damage leave it by themselves.
-    pub(super) fn merge_stuck_level0(&self) -> Option<Compaction> {
-        let stuck = !self.constraints.damaged.is_empty() && !planted(Bug::DamageFillsLevel0);
-        if stuck { self.merge_runs(u64::MAX) } else { None }
-    }
+/// Merges slices of a level 0 that is full and that nothing may leave, since damaged tables are
+/// in the way, whatever their size: level 0 comes to hold no key much more than once, and the
+/// tables of a long run that are over no damage leave it by themselves.
+pub(super) fn merge_stuck_level0(picker: &Picker<'_>) -> Option<Compaction> {
+    let stuck = !picker.constraints.damaged.is_empty() && !planted(Bug::DamageFillsLevel0);
+    if stuck { merge_runs(picker, u64::MAX) } else { None }
+}
 
-    /// Merges runs of level 0, whether or not they are about to leave, to `bytes_max` at most.
-    pub(super) fn merge_runs(&self, bytes_max: u64) -> Option<Compaction> {
-        let merges = self.options.level0.packs();
-        let mut buckets = self.version.buckets().iter().filter(|_| merges);
-        buckets.find_map(|bucket| self.merge_slices(&bucket.slices, bytes_max))
-    }
+/// Merges runs of level 0, whether or not they are about to leave, to `bytes_max` at most.
+pub(super) fn merge_runs(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
+    let merges = policy(picker.options.level0).packs();
+    let mut buckets = picker.version.buckets().iter().filter(|_| merges);
+    buckets.find_map(|bucket| merge_slices(picker, &bucket.slices, bytes_max))
+}
 
-    /// Merges adjacent slices, from the youngest on, as long as the next one is no larger than
-    /// those before it together. So a byte is merged a logarithmic number of times before it
-    /// leaves.
-    fn merge_slices(&self, slices: &[Slice], bytes_max: u64) -> Option<Compaction> {
-        let window = (0..slices.len()).find_map(|start| {
-            let len = self.window_len(&slices[start..], bytes_max);
-            (len >= self.options.l0_merge_runs.max(2)).then(|| &slices[start..start + len])
-        })?;
-        let inputs = window.iter().map(|slice| CompactionInput {
-            level: 0,
-            position: Some(slice.position),
-            tables: slice.tables.clone(),
-        });
-        Some(Compaction::new(inputs.collect(), 0, Some(window[0].position), false))
-    }
+/// Merges adjacent slices, from the youngest on, as long as the next one is no larger than
+/// those before it together. So a byte is merged a logarithmic number of times before it
+/// leaves.
+fn merge_slices(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> Option<Compaction> {
+    let window = (0..slices.len()).find_map(|start| {
+        let len = window_len(picker, &slices[start..], bytes_max);
+        (len >= picker.options.l0_merge_runs.max(2)).then(|| &slices[start..start + len])
+    })?;
+    let inputs = window.iter().map(|slice| CompactionInput {
+        level: 0,
+        position: Some(slice.position),
+        tables: slice.tables.clone(),
+    });
+    Some(Compaction::new(inputs.collect(), 0, Some(window[0].position), false))
+}
 
-    /// How many of `slices`, from the first on, may merge.
-    fn window_len(&self, slices: &[Slice], bytes_max: u64) -> usize {
-        let mut bytes = 0;
-        let fits = |slice: &&Slice| {
-            let held = self.constraints.is_held(slice.position);
-            let joins = held == self.constraints.is_held(slices[0].position)
-                && !slice.tables.iter().any(|table| self.constraints.is_busy(table))
-                && (bytes == 0 || slice.bytes() <= bytes)
-                && bytes + slice.bytes() <= bytes_max;
-            bytes += slice.bytes();
-            joins
-        };
-        slices.iter().take_while(fits).count()
-    }
+/// How many of `slices`, from the first on, may merge.
+fn window_len(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> usize {
+    let mut bytes = 0;
+    let fits = |slice: &&Slice| {
+        let held = picker.constraints.is_pinned(slice.position);
+        let joins = held == picker.constraints.is_pinned(slices[0].position)
+            && !slice.tables.iter().any(|table| picker.constraints.is_busy(table))
+            && (bytes == 0 || slice.bytes() <= bytes)
+            && bytes + slice.bytes() <= bytes_max;
+        bytes += slice.bytes();
+        joins
+    };
+    slices.iter().take_while(fits).count()
+}
 
-    /// Moves what can move from level 0 to level 1, or else merges the largest component.
-    pub(super) fn level0_down(&self) -> Option<Compaction> {
-        let candidates = self.level0_candidates();
-        let components = self.options.level0.policy().leaving(self, &candidates);
-        let (movable, rest): (Vec<_>, Vec<_>) =
-            components.into_iter().partition(|part| self.component_moves(part));
-        if !movable.is_empty() {
-            let upper = movable.iter().flat_map(|part| part.upper.iter().copied()).collect();
-            return Some(self.level0_compaction(Component { upper, lower: Vec::new() }, true));
-        }
-        let largest = rest.into_iter().max_by_key(Component::bytes)?;
-        Some(self.level0_compaction(largest, false))
+/// Moves what can move from level 0 to level 1, or else merges the largest component.
+pub(super) fn level0_down(picker: &Picker<'_>) -> Option<Compaction> {
+    let candidates = level0_candidates(picker);
+    let components = policy(picker.options.level0).leaving(picker, &candidates);
+    let (movable, rest): (Vec<_>, Vec<_>) =
+        components.into_iter().partition(|part| component_moves(picker, part));
+    if !movable.is_empty() {
+        let upper = movable.iter().flat_map(|part| part.upper.iter().copied()).collect();
+        return Some(level0_compaction(picker, Component { upper, lower: Vec::new() }, true));
     }
+    let largest = rest.into_iter().max_by_key(Component::bytes)?;
+    Some(level0_compaction(picker, largest, false))
+}
 
-    /// Hands `table` on to level 1, if it may go, with all that is joined to it by common keys.
-    pub(super) fn level0_table_down(&self, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let candidates = self.level0_candidates();
-        let joined = |part: &Component<'_>| part.upper.iter().any(|t| Arc::ptr_eq(t, table));
-        let parts = Self::components(&candidates, self.version.level(1).tables());
-        let part = parts.into_iter().find(joined)?;
-        let moves = self.component_moves(&part);
-        Some(self.level0_compaction(part, moves))
-    }
+/// Hands `table` on to level 1, if it may go, with all that is joined to it by common keys.
+pub(super) fn level0_table_down(
+    picker: &Picker<'_>,
+    table: &Arc<TableHandle>,
+) -> Option<Compaction> {
+    let candidates = level0_candidates(picker);
+    let joined = |part: &Component<'_>| part.upper.iter().any(|t| Arc::ptr_eq(t, table));
+    let parts = components(&candidates, picker.version.level(1).tables());
+    let part = parts.into_iter().find(joined)?;
+    let moves = component_moves(picker, &part);
+    Some(level0_compaction(picker, part, moves))
+}
 
-    /// The step down with most tombstones that writes no more than `bytes_max`, and may free
-    /// something.
-    pub(super) fn level0_piece(&self, bytes_max: u64) -> Option<Compaction> {
-        let candidates = self.level0_candidates();
-        let parts = Self::components(&candidates, self.version.level(1).tables()).into_iter();
-        let fits = |part: &Component<'_>| match self.component_moves(part) {
-            true => self.hides(0, part.upper[0]),
-            false => part.merged_bytes() <= bytes_max,
-        };
-        let most = parts.filter(fits).max_by_key(Component::tombstones)?;
-        let moves = self.component_moves(&most);
-        Some(self.level0_compaction(most, moves))
-    }
+/// The step down with most tombstones that writes no more than `bytes_max`, and may free
+/// something.
+pub(super) fn level0_piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
+    let candidates = level0_candidates(picker);
+    let parts = components(&candidates, picker.version.level(1).tables()).into_iter();
+    let fits = |part: &Component<'_>| match component_moves(picker, part) {
+        true => picker.hides(0, part.upper[0]),
+        false => part.merged_bytes() <= bytes_max,
+    };
+    let most = parts.filter(fits).max_by_key(Component::tombstones)?;
+    let moves = component_moves(picker, &most);
+    Some(level0_compaction(picker, most, moves))
+}
 
-    /// Whether `part` is one table that may go to level 1 as it is.
-    fn component_moves(&self, part: &Component<'_>) -> bool {
-        part.lower.is_empty() && part.upper.len() == 1 && self.may_move(part.upper[0], 1)
-    }
+/// Whether `part` is one table that may go to level 1 as it is.
+fn component_moves(picker: &Picker<'_>, part: &Component<'_>) -> bool {
+    part.lower.is_empty() && part.upper.len() == 1 && picker.may_move(part.upper[0], 1)
+}
 
-    /// The tables of level 0 that may leave it now.
-    fn level0_candidates(&self) -> Vec<&Arc<TableHandle>> {
-        let mut candidates = Vec::new();
-        let mut blocked: Vec<&Arc<TableHandle>> = Vec::new();
-        for run in self.version.runs().iter().rev() {
-            let held = self.constraints.is_held(run.position);
-            // Tables of one run have no common keys: only those of older runs block.
-            let older = blocked.len();
-            for table in run.set.tables() {
-                let meta = table.meta();
-                let (smallest, largest) = (&*meta.smallest, &*meta.largest);
-                let below = self.version.level(1).overlapping(smallest, largest);
-                let stays = held
-                    || self.constraints.is_busy(table)
-                    || self.constraints.is_written(1, smallest, largest)
-                    || below.iter().any(|lower| self.constraints.is_busy(lower))
-                    || (!planted(Bug::YoungerLeavesFirst)
-                        && blocked[..older].iter().any(|b| b.meta().overlaps(smallest, largest)));
-                if stays { blocked.push(table) } else { candidates.push(table) }
-            }
-        }
-        candidates
-    }
-
-    /// Joins `candidates` of level 0, and `below` them tables of level 1, by common keys.
-    fn components<'a>(
-        candidates: &[&'a Arc<TableHandle>],
-        below: &'a [Arc<TableHandle>],
-    ) -> Vec<Component<'a>> {
-        let lower = below.iter().map(|table| (table, false));
-        let mut members: Vec<(&Arc<TableHandle>, bool)> =
-            candidates.iter().map(|table| (*table, true)).chain(lower).collect();
-        members.sort_by(|(a, _), (b, _)| a.meta().smallest.cmp(&b.meta().smallest));
-        let mut components: Vec<Component<'a>> = Vec::new();
-        let mut end: Option<&[u8]> = None;
-        for (table, upper) in members {
+/// The tables of level 0 that may leave it now.
+fn level0_candidates<'p>(picker: &'p Picker<'_>) -> Vec<&'p Arc<TableHandle>> {
+    let mut candidates = Vec::new();
+    let mut blocked: Vec<&Arc<TableHandle>> = Vec::new();
+    for run in picker.version.runs().iter().rev() {
+        let held = picker.constraints.is_pinned(run.position);
+        // Tables of one run have no common keys: only those of older runs block.
+        let older = blocked.len();
+        for table in run.set.tables() {
             let meta = table.meta();
-            if end.is_none_or(|end| end < &*meta.smallest) {
-                components.push(Component::default());
-            }
-            end = end.max(Some(&*meta.largest));
-            let part = components.last_mut().expect("one was pushed for the first member");
-            if upper { part.upper.push(table) } else { part.lower.push(table) }
+            let (smallest, largest) = (&*meta.smallest, &*meta.largest);
+            let below = picker.version.level(1).overlapping(smallest, largest);
+            let stays = held
+                || picker.constraints.is_busy(table)
+                || picker.constraints.is_written(1, smallest, largest)
+                || below.iter().any(|lower| picker.constraints.is_busy(lower))
+                || (!planted(Bug::YoungerLeavesFirst)
+                    && blocked[..older].iter().any(|b| b.meta().overlaps(smallest, largest)));
+            if stays { blocked.push(table) } else { candidates.push(table) }
         }
-        // Tables of level 1 have no common keys: beside one of level 0 there are only those that it
-        // meets.
-        components.retain(|part| !part.upper.is_empty());
-        components
     }
+    candidates
+}
 
-    fn level0_compaction(&self, part: Component<'_>, moves: bool) -> Compaction {
-        let upper: HashSet<FileNumber> = part.upper.iter().map(|table| table.number()).collect();
-        let chosen = |table: &&Arc<TableHandle>| upper.contains(&table.number());
-        let runs = self.version.runs().iter().map(|run| CompactionInput {
-            level: 0,
-            position: Some(run.position),
-            tables: run.set.tables().iter().filter(chosen).cloned().collect(),
-        });
-        let mut inputs: Vec<_> = runs.filter(|input| !input.tables.is_empty()).collect();
-        if !part.lower.is_empty() {
-            let tables = part.lower.into_iter().cloned().collect();
-            inputs.push(CompactionInput { level: 1, position: None, tables });
+/// Joins `candidates` of level 0, and `below` them tables of level 1, by common keys.
+fn components<'a>(
+    candidates: &[&'a Arc<TableHandle>],
+    below: &'a [Arc<TableHandle>],
+) -> Vec<Component<'a>> {
+    let lower = below.iter().map(|table| (table, false));
+    let mut members: Vec<(&Arc<TableHandle>, bool)> =
+        candidates.iter().map(|table| (*table, true)).chain(lower).collect();
+    members.sort_by(|(a, _), (b, _)| a.meta().smallest.cmp(&b.meta().smallest));
+    let mut components: Vec<Component<'a>> = Vec::new();
+    let mut end: Option<&[u8]> = None;
+    for (table, upper) in members {
+        let meta = table.meta();
+        if end.is_none_or(|end| end < &*meta.smallest) {
+            components.push(Component::default());
         }
-        Compaction::new(inputs, 1, None, moves)
+        end = end.max(Some(&*meta.largest));
+        let part = components.last_mut().expect("one was pushed for the first member");
+        if upper { part.upper.push(table) } else { part.lower.push(table) }
     }
+    // Tables of level 1 have no common keys: beside one of level 0 there are only those that it
+    // meets.
+    components.retain(|part| !part.upper.is_empty());
+    components
+}
+
+fn level0_compaction(picker: &Picker<'_>, part: Component<'_>, moves: bool) -> Compaction {
+    let upper: HashSet<FileNumber> = part.upper.iter().map(|table| table.number()).collect();
+    let chosen = |table: &&Arc<TableHandle>| upper.contains(&table.number());
+    let runs = picker.version.runs().iter().map(|run| CompactionInput {
+        level: 0,
+        position: Some(run.position),
+        tables: run.set.tables().iter().filter(chosen).cloned().collect(),
+    });
+    let mut inputs: Vec<_> = runs.filter(|input| !input.tables.is_empty()).collect();
+    if !part.lower.is_empty() {
+        let tables = part.lower.into_iter().cloned().collect();
+        inputs.push(CompactionInput { level: 1, position: None, tables });
+    }
+    Compaction::new(inputs, 1, None, moves)
 }
 
 #[cfg(test)]

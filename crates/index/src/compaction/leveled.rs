@@ -1,4 +1,4 @@
-//! Leveled compaction: which tables to merge next, decided from the picture alone.
+//! Leveled compaction: which tables to merge next, decided from the read state alone.
 //!
 //! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
 //! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
@@ -13,11 +13,20 @@
 
 use std::sync::Arc;
 
+use super::level0;
+use super::packing;
 use super::picker::Picker;
-use super::{Compaction, CompactionInput, CompactionOptions, Constraints, key_range};
+use super::seeks;
+use super::tombstones;
+
+use super::types::{Compaction, CompactionInput, CompactionOptions, Constraints, key_range};
+
 use crate::edit::LEVEL_MAX;
+
 use crate::table_handle::TableHandle;
+
 use crate::table_set::TableSet;
+
 use crate::version::Version;
 
 /// What most needs to be compacted, if anything does and may.
@@ -26,13 +35,13 @@ pub fn pick(
     options: &CompactionOptions,
     constraints: &Constraints,
 ) -> Option<Compaction> {
-    let picker = Picker { version, options, constraints };
+    let picker = &Picker { version, options, constraints };
     // Merging runs that are about to leave would write their bytes once more for nothing.
     let merges_first = version.level_bytes(0) < options.l0_bytes;
-    if merges_first && let Some(compaction) = picker.merge_level0() {
+    if merges_first && let Some(compaction) = level0::merge_level0(picker) {
         return Some(compaction);
     }
-    let mut scores = vec![(picker.level0_fullness(), 0)];
+    let mut scores = vec![(level0::level0_fullness(picker), 0)];
     scores.extend((1..LEVEL_MAX).map(|level| {
         let bytes = version.level_bytes(level) as f64;
         (bytes / options.level_bytes(level) as f64, level)
@@ -40,11 +49,15 @@ pub fn pick(
     scores.retain(|(score, _)| *score >= 1.0);
     scores.sort_by(|a, b| b.0.total_cmp(&a.0));
     let urgent = scores.into_iter().find_map(|(_, level)| match level {
-        0 => picker.level0_down().or_else(|| picker.merge_stuck_level0()),
-        _ => picker.level_down(level),
+        0 => level0::level0_down(picker).or_else(|| level0::merge_stuck_level0(picker)),
+        _ => level_down(picker, level),
     });
-    let merged = || if merges_first { None } else { picker.merge_level0() };
-    let idle = || picker.seeks_down().or_else(|| picker.tombstones()).or_else(|| picker.pack());
+    let merged = || if merges_first { None } else { level0::merge_level0(picker) };
+    let idle = || {
+        seeks::seeks_down(picker)
+            .or_else(|| tombstones::tombstones(picker))
+            .or_else(|| packing::pack(picker))
+    };
     urgent.or_else(merged).or_else(idle)
 }
 
@@ -58,7 +71,7 @@ pub fn pick_full(
 ) -> Option<Compaction> {
     let bottom = (1..=LEVEL_MAX).rev().find(|&level| !version.level(level).is_empty());
     let bottom = bottom.unwrap_or(1);
-    let runs = || version.runs().iter().filter(|run| !constraints.is_held(run.position));
+    let runs = || version.runs().iter().filter(|run| !constraints.is_pinned(run.position));
     let sets = || runs().map(|run| &run.set).chain((1..=bottom).map(|level| version.level(level)));
     let first = sets().flat_map(|set| set.within(lower, upper));
     let mut range = key_range(first.map(|table| table.meta()))?;
@@ -107,87 +120,71 @@ pub fn pick_short(
     if picked.bytes_written_max() <= bytes_max {
         return Some(picked);
     }
-    Picker { version, options, constraints }.merge_runs(bytes_max)
+    level0::merge_runs(&Picker { version, options, constraints }, bytes_max)
 }
 
-impl Picker<'_> {
-    /// Hands the cheapest neighbours of a level that outgrew its size on to the next level: no more
-    /// than bring it back to its size. Neighbours share the tables that they meet at their edges,
-    /// so together they cost less.
-    fn level_down(&self, level: u8) -> Option<Compaction> {
-        let tables = self.version.level(level).tables();
-        // What is on its way down is not to be got rid of twice.
-        let leaving = tables.iter().filter(|table| self.constraints.leaves(table, level));
-        let leaving: u64 = leaving.map(|table| table.meta().size).sum();
-        let bytes = self.version.level_bytes(level).saturating_sub(leaving);
-        let excess = bytes.saturating_sub(self.options.level_bytes(level));
-        if leaving > 0 && excess == 0 {
-            return None;
-        }
-        let most = self.options.level0.neighbours_max();
-        let mut cheapest: Option<(f64, &[Arc<TableHandle>])> = None;
-        let mut below = self.version.level(level + 1).tables();
-        for start in 0..tables.len() {
-            let smallest = &tables[start].meta().smallest;
-            while below.first().is_some_and(|table| table.meta().largest < *smallest) {
-                below = &below[1..];
-            }
-            let neighbours = &tables[start..tables.len().min(start + most)];
-            for (cost, count) in self.costs_down(level, neighbours, below, excess) {
-                if cheapest.is_none_or(|(least, _)| cost < least) {
-                    cheapest = Some((cost, &neighbours[..count]));
-                }
-            }
-        }
-        self.tables_down(level, cheapest?.1)
+/// Hands the cheapest neighbours of a level that outgrew its size on to the next level: no more
+/// than bring it back to its size. Neighbours share the tables that they meet at their edges,
+/// so together they cost less.
+fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
+    let tables = picker.version.level(level).tables();
+    // What is on its way down is not to be got rid of twice.
+    let leaving = tables.iter().filter(|table| picker.constraints.leaves(table, level));
+    let leaving: u64 = leaving.map(|table| table.meta().size).sum();
+    let bytes = picker.version.level_bytes(level).saturating_sub(leaving);
+    let excess = bytes.saturating_sub(picker.options.level_bytes(level));
+    if leaving > 0 && excess == 0 {
+        return None;
     }
+    let most = level0::policy(picker.options.level0).neighbours_max();
+    let mut cheapest: Option<(f64, &[Arc<TableHandle>])> = None;
+    let mut below = picker.version.level(level + 1).tables();
+    for start in 0..tables.len() {
+        let smallest = &tables[start].meta().smallest;
+        while below.first().is_some_and(|table| table.meta().largest < *smallest) {
+            below = &below[1..];
+        }
+        let neighbours = &tables[start..tables.len().min(start + most)];
+        for (cost, count) in costs_down(picker, level, neighbours, below, excess) {
+            if cheapest.is_none_or(|(least, _)| cost < least) {
+                cheapest = Some((cost, &neighbours[..count]));
+            }
+        }
+    }
+    picker.tables_down(level, cheapest?.1)
+}
 
-    /// For 1, 2 and more of `tables` of `level`, as far as they may go together and are not more
-    /// than it takes to get rid of `excess` bytes: the bytes that they meet in the next level, per
-    /// byte of their own, and how many they are. `below` are tables of the next level, from the
-    /// first on that `tables` may meet. Sums run along, since all this happens under a lock.
-    fn costs_down<'a>(
-        &'a self,
-        level: u8,
-        tables: &'a [Arc<TableHandle>],
-        mut below: &'a [Arc<TableHandle>],
-        excess: u64,
-    ) -> impl Iterator<Item = (f64, usize)> + 'a {
-        let (mut own, mut met) = (0, 0);
-        let free = |table: &Arc<TableHandle>| !self.constraints.is_busy(table);
-        let smallest = tables.first().map_or(&[][..], |first| &first.meta().smallest);
-        tables.iter().zip(1..).map_while(move |(table, count)| {
-            let largest = &table.meta().largest;
-            let enough = count > 1 && own >= excess;
-            own += table.meta().size;
-            let mut may_go = !enough
-                && free(table)
-                && !self.constraints.is_written(level + 1, smallest, largest);
-            while let Some((lower, rest)) = below.split_first()
-                && lower.meta().smallest <= *largest
-            {
-                met += lower.meta().size;
-                may_go &= free(lower);
-                below = rest;
-            }
-            // What meets nothing moves, alone as well as with others.
-            let fits = count == 1 || met > 0 && own + met <= self.options.compaction_bytes_max();
-            (may_go && fits).then_some((met as f64 / own as f64, count))
-        })
-    }
-
-    /// Hands `tables` of `level`, which are neighbours, on to the next level, if they may go.
-    pub(super) fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
-        let lower = self.free_below(level, tables)?;
-        let mut inputs = vec![CompactionInput { level, position: None, tables: tables.to_vec() }];
-        if !lower.is_empty() {
-            let (level, tables) = (level + 1, lower.to_vec());
-            inputs.push(CompactionInput { level, position: None, tables });
+/// For 1, 2 and more of `tables` of `level`, as far as they may go together and are not more
+/// than it takes to get rid of `excess` bytes: the bytes that they meet in the next level, per
+/// byte of their own, and how many they are. `below` are tables of the next level, from the
+/// first on that `tables` may meet. Sums run along, since all this happens under a lock.
+fn costs_down<'a>(
+    picker: &'a Picker<'_>,
+    level: u8,
+    tables: &'a [Arc<TableHandle>],
+    mut below: &'a [Arc<TableHandle>],
+    excess: u64,
+) -> impl Iterator<Item = (f64, usize)> + 'a {
+    let (mut own, mut met) = (0, 0);
+    let free = |table: &Arc<TableHandle>| !picker.constraints.is_busy(table);
+    let smallest = tables.first().map_or(&[][..], |first| &first.meta().smallest);
+    tables.iter().zip(1..).map_while(move |(table, count)| {
+        let largest = &table.meta().largest;
+        let enough = count > 1 && own >= excess;
+        own += table.meta().size;
+        let mut may_go =
+            !enough && free(table) && !picker.constraints.is_written(level + 1, smallest, largest);
+        while let Some((lower, rest)) = below.split_first()
+            && lower.meta().smallest <= *largest
+        {
+            met += lower.meta().size;
+            may_go &= free(lower);
+            below = rest;
         }
-        let movable = |table: &Arc<TableHandle>| self.may_move(table, level + 1);
-        let moves = lower.is_empty() && tables.iter().all(movable);
-        Some(Compaction::new(inputs, level + 1, None, moves))
-    }
+        // What meets nothing moves, alone as well as with others.
+        let fits = count == 1 || met > 0 && own + met <= picker.options.compaction_bytes_max();
+        (may_go && fits).then_some((met as f64 / own as f64, count))
+    })
 }
 
 #[cfg(test)]

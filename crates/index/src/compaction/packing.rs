@@ -9,47 +9,49 @@
 
 use std::sync::Arc;
 
+use super::level0;
 use super::picker::{Picker, bytes_of};
-use super::{Compaction, CompactionInput, key_range};
+
+use super::types::{Compaction, CompactionInput, key_range};
+
 use crate::edit::LEVEL_MAX;
+
 use crate::table_handle::TableHandle;
 
 /// Neighbours that become one, and the part of a table below which one is small: they fit one.
 const PACKED: usize = 8;
 
-impl Picker<'_> {
-    /// Small neighbours of a level that become one.
-    pub(super) fn pack(&self) -> Option<Compaction> {
-        if !self.options.level0.packs() {
-            return None;
-        }
-        (1..=LEVEL_MAX).find_map(|level| self.pack_level(level))
+/// Small neighbours of a level that become one.
+pub(super) fn pack(picker: &Picker<'_>) -> Option<Compaction> {
+    if !level0::policy(picker.options.level0).packs() {
+        return None;
     }
+    (1..=LEVEL_MAX).find_map(|level| pack_level(picker, level))
+}
 
-    fn pack_level(&self, level: u8) -> Option<Compaction> {
-        let small = self.options.table_end() / PACKED as u64;
-        let mut neighbours = self.version.level(level).tables().windows(PACKED);
-        let tables = neighbours.find(|tables| {
-            tables.iter().all(|table| table.meta().size < small) && self.may_pack(level, tables)
-        })?;
-        let input = CompactionInput { level, position: None, tables: tables.to_vec() };
-        Some(Compaction::new(vec![input], level, None, false))
-    }
+fn pack_level(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
+    let small = picker.options.table_end() / PACKED as u64;
+    let mut neighbours = picker.version.level(level).tables().windows(PACKED);
+    let tables = neighbours.find(|tables| {
+        tables.iter().all(|table| table.meta().size < small) && may_pack(picker, level, tables)
+    })?;
+    let input = CompactionInput { level, position: None, tables: tables.to_vec() };
+    Some(Compaction::new(vec![input], level, None, false))
+}
 
-    /// Whether `tables` of `level`, which are neighbours, are free, and do not lie over so much
-    /// that what they become would be cut for that.
-    fn may_pack(&self, level: u8, tables: &[Arc<TableHandle>]) -> bool {
-        let Some((smallest, largest)) = key_range(tables.iter().map(|table| table.meta())) else {
-            return false;
-        };
-        let over = match level {
-            LEVEL_MAX => 0,
-            _ => bytes_of(self.version.level(level + 1).overlapping(smallest, largest)),
-        };
-        over <= self.options.overlap_bytes_max()
-            && !tables.iter().any(|table| self.constraints.is_busy(table))
-            && !self.constraints.is_written(level, smallest, largest)
-    }
+/// Whether `tables` of `level`, which are neighbours, are free, and do not lie over so much
+/// that what they become would be cut for that.
+fn may_pack(picker: &Picker<'_>, level: u8, tables: &[Arc<TableHandle>]) -> bool {
+    let Some((smallest, largest)) = key_range(tables.iter().map(|table| table.meta())) else {
+        return false;
+    };
+    let over = match level {
+        LEVEL_MAX => 0,
+        _ => bytes_of(picker.version.level(level + 1).overlapping(smallest, largest)),
+    };
+    over <= picker.options.overlap_bytes_max()
+        && !tables.iter().any(|table| picker.constraints.is_busy(table))
+        && !picker.constraints.is_written(level, smallest, largest)
 }
 
 #[cfg(test)]

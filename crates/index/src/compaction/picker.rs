@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CompactionOptions, Constraints, key_range};
+use super::types::{Compaction, CompactionInput, CompactionOptions, Constraints, key_range};
 use crate::edit::LEVEL_MAX;
 use crate::table_handle::TableHandle;
 use crate::version::Version;
@@ -11,7 +11,7 @@ pub(super) fn bytes_of(tables: &[Arc<TableHandle>]) -> u64 {
     tables.iter().map(|table| table.meta().size).sum()
 }
 
-/// The picture, the sizes to keep, and what must be left alone.
+/// The read state, the sizes to keep, and what must be left alone.
 pub(super) struct Picker<'a> {
     pub(super) version: &'a Version,
     pub(super) options: &'a CompactionOptions,
@@ -45,5 +45,23 @@ impl Picker<'_> {
         let blocked = tables.iter().chain(lower).any(|table| self.constraints.is_busy(table))
             || self.constraints.is_written(level + 1, smallest, largest);
         (!blocked).then_some(lower)
+    }
+
+    /// Hands `tables` of `level`, which are neighbours, on to the next level, if they may go.
+    pub(super) fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
+        let lower = self.free_below(level, tables)?;
+        let mut inputs = vec![CompactionInput { level, position: None, tables: tables.to_vec() }];
+        if !lower.is_empty() {
+            let (level, tables) = (level + 1, lower.to_vec());
+            inputs.push(CompactionInput { level, position: None, tables });
+        }
+        let movable = |table: &Arc<TableHandle>| self.may_move(table, level + 1);
+        let moves = lower.is_empty() && tables.iter().all(movable);
+        Some(Compaction::new(inputs, level + 1, None, moves))
+    }
+
+    /// Whether levels deeper than `level` may have what the tombstones of `table` hide.
+    pub(super) fn hides(&self, level: u8, table: &TableHandle) -> bool {
+        (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
     }
 }

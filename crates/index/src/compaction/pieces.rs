@@ -10,12 +10,19 @@
 //! it; and a table is cut only into shorter ones.
 
 use std::slice;
+
 use std::sync::Arc;
 
+use super::level0;
 use super::picker::{Picker, bytes_of};
-use super::{Compaction, CompactionInput, CompactionOptions, Constraints};
+use super::tombstones;
+
+use super::types::{Compaction, CompactionInput, CompactionOptions, Constraints};
+
 use crate::edit::{LEVEL_MAX, RunPosition};
+
 use crate::table_handle::TableHandle;
+
 use crate::version::Version;
 
 /// A step towards what [`super::leveled::pick_full`] does that writes no more than `bytes_max`.
@@ -25,7 +32,7 @@ pub fn pick_piece(
     constraints: &Constraints,
     bytes_max: u64,
 ) -> Option<Compaction> {
-    Picker { version, options, constraints }.piece(bytes_max)
+    piece(&Picker { version, options, constraints }, bytes_max)
 }
 
 /// A table of at most `bytes_max` bytes to be cut, so that it goes down in pieces.
@@ -35,7 +42,7 @@ pub fn pick_cut(
     constraints: &Constraints,
     bytes_max: u64,
 ) -> Option<Compaction> {
-    Picker { version, options, constraints }.cut(bytes_max)
+    cut(&Picker { version, options, constraints }, bytes_max)
 }
 
 /// Tables that the parts of a table that is cut in its place will meet, in the order of their
@@ -52,70 +59,70 @@ pub(super) fn met(version: &Version, compaction: &Compaction) -> Vec<Arc<TableHa
 }
 
 /// Keys before which the parts end: where those begin that they will meet.
-pub(super) fn cuts(met: &[Arc<TableHandle>]) -> Vec<Box<[u8]>> {
-    let mut cuts: Vec<Box<[u8]>> = met.iter().map(|table| table.meta().smallest.clone()).collect();
-    cuts.sort_unstable();
-    cuts.dedup();
-    cuts
+pub(super) fn split_keys(met: &[Arc<TableHandle>]) -> Vec<Box<[u8]>> {
+    let mut split_keys: Vec<Box<[u8]>> =
+        met.iter().map(|table| table.meta().smallest.clone()).collect();
+    split_keys.sort_unstable();
+    split_keys.dedup();
+    split_keys
 }
 
-impl Picker<'_> {
-    fn piece(&self, bytes_max: u64) -> Option<Compaction> {
-        let bottom = (1..=LEVEL_MAX).rev().find(|level| !self.version.level(*level).is_empty());
-        let deeper = (1..=bottom.unwrap_or(0)).flat_map(|level| {
-            let tables = self.version.level(level).tables().iter();
-            tables.filter_map(move |table| match Some(level) == bottom {
-                true => self.clean(level, table),
-                false => self.tables_down(level, slice::from_ref(table)),
-            })
-        });
-        let frees = |piece: &Compaction| {
-            let hides = |input: &CompactionInput| {
-                input.tables.iter().any(|table| self.hides(input.level, table))
-            };
-            !piece.moves || piece.inputs.iter().any(hides)
+fn piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
+    let bottom = (1..=LEVEL_MAX).rev().find(|level| !picker.version.level(*level).is_empty());
+    let deeper = (1..=bottom.unwrap_or(0)).flat_map(|level| {
+        let tables = picker.version.level(level).tables().iter();
+        tables.filter_map(move |table| match Some(level) == bottom {
+            true => clean(picker, level, table),
+            false => picker.tables_down(level, slice::from_ref(table)),
+        })
+    });
+    let frees = |piece: &Compaction| {
+        let hides = |input: &CompactionInput| {
+            input.tables.iter().any(|table| picker.hides(input.level, table))
         };
-        let fits = |piece: &Compaction| piece.bytes_written_max() <= bytes_max && frees(piece);
-        let tombstones = |piece: &Compaction| -> u64 {
-            piece.tables().map(|table| table.meta().tombstones).sum()
-        };
-        self.level0_piece(bytes_max).into_iter().chain(deeper.filter(fits)).max_by_key(tombstones)
-    }
+        !piece.moves || piece.inputs.iter().any(hides)
+    };
+    let fits = |piece: &Compaction| piece.bytes_written_max() <= bytes_max && frees(piece);
+    let tombstones =
+        |piece: &Compaction| -> u64 { piece.tables().map(|table| table.meta().tombstones).sum() };
+    level0::level0_piece(picker, bytes_max)
+        .into_iter()
+        .chain(deeper.filter(fits))
+        .max_by_key(tombstones)
+}
 
-    /// Rids `table` of the deepest level of what is dead in it, if anything is.
-    fn clean(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let dead = table.meta().tombstones + table.meta().shadowed;
-        if dead > 0 { self.in_place(level, table) } else { None }
-    }
+/// Rids `table` of the deepest level of what is dead in it, if anything is.
+fn clean(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
+    let dead = table.meta().tombstones + table.meta().shadowed;
+    if dead > 0 { tombstones::in_place(picker, level, table) } else { None }
+}
 
-    fn cut(&self, bytes_max: u64) -> Option<Compaction> {
-        let runs = self.version.runs().iter().filter(|run| !self.constraints.is_held(run.position));
-        let young = runs.flat_map(|run| {
-            run.set.tables().iter().map(move |table| (0, Some(run.position), table))
-        });
-        let deeper = (1..LEVEL_MAX).flat_map(|level| {
-            self.version.level(level).tables().iter().map(move |table| (level, None, table))
-        });
-        let tables = young.chain(deeper);
-        let is_long = |(level, _, table): &(u8, Option<RunPosition>, &Arc<TableHandle>)| {
-            let meta = table.meta();
-            let runs = self.version.runs().iter().filter(|_| *level == 0);
-            let beside =
-                runs.map(|run| bytes_of(run.set.overlapping(&meta.smallest, &meta.largest)));
-            let met = beside.sum::<u64>() + bytes_of(self.below(level + 1, table));
-            let long = meta.size >= 2 * self.options.table_end()
-                || met > 2 * self.options.overlap_bytes_max();
-            long && meta.size <= bytes_max
-                && meta.smallest != meta.largest
-                && !self.constraints.is_busy(table)
-                && !self.constraints.is_written(*level, &meta.smallest, &meta.largest)
-        };
-        // Short ones are cut where those begin that they meet: these first.
-        let longest = tables.filter(is_long).max_by_key(|(_, _, table)| table.meta().size);
-        let (level, position, table) = longest?;
-        let input = CompactionInput { level, position, tables: vec![table.clone()] };
-        Some(Compaction::new(vec![input], level, position, false))
-    }
+fn cut(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
+    let runs =
+        picker.version.runs().iter().filter(|run| !picker.constraints.is_pinned(run.position));
+    let young = runs
+        .flat_map(|run| run.set.tables().iter().map(move |table| (0, Some(run.position), table)));
+    let deeper = (1..LEVEL_MAX).flat_map(|level| {
+        picker.version.level(level).tables().iter().map(move |table| (level, None, table))
+    });
+    let tables = young.chain(deeper);
+    let is_long = |(level, _, table): &(u8, Option<RunPosition>, &Arc<TableHandle>)| {
+        let meta = table.meta();
+        let runs = picker.version.runs().iter().filter(|_| *level == 0);
+        let beside = runs.map(|run| bytes_of(run.set.overlapping(&meta.smallest, &meta.largest)));
+        let met = beside.sum::<u64>() + bytes_of(picker.below(level + 1, table));
+        let long = meta.size >= 2 * picker.options.table_end()
+            || met > 2 * picker.options.overlap_bytes_max();
+        long && meta.size <= bytes_max
+            && meta.smallest != meta.largest
+            && !picker.constraints.is_busy(table)
+            && !picker.constraints.is_written(*level, &meta.smallest, &meta.largest)
+    };
+    // Short ones are cut where those begin that they meet: these first.
+    let longest = tables.filter(is_long).max_by_key(|(_, _, table)| table.meta().size);
+    let (level, position, table) = longest?;
+    let input = CompactionInput { level, position, tables: vec![table.clone()] };
+    Some(Compaction::new(vec![input], level, position, false))
 }
 
 #[cfg(test)]

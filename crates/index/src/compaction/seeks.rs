@@ -13,23 +13,24 @@
 
 use std::slice;
 
-use super::Compaction;
+use super::level0;
+use super::types::Compaction;
+
 use super::picker::Picker;
+
 use crate::edit::LEVEL_MAX;
 
-impl Picker<'_> {
-    /// Hands on a table that has cost all seeks that it may; the youngest one that may go.
-    pub(super) fn seeks_down(&self) -> Option<Compaction> {
-        if !self.options.level0.compacts_on_seeks() {
-            return None;
-        }
-        let tables = self.version.tables().filter(|(level, _)| *level < LEVEL_MAX);
-        let mut spent = tables.filter(|(_, table)| table.seeks_are_spent());
-        spent.find_map(|(level, table)| match level {
-            0 => self.level0_table_down(table),
-            _ => self.tables_down(level, slice::from_ref(table)),
-        })
+/// Hands on a table that has cost all seeks that it may; the youngest one that may go.
+pub(super) fn seeks_down(picker: &Picker<'_>) -> Option<Compaction> {
+    if !level0::policy(picker.options.level0).compacts_on_seeks() {
+        return None;
     }
+    let tables = picker.version.tables().filter(|(level, _)| *level < LEVEL_MAX);
+    let mut spent = tables.filter(|(_, table)| table.seeks_are_spent());
+    spent.find_map(|(level, table)| match level {
+        0 => level0::level0_table_down(picker, table),
+        _ => picker.tables_down(level, slice::from_ref(table)),
+    })
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use cleavedb_base::EntryKind;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::AtomicBool;
-use cleavedb_storage::{Pace, Storage};
+use cleavedb_storage::{RemoveMode, Storage};
 use proptest::prelude::{ProptestConfig, any, proptest};
 
-use super::job::{CompactionJob, Halves};
+use super::job::{CompactionJob, SubcompactionMode};
 use super::leveled::{pick, pick_full};
 use super::pieces::{pick_cut, pick_piece};
-use super::{Compaction, CompactionOptions, Constraints, KeySample, Level0};
+use super::{
+    Compaction, CompactionOptions, Constraints, KeySample, Level0, compacts_on_seeks, table_ends,
+};
 use crate::edit::VersionEdit;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
@@ -109,9 +111,8 @@ impl History {
         let mut keys: Vec<&[u8]> = items.iter().map(|item| &item.key[..]).collect();
         keys.dedup();
         keys.iter().for_each(|key| sample.add(key, 40));
-        let level0 = self.options.level0;
         let mut sample = || std::mem::take(&mut sample);
-        let cuts = level0.table_ends(&self.version, &self.options, &mut sample).keys;
+        let cuts = table_ends(&self.version, &self.options, &mut sample).keys;
         let part = |item: &Item| cuts.partition_point(|cut| **cut <= *item.key);
         let parts = items.chunk_by(|a, b| part(a) == part(b));
         let tables: Vec<_> = parts.map(|items| self.world.table(items)).collect();
@@ -168,7 +169,7 @@ impl History {
         }
         sort(&mut run);
         if !run.is_empty() {
-            self.constraints.hold_above = Some(self.epoch);
+            self.constraints.pinned_above = Some(self.epoch);
             self.collection = Some(Collection { epoch: self.epoch, run });
         }
     }
@@ -179,14 +180,14 @@ impl History {
             self.model.insert((item.key.clone(), item.seq), item.clone());
         }
         self.install(epoch, &run);
-        self.constraints.hold_above = None;
+        self.constraints.pinned_above = None;
     }
 
     fn check_pick(&self, compaction: &Compaction) {
         for table in compaction.tables() {
             assert!(!self.constraints.busy.contains_key(&table.number()), "inputs are disjoint");
         }
-        let Some(hold) = self.constraints.hold_above else { return };
+        let Some(hold) = self.constraints.pinned_above else { return };
         let above = |input: &super::CompactionInput| {
             input.position.is_some_and(|position| position.epoch > hold)
         };
@@ -199,7 +200,7 @@ impl History {
     fn spend_seeks(&self, seed: u64) {
         let count = self.version.tables().count().max(1);
         let table = self.version.tables().nth(seed as usize % count);
-        if let Some((_, table)) = table.filter(|_| self.options.level0.compacts_on_seeks()) {
+        if let Some((_, table)) = table.filter(|_| compacts_on_seeks(self.options.level0)) {
             (0..100).for_each(|_| _ = table.charge_seek());
             assert!(table.seeks_are_spent());
         }
@@ -250,7 +251,8 @@ impl History {
         }
         let mut job = self.jobs.swap_remove(seed as usize % self.jobs.len());
         let mut dropped = Dropped::default();
-        job.run(&self.world, &mut dropped, Halves::InTurn, &AtomicBool::new(false)).unwrap();
+        job.run(&self.world, &mut dropped, SubcompactionMode::InTurn, &AtomicBool::new(false))
+            .unwrap();
         self.constraints.end(job.compaction());
         let (edit, _) = job.finish();
         let next = self.version.apply(&edit).unwrap();
@@ -375,8 +377,8 @@ proptest! {
             assert!(alive != history.reported.contains(&report), "{item:?}");
         }
         // No file is left but those of the version.
-        while let Some(name) = history.world.reaper.take_name() {
-            history.world.sim.remove(&name, Pace::Swift).unwrap();
+        while let Some(name) = history.world.obsolete_files.take_name() {
+            history.world.sim.remove(&name, RemoveMode::Immediate).unwrap();
         }
         let files = history.world.sim.list().unwrap().len();
         assert_eq!(files, history.version.tables().count());
@@ -389,7 +391,7 @@ mod planted {
     use std::panic::catch_unwind;
 
     use cleavedb_base::planted::{Bug, plant};
-    use cleavedb_storage::sim::Rng;
+    use cleavedb_storage_sim::sim::Rng;
 
     use super::{Level0, run_history};
 

@@ -14,13 +14,18 @@
 //! rewritten only if everybody sees its youngest entry; then no tombstone stays.
 
 use std::slice;
+
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 
+use super::level0;
 use super::picker::{Picker, bytes_of};
-use super::{Compaction, CompactionInput};
+
+use super::types::{Compaction, CompactionInput};
+
 use crate::edit::LEVEL_MAX;
+
 use crate::table_handle::TableHandle;
 
 /// Tombstones in level 0, or in a table, that are few: a scan steps over them in no time.
@@ -54,97 +59,98 @@ impl Dead {
     }
 }
 
-impl Picker<'_> {
-    /// Hands on or rewrites a table with many tombstones, if one may go.
-    pub(super) fn tombstones(&self) -> Option<Compaction> {
-        if planted(Bug::TombstonesStay) {
-            return None;
-        }
-        let deeper = (1..=LEVEL_MAX).flat_map(|level| {
-            self.version.level(level).tables().iter().map(move |table| (level, table))
-        });
-        let mut deeper = deeper.filter(|(_, table)| table.meta().tombstones > 0);
-        let picked = self.tombstones_of_level0().or_else(|| {
-            deeper.find_map(|(level, table)| match self.hides(level, table) {
-                true => self.tombstones_down(level, table),
-                false => self.tombstones_in_place(level, table),
-            })
-        });
-        let reads_pay = (1..u64::MAX).contains(&self.options.dead_bytes_read);
-        picked.map(|compaction| Compaction { short: reads_pay, ..compaction })
+/// Hands on or rewrites a table with many tombstones, if one may go.
+pub(super) fn tombstones(picker: &Picker<'_>) -> Option<Compaction> {
+    if planted(Bug::TombstonesStay) {
+        return None;
     }
+    let deeper = (1..=LEVEL_MAX).flat_map(|level| {
+        picker.version.level(level).tables().iter().map(move |table| (level, table))
+    });
+    let mut deeper = deeper.filter(|(_, table)| table.meta().tombstones > 0);
+    let picked = tombstones_of_level0(picker).or_else(|| {
+        deeper.find_map(|(level, table)| match picker.hides(level, table) {
+            true => tombstones_down(picker, level, table),
+            false => tombstones_in_place(picker, level, table),
+        })
+    });
+    let reads_pay = (1..u64::MAX).contains(&picker.options.dead_bytes_read);
+    picked.map(|compaction| Compaction { short: reads_pay, ..compaction })
+}
 
-    /// Whether levels deeper than `level` may have what the tombstones of `table` hide.
-    pub(super) fn hides(&self, level: u8, table: &TableHandle) -> bool {
-        (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
-    }
+/// Whether it is not too much to merge `own` tables with those that they have `met`, for the
+/// sake of their tombstones, if these may hide entries.
+fn is_worth(picker: &Picker<'_>, own: &Dead, met: &[Arc<TableHandle>]) -> bool {
+    let (met, bytes) = (Dead::of(met), own.size + bytes_of(met));
+    // The entries that are hidden are taken to be as long as the mean.
+    let frees = bytes / (own.entries + met.entries).max(1) * own.tombstones;
+    // A step must not cost far more than a full level's does, or than comes back.
+    let cost_max = own.size.max(frees).saturating_mul(2 * picker.options.level_ratio);
+    own.are_mostly_dead() && met.size <= cost_max
+        || own.tombstones >= FEW && (is_paid(picker, bytes) || bytes <= frees * FREED_PART)
+}
 
-    /// Whether it is not too much to merge `own` tables with those that they have `met`, for the
-    /// sake of their tombstones, if these may hide entries.
-    fn is_worth(&self, own: &Dead, met: &[Arc<TableHandle>]) -> bool {
-        let (met, bytes) = (Dead::of(met), own.size + bytes_of(met));
-        // The entries that are hidden are taken to be as long as the mean.
-        let frees = bytes / (own.entries + met.entries).max(1) * own.tombstones;
-        // A step must not cost far more than a full level's does, or than comes back.
-        let cost_max = own.size.max(frees).saturating_mul(2 * self.options.level_ratio);
-        own.are_mostly_dead() && met.size <= cost_max
-            || own.tombstones >= FEW && (self.is_paid(bytes) || bytes <= frees * FREED_PART)
-    }
+/// Whether reads have spent on dead entries what it costs to rewrite `bytes`.
+fn is_paid(picker: &Picker<'_>, bytes: u64) -> bool {
+    bytes <= picker.options.dead_bytes_read
+}
 
-    /// Whether reads have spent on dead entries what it costs to rewrite `bytes`.
-    fn is_paid(&self, bytes: u64) -> bool {
-        bytes <= self.options.dead_bytes_read
+/// Hands on the table of level 0 with most tombstones, if there are many in all.
+fn tombstones_of_level0(picker: &Picker<'_>) -> Option<Compaction> {
+    let runs = picker.version.runs().iter();
+    let tables = || runs.clone().flat_map(|run| run.set.tables());
+    let all: u64 = tables().map(|table| table.meta().tombstones).sum();
+    let most = tables().max_by_key(|table| table.meta().tombstones)?;
+    if all < FEW {
+        return None;
     }
+    let compaction = level0::level0_table_down(picker, most)?;
+    let of_level0 = |table: &&Arc<TableHandle>| {
+        compaction.inputs.iter().any(|input| {
+            input.level == 0 && input.tables.iter().any(|other| Arc::ptr_eq(other, table))
+        })
+    };
+    let leaving = Dead::of(compaction.tables().filter(of_level0));
+    let met = compaction.inputs.iter().find(|input| input.level > 0);
+    let goes = is_paid(picker, compaction.bytes_written_max())
+        || is_worth(picker, &leaving, met.map_or(&[], |input| &input.tables));
+    goes.then_some(compaction)
+}
 
-    /// Hands on the table of level 0 with most tombstones, if there are many in all.
-    fn tombstones_of_level0(&self) -> Option<Compaction> {
-        let runs = self.version.runs().iter();
-        let tables = || runs.clone().flat_map(|run| run.set.tables());
-        let all: u64 = tables().map(|table| table.meta().tombstones).sum();
-        let most = tables().max_by_key(|table| table.meta().tombstones)?;
-        if all < FEW {
-            return None;
-        }
-        let compaction = self.level0_table_down(most)?;
-        let of_level0 = |table: &&Arc<TableHandle>| {
-            compaction.inputs.iter().any(|input| {
-                input.level == 0 && input.tables.iter().any(|other| Arc::ptr_eq(other, table))
-            })
-        };
-        let leaving = Dead::of(compaction.tables().filter(of_level0));
-        let met = compaction.inputs.iter().find(|input| input.level > 0);
-        let goes = self.is_paid(compaction.bytes_written_max())
-            || self.is_worth(&leaving, met.map_or(&[], |input| &input.tables));
-        goes.then_some(compaction)
+/// Hands `table` of `level` on to the next level.
+fn tombstones_down(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
+    if !is_worth(picker, &Dead::of([table]), picker.below(level + 1, table)) {
+        return None;
     }
+    picker.tables_down(level, slice::from_ref(table))
+}
 
-    /// Hands `table` of `level` on to the next level.
-    fn tombstones_down(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        if !self.is_worth(&Dead::of([table]), self.below(level + 1, table)) {
-            return None;
-        }
-        self.tables_down(level, slice::from_ref(table))
-    }
+/// Rewrites `table` of `level`, below which nothing lies, if none of its tombstones stays then.
+fn tombstones_in_place(
+    picker: &Picker<'_>,
+    level: u8,
+    table: &Arc<TableHandle>,
+) -> Option<Compaction> {
+    let own = Dead::of([table]);
+    let worth = own.are_mostly_dead() || own.tombstones >= FEW && is_paid(picker, own.size);
+    if worth { in_place(picker, level, table) } else { None }
+}
 
-    /// Rewrites `table` of `level`, below which nothing lies, if none of its tombstones stays then.
-    fn tombstones_in_place(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let own = Dead::of([table]);
-        let worth = own.are_mostly_dead() || own.tombstones >= FEW && self.is_paid(own.size);
-        if worth { self.in_place(level, table) } else { None }
+pub(super) fn in_place(
+    picker: &Picker<'_>,
+    level: u8,
+    table: &Arc<TableHandle>,
+) -> Option<Compaction> {
+    let meta = table.meta();
+    let waits = meta.max_seq > picker.constraints.seen_by_all
+        || picker.constraints.is_busy(table)
+        || picker.constraints.is_written(level, &meta.smallest, &meta.largest);
+    if waits {
+        return None;
     }
-
-    pub(super) fn in_place(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-        let meta = table.meta();
-        let waits = meta.max_seq > self.constraints.seen_by_all
-            || self.constraints.is_busy(table)
-            || self.constraints.is_written(level, &meta.smallest, &meta.largest);
-        if waits {
-            return None;
-        }
-        let tables = vec![Arc::clone(table)];
-        let input = CompactionInput { level, position: None, tables };
-        Some(Compaction::new(vec![input], level, None, false))
-    }
+    let tables = vec![Arc::clone(table)];
+    let input = CompactionInput { level, position: None, tables };
+    Some(Compaction::new(vec![input], level, None, false))
 }
 
 #[cfg(test)]

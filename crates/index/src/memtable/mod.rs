@@ -97,7 +97,7 @@ impl MemTable {
     /// An empty table laid out for about `budget` bytes of memory; it grows beyond without harm
     /// but with longer chains.
     pub fn new(budget: usize) -> Self {
-        Self::expecting(budget, budget, None)
+        Self::sized_for(budget, budget, None)
     }
 
     /// Memory that MemTables of this budget hand on: for the system to take it back and to clear
@@ -109,7 +109,7 @@ impl MemTable {
     /// The same, if no more than `expected` bytes of memory will be taken before it is full for
     /// another reason, out of `pool`. Where entries point to long values a table for the whole
     /// budget is mostly empty: each insert then waits for memory that is in no cache.
-    pub fn expecting(budget: usize, expected: usize, pool: Option<Arc<PagePool>>) -> Self {
+    pub fn sized_for(budget: usize, expected: usize, pool: Option<Arc<PagePool>>) -> Self {
         let entries = expected.min(budget) / BYTES_PER_BUCKET;
         let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
         Self {

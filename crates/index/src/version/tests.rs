@@ -93,15 +93,19 @@ fn the_file_of_a_retired_table_goes_with_its_last_reader() {
     v1.retire(&edit);
     let reader = v1.clone();
     drop(v1);
-    assert_eq!(world.reaper.take_name(), None);
+    assert_eq!(world.obsolete_files.take_name(), None);
     assert_eq!(get(&reader, 0, "b", 9), Some(2));
     drop(reader);
-    assert_eq!(world.reaper.take_name(), Some(name));
+    assert_eq!(world.obsolete_files.take_name(), Some(name));
     assert_eq!(get(&v2, 0, "a", 9), Some(1));
     let now = world.store.cache().stats().pinned_bytes;
     assert!(0 < now && now < pinned, "the table that moved stays open, the other unpins");
     drop(v2);
-    assert_eq!(world.reaper.take_name(), None, "a table that was not retired keeps its file");
+    assert_eq!(
+        world.obsolete_files.take_name(),
+        None,
+        "a table that was not retired keeps its file"
+    );
     assert_eq!(world.store.cache().stats().pinned_bytes, 0);
 }
 

@@ -1,6 +1,6 @@
 //! Removing a long file without a pause for others: in pieces, each followed by a rest. A short one
 //! goes at once: where there are many, rests would leave them lying. Who has fallen behind, or has
-//! nobody to spare, asks for no rests ([`Pace::Swift`]).
+//! nobody to spare, asks for no rests ([`RemoveMode::Immediate`]).
 //!
 //! Where the file system passes freed blocks on to the device as it frees them (`discard`), the
 //! device serves nobody meanwhile, about half a millisecond a mebibyte. The tables of one
@@ -17,19 +17,19 @@ use rustix::fs::OFlags;
 
 use super::dir::Dir;
 use super::file::COUNTED_BLOCK;
-use crate::api::Pace;
+use crate::api::RemoveMode;
 use crate::name::Name;
 
 /// Bytes that are cut off at a time; what is less than twice as long goes at once.
 const PIECE: u64 = 4 << 20;
 
 /// Removes file `name` of `dir`, a long one from its end on.
-pub(super) fn remove(dir: &Dir, name: &Name, pace: Pace) -> io::Result<()> {
+pub(super) fn remove(dir: &Dir, name: &Name, pace: RemoveMode) -> io::Result<()> {
     if let Ok(file) = dir.open_file(name, OFlags::WRONLY) {
         match pace {
             // For as long as a cut took, others use the device.
-            Pace::Gentle => shorten(&file, thread::sleep),
-            Pace::Swift => shorten(&file, |_| ()),
+            RemoveMode::Paced => shorten(&file, thread::sleep),
+            RemoveMode::Immediate => shorten(&file, |_| ()),
         }
     }
     dir.unlink(name)
@@ -84,10 +84,13 @@ mod tests {
     fn a_long_file_goes_from_its_end() {
         let parent = tempfile::tempdir().unwrap();
         let (dir, name, file) = with_long(parent.path());
-        remove(&dir, &name, Pace::Swift).unwrap();
+        remove(&dir, &name, RemoveMode::Immediate).unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
         assert_eq!(file.metadata().unwrap().len(), PIECE + PIECE / 2);
-        assert_eq!(remove(&dir, &name, Pace::Gentle).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            remove(&dir, &name, RemoveMode::Paced).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     fn rests(file: &File) -> usize {
@@ -130,7 +133,7 @@ mod tests {
         let (path, copy) = (parent.path().join(name.to_string()), parent.path().join("copy"));
         let len = file.metadata().unwrap().len();
         fs::hard_link(&path, &copy).unwrap();
-        remove(&dir, &name, Pace::Gentle).unwrap();
+        remove(&dir, &name, RemoveMode::Paced).unwrap();
         assert_eq!((path.exists(), fs::metadata(&copy).unwrap().len()), (false, len));
     }
 }

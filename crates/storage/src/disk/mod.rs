@@ -27,7 +27,7 @@ use rustix::fs::OFlags;
 use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;
-use crate::api::{Access, File, Lock, Mode, Pace, Storage};
+use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
 use crate::name::Name;
 
 /// A directory of the file system.
@@ -60,7 +60,7 @@ impl Storage for Disk {
         self.dir.rename(from, to)
     }
 
-    fn remove(&self, name: &Name, pace: Pace) -> io::Result<()> {
+    fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()> {
         gentle::remove(&self.dir, name, pace)
     }
 

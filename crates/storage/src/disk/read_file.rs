@@ -18,6 +18,7 @@ use super::dir::{Dir, Which, which};
 use super::file::COUNTED_BLOCK;
 use super::open_files::Seat;
 use crate::api::{Access, File};
+use crate::mapping::Mapping;
 use crate::name::Name;
 
 /// A handle for reading.
@@ -126,6 +127,18 @@ impl File for ReadFile {
 
     fn is_copied(&self) -> io::Result<bool> {
         Ok(self.stat()?.st_nlink > 1)
+    }
+
+    fn map(&self, _len: usize) -> io::Result<Option<Mapping>> {
+        Ok(None)
+    }
+
+    fn extend_mapped(&self, _len: u64) -> io::Result<()> {
+        Err(Errno::BADF.into())
+    }
+
+    fn alignment(&self) -> usize {
+        1
     }
 
     fn will_need(&self, offset: u64, len: usize) {

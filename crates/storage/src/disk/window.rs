@@ -164,7 +164,7 @@ mod tests {
             std::fs::write(path, [0; 2 * HEADER_LEN]).unwrap();
             let found = LeftWindow::find(&**disk, OURS, true).unwrap();
             assert!(matches!(found, FoundWindow::Blank));
-            disk.remove(&Name::fixed(FileKind::Window), crate::Pace::Swift).unwrap();
+            disk.remove(&Name::fixed(FileKind::Window), crate::RemoveMode::Immediate).unwrap();
             let found = LeftWindow::find(&**disk, OURS, true).unwrap();
             assert!(matches!(found, FoundWindow::Missing));
         });

@@ -85,14 +85,14 @@ pub(super) const MARK_ALIGNMENT: u64 = 512;
 
 /// Payload of a mark: stands at a multiple of [`MARK_ALIGNMENT`], behind the gap that a sync left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct SyncMarker {
     /// Log position at which the part before the mark ends.
     pub previous_end: u64,
     /// Every log position below was durable when the mark was made.
     pub durable: u64,
 }
 
-impl Mark {
+impl SyncMarker {
     const PAYLOAD_LEN: usize = 2 * 8;
     /// Length of the mark's record, in bytes.
     pub const RECORD_LEN: usize = HEADER_LEN + Self::PAYLOAD_LEN;
@@ -102,7 +102,7 @@ impl Mark {
         let mut payload = [0; Self::PAYLOAD_LEN];
         payload[..8].copy_from_slice(&self.previous_end.to_le_bytes());
         payload[8..].copy_from_slice(&self.durable.to_le_bytes());
-        let header = Header::new(RecordKind::Mark, KeyspaceId(0), 0, &[], &payload);
+        let header = Header::new(RecordKind::SyncMarker, KeyspaceId(0), 0, &[], &payload);
         let mut out = Vec::with_capacity(Self::RECORD_LEN);
         put_record(&mut out, &header, &[], &payload, identity, offset);
         out

@@ -9,43 +9,43 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::model;
 use cleavedb_base::sync::checker::thread::{self, yield_now};
 
+use super::buffer::{LogBuffer, Slot};
 use super::rest::Rest;
-use super::ring::{Ring, Slot};
 use crate::window::Window;
 
 /// Length of a range of one owner: what loom tells apart.
 const LEN: usize = 64;
 
 /// A ring over a window of one block.
-fn ring() -> Arc<Ring> {
-    let ring = Ring::idle(0);
-    ring.begin(Window::in_the_process(BLOCK, BLOCK).unwrap(), 0);
-    Arc::new(ring)
+fn buffer() -> Arc<LogBuffer> {
+    let buffer = LogBuffer::idle(0);
+    buffer.begin(Window::in_the_process(BLOCK, BLOCK).unwrap(), 0);
+    Arc::new(buffer)
 }
 
 /// Stores `byte` throughout the range at `at`.
-fn store(ring: &Ring, at: u64, byte: u8) {
+fn store(buffer: &LogBuffer, at: u64, byte: u8) {
     // SAFETY: every test gives each range to one caller, above `filled`, with room for it.
-    unsafe { Slot::new(ring, at, at + LEN as u64) }.push(&[byte; LEN]);
+    unsafe { Slot::new(buffer, at, at + LEN as u64) }.push(&[byte; LEN]);
 }
 
 fn filled_is_stored() {
-    let ring = ring();
+    let buffer = buffer();
     let writer = {
-        let ring = ring.clone();
+        let buffer = buffer.clone();
         thread::spawn(move || {
             for i in 0..2 {
-                store(&ring, i * LEN as u64, 1 + i as u8);
-                ring.set_filled((i + 1) * LEN as u64);
+                store(&buffer, i * LEN as u64, 1 + i as u8);
+                buffer.set_written_upto((i + 1) * LEN as u64);
             }
         })
     };
     for i in 0..2 {
-        while ring.filled() <= i * LEN as u64 {
+        while buffer.written_upto() <= i * LEN as u64 {
             yield_now();
         }
         let mut out = [0; LEN];
-        assert_eq!(ring.read_tail(i * LEN as u64, &mut out), 0, "nothing is in a file yet");
+        assert_eq!(buffer.read_tail(i * LEN as u64, &mut out), 0, "nothing is in a file yet");
         assert_eq!(out, [1 + i as u8; LEN]);
     }
     writer.join().unwrap();
@@ -54,29 +54,29 @@ fn filled_is_stored() {
 /// A reader of position 0, a drain that writes it to the file, and a commit one window later, which
 /// lies in the same memory.
 fn memory_is_used_again() {
-    let ring = ring();
-    store(&ring, 0, 1);
-    ring.set_filled(LEN as u64);
+    let buffer = buffer();
+    store(&buffer, 0, 1);
+    buffer.set_written_upto(LEN as u64);
     let file = Arc::new(Mutex::new([0; LEN]));
     let drain = {
-        let (ring, file) = (ring.clone(), file.clone());
+        let (buffer, file) = (buffer.clone(), file.clone());
         thread::spawn(move || {
-            file.lock().copy_from_slice(ring.piece(0, LEN));
-            ring.raise_floor(LEN as u64);
+            file.lock().copy_from_slice(buffer.piece(0, LEN));
+            buffer.raise_floor(LEN as u64);
         })
     };
     let commit = {
-        let ring = ring.clone();
+        let buffer = buffer.clone();
         thread::spawn(move || {
-            let at = ring.len();
-            while at + LEN as u64 > ring.floor() + ring.len() {
+            let at = buffer.len();
+            while at + LEN as u64 > buffer.drained_upto() + buffer.len() {
                 yield_now();
             }
-            store(&ring, at, 2);
+            store(&buffer, at, 2);
         })
     };
     let mut out = [0; LEN];
-    let in_file = ring.read_tail(0, &mut out);
+    let in_file = buffer.read_tail(0, &mut out);
     out[..in_file].copy_from_slice(&file.lock()[..in_file]);
     assert_eq!(out, [1; LEN], "{in_file} bytes were read from the file");
     drain.join().unwrap();
@@ -86,22 +86,22 @@ fn memory_is_used_again() {
 /// Who drains falls asleep while a writer fills the log up to where there is work, and again while
 /// the log is closed.
 fn nobody_sleeps_for_ever() {
-    let (ring, rest, closed) =
-        (ring(), Arc::new(Rest::default()), Arc::new(AtomicBool::new(false)));
+    let (buffer, rest, closed) =
+        (buffer(), Arc::new(Rest::default()), Arc::new(AtomicBool::new(false)));
     let drain = {
-        let (ring, rest, closed) = (ring.clone(), rest.clone(), closed.clone());
+        let (buffer, rest, closed) = (buffer.clone(), rest.clone(), closed.clone());
         thread::spawn(move || {
             // Who was about to wake one sleep may wake the next.
-            while ring.filled() < LEN as u64 {
-                rest.sleep(LEN as u64, || ring.filled_at_last() >= LEN as u64);
+            while buffer.written_upto() < LEN as u64 {
+                rest.sleep(LEN as u64, || buffer.filled_at_last() >= LEN as u64);
             }
             while !closed.load(Ordering::Acquire) {
                 rest.sleep(2 * LEN as u64, || closed.load(Ordering::Acquire));
             }
         })
     };
-    ring.set_filled(LEN as u64);
-    rest.filled(LEN as u64);
+    buffer.set_written_upto(LEN as u64);
+    rest.written_upto(LEN as u64);
     closed.store(true, Ordering::Release);
     rest.wake();
     drain.join().unwrap();

@@ -5,40 +5,19 @@
 //! put it. See `docs/format.md`, "Log file".
 
 mod frame;
-mod needless;
+mod released;
 mod reader;
 mod rest;
-mod ring;
+mod buffer;
 mod writer;
 pub mod salvage;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
-#[cfg(all(test, feature = "shuttle"))]
-mod shuttle_tests;
 
-pub use frame::{FORMAT_VERSION, FileHeader, Mark, newer_format};
+pub use buffer::{BufferPin, LogBuffer, Slot};
+pub use frame::{FORMAT_VERSION, FileHeader, SyncMarker, newer_format};
 pub use reader::LogReader;
-pub use ring::{Held, Ring, Slot};
-pub use writer::{ALLOCATED_MIN, Appender, Drain, First, Log, LogFile, Reserved, SpareLog};
-
-/// A log file of `storage`, created ahead.
-#[cfg(test)]
-fn spare_of(storage: &impl crate::Storage, number: u64) -> SpareLog {
-    use crate::{Access, FileKind, Mode, Name};
-    let number = cleavedb_base::FileNumber(number);
-    let name = Name::numbered(FileKind::Log, number);
-    let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
-    storage.sync_dir().unwrap();
-    SpareLog { number, file, allocated: u64::MAX }
-}
-
-/// A log of `sim` that was begun, with a window and files of `len` bytes.
-#[cfg(test)]
-fn log_of(storage: &impl crate::Storage, len: usize, drain: Drain) -> (Log, Appender) {
-    let identity = crate::WindowIdentity { database_id: 1, number: cleavedb_base::FileNumber(1) };
-    let window = crate::Window::create(storage, identity, 0, (len, len)).unwrap();
-    let (log, mut appender) = Log::idle(1, 0, len as u64);
-    log.begin(&mut appender, window, drain, First::New(spare_of(storage, 1)));
-    (log, appender)
-}
+pub use writer::{
+    ALLOCATED_MIN, Appender, First, Log, LogFile, PreallocatedLog, Reserved, WriteBack,
+};

@@ -14,7 +14,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, PayloadCheck, Record, RecordKind};
 use cleavedb_base::{Error, Result};
 
-use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
+use super::frame::{FileHeader, MARK_ALIGNMENT, SyncMarker};
 use crate::api::{File, read_exact_at};
 use crate::left_window::LeftWindow;
 use crate::window_header::Watermark;
@@ -99,7 +99,7 @@ impl<'a> LogReader<'a> {
         read_exact_at(self.file, from_file, offset)
             .map_err(|e| Error::io("read the log", e).with("offset", offset))?;
         if let (Some(window), false) = (self.window, from_window.is_empty()) {
-            // A record that is longer than the ring is in no window.
+            // A record that is longer than the log buffer is in no window.
             let len = from_window.len().min(in_window as usize);
             window
                 .load(self.base + offset + in_file as u64, &mut from_window[..len])
@@ -178,7 +178,7 @@ impl<'a> LogReader<'a> {
         let (offset, header) = loop {
             let Some((offset, header)) = self.find_next()? else { return Ok(None) };
             self.offset = offset + header.record_len() as u64;
-            if header.kind != RecordKind::Mark {
+            if header.kind != RecordKind::SyncMarker {
                 break (offset, header);
             }
         };
@@ -205,12 +205,12 @@ impl<'a> LogReader<'a> {
         Ok(None)
     }
 
-    fn mark_at(&mut self, offset: u64) -> Result<Option<(Header, Mark)>> {
+    fn mark_at(&mut self, offset: u64) -> Result<Option<(Header, SyncMarker)>> {
         let Some(header) = self.valid_at(offset)? else { return Ok(None) };
-        if header.kind != RecordKind::Mark {
+        if header.kind != RecordKind::SyncMarker {
             return Ok(None);
         }
-        let mark = Mark::decode(self.body(offset, &header).1)?;
+        let mark = SyncMarker::decode(self.body(offset, &header).1)?;
         Ok(Some((header, mark)))
     }
 
@@ -218,7 +218,7 @@ impl<'a> LogReader<'a> {
     /// then what is missing there is damage, not a torn write. Returns the mark's offset.
     pub fn proof_of_loss(&mut self, stopped: u64) -> Result<Option<u64>> {
         let mut offset = (self.offset + 1).next_multiple_of(MARK_ALIGNMENT);
-        while offset + Mark::RECORD_LEN as u64 <= self.extent {
+        while offset + SyncMarker::RECORD_LEN as u64 <= self.extent {
             if let Some((_, mark)) = self.mark_at(offset)?
                 && mark.durable > stopped
             {

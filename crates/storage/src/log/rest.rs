@@ -31,8 +31,8 @@ impl Default for Rest {
 
 impl Rest {
     /// Sleeps until the log is filled up to `position`, or [`Rest::wake`]. Not at all if
-    /// `has_work`, which must look at the log by [`super::ring::Ring::filled_at_last`]. Returns
-    /// whether it slept.
+    /// `has_work`, which must look at the log by [`super::ring::LogBuffer::filled_at_last`].
+    /// Returns whether it slept.
     pub(super) fn sleep(&self, position: u64, has_work: impl Fn() -> bool) -> bool {
         let mut falling = self.falling.lock();
         let early = planted(Bug::RestsUnannounced).then(&has_work);
@@ -50,7 +50,7 @@ impl Rest {
 
     /// The log is filled up to `position`.
     #[inline]
-    pub(super) fn filled(&self, position: u64) {
+    pub(super) fn written_upto(&self, position: u64) {
         if position >= self.wakes_at.load(Ordering::Relaxed) {
             self.wake();
         }

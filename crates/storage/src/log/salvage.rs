@@ -3,6 +3,7 @@
 //! every offset is tried.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::limits::BLOCK;
@@ -84,6 +85,10 @@ impl Source<'_> {
     }
 }
 
+/// Called with each thing that a scan meets and the offset at which it begins; a break ends the
+/// scan.
+pub type Visit<'v> = dyn FnMut(u64, Met<'_>) -> ControlFlow<()> + 'v;
+
 /// Calls `visit` with everything in `file` and the offset at which it begins, front to back.
 ///
 /// # Errors
@@ -92,13 +97,19 @@ pub fn salvage(
     file: &dyn File,
     window: Option<WindowBytes<'_>>,
     identity: FileIdentity,
-    visit: &mut dyn FnMut(u64, Met<'_>),
+    visit: &mut Visit<'_>,
 ) -> io::Result<()> {
     let file_len = file.len()?;
     let window = window.filter(|window| !window.bytes.is_empty());
     let reach = window.as_ref().map_or(0, |window| window.reach.saturating_sub(window.base));
     let end = file_len.max(reach);
     let mut source = Source { file, file_len, window, end, piece: Vec::new(), at: 0 };
+    // A scan that its visitor has ended is no failure.
+    let _ = scan(&mut source, identity, visit);
+    Ok(())
+}
+
+fn scan(source: &mut Source<'_>, identity: FileIdentity, visit: &mut Visit<'_>) -> ControlFlow<()> {
     let (mut offset, mut rubbish) = (0, Rubbish::default());
     loop {
         let header = match source.get(offset, HEADER_LEN) {
@@ -110,8 +121,8 @@ pub fn salvage(
             }
             Ok(None) => break,
             Err(error) => {
-                rubbish.end(offset, visit);
-                visit(offset, Met::Unreadable(error));
+                rubbish.end(offset, visit)?;
+                visit(offset, Met::Unreadable(error))?;
                 offset = (offset + 1).next_multiple_of(BLOCK as u64);
                 continue;
             }
@@ -123,14 +134,13 @@ pub fn salvage(
             offset += 1;
             continue;
         };
-        rubbish.end(offset, visit);
+        rubbish.end(offset, visit)?;
         let (key, value) = record[HEADER_LEN..].split_at(usize::from(header.key_len));
         let proved = header.covers(key, value);
-        visit(offset, if proved { Met::Record(header, key, value) } else { Met::Damaged(header) });
+        visit(offset, if proved { Met::Record(header, key, value) } else { Met::Damaged(header) })?;
         offset += header.record_len() as u64;
     }
-    rubbish.end(offset, visit);
-    Ok(())
+    rubbish.end(offset, visit)
 }
 
 /// Bytes between records.
@@ -148,9 +158,10 @@ impl Rubbish {
     }
 
     /// A record or the end follows at `offset`.
-    fn end(&mut self, offset: u64, visit: &mut dyn FnMut(u64, Met<'_>)) {
-        if let Some(begin) = self.begin.take().filter(|begin| *begin < offset) {
-            visit(begin, Met::Rubbish(offset - begin));
+    fn end(&mut self, offset: u64, visit: &mut Visit<'_>) -> ControlFlow<()> {
+        match self.begin.take().filter(|begin| *begin < offset) {
+            Some(begin) => visit(begin, Met::Rubbish(offset - begin)),
+            None => ControlFlow::Continue(()),
         }
     }
 }

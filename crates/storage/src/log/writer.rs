@@ -22,10 +22,10 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Mutex, thread};
 use cleavedb_base::{Error, FileNumber, Result};
 
-use super::frame::{FileHeader, MARK_ALIGNMENT, Mark};
-use super::needless::Needless;
+use super::buffer::{LogBuffer, Slot};
+use super::frame::{FileHeader, MARK_ALIGNMENT, SyncMarker};
+use super::released::ReleasedRanges;
 use super::rest::Rest;
-use super::ring::{Ring, Slot};
 use crate::api::{File, Storage, is_full};
 use crate::name::{FileKind, Name};
 use crate::window::Window;
@@ -38,15 +38,15 @@ const GROWTH: usize = 16;
 
 /// When the log goes from the window to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drain {
+pub enum WriteBack {
     /// As soon as there is enough for a write.
     Eager,
     /// When the window is nearly full, or a sync asks for it: most of the log is needless before.
-    Lazy,
+    OnPressure,
 }
 
 /// A log file that was created, named in the manifest, and not written yet.
-pub struct SpareLog {
+pub struct PreallocatedLog {
     /// Its number.
     pub number: FileNumber,
     /// Handle that the drain writes through.
@@ -58,12 +58,12 @@ pub struct SpareLog {
 /// The file in which a log begins.
 pub enum First {
     /// A new one.
-    New(SpareLog),
+    New(PreallocatedLog),
     /// One that was closed with its last record ending at this offset, whose first byte has this
     /// log position. Nothing but zeros follows there.
     Resumed {
         /// The file.
-        spare: SpareLog,
+        next_log: PreallocatedLog,
         /// Log position of its first byte.
         base: u64,
         /// Offset behind its last record.
@@ -156,7 +156,7 @@ pub struct Reserved {
 
 /// The shared part of the log.
 pub struct Log {
-    ring: Arc<Ring>,
+    buffer: Arc<LogBuffer>,
     database_id: u64,
     alignment: AtomicU64,
     /// Length at which a file ends.
@@ -173,13 +173,13 @@ pub struct Log {
     /// End of the last record below `synced`: what lies between is padding, which nobody misses.
     durable: AtomicU64,
     written: AtomicU64,
-    is_lazy: AtomicBool,
+    writes_back_on_pressure: AtomicBool,
     /// Where the log began with a window of this length.
     first: AtomicU64,
     /// Bytes of the window from there on that have memory for certain.
     touched: AtomicU64,
     /// What need not be drained.
-    needless: Mutex<Needless>,
+    needless: Mutex<ReleasedRanges>,
     /// The sleep of who drains.
     rest: Rest,
     /// A write or a sync failed: nothing is tried again.
@@ -191,7 +191,7 @@ impl Log {
     /// length at which the next file is begun, in bytes.
     pub fn idle(database_id: u64, position: u64, file_len: u64) -> (Self, Appender) {
         let log = Self {
-            ring: Arc::new(Ring::idle(position)),
+            buffer: Arc::new(LogBuffer::idle(position)),
             database_id,
             alignment: AtomicU64::new(1),
             file_len: AtomicU64::new(file_len),
@@ -202,10 +202,10 @@ impl Log {
             synced: AtomicU64::new(position),
             durable: AtomicU64::new(position),
             written: AtomicU64::new(0),
-            is_lazy: AtomicBool::new(false),
+            writes_back_on_pressure: AtomicBool::new(false),
             first: AtomicU64::new(position),
             touched: AtomicU64::new(0),
-            needless: Mutex::new(Needless::up_to(position)),
+            needless: Mutex::new(ReleasedRanges::up_to(position)),
             rest: Rest::default(),
             failed: AtomicBool::new(false),
         };
@@ -214,36 +214,36 @@ impl Log {
 
     /// Begins the log, in a window that holds nothing, and in a new file at the next block boundary
     /// or where the last one was closed.
-    pub fn begin(&self, appender: &mut Appender, window: Window, drain: Drain, first: First) {
-        let (New(spare) | Resumed { spare, .. }) = &first;
-        let alignment = spare.file.alignment() as u64;
+    pub fn begin(&self, appender: &mut Appender, window: Window, drain: WriteBack, first: First) {
+        let (New(next_log) | Resumed { next_log, .. }) = &first;
+        let alignment = next_log.file.alignment() as u64;
         assert!((BLOCK as u64).is_multiple_of(alignment), "a block is many of the disk's units");
         self.alignment.store(alignment, Ordering::Relaxed);
-        self.is_lazy.store(drain == Drain::Lazy, Ordering::Relaxed);
-        appender.allocated = spare.allocated;
+        self.writes_back_on_pressure.store(drain == WriteBack::OnPressure, Ordering::Relaxed);
+        appender.allocated = next_log.allocated;
         let next = match &first {
             New(_) => appender.next.next_multiple_of(BLOCK as u64),
             Resumed { base, end, .. } => base + end.next_multiple_of(self.gap_unit()),
         };
-        self.ring.begin(window, next);
+        self.buffer.begin(window, next);
         self.note(Watermark::Drained, next);
         for mark in [&self.drained, &self.synced, &self.first] {
             mark.store(next, Ordering::Relaxed);
         }
         match first {
-            New(spare) => {
+            New(next_log) => {
                 let previous_end = std::mem::replace(&mut appender.next, next);
-                appender.file = Some(self.adopt(spare, next, previous_end));
+                appender.file = Some(self.adopt(next_log, next, previous_end));
                 self.write_header(appender);
-                self.ring.set_filled(appender.next);
+                self.buffer.set_written_upto(appender.next);
             }
-            Resumed { spare, base, end } => {
+            Resumed { next_log, base, end } => {
                 appender.next = next;
                 appender.gap_from = Some(base + end);
-                appender.file = Some(self.adopt(spare, base, base));
+                appender.file = Some(self.adopt(next_log, base, base));
             }
         }
-        *self.needless.lock() = Needless::up_to(appender.next);
+        *self.needless.lock() = ReleasedRanges::up_to(appender.next);
     }
 
     /// Unit of the places behind a gap.
@@ -254,7 +254,7 @@ impl Log {
     /// The length that the window should grow to before `len` more bytes are reserved, if it should
     /// grow: it is made short, and grows when it was filled once.
     pub fn growth(&self, appender: &Appender, len: u64) -> Option<usize> {
-        let (now, most) = (self.ring.window().len(), self.ring.window().capacity());
+        let (now, most) = (self.buffer.window().len(), self.buffer.window().capacity());
         let used = appender.next - self.first.load(Ordering::Relaxed);
         let full = now < most && used + Self::overhead() + len > now as u64;
         full.then(|| now.saturating_mul(GROWTH).min(most))
@@ -271,7 +271,7 @@ impl Log {
         // The step that drained the last byte may have yet to say so in the window, and to raise
         // the floor: it does both under this lock.
         drop(self.undrained.lock());
-        match self.ring.window().extend(storage, len) {
+        match self.buffer.window().extend(storage, len) {
             Ok(()) => Ok(true),
             Err(e) if is_full(&e) => {
                 self.first.store(appender.next, Ordering::Relaxed);
@@ -283,7 +283,7 @@ impl Log {
 
     /// Makes the window `len` bytes long, once the log was padded and drained, and it was extended.
     pub fn grow_window(&self, appender: &Appender, len: usize) {
-        self.ring.set_len(len);
+        self.buffer.set_len(len);
         self.touched.store(0, Ordering::Relaxed);
         self.first.store(appender.next, Ordering::Relaxed);
         self.rouse();
@@ -292,17 +292,17 @@ impl Log {
     /// Notes in the window how far the log has come.
     #[inline]
     pub fn note(&self, mark: Watermark, value: u64) {
-        self.ring.window().note(mark, value);
+        self.buffer.window().note(mark, value);
     }
 
     /// The window and its watermarks, for readers of young records.
-    pub fn ring(&self) -> &Arc<Ring> {
-        &self.ring
+    pub fn buffer(&self) -> &Arc<LogBuffer> {
+        &self.buffer
     }
 
     /// Longest range that may be reserved at once; longer ones are streamed.
     pub fn reserve_max(&self) -> usize {
-        (self.ring.len() / 4) as usize
+        (self.buffer.len() / 4) as usize
     }
 
     /// Every position below is in its file and durable, or needless.
@@ -323,12 +323,12 @@ impl Log {
         self.written.load(Ordering::Relaxed)
     }
 
-    fn adopt(&self, spare: SpareLog, base: u64, previous_end: u64) -> Arc<LogFile> {
+    fn adopt(&self, next_log: PreallocatedLog, base: u64, previous_end: u64) -> Arc<LogFile> {
         let file = Arc::new(LogFile {
-            number: spare.number,
-            identity: FileIdentity::new(self.database_id, spare.number),
+            number: next_log.number,
+            identity: FileIdentity::new(self.database_id, next_log.number),
             base,
-            file: spare.file,
+            file: next_log.file,
             previous_end,
             end: AtomicU64::new(u64::MAX),
             header_passed: AtomicBool::new(false),
@@ -346,7 +346,11 @@ impl Log {
     }
 
     /// Ends the current file and continues in `spare`.
-    pub fn rotate(&self, appender: &mut Appender, spare: SpareLog) -> Result<Arc<LogFile>> {
+    pub fn rotate(
+        &self,
+        appender: &mut Appender,
+        next_log: PreallocatedLog,
+    ) -> Result<Arc<LogFile>> {
         let end = appender.end();
         appender.gap_from = None;
         let base = appender.next.next_multiple_of(BLOCK as u64);
@@ -354,8 +358,8 @@ impl Log {
         self.store_zeros(appender.next, base);
         appender.next = base;
         appender.file().end.store(end, Ordering::Release);
-        appender.allocated = spare.allocated;
-        appender.file = Some(self.adopt(spare, base, end));
+        appender.allocated = next_log.allocated;
+        appender.file = Some(self.adopt(next_log, base, end));
         self.write_header(appender);
         Ok(appender.file().clone())
     }
@@ -380,13 +384,13 @@ impl Log {
         let end = appender.next + bytes.len() as u64;
         // SAFETY: the caller holds the appender, so the range is not reserved by anybody, and it
         // made room before.
-        unsafe { Slot::new(&self.ring, appender.next, end) }.push(bytes);
+        unsafe { Slot::new(&self.buffer, appender.next, end) }.push(bytes);
         appender.next = end;
     }
 
     fn store_zeros(&self, from: u64, to: u64) {
         // SAFETY: as in `store`.
-        unsafe { Slot::new(&self.ring, from, to) }.push(&[0; BLOCK][..(to - from) as usize]);
+        unsafe { Slot::new(&self.buffer, from, to) }.push(&[0; BLOCK][..(to - from) as usize]);
     }
 
     /// Reserves `len` bytes in one file, and the one slot to store them through. The caller made
@@ -402,23 +406,23 @@ impl Log {
         let reserved =
             Reserved { end, file: file.number, identity: file.identity, offset: start - file.base };
         // SAFETY: the appender hands out each range once, above `filled`, with room made for it.
-        let slot = unsafe { Slot::new(&self.ring, start, reserved.end) };
+        let slot = unsafe { Slot::new(&self.buffer, start, reserved.end) };
         Ok((reserved, slot))
     }
 
     /// Closes the gap that a sync left, if there is one.
     fn store_mark(&self, appender: &mut Appender) {
         let Some(previous_end) = appender.gap_from.take() else { return };
-        let mark = Mark { previous_end, durable: self.durable() };
+        let mark = SyncMarker { previous_end, durable: self.durable() };
         let bytes = mark.encode(appender.file().identity, Self::used(appender));
         self.store(appender, &bytes);
     }
 
     /// Declares every position below `position` stored. Positions only grow.
     #[inline]
-    pub fn set_filled(&self, position: u64) {
-        self.ring.set_filled(position);
-        self.rest.filled(position);
+    pub fn set_written_upto(&self, position: u64) {
+        self.buffer.set_written_upto(position);
+        self.rest.written_upto(position);
     }
 
     /// Begins a range of any length, to be appended by [`Log::stream`] piece by piece. Every
@@ -440,15 +444,15 @@ impl Log {
         for piece in bytes.chunks(self.reserve_max()) {
             self.make_room(appender.next + piece.len() as u64)?;
             self.store(appender, piece);
-            self.set_filled(appender.next);
+            self.set_written_upto(appender.next);
         }
         Ok(())
     }
 
     /// Waits, and helps, until positions below `end` fit the window.
     fn make_room(&self, end: u64) -> Result<()> {
-        while end > self.ring.floor() + self.ring.len() {
-            if !self.drain_step(|floor| end <= floor + self.ring.len())? {
+        while end > self.buffer.drained_upto() + self.buffer.len() {
+            if !self.drain_step(|drained_upto| end <= drained_upto + self.buffer.len())? {
                 thread::yield_now();
             }
         }

@@ -3,7 +3,7 @@
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::{Error, Result, SeqNo};
 
-use super::extent::{Extent, Place};
+use super::extent::{Extent, Location};
 use crate::partition::GroupId;
 
 /// One change of the table.
@@ -33,9 +33,9 @@ pub enum GroupEdit {
     /// A group got an extent.
     Add(Extent),
     /// Index entries that own this many bytes of an extent were dropped.
-    Died(Place, u64),
+    LiveRemoved(Location, u64),
     /// An extent goes.
-    Remove(Place),
+    Remove(Location),
 }
 
 impl GroupEdit {
@@ -59,7 +59,7 @@ impl GroupEdit {
                 out.push(3);
                 extent.encode(out);
             }
-            Self::Died(place, bytes) => {
+            Self::LiveRemoved(place, bytes) => {
                 out.push(4);
                 place.encode(out);
                 put_varint(out, *bytes);
@@ -93,8 +93,8 @@ impl GroupEdit {
                 Self::Split { group, bounds, first }
             }
             3 => Self::Add(Extent::decode(cursor)?),
-            4 => Self::Died(Place::decode(cursor)?, cursor.varint()?),
-            5 => Self::Remove(Place::decode(cursor)?),
+            4 => Self::LiveRemoved(Location::decode(cursor)?, cursor.varint()?),
+            5 => Self::Remove(Location::decode(cursor)?),
             6 => Self::Collected(group(cursor)?, cursor.varint()?),
             7 => Self::Merge { groups: [group(cursor)?, group(cursor)?], into: group(cursor)? },
             tag => {

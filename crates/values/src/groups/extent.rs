@@ -5,7 +5,7 @@
 //! and ends at blocks, so that its space can be given back alone. A segment of the paper is so many
 //! bytes of extents, not a file.
 //!
-//! Where records are long, their listing ([`super::listing`]) follows.
+//! Where records are long, their key block ([`super::key block`]) follows.
 //!
 //! Where pointers are soft, an extent of survivors ends with a map ([`super::map`]), from the next
 //! block on.
@@ -21,14 +21,14 @@ use crate::partition::GroupId;
 
 /// Where an extent begins: the name by which edits mention it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct Location {
     /// The group file.
     pub file: FileNumber,
     /// Offset of its first byte, a multiple of a block.
     pub offset: u64,
 }
 
-impl Place {
+impl Location {
     /// Appends the encoding: two varints.
     pub fn encode(self, out: &mut Vec<u8>) {
         put_varint(out, self.file.0);
@@ -53,21 +53,21 @@ pub struct Extent {
     /// The group that has it.
     pub group: GroupId,
     /// Where it begins.
-    pub place: Place,
+    pub place: Location,
     /// Length of its records; the filter's record follows, if there is one.
     pub records_len: u64,
     /// Length of the filter's record; 0 for none.
     pub filter_len: u64,
-    /// Length of the record of its listing; 0 for none.
-    pub listing_len: u64,
+    /// Length of the record of its key block; 0 for none.
+    pub key_block_len: u64,
     /// Number of pages of its map; 0 for none.
     pub map_pages: u64,
     /// Length of the record of the map's fences.
     pub fences_len: u64,
     /// Number of records.
     pub records: u64,
-    /// Number of stubs among them: records that only end the life of others.
-    pub stubs: u64,
+    /// Number of group tombstones among them: records that only end the life of others.
+    pub tombstones: u64,
     /// Number of tags among them: their values lie in the cold log.
     pub tags: u64,
     /// The tree key of its last record, above which it has none; empty if nobody knows.
@@ -82,17 +82,17 @@ pub struct Extent {
 
 impl Extent {
     /// An extent of `group` at `place`, without records.
-    pub(crate) fn empty(group: GroupId, place: Place) -> Self {
+    pub(crate) fn empty(group: GroupId, place: Location) -> Self {
         Self {
             group,
             place,
             records_len: 0,
             filter_len: 0,
-            listing_len: 0,
+            key_block_len: 0,
             map_pages: 0,
             fences_len: 0,
             records: 0,
-            stubs: 0,
+            tombstones: 0,
             tags: 0,
             last: Arc::default(),
             separated: 0,
@@ -103,7 +103,7 @@ impl Extent {
 
     /// An extent with one value.
     #[cfg(test)]
-    pub(crate) fn sample(group: GroupId, place: Place) -> Self {
+    pub(crate) fn sample(group: GroupId, place: Location) -> Self {
         let empty = Self::empty(group, place);
         Self { records_len: 100, records: 1, separated: 100, live: 100, ..empty }
     }
@@ -111,12 +111,12 @@ impl Extent {
     /// Its length up to the next block.
     pub fn len(&self) -> u64 {
         let map = self.map_pages * BLOCK as u64 + self.fences_len;
-        self.map_from() + map.next_multiple_of(BLOCK as u64)
+        self.key_directory_from() + map.next_multiple_of(BLOCK as u64)
     }
 
     /// How far behind its beginning its map begins.
-    pub fn map_from(&self) -> u64 {
-        (self.records_len + self.filter_len + self.listing_len).next_multiple_of(BLOCK as u64)
+    pub fn key_directory_from(&self) -> u64 {
+        (self.records_len + self.filter_len + self.key_block_len).next_multiple_of(BLOCK as u64)
     }
 
     /// Whether it has a map, so that its records are found by key.
@@ -141,11 +141,11 @@ impl Extent {
         for field in [
             self.records_len,
             self.filter_len,
-            self.listing_len,
+            self.key_block_len,
             self.map_pages,
             self.fences_len,
             self.records,
-            self.stubs,
+            self.tombstones,
             self.tags,
             self.separated,
             u64::from(self.survivors),
@@ -160,22 +160,22 @@ impl Extent {
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let extent = Self {
             group: GroupId(cursor.varint()?),
-            place: Place::decode(cursor)?,
+            place: Location::decode(cursor)?,
             records_len: cursor.varint()?,
             filter_len: cursor.varint()?,
-            listing_len: cursor.varint()?,
+            key_block_len: cursor.varint()?,
             map_pages: cursor.varint()?,
             fences_len: cursor.varint()?,
             records: cursor.varint()?,
-            stubs: cursor.varint()?,
+            tombstones: cursor.varint()?,
             tags: cursor.varint()?,
             separated: cursor.varint()?,
             survivors: cursor.varint()? != 0,
             live: cursor.varint()?,
             last: cursor.bytes()?.into(),
         };
-        // Filter, listing and fences are read in one piece each.
-        let own = [extent.filter_len, extent.listing_len, extent.fences_len];
+        // Filter, key block and fences are read in one piece each.
+        let own = [extent.filter_len, extent.key_block_len, extent.fences_len];
         let fits = extent.records_len < LEN_MAX
             && own.into_iter().all(|len| len <= OWN_MAX)
             && extent.map_pages < LEN_MAX / BLOCK as u64
@@ -183,7 +183,7 @@ impl Extent {
         let sound = extent.place.offset.is_multiple_of(BLOCK as u64)
             && extent.live <= extent.separated
             && extent.separated <= extent.records_len
-            && extent.stubs.saturating_add(extent.tags) <= extent.records;
+            && extent.tombstones.saturating_add(extent.tags) <= extent.records;
         if fits && sound {
             return Ok(extent);
         }

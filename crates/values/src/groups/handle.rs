@@ -1,8 +1,8 @@
 //! An extent open for reading, and its end.
 //!
-//! Every picture that can reach an extent holds its handle. An edit that drops the extent marks the
-//! handle; the last picture to let go of it queues the range for the reaper. So no place is punched
-//! that somebody may still read.
+//! Every read state that can reach an extent holds its handle. An edit that drops the extent marks
+//! the handle; the last read state to let go of it queues the range for the queue of obsolete
+//! files. So no place is punched that somebody may still read.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,48 +13,52 @@ use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::segment::Segment;
-use cleavedb_storage::{Hole, Reaper};
+use cleavedb_storage::{Hole, ObsoleteFiles};
 
-use super::extent::{Extent, Place};
-use super::map::Fences;
+use super::extent::{Extent, Location};
+use super::key_directory::KeyDirectory;
 
 /// A shared extent.
 pub struct ExtentHandle {
     segment: Arc<Segment>,
-    place: Place,
+    place: Location,
     records_len: u64,
     filter_len: u64,
-    listing_len: u64,
+    key_block_len: u64,
     /// Offset of its map in the file, the number of its pages, and the length of their fences.
     map: (u64, u64, u64),
     len: u64,
     /// Read when somebody first asks.
     filter: OnceLock<Filter>,
-    fences: OnceLock<Fences>,
+    fences: OnceLock<KeyDirectory>,
     obsolete: AtomicBool,
-    reaper: Arc<Reaper>,
+    obsolete_files: Arc<ObsoleteFiles>,
 }
 
 impl ExtentHandle {
     /// A handle of `extent`, which lies in `segment`.
-    pub fn new(extent: &Extent, segment: Arc<Segment>, reaper: Arc<Reaper>) -> Self {
+    pub fn new(extent: &Extent, segment: Arc<Segment>, obsolete_files: Arc<ObsoleteFiles>) -> Self {
         Self {
             segment,
             place: extent.place,
             records_len: extent.records_len,
             filter_len: extent.filter_len,
-            listing_len: extent.listing_len,
-            map: (extent.place.offset + extent.map_from(), extent.map_pages, extent.fences_len),
+            key_block_len: extent.key_block_len,
+            map: (
+                extent.place.offset + extent.key_directory_from(),
+                extent.map_pages,
+                extent.fences_len,
+            ),
             len: extent.len(),
             filter: OnceLock::new(),
             fences: OnceLock::new(),
             obsolete: AtomicBool::new(false),
-            reaper,
+            obsolete_files,
         }
     }
 
     /// Where it begins.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Location {
         self.place
     }
 
@@ -63,10 +67,10 @@ impl ExtentHandle {
         &self.segment
     }
 
-    /// Says that a collection will begin with it soon: that its listing will be read, if it has
+    /// Says that a collection will begin with it soon: that its key block will be read, if it has
     /// one, or else its records.
     pub fn will_need(&self) {
-        match self.listing_len {
+        match self.key_block_len {
             0 => self.segment.will_need(self.place.offset, self.records_len as usize),
             len => self.segment.will_need(self.listing_at(), len as usize),
         }
@@ -76,18 +80,18 @@ impl ExtentHandle {
         self.place.offset + self.records_len + self.filter_len
     }
 
-    /// Length of the record of its listing, in bytes; 0 for none.
-    pub fn listing_len(&self) -> u64 {
-        self.listing_len
+    /// Length of the record of its key block, in bytes; 0 for none.
+    pub fn key_block_len(&self) -> u64 {
+        self.key_block_len
     }
 
-    /// Reads and checks its listing, if it has one: see [`super::listing::visit`].
-    pub fn read_listing(&self) -> Result<Option<Vec<u8>>> {
-        if self.listing_len == 0 {
+    /// Reads and checks its key block, if it has one: see [`super::key block::visit`].
+    pub fn read_key_block(&self) -> Result<Option<Vec<u8>>> {
+        if self.key_block_len == 0 {
             return Ok(None);
         }
-        let (offset, len) = (self.listing_at(), self.listing_len);
-        self.read_own(RecordKind::Listing, offset, len, |bytes| Ok(bytes.to_vec())).map(Some)
+        let (offset, len) = (self.listing_at(), self.key_block_len);
+        self.read_own(RecordKind::KeyBlock, offset, len, |bytes| Ok(bytes.to_vec())).map(Some)
     }
 
     /// Length of its records, in bytes.
@@ -96,8 +100,8 @@ impl ExtentHandle {
     }
 
     /// Whether a record at `place` is one of its records.
-    pub fn holds(&self, place: Place) -> bool {
-        let Place { file, offset } = self.place;
+    pub fn holds(&self, place: Location) -> bool {
+        let Location { file, offset } = self.place;
         place.file == file && (offset..offset + self.records_len).contains(&place.offset)
     }
 
@@ -120,7 +124,7 @@ impl ExtentHandle {
     }
 
     /// The fences of its map, if it has one.
-    pub(super) fn fences(&self) -> Result<Option<&Fences>> {
+    pub(super) fn fences(&self) -> Result<Option<&KeyDirectory>> {
         if self.map.1 == 0 {
             return Ok(None);
         }
@@ -131,10 +135,12 @@ impl ExtentHandle {
         Ok(Some(self.fences.get_or_init(|| fences)))
     }
 
-    fn read_fences(&self) -> Result<Fences> {
+    fn read_fences(&self) -> Result<KeyDirectory> {
         let (offset, pages, len) = self.map;
         let offset = offset + pages * BLOCK as u64;
-        self.read_own(RecordKind::Fences, offset, len, |bytes| Fences::decode(bytes, pages))
+        self.read_own(RecordKind::KeyDirectory, offset, len, |bytes| {
+            KeyDirectory::decode(bytes, pages)
+        })
     }
 
     /// Reads a page of its map and checks it.
@@ -181,7 +187,7 @@ impl ExtentHandle {
 
     fn give_back(&self) {
         let (name, offset, len) = (self.segment.name(), self.place.offset, self.len);
-        self.reaper.give_back(Hole { name, offset, len });
+        self.obsolete_files.give_back(Hole { name, offset, len });
     }
 }
 

@@ -6,26 +6,28 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::sync::checker::sync::Arc;
 use cleavedb_base::sync::checker::{model, thread};
 use cleavedb_storage::segment::Segment;
-use cleavedb_storage::{Access, FileKind, Mode, Name, Reaper, Sim, Storage};
+use cleavedb_storage::{Access, FileKind, Mode, Name, ObsoleteFiles, Storage};
+use cleavedb_storage_sim::Sim;
 
-use super::{Extent, ExtentHandle, Place};
+use super::{Extent, ExtentHandle, Location};
 use crate::partition::GroupId;
 
-fn handle(reaper: &std::sync::Arc<Reaper>) -> ExtentHandle {
+fn handle(obsolete_files: &std::sync::Arc<ObsoleteFiles>) -> ExtentHandle {
     let name = Name::numbered(FileKind::Group, FileNumber(3));
     let file = Sim::new().open(&name, Mode::CreateNew, Access::Random).unwrap();
     let identity = FileIdentity::new(1, name.number());
-    let segment = std::sync::Arc::new(Segment::new(name, identity, file, None, reaper.clone()));
-    let place = Place { file: name.number(), offset: 0 };
+    let segment =
+        std::sync::Arc::new(Segment::new(name, identity, file, None, obsolete_files.clone()));
+    let place = Location { file: name.number(), offset: 0 };
     let extent = Extent { filter_len: 10, ..Extent::sample(GroupId(1), place) };
-    ExtentHandle::new(&extent, segment, reaper.clone())
+    ExtentHandle::new(&extent, segment, obsolete_files.clone())
 }
 
-/// A picture lets go of an extent that an edit dropped, a reader still holds it, and a job punches
-/// what is queued.
+/// A read state lets go of an extent that an edit dropped, a reader still holds it, and a job
+/// punches what is queued.
 fn a_reader_holds_a_dropped_extent() {
-    let reaper = std::sync::Arc::new(Reaper::default());
-    let in_picture = Arc::new(handle(&reaper));
+    let obsolete_files = std::sync::Arc::new(ObsoleteFiles::default());
+    let in_picture = Arc::new(handle(&obsolete_files));
     let punched = Arc::new(AtomicBool::new(false));
     let reader = {
         let (extent, punched) = (in_picture.clone(), punched.clone());
@@ -35,9 +37,9 @@ fn a_reader_holds_a_dropped_extent() {
         })
     };
     let job = {
-        let (reaper, punched) = (reaper.clone(), punched.clone());
+        let (obsolete_files, punched) = (obsolete_files.clone(), punched.clone());
         thread::spawn(move || {
-            let holes = reaper.take_holes();
+            let holes = obsolete_files.take_holes();
             punched.store(!holes.is_empty(), Ordering::Release);
             holes.len()
         })
@@ -46,8 +48,8 @@ fn a_reader_holds_a_dropped_extent() {
     drop(in_picture);
     reader.join().unwrap();
     let found = job.join().unwrap();
-    assert_eq!(found + reaper.take_holes().len(), 1, "an extent is queued once");
-    assert_eq!(reaper.take_name(), None, "its file stays");
+    assert_eq!(found + obsolete_files.take_holes().len(), 1, "an extent is queued once");
+    assert_eq!(obsolete_files.take_name(), None, "its file stays");
 }
 
 #[test]

@@ -4,11 +4,11 @@
 pub mod extent;
 pub mod edit;
 pub mod table;
-pub mod locate;
-pub mod map;
-pub mod listing;
+pub mod cursor;
+pub mod key_directory;
+pub mod key_block;
 pub mod handle;
-pub mod map_reader;
+pub mod key_directory_reader;
 pub mod reader;
 pub mod writer;
 pub mod liveness;
@@ -18,11 +18,11 @@ pub mod sizing;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
+pub use cursor::GroupCursor;
 pub use edit::GroupEdit;
-pub use extent::{Extent, Place};
+pub use extent::{Extent, Location};
 pub use handle::ExtentHandle;
-pub use locate::Locator;
-pub use map_reader::MapReader;
+pub use key_directory_reader::KeyDirectoryReader;
 pub use reader::ExtentReader;
 pub use table::{Group, GroupTable};
 pub use writer::ExtentWriter;

@@ -1,5 +1,5 @@
-//! Reading an extent: front to back in pieces, or its listing alone, and then its survivors in the
-//! same order.
+//! Reading an extent: front to back in pieces, or its key block alone, and then its survivors in
+//! the same order.
 //!
 //! A group is as long as several main segments, so a collection never holds it whole: it reads an
 //! extent once to learn what lies in it, and once more what survives. Survivors are read in the
@@ -13,9 +13,9 @@ use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_storage::segment::{FarRecord, is_far};
 
-use super::extent::Place;
+use super::extent::Location;
 use super::handle::ExtentHandle;
-use super::listing;
+use super::key_block;
 
 /// Bytes that are read at once; a collection holds so many for each extent of its victim.
 const PIECE: u64 = 256 << 10;
@@ -35,7 +35,7 @@ impl ExtentReader {
     }
 
     /// Where the extent begins.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> Location {
         self.handle.place()
     }
 
@@ -45,19 +45,19 @@ impl ExtentReader {
     }
 
     /// Whether a record at this place is one of the extent's.
-    pub fn holds(&self, place: Place) -> bool {
+    pub fn holds(&self, place: Location) -> bool {
         self.handle.holds(place)
     }
 
-    /// Whether only survivors are read of its records, since it has a listing.
-    pub fn is_listed(&self) -> bool {
-        self.handle.listing_len() > 0
+    /// Whether only survivors are read of its records, since it has a key block.
+    pub fn has_key_block(&self) -> bool {
+        self.handle.key_block_len() > 0
     }
 
     /// Says that these bytes of the records, which survive, will be read soon, if they were not
     /// read by a scan.
     pub fn will_need(&self, range: Range<u64>) {
-        if self.is_listed() {
+        if self.has_key_block() {
             self.handle.segment().will_need(range.start, (range.end - range.start) as usize);
         }
     }
@@ -70,11 +70,11 @@ impl ExtentReader {
         mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
     ) -> Result<u64> {
         let (place, end) = (self.place(), self.end());
-        if let Some(bytes) = self.handle.read_listing()? {
-            listing::visit(&bytes, self.handle.segment().identity(), (place, end), visit)?;
-            return Ok(self.handle.listing_len());
+        if let Some(bytes) = self.handle.read_key_block()? {
+            key_block::visit(&bytes, self.handle.segment().identity(), (place, end), visit)?;
+            return Ok(self.handle.key_block_len());
         }
-        let Place { file, mut offset } = place;
+        let Location { file, mut offset } = place;
         while offset < end {
             let pointer =
                 |header: &Header| ValuePointer { file, offset, len: header.record_len() as u32 };
@@ -98,7 +98,7 @@ impl ExtentReader {
 
     /// The record of a survivor, verified.
     pub fn record(&mut self, survivor: ValuePointer) -> Result<Record<'_>> {
-        let piece = if self.is_listed() { u64::from(survivor.len) } else { PIECE };
+        let piece = if self.has_key_block() { u64::from(survivor.len) } else { PIECE };
         self.record_at(survivor.offset, piece)
     }
 

@@ -1,11 +1,11 @@
 //! The table of groups (HashKV's segment table): which groups there are, and their extents.
 //!
-//! It is in memory, part of the manifest, and changed by edits only, as the ledger is. The live
-//! bytes of an extent are exact after any crash (invariant 11): they change in the edit that
-//! publishes or drops the entries. An extent that is gone takes its deaths with it: a later death
-//! of a record that was moved names an unknown place and counts for nothing. Where pointers are
-//! soft it names the place to which the record was moved; only what dies while it is being moved
-//! counts as live there until the next collection.
+//! It is in memory, part of the manifest, and changed by edits only, as the table of value files
+//! is. The live bytes of an extent are exact after any crash (invariant 11): they change in the
+//! edit that publishes or drops the entries. An extent that is gone takes its deaths with it: a
+//! later death of a record that was moved names an unknown place and counts for nothing. Where
+//! pointers are soft it names the place to which the record was moved; only what dies while it is
+//! being moved counts as live there until the next collection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -13,7 +13,7 @@ use std::ops::Bound;
 use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 
 use super::edit::GroupEdit;
-use super::extent::{Extent, Place};
+use super::extent::{Extent, Location};
 #[cfg(test)]
 use crate::layout::LivenessRule;
 use crate::layout::{GroupLayout, Relocation, SurvivorRoute};
@@ -27,9 +27,9 @@ pub struct Group {
     /// Read point of its last collection; 0 before the first.
     pub collected: SeqNo,
     /// Where its extents begin, oldest first.
-    pub extents: Vec<Place>,
+    pub extents: Vec<Location>,
     /// Those of them that have maps.
-    mapped: Vec<Place>,
+    mapped: Vec<Location>,
 }
 
 /// All groups and their extents.
@@ -40,7 +40,7 @@ pub struct GroupTable {
     /// The groups by their bounds.
     bounds: BTreeMap<Vec<u8>, GroupId>,
     groups: BTreeMap<GroupId, Group>,
-    extents: BTreeMap<Place, Extent>,
+    extents: BTreeMap<Location, Extent>,
 }
 
 impl GroupTable {
@@ -79,14 +79,14 @@ impl GroupTable {
     }
 
     /// Whether groups are told of each operation on a key of which they may have a record.
-    pub fn needs_stubs(&self) -> bool {
-        self.layout.is_some_and(|layout| layout.liveness.dead_records().needs_stubs())
+    pub fn needs_tombstones(&self) -> bool {
+        self.layout.is_some_and(|layout| layout.liveness.dead_records().needs_tombstones())
     }
 
     /// Number of groups that a flush may have to tell of deaths: those that hold anything.
     pub fn told_of_deaths(&self) -> usize {
         let filled = self.groups.values().filter(|group| !group.extents.is_empty());
-        if self.needs_stubs() { filled.count() } else { 0 }
+        if self.needs_tombstones() { filled.count() } else { 0 }
     }
 
     /// Whether collections put cold values into a log of their own.
@@ -96,8 +96,8 @@ impl GroupTable {
 
     /// The group of a key; none in a store without groups.
     #[inline]
-    pub fn group_of(&self, tree_key: &[u8]) -> Option<GroupId> {
-        let token = self.partition().token(tree_key);
+    pub fn group_of(&self, encoded_key: &[u8]) -> Option<GroupId> {
+        let token = self.partition().token(encoded_key);
         let upto = (Bound::Unbounded, Bound::Included(&*token));
         self.bounds.range::<[u8], _>(upto).next_back().map(|(_, group)| *group)
     }
@@ -148,24 +148,24 @@ impl GroupTable {
 
     /// The extent that holds the record of a pointer, if it is still there.
     pub fn extent_of(&self, pointer: ValuePointer) -> Option<&Extent> {
-        let last = Place { file: pointer.file, offset: pointer.offset };
+        let last = Location { file: pointer.file, offset: pointer.offset };
         let (_, extent) = self.extents.range(..=last).next_back()?;
         (extent.place.file == pointer.file && extent.holds(pointer.offset)).then_some(extent)
     }
 
     /// Whether an extent begins at `place`.
-    pub fn has_extent(&self, place: Place) -> bool {
+    pub fn has_extent(&self, place: Location) -> bool {
         self.extents.contains_key(&place)
     }
 
     /// The extents in one group file, by place.
     pub fn extents_in(&self, file: FileNumber) -> impl Iterator<Item = &Extent> {
-        let places = Place { file, offset: 0 }..=Place { file, offset: u64::MAX };
+        let places = Location { file, offset: 0 }..=Location { file, offset: u64::MAX };
         self.extents.range(places).map(|(_, extent)| extent)
     }
 
     /// Whether the group file has an extent besides those in `gone`.
-    pub fn uses_file(&self, file: FileNumber, gone: &BTreeSet<Place>) -> bool {
+    pub fn uses_file(&self, file: FileNumber, gone: &BTreeSet<Location>) -> bool {
         self.extents_in(file).any(|extent| !gone.contains(&extent.place))
     }
 
@@ -175,8 +175,8 @@ impl GroupTable {
     }
 
     /// Bytes of all maps.
-    pub fn map_bytes(&self) -> u64 {
-        self.extents.values().map(|extent| extent.len() - extent.map_from()).sum()
+    pub fn key_directory_bytes(&self) -> u64 {
+        self.extents.values().map(|extent| extent.len() - extent.key_directory_from()).sum()
     }
 
     /// Bytes of records that index entries own.
@@ -185,8 +185,8 @@ impl GroupTable {
     }
 
     /// The extents with maps among those of the group of a key, youngest first.
-    pub fn mapped(&self, tree_key: &[u8]) -> impl Iterator<Item = Place> {
-        let group = self.group_of(tree_key).and_then(|id| self.groups.get(&id));
+    pub fn mapped(&self, encoded_key: &[u8]) -> impl Iterator<Item = Location> {
+        let group = self.group_of(encoded_key).and_then(|id| self.groups.get(&id));
         group.into_iter().flat_map(|group| group.mapped.iter().rev().copied())
     }
 
@@ -202,7 +202,7 @@ impl GroupTable {
             GroupEdit::Split { group, bounds, first } => self.split(*group, bounds, *first),
             GroupEdit::Merge { groups, into } => self.merge(*groups, *into),
             GroupEdit::Add(extent) => self.add(extent),
-            GroupEdit::Died(place, bytes) => self.bury(*place, *bytes),
+            GroupEdit::LiveRemoved(place, bytes) => self.remove_live(*place, *bytes),
             GroupEdit::Remove(place) => self.remove(*place),
         }
     }
@@ -306,7 +306,7 @@ impl GroupTable {
         Ok(())
     }
 
-    fn bury(&mut self, place: Place, bytes: u64) -> Result<()> {
+    fn remove_live(&mut self, place: Location, bytes: u64) -> Result<()> {
         let Some(extent) = self.extents.get_mut(&place) else { return Ok(()) };
         extent.live = extent.live.checked_sub(bytes).ok_or_else(|| {
             at("more bytes died in an extent than lived there", place).with("died", bytes)
@@ -314,7 +314,7 @@ impl GroupTable {
         Ok(())
     }
 
-    fn remove(&mut self, place: Place) -> Result<()> {
+    fn remove(&mut self, place: Location) -> Result<()> {
         let extent = self.extents.remove(&place);
         let extent = extent.ok_or_else(|| at("an unknown extent is removed", place))?;
         if let Some(group) = self.groups.get_mut(&extent.group) {
@@ -343,7 +343,7 @@ fn unknown(group: GroupId) -> Error {
     Error::corruption("an edit names a group that is not there").with("group", group)
 }
 
-fn at(what: &str, place: Place) -> Error {
+fn at(what: &str, place: Location) -> Error {
     Error::corruption(what).with("file", place.file).with("offset", place.offset)
 }
 
@@ -358,12 +358,12 @@ mod tests {
             records_len: 4000,
             filter_len: 90,
             records: 5,
-            stubs: 1,
+            tombstones: 1,
             tags: 2,
             last: if group == HIGH { *b"mm" } else { *b"kz" }.into(),
             separated: 3900,
             live: 3900,
-            ..Extent::empty(group, Place { file: FileNumber(file), offset })
+            ..Extent::empty(group, Location { file: FileNumber(file), offset })
         }
     }
 
@@ -377,8 +377,8 @@ mod tests {
             GroupEdit::Collected(HIGH, 7),
             GroupEdit::Add(extent(HIGH, 5, 4096)),
             GroupEdit::Add(extent(LOW, 5, 8192)),
-            GroupEdit::Died(Place { file: FileNumber(5), offset: 8192 }, 100),
-            GroupEdit::Died(Place { file: FileNumber(4), offset: 0 }, 100),
+            GroupEdit::LiveRemoved(Location { file: FileNumber(5), offset: 8192 }, 100),
+            GroupEdit::LiveRemoved(Location { file: FileNumber(4), offset: 0 }, 100),
         ];
         let mut table = GroupTable::of_partition(Partition::Range);
         edits.iter().try_for_each(|edit| table.apply(edit)).unwrap();
@@ -447,7 +447,7 @@ mod tests {
     #[test]
     fn every_key_has_one_group_also_after_splits() {
         let (mut table, _) = sample();
-        table.apply(&GroupEdit::Remove(Place { file: FileNumber(5), offset: 8192 })).unwrap();
+        table.apply(&GroupEdit::Remove(Location { file: FileNumber(5), offset: 8192 })).unwrap();
         table.apply(&split(LOW, &[b"b", b"bb"], 3)).unwrap();
         let groups: Vec<u64> = table.groups().map(|(id, _)| id.0).collect();
         assert_eq!(groups, [3, 4, 5, 2]);
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let place = Place { file: FileNumber(5), offset: 8192 };
+        let place = Location { file: FileNumber(5), offset: 8192 };
         for wrong in [
             GroupEdit::Begin(HIGH, b"x".to_vec(), 0),
             GroupEdit::Begin(GroupId(3), b"m".to_vec(), 0),
@@ -472,8 +472,8 @@ mod tests {
             GroupEdit::Add(extent(GroupId(3), 9, 4096)),
             GroupEdit::Add(Extent { last: (*b"m").into(), ..extent(LOW, 9, 4096) }),
             GroupEdit::Add(Extent { last: (*b"l").into(), ..extent(HIGH, 9, 4096) }),
-            GroupEdit::Died(place, 3801),
-            GroupEdit::Remove(Place { file: FileNumber(9), offset: 0 }),
+            GroupEdit::LiveRemoved(place, 3801),
+            GroupEdit::Remove(Location { file: FileNumber(9), offset: 0 }),
             split(LOW, &[b"b"], 3),
         ] {
             assert!(sample().0.apply(&wrong).is_err(), "{wrong:?}");
@@ -485,7 +485,7 @@ mod tests {
         }
         let (table, _) = sample();
         assert!(table.uses_file(FileNumber(5), &[place].into()));
-        let other = Place { file: FileNumber(5), offset: 4096 };
+        let other = Location { file: FileNumber(5), offset: 4096 };
         assert!(!table.uses_file(FileNumber(5), &[place, other].into()));
     }
 }

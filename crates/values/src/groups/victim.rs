@@ -13,11 +13,11 @@ use cleavedb_base::limits::BLOCK;
 
 use super::table::GroupTable;
 use crate::partition::GroupId;
-use crate::victim::Gain;
+use crate::victim::CostBenefit;
 
 /// Lengths of segments, in bytes, and the reserve.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Segments {
+pub struct SegmentSizes {
     /// Length of a main segment.
     pub main: u64,
     /// Length of a log segment.
@@ -26,7 +26,7 @@ pub struct Segments {
     pub reserved: f64,
 }
 
-impl Segments {
+impl SegmentSizes {
     /// Bytes of log segments that a group of `bytes` takes.
     pub fn log_bytes(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.main).next_multiple_of(self.log.max(1))
@@ -51,7 +51,7 @@ const FILES_PER_SEGMENT: u64 = 4;
 /// A file is short that has less than a main segment divided by this.
 const SHORT_PART: u64 = 8;
 
-impl Segments {
+impl SegmentSizes {
     /// Those of `groups` that lie in several extents, the most divided ones first, if of files with
     /// these `lengths` very many are short: each short session leaves one. It ends, since a group
     /// that was collected lies in one extent. Files of ordinary flushes do not count, however many
@@ -109,7 +109,7 @@ pub struct Candidate {
 impl Candidate {
     /// All groups of `table` when `now` is the youngest operation, and an estimated `hidden` bytes
     /// of garbage are not known to the table.
-    pub fn all(table: &GroupTable, now: SeqNo, hidden: u64) -> Vec<Self> {
+    pub fn all(table: &GroupTable, now: SeqNo, unexposed: u64) -> Vec<Self> {
         let Some(layout) = table.layout() else { return Vec::new() };
         let of_group = |(group, reclaimable): (GroupId, u64)| {
             let bytes = group_bytes(table, group);
@@ -120,7 +120,7 @@ impl Candidate {
         layout
             .liveness
             .dead_records()
-            .reclaimable(table, hidden)
+            .reclaimable(table, unexposed)
             .into_iter()
             .map(of_group)
             .collect()
@@ -132,8 +132,8 @@ impl Candidate {
     }
 
     /// What a collection may win, and what it would move.
-    pub fn gain(&self) -> Gain {
-        Gain { wins: self.reclaimable, moves: self.bytes - self.reclaimable }
+    pub fn gain(&self) -> CostBenefit {
+        CostBenefit { reclaimed: self.reclaimable, rewritten: self.bytes - self.reclaimable }
     }
 
     fn cost_benefit(&self) -> u64 {
@@ -153,7 +153,7 @@ impl VictimPolicy {
             _ => candidate.reclaimable,
         };
         candidates.sort_by_key(|candidate| std::cmp::Reverse((score(candidate), candidate.group)));
-        let twice = |gain: Gain| Gain { wins: 2 * gain.wins, ..gain };
+        let twice = |gain: CostBenefit| CostBenefit { reclaimed: 2 * gain.reclaimed, ..gain };
         let mut candidates = VecDeque::from(candidates);
         let mut chosen: Vec<Candidate> = Vec::new();
         loop {
@@ -165,7 +165,9 @@ impl VictimPolicy {
             let draw = hash64(&seed.to_le_bytes(), chosen.len() as u64);
             let next = candidates.remove(draw as usize % among);
             let fits = |next: &Candidate| match chosen.first() {
-                Some(first) => next.bytes <= room && !first.gain().beats(twice(next.gain())),
+                Some(first) => {
+                    next.bytes <= room && !first.gain().is_better_than(twice(next.gain()))
+                }
                 None => true,
             };
             let Some(next) = next.filter(fits) else { break };
@@ -182,7 +184,7 @@ mod tests {
 
     use super::*;
     use crate::GroupEdit;
-    use crate::groups::{Extent, Place};
+    use crate::groups::{Extent, Location};
 
     fn candidates() -> Vec<Candidate> {
         let of = |group, reclaimable, age| Candidate { group, bytes: 1000, reclaimable, age };
@@ -231,12 +233,12 @@ mod tests {
         let mut apply = |edit| table.apply(&edit).unwrap();
         apply(GroupEdit::Begin(GroupId(0), Vec::new(), 0));
         for file in 5..7 {
-            let place = Place { file: FileNumber(file), offset: 0 };
+            let place = Location { file: FileNumber(file), offset: 0 };
             let extent =
                 Extent { records: 1, records_len: 900, ..Extent::empty(GroupId(0), place) };
             apply(GroupEdit::Add(extent));
         }
-        let segments = Segments { main: 1 << 20, log: 4096, reserved: 0.3 };
+        let segments = SegmentSizes { main: 1 << 20, log: 4096, reserved: 0.3 };
         let crowded = |count, len| {
             segments.crowded(&table, std::iter::repeat_n(len, count), &[GroupId(0)]).len()
         };
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_the_main_segment_takes_whole_log_segments() {
-        let segments = Segments { main: 1000, log: 100, reserved: 0.3 };
+        let segments = SegmentSizes { main: 1000, log: 100, reserved: 0.3 };
         assert_eq!([0, 1000, 1001, 1100].map(|bytes| segments.log_bytes(bytes)), [0, 0, 100, 100]);
     }
 }

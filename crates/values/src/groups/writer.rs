@@ -2,20 +2,20 @@
 //!
 //! A flush and a collection append to groups in the same way: group after group, each with one
 //! extent, which ends with the filter of its keys if its group is collected without the index, with
-//! a listing if its records are long, and with a map if pointers are soft. A file is ended at an
+//! a key block if its records are long, and with a map if pointers are soft. A file is ended at an
 //! extent's end only, so an extent lies in one file.
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Header, RecordKind};
-use cleavedb_base::{Error, FileNumber, KeyspaceId, Result, TreeKey, ValuePointer};
+use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, ValuePointer};
 use cleavedb_storage::Name;
 use cleavedb_storage::segment::{FarRecord, SegmentWriter};
 
-use super::extent::{Extent, Place};
-use super::listing::ListingBuilder;
-use super::map::MapBuilder;
+use super::extent::{Extent, Location};
+use super::key_block::ListingBuilder;
+use super::key_directory::MapBuilder;
 use super::table::GroupTable;
 use crate::factory::SegmentFactory;
 use crate::partition::GroupId;
@@ -23,7 +23,7 @@ use crate::partition::GroupId;
 /// Longest key that an extent names as its last, in bytes: the manifest is to stay short.
 const LAST_MAX: usize = 256;
 
-/// Filter bits per key of an extent: it asks for one stub in a hundred for nothing.
+/// Filter bits per key of an extent: it asks for one group tombstone in a hundred for nothing.
 const FILTER_BITS: u32 = 10;
 
 /// What was written; everything is synced.
@@ -94,18 +94,23 @@ impl<'a> ExtentWriter<'a> {
     /// their records, and an extent knows its greatest key.
     #[must_use]
     pub fn of_groups(self, table: &GroupTable) -> Self {
-        Self { filters: table.needs_stubs(), in_order: table.partition().keeps_order(), ..self }
+        Self {
+            filters: table.needs_tombstones(),
+            in_order: table.partition().keeps_order(),
+            ..self
+        }
     }
 
-    /// The same with a listing behind extents whose records have `least` bytes on average, or more.
+    /// The same with a key block behind extents whose records have `least` bytes on average, or
+    /// more.
     #[must_use]
-    pub fn listing_from(self, least: u64) -> Self {
+    pub fn key_blocks_from(self, least: u64) -> Self {
         Self { listing: ListingBuilder::new(least), ..self }
     }
 
     /// The same with a map behind each extent, if `maps`.
     #[must_use]
-    pub fn with_maps(self, maps: bool) -> Self {
+    pub fn with_key_directories(self, maps: bool) -> Self {
         Self { map: maps.then(MapBuilder::default), ..self }
     }
 
@@ -162,28 +167,28 @@ impl<'a> ExtentWriter<'a> {
             return Err(Error::corruption("an extent has no file"));
         };
         // Made before the record is copied: to read it back would wait for the copy to be stored.
-        let tree_key = TreeKey::new(header.keyspace, key);
-        let tree_key = tree_key.as_bytes();
+        let encoded_key = EncodedKey::new(header.keyspace, key);
+        let encoded_key = encoded_key.as_bytes();
         let pointer = append(file)?;
         self.listing.add(header, key, value, (file.identity(), pointer.offset));
         extent.records += 1;
         match header.kind {
             RecordKind::Separated => extent.separated += u64::from(pointer.len),
             RecordKind::Tag => extent.tags += 1,
-            _ => extent.stubs += 1,
+            _ => extent.tombstones += 1,
         }
         if let (Some(map), RecordKind::Separated) = (&mut self.map, header.kind) {
             let offset = (pointer.offset - extent.place.offset) as u32;
-            map.add(tree_key, hash64(tree_key, 0), header.seq, offset);
+            map.add(encoded_key, hash64(encoded_key, 0), header.seq, offset);
         }
         if self.filters {
-            let hidden = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
-            hashes.extend((!hidden).then(|| hash64(tree_key, 0)));
+            let unexposed = header.kind == RecordKind::Tag && planted(Bug::TagNotInFilter);
+            hashes.extend((!unexposed).then(|| hash64(encoded_key, 0)));
         }
         if self.in_order && (extent.records == 1 || !planted(Bug::FirstKeyAsLast)) {
-            debug_assert!(extent.records == 1 || *self.last <= *tree_key);
+            debug_assert!(extent.records == 1 || *self.last <= *encoded_key);
             self.last.clear();
-            self.last.extend_from_slice(tree_key);
+            self.last.extend_from_slice(encoded_key);
         }
         Ok(pointer)
     }
@@ -198,7 +203,7 @@ impl<'a> ExtentWriter<'a> {
             none => none.insert(self.factory.begin(self.database_id)?),
         };
         file.align()?;
-        let place = Place { file: name.number(), offset: file.len() };
+        let place = Location { file: name.number(), offset: file.len() };
         Ok(Extent { survivors: self.survivors, ..Extent::empty(group, place) })
     }
 
@@ -215,8 +220,8 @@ impl<'a> ExtentWriter<'a> {
             extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
         }
         if let Some(listing) = self.listing.finish(file.len()) {
-            let header = Header::new(RecordKind::Listing, KeyspaceId(0), 0, &[], &listing);
-            extent.listing_len = u64::from(file.append(&header, &[], &listing)?.len);
+            let header = Header::new(RecordKind::KeyBlock, KeyspaceId(0), 0, &[], &listing);
+            extent.key_block_len = u64::from(file.append(&header, &[], &listing)?.len);
         }
         if let Some(map) = &mut self.map {
             write_map(map, file, &mut extent)?;
@@ -253,7 +258,7 @@ fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent
     }
     file.align()?;
     pages.iter_mut().try_for_each(|page| file.append_page(page))?;
-    let header = Header::new(RecordKind::Fences, KeyspaceId(0), 0, &[], &fences);
+    let header = Header::new(RecordKind::KeyDirectory, KeyspaceId(0), 0, &[], &fences);
     extent.map_pages = pages.len() as u64;
     extent.fences_len = u64::from(file.append(&header, &[], &fences)?.len);
     Ok(())
@@ -263,7 +268,8 @@ fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent
 mod tests {
     use std::sync::Arc;
 
-    use cleavedb_storage::{Access, File, FileKind, Mode, Sim, Storage};
+    use cleavedb_storage::{Access, File, FileKind, Mode, Storage};
+    use cleavedb_storage_sim::Sim;
 
     use super::*;
 
@@ -281,7 +287,7 @@ mod tests {
     fn an_extent_ends_where_its_map_cannot_tell_places_any_more() {
         let extents = |maps| {
             let files = OneFile(Sim::new());
-            let mut writer = ExtentWriter::new(&files, 7, 1 << 30).with_maps(maps);
+            let mut writer = ExtentWriter::new(&files, 7, 1 << 30).with_key_directories(maps);
             writer.mapped_max = 2500;
             for seq in 1..=5 {
                 let (key, value) = ([b'k', seq as u8], [1; 1000]);

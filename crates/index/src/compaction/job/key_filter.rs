@@ -12,7 +12,7 @@
 use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
 
 use super::output::Output;
-use super::{PointerRoom, ValueKeeper};
+use super::{PointerRoom, ValueGcObserver};
 use crate::entry::Entry;
 use crate::retention::Retention;
 
@@ -41,7 +41,7 @@ pub(super) struct KeyFilter<'a, S> {
     room: PointerRoom,
 }
 
-impl<'a, S: ValueKeeper> KeyFilter<'a, S> {
+impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
     pub(super) fn new(snapshots: &'a [SeqNo], keeper: &'a mut S) -> Self {
         Self {
             retention: Retention::new(snapshots),

@@ -55,7 +55,7 @@ pub(super) struct Output<'a> {
     /// Tables of the level below the target that lie at or behind the current key.
     grandparents: &'a [Arc<TableHandle>],
     /// Keys before which a table should end, those at or behind the current key.
-    cuts: &'a [Box<[u8]>],
+    split_keys: &'a [Box<[u8]>],
     /// Bytes of grandparents that the current table passed.
     overlap: u64,
     created: &'a mut Vec<FileNumber>,
@@ -70,7 +70,7 @@ impl<'a> Output<'a> {
         options: &'a CompactionOptions,
         older: Places<'a>,
         grandparents: &'a [Arc<TableHandle>],
-        cuts: &'a [Box<[u8]>],
+        split_keys: &'a [Box<[u8]>],
         created: &'a mut Vec<FileNumber>,
     ) -> Self {
         Self {
@@ -80,7 +80,7 @@ impl<'a> Output<'a> {
             options,
             older,
             grandparents,
-            cuts,
+            split_keys,
             overlap: 0,
             created,
             builder: None,
@@ -103,11 +103,11 @@ impl<'a> Output<'a> {
             self.grandparents = rest;
         }
         let mut passed = false;
-        while let Some((first, rest)) = self.cuts.split_first()
+        while let Some((first, rest)) = self.split_keys.split_first()
             && **first <= *key
         {
             passed = true;
-            self.cuts = rest;
+            self.split_keys = rest;
         }
         let Some(builder) = &self.builder else {
             self.overlap = 0;

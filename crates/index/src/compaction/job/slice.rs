@@ -10,14 +10,14 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 
 use super::key_filter::KeyFilter;
 use super::output::{Output, Places};
-use super::{CompactionJob, TableFactory, ValueKeeper};
+use super::{CompactionJob, TableFactory, ValueGcObserver};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
 use crate::table_format::TableMeta;
 use crate::table_set::TableSetIter;
 
 /// What a slice came to. What it created and dropped counts even if it failed half-way.
-pub(super) struct Slice<S> {
+pub(super) struct Subcompaction<S> {
     pub(super) keeper: S,
     pub(super) created: Vec<FileNumber>,
     pub(super) result: Result<Merged>,
@@ -55,13 +55,13 @@ impl<'a> Stop<'a> {
 
 impl CompactionJob {
     /// Merges the entries of keys from `lower` (inclusive) to `upper` (exclusive).
-    pub(super) fn merge_slice<S: ValueKeeper>(
+    pub(super) fn merge_slice<S: ValueGcObserver>(
         &self,
         (lower, upper): (Option<&[u8]>, Option<&[u8]>),
         factory: &dyn TableFactory,
         mut keeper: S,
         stop: &Stop<'_>,
-    ) -> Slice<S> {
+    ) -> Subcompaction<S> {
         let mut created = Vec::new();
         let mut output = Output::new(
             (factory, self.compaction.level),
@@ -69,7 +69,7 @@ impl CompactionJob {
             &self.options,
             Places::new(&self.older, self.older_may_come),
             &self.grandparents,
-            &self.cuts,
+            &self.split_keys,
             &mut created,
         );
         let mut filter = KeyFilter::new(&self.snapshots, &mut keeper);
@@ -80,7 +80,7 @@ impl CompactionJob {
         if result.is_err() {
             stop.failed.store(true, Ordering::Relaxed);
         }
-        Slice { keeper, created, result }
+        Subcompaction { keeper, created, result }
     }
 
     /// Reads the entries of the slice through the filter; returns how many there were.
@@ -89,7 +89,7 @@ impl CompactionJob {
         lower: Option<&[u8]>,
         upper: Option<&[u8]>,
         stop: &Stop<'_>,
-        filter: &mut KeyFilter<'_, impl ValueKeeper>,
+        filter: &mut KeyFilter<'_, impl ValueGcObserver>,
         output: &mut Output<'_>,
     ) -> Result<u64> {
         let sources = self.compaction.inputs.iter().map(|input| -> Box<dyn EntryIter> {

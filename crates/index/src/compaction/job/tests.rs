@@ -9,7 +9,7 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::File;
 
-use super::{CompactionJob, CompactionStats, Halves, TableFactory};
+use super::{CompactionJob, CompactionStats, SubcompactionMode, TableFactory};
 use crate::compaction::leveled::pick_full;
 use crate::compaction::{Compaction, CompactionInput, CompactionOptions, Constraints};
 use crate::edit::VersionEdit;
@@ -45,19 +45,24 @@ struct Outcome {
 
 /// Runs the compaction as a whole and in halves, which must come to the same.
 fn run(world: &World, version: &Version, compaction: Compaction, snapshots: &[u64]) -> Outcome {
-    let run = |halves| run_by(halves, world, version, compaction.clone(), snapshots);
-    let whole = run(Halves::Never);
-    for halves in [Halves::InTurn, Halves::AtOnce] {
-        let other = run(halves);
-        assert_eq!((&other.items, &other.dropped), (&whole.items, &whole.dropped), "{halves:?}");
+    let run =
+        |subcompactions| run_by(subcompactions, world, version, compaction.clone(), snapshots);
+    let whole = run(SubcompactionMode::Never);
+    for subcompactions in [SubcompactionMode::InTurn, SubcompactionMode::AtOnce] {
+        let other = run(subcompactions);
+        assert_eq!(
+            (&other.items, &other.dropped),
+            (&whole.items, &whole.dropped),
+            "{subcompactions:?}"
+        );
         let counts = |stats: CompactionStats| CompactionStats { output_bytes: 0, ..stats };
-        assert_eq!(counts(other.stats), counts(whole.stats), "{halves:?}");
+        assert_eq!(counts(other.stats), counts(whole.stats), "{subcompactions:?}");
     }
     whole
 }
 
 fn run_by(
-    halves: Halves,
+    subcompactions: SubcompactionMode,
     world: &World,
     version: &Version,
     compaction: Compaction,
@@ -68,7 +73,7 @@ fn run_by(
     let mut job =
         CompactionJob::prepare(version, compaction, snapshots.to_vec(), &options, &table_options);
     let mut dropped = Dropped::default();
-    job.run(world, &mut dropped, halves, &AtomicBool::new(false)).unwrap();
+    job.run(world, &mut dropped, subcompactions, &AtomicBool::new(false)).unwrap();
     let (edit, stats) = job.finish();
     let version = version.apply(&edit).unwrap();
     Outcome { items: contents(&version), dropped: dropped.0, stats, version }
@@ -232,7 +237,8 @@ fn a_job_fails_for_the_reason_of_the_half_that_failed_first() {
     let own = thread::current().id();
     let factory = FullForOthers { world: &world, own, failed: AtomicBool::new(false) };
     let go_on = AtomicBool::new(false);
-    let error = job.run(&factory, &mut Dropped::default(), Halves::AtOnce, &go_on).unwrap_err();
+    let error =
+        job.run(&factory, &mut Dropped::default(), SubcompactionMode::AtOnce, &go_on).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace);
 }
 
@@ -244,7 +250,7 @@ fn a_cancelled_job_says_so_and_lists_its_files() {
     let options = CompactionOptions::default();
     let mut job = CompactionJob::prepare(&version, all, vec![], &options, &TableOptions::default());
     let error = job
-        .run(&world, &mut Dropped::default(), Halves::AtOnce, &AtomicBool::new(true))
+        .run(&world, &mut Dropped::default(), SubcompactionMode::AtOnce, &AtomicBool::new(true))
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert!(job.created().is_empty());
@@ -257,15 +263,21 @@ fn a_tombstone_above_a_running_collection_stays() {
     let world = World::new();
     let list = vec![Item::delete("a", 20), Item::inline("b", 21, "")];
     let version = runs(&world, std::slice::from_ref(&list));
-    let kept = |below_which_a_run_may_enter: bool| {
+    let kept = |with_pending_write_back: bool| {
         let all = pick_full(&version, &Constraints::default(), None, None).unwrap();
         let all = Compaction { moves: false, ..all };
         let options = (CompactionOptions::default(), TableOptions::default());
         let mut job = CompactionJob::prepare(&version, all, vec![], &options.0, &options.1);
-        if below_which_a_run_may_enter {
-            job = job.below_which_a_run_may_enter();
+        if with_pending_write_back {
+            job = job.with_pending_write_back();
         }
-        job.run(&world, &mut Dropped::default(), Halves::AtOnce, &AtomicBool::new(false)).unwrap();
+        job.run(
+            &world,
+            &mut Dropped::default(),
+            SubcompactionMode::AtOnce,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
         contents(&version.apply(&job.finish().0).unwrap())
     };
     assert_eq!(kept(true), list);

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::cuts::{KeySample, cuts};
+use super::split_keys::{KeySample, split_keys};
 use super::{Component, Policy, TableEnds};
 use crate::buckets::Bucket;
 use crate::compaction::picker::Picker;
@@ -36,7 +36,7 @@ impl Policy for Partitioned {
             let (bytes, slices) = fullnesses(picker, bucket);
             bytes < slices && slices < 1.0
         });
-        crowded.map(|bucket| &bucket.slices).find_map(|s| picker.merge_slices(s, bytes_max))
+        crowded.map(|bucket| &bucket.slices).find_map(|s| super::merge_slices(picker, s, bytes_max))
     }
 
     /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.
@@ -51,7 +51,7 @@ impl Policy for Partitioned {
             let at = buckets.partition_point(|bucket| bucket.largest < *smallest);
             buckets.get(at).is_some_and(|bucket| fullness_of(picker, bucket) >= 1.0)
         };
-        let mut parts = Picker::components(candidates, &[]);
+        let mut parts = super::components(candidates, &[]);
         if as_one(picker) < 1.0 || parts.iter().any(due) {
             parts.retain(due);
         }
@@ -74,10 +74,10 @@ impl Policy for Partitioned {
         let sample = sample();
         let is_long = sample.bytes() >= options.l0_bytes / LONG_FLUSH;
         let bytes = if is_long { options.table_bytes } else { options.table_end() };
-        TableEnds { bytes, keys: cuts(version, options, &sample) }
+        TableEnds { bytes, keys: split_keys(version, options, &sample) }
     }
 
-    fn output_cuts(&self, version: &Version) -> Vec<Box<[u8]>> {
+    fn output_split_keys(&self, version: &Version) -> Vec<Box<[u8]>> {
         version.buckets().iter().map(|bucket| bucket.smallest.clone()).collect()
     }
 }
@@ -87,7 +87,7 @@ impl Policy for Partitioned {
 fn as_one(picker: &Picker<'_>) -> f64 {
     let tables = picker.version.runs().iter().map(|run| run.set.tables().len());
     let partitions = picker.options.level0.partitions();
-    picker.fullness_by(tables.sum(), partitions * picker.options.l0_runs_max)
+    super::fullness_by(picker, tables.sum(), partitions * picker.options.l0_runs_max)
 }
 
 fn fullness_of(picker: &Picker<'_>, bucket: &Bucket) -> f64 {

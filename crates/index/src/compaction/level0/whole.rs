@@ -13,7 +13,7 @@ pub(super) struct Whole;
 impl Policy for Whole {
     /// Runs without common keys gain nothing by a merge: they read as one place already.
     fn merging(&self, picker: &Picker<'_>) -> Option<Compaction> {
-        picker.merge_runs(picker.options.l0_bytes)
+        super::merge_runs(picker, picker.options.l0_bytes)
     }
 
     fn leaving<'a>(
@@ -21,6 +21,6 @@ impl Policy for Whole {
         picker: &'a Picker<'_>,
         candidates: &[&'a Arc<TableHandle>],
     ) -> Vec<Component<'a>> {
-        Picker::components(candidates, picker.version.level(1).tables())
+        super::components(candidates, picker.version.level(1).tables())
     }
 }

@@ -1,4 +1,4 @@
-//! What the policy picks from pictures of tables that are never opened.
+//! What the policy picks from read states of tables that are never opened.
 
 use cleavedb_base::FileNumber;
 
@@ -11,7 +11,7 @@ use crate::version::Version;
 
 const MIB: u64 = 1 << 20;
 
-/// A picture of tables that are never opened.
+/// A read state of tables that are never opened.
 struct Picture {
     version: Version,
     next: u64,
@@ -119,14 +119,14 @@ fn disjoint_parts_of_level_0_compact_at_the_same_time() {
     let low = picture.run(1, ("a", "c"), 40 * MIB);
     let high = picture.run(2, ("x", "z"), 30 * MIB);
     let blocked = picture.run(3, ("b", "y"), 20 * MIB);
-    let mut constraints = Constraints { hold_above: Some(2), ..Constraints::default() };
+    let mut constraints = Constraints { pinned_above: Some(2), ..Constraints::default() };
     let first = picture.pick(&constraints).unwrap();
     assert_eq!(numbers(&first), [low, ab]);
     constraints.start(&first);
     let second = picture.pick(&constraints).unwrap();
     assert_eq!(numbers(&second), [high, yz]);
     constraints.start(&second);
-    constraints.hold_above = None;
+    constraints.pinned_above = None;
     // It lies above both that run: it must not overtake them.
     assert!(picture.pick(&constraints).is_none(), "table {blocked}");
 }
@@ -154,17 +154,17 @@ fn runs_above_a_collection_neither_leave_nor_join_older_ones() {
     for epoch in 1..=6 {
         picture.run(epoch, ("a", "z"), 12 * MIB);
     }
-    let held = Constraints { hold_above: Some(4), ..Constraints::default() };
+    let held = Constraints { pinned_above: Some(4), ..Constraints::default() };
     let compaction = picture.pick(&held).unwrap();
     assert_eq!(compaction.level, 1);
     let epochs: Vec<u64> =
         compaction.inputs.iter().map(|input| input.position.unwrap().epoch).collect();
     assert_eq!(epochs, [4, 3, 2, 1]);
-    let all_held = Constraints { hold_above: Some(0), ..Constraints::default() };
+    let all_held = Constraints { pinned_above: Some(0), ..Constraints::default() };
     let compaction = picture.pick(&all_held).unwrap();
     assert_eq!(compaction.level, 0, "they may merge among themselves");
     // Three on one side, three on the other: no four that may join.
-    let split = Constraints { hold_above: Some(3), ..Constraints::default() };
+    let split = Constraints { pinned_above: Some(3), ..Constraints::default() };
     let compaction = picture.pick(&split).unwrap();
     assert!(compaction.inputs.iter().all(|input| input.position.unwrap().epoch <= 3));
 }

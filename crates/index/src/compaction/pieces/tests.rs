@@ -1,7 +1,7 @@
 //! That a level that has no room to go down at once does so in pieces.
 
 use super::*;
-use crate::compaction::job::{CompactionJob, Halves};
+use crate::compaction::job::{CompactionJob, SubcompactionMode};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::table_format::TableOptions;
 use crate::testing::{Dropped, Item, World, position};
@@ -31,7 +31,8 @@ fn in_pieces(world: &World, mut version: Version, room: u64) -> (Version, usize)
         assert!(piece.bytes_written_max() <= room);
         let table_options = TableOptions { block_bytes: 150, ..TableOptions::default() };
         let mut job = CompactionJob::prepare(&version, piece, Vec::new(), &options, &table_options);
-        job.run(world, &mut Dropped::default(), Halves::Never, &AtomicBool::new(false)).unwrap();
+        job.run(world, &mut Dropped::default(), SubcompactionMode::Never, &AtomicBool::new(false))
+            .unwrap();
         version = version.apply(&job.finish().0).unwrap();
     }
     panic!("it does not end")

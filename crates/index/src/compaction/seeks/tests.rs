@@ -89,7 +89,7 @@ fn a_table_of_level_0_takes_along_what_is_joined_to_it() {
     let pick = |constraints: &Constraints| picked(&version, Level0::OneTable, constraints);
     let all = pick(&Constraints::default()).unwrap();
     assert_eq!(inputs(&all), [(0, 'h'), (0, 'f'), (0, 'd'), (1, 'c')]);
-    let held = Constraints { hold_above: Some(4), ..Constraints::default() };
+    let held = Constraints { pinned_above: Some(4), ..Constraints::default() };
     assert!(pick(&held).is_none(), "a collection holds it in level 0");
     let mut busy = Constraints::default();
     busy.busy.extend(version.level(1).tables().iter().map(|table| (table.number(), 2)));

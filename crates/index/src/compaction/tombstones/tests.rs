@@ -2,7 +2,7 @@
 
 use cleavedb_base::sync::atomic::AtomicBool;
 
-use crate::compaction::job::{CompactionJob, Halves};
+use crate::compaction::job::{CompactionJob, SubcompactionMode};
 use crate::compaction::leveled::pick;
 use crate::compaction::{Compaction, CompactionOptions, Constraints};
 use crate::edit::{AddedTable, LEVEL_MAX, VersionEdit};
@@ -81,7 +81,8 @@ fn what_reads_pay_for_is_cut_into_short_tables_that_stay() {
         let compaction = pick(&long, &options, &constraints).unwrap();
         let tables = TableOptions::default();
         let mut job = CompactionJob::prepare(&long, compaction, Vec::new(), &options, &tables);
-        job.run(&world, &mut Dropped::default(), Halves::Never, &AtomicBool::new(false)).unwrap();
+        job.run(&world, &mut Dropped::default(), SubcompactionMode::Never, &AtomicBool::new(false))
+            .unwrap();
         let after = long.apply(&job.finish().0).unwrap();
         assert_eq!(after.level(1).tables().len(), count, "{read} bytes paid for");
         assert!(pick(&after, &options, &constraints).is_none());

@@ -38,20 +38,20 @@ const TOUCHED_AT_ONCE: u64 = 1 << 20;
 
 impl Log {
     /// Whether who drains has little to do.
-    pub fn is_lazy(&self) -> bool {
-        self.is_lazy.load(Ordering::Relaxed)
+    pub fn writes_back_on_pressure(&self) -> bool {
+        self.writes_back_on_pressure.load(Ordering::Relaxed)
     }
 
     /// Has memory put behind the window some way ahead of the writers, who would wait for it at
     /// each page: for who drains, if that is little work. Returns whether there was any to do.
     pub fn touch_ahead(&self) -> bool {
-        if self.touches_from().is_none_or(|position| self.ring.filled() < position) {
+        if self.touches_from().is_none_or(|position| self.buffer.written_upto() < position) {
             return false;
         }
         let touched = self.touched.load(Ordering::Relaxed);
         let first = self.first.load(Ordering::Relaxed);
-        let rest = self.ring.len() - touched;
-        match self.ring.touch(first + touched, rest.min(TOUCHED_AT_ONCE)) {
+        let rest = self.buffer.len() - touched;
+        match self.buffer.touch(first + touched, rest.min(TOUCHED_AT_ONCE)) {
             Ok(now) => self.touched.store(touched + now, Ordering::Relaxed),
             Err(_) => self.failed.store(true, Ordering::Release),
         }
@@ -63,19 +63,20 @@ impl Log {
         let touched = self.touched.load(Ordering::Relaxed);
         let first = self.first.load(Ordering::Relaxed);
         // The window may be made longer meanwhile.
-        let more = self.is_lazy() && self.ring.len() > touched && self.check().is_ok();
+        let more =
+            self.writes_back_on_pressure() && self.buffer.len() > touched && self.check().is_ok();
         more.then(|| (first + touched + 1).saturating_sub(TOUCHED_AHEAD))
     }
 
     /// Whether the drain has a full write's worth of work.
     pub fn wants_drain(&self) -> bool {
-        self.ring.filled() >= self.drains_from()
+        self.buffer.written_upto() >= self.drains_from()
     }
 
     /// Log position from which on the drain has a full write's worth of work.
     fn drains_from(&self) -> u64 {
-        let len = self.ring.len();
-        let tolerated = match self.is_lazy() {
+        let len = self.buffer.len();
+        let tolerated = match self.writes_back_on_pressure() {
             false => (DRAIN_LEN as u64).min(len / 2),
             true => len - (len / 8).min(LAZY_ROOM),
         };
@@ -90,7 +91,7 @@ impl Log {
             let drains = self.drains_from();
             self.touches_from().map_or(drains, |touches| touches.min(drains))
         };
-        let has_work = || self.ring.filled_at_last() >= works_from() || has_other_work();
+        let has_work = || self.buffer.filled_at_last() >= works_from() || has_other_work();
         self.rest.sleep(works_from(), has_work)
     }
 
@@ -106,16 +107,16 @@ impl Log {
         self.check()?;
         files.extend(self.fresh.lock().drain(..));
         self.skip_needless(&mut files);
-        if enough(self.ring.floor()) {
+        if enough(self.buffer.drained_upto()) {
             return Ok(false);
         }
         let drained = self.drained.load(Ordering::Acquire);
-        let filled = self.ring.filled();
+        let written_upto = self.buffer.written_upto();
         let Some(file) = files.front().cloned() else { return Ok(false) };
-        let limit = self.drain_limit(&file, drained, filled);
+        let limit = self.drain_limit(&file, drained, written_upto);
         if limit > drained {
             let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
-            let piece = self.ring.piece(drained, len);
+            let piece = self.buffer.piece(drained, len);
             // A file that has anything has its header, by which it is known what it belongs to.
             let passed = file.header_passed.swap(false, Ordering::Relaxed);
             if passed {
@@ -134,7 +135,7 @@ impl Log {
             if planted(Bug::DrainedBeforeListed) {
                 self.unsynced_push(&file);
             }
-            self.ring.raise_floor(drained);
+            self.buffer.raise_floor(drained);
         }
         let complete = file.end().is_some_and(|end| {
             self.drained.load(Ordering::Acquire) >= end.next_multiple_of(BLOCK as u64)
@@ -174,12 +175,14 @@ impl Log {
     /// How far `file` may be written: to the end of its last block if it has ended (zeros follow
     /// the end), else to a block boundary, or to what the disk can do at least if a sync padded to
     /// there.
-    fn drain_limit(&self, file: &LogFile, drained: u64, filled: u64) -> u64 {
+    fn drain_limit(&self, file: &LogFile, drained: u64, written_upto: u64) -> u64 {
         let block = BLOCK as u64;
         match file.end() {
-            Some(end) if end.next_multiple_of(block) <= filled => end.next_multiple_of(block),
-            _ if filled - filled % block > drained => filled - filled % block,
-            _ => filled - filled % self.alignment.load(Ordering::Relaxed),
+            Some(end) if end.next_multiple_of(block) <= written_upto => end.next_multiple_of(block),
+            _ if written_upto - written_upto % block > drained => {
+                written_upto - written_upto % block
+            }
+            _ => written_upto - written_upto % self.alignment.load(Ordering::Relaxed),
         }
     }
 
@@ -193,7 +196,7 @@ impl Log {
     /// Nobody will read what lies below `position`, durable or not: files that end there need no
     /// sync any more, and their bytes, if they are still in memory when the file goes, never reach
     /// the device.
-    pub fn forget(&self, position: u64) {
+    pub fn discard_below(&self, position: u64) {
         let mut unsynced = self.unsynced.lock();
         if planted(Bug::ForgetsTheHead) {
             return unsynced.clear();
@@ -203,7 +206,7 @@ impl Log {
 
     /// Nobody will read `part` any more, nor replay it: what was not drained of it need not be,
     /// once the same is true of all before it.
-    pub fn needs_no_more(&self, part: Range<u64>) {
+    pub fn release_range(&self, part: Range<u64>) {
         self.needless.lock().add(part);
         // Who drains now looks at it the next time.
         if let Some(mut files) = self.undrained.try_lock() {
@@ -230,12 +233,12 @@ impl Log {
     fn skip_needless(&self, files: &mut VecDeque<Arc<LogFile>>) {
         let block = BLOCK as u64;
         // A file may have begun, and its MemTable ended, before its header counts as filled.
-        let filled = self.ring.filled();
-        let needless = self.needless.lock().end().min(filled);
+        let written_upto = self.buffer.written_upto();
+        let needless = self.needless.lock().end().min(written_upto);
         let mut to = needless - needless % block;
         while let Some(end) = files.front().and_then(|file| file.end()) {
             let next = end.next_multiple_of(block);
-            if end > needless || next > filled {
+            if end > needless || next > written_upto {
                 break;
             }
             to = to.max(next);
@@ -248,14 +251,14 @@ impl Log {
                 file.header_passed.store(true, Ordering::Relaxed);
             }
             self.drained.store(to, Ordering::Release);
-            self.ring.raise_floor(to);
+            self.buffer.raise_floor(to);
         }
     }
 
     /// Drains every position below `position`, which must be filled or about to be.
     pub fn drain_to(&self, position: u64) -> Result<()> {
         while self.drained.load(Ordering::Acquire) < position {
-            if !self.drain_step(|floor| floor >= position)? {
+            if !self.drain_step(|drained_upto| drained_upto >= position)? {
                 thread::yield_now();
             }
         }
@@ -304,55 +307,5 @@ impl Log {
         self.synced.fetch_max(position, Ordering::AcqRel);
         self.durable.fetch_max(records_end, Ordering::AcqRel);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::log::{Drain, log_of, spare_of};
-    use crate::{FileKind, Name, Sim};
-
-    const LEN: usize = 1 << 16;
-
-    /// A log that is drained late, and what stores to it.
-    fn lazy(sim: &Sim) -> (Log, Appender) {
-        log_of(sim, LEN, Drain::Lazy)
-    }
-
-    fn append(log: &Log, appender: &mut Appender) {
-        let (reserved, mut slot) = log.reserve(appender, 100).unwrap();
-        slot.push(&[7; 100]);
-        log.set_filled(reserved.end);
-    }
-
-    /// A batch for which the disk had no room has begun a file, and then its MemTable was flushed.
-    #[test]
-    fn a_file_may_be_begun_and_passed_by_before_it_is_filled() {
-        let sim = Sim::new();
-        let (log, mut appender) = lazy(&sim);
-        append(&log, &mut appender);
-        log.rotate(&mut appender, spare_of(&sim, 2)).unwrap();
-        log.needs_no_more(FileHeader::RECORD_LEN as u64..appender.end());
-        append(&log, &mut appender);
-        log.drain_to(log.ring().filled() - 100).unwrap();
-    }
-
-    #[test]
-    fn the_end_of_the_log_proves_what_was_durable() {
-        let sim = Sim::new();
-        let (log, mut appender) = lazy(&sim);
-        (0..100).for_each(|_| append(&log, &mut appender));
-        log.needs_no_more(FileHeader::RECORD_LEN as u64..appender.end());
-        for pad in [Log::pad, Log::end] {
-            let end = pad(&log, &mut appender).unwrap();
-            log.set_filled(end);
-            log.sync_to(end, appender.end()).unwrap();
-        }
-        let written = sim.image().read(&Name::numbered(FileKind::Log, FileNumber(1))).unwrap();
-        let zeros = |range: Range<usize>| written[range].iter().all(|byte| *byte == 0);
-        assert!(!zeros(0..FileHeader::RECORD_LEN), "the header");
-        assert!(zeros(FileHeader::RECORD_LEN..BLOCK), "what was passed by");
-        assert!(!zeros(2 * BLOCK..written.len()), "a mark");
     }
 }

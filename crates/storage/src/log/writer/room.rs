@@ -8,7 +8,7 @@ use cleavedb_base::{Error, Result};
 
 use super::{Appender, Log};
 use crate::api::is_full;
-use crate::log::frame::{FileHeader, Mark};
+use crate::log::frame::{FileHeader, SyncMarker};
 
 /// Disk space that is reserved for a log file at first, and most that is at a time, in bytes.
 pub const ALLOCATED_MIN: u64 = 64 << 10;
@@ -63,6 +63,6 @@ impl Log {
 
     /// Most bytes that a reservation adds to what was asked for.
     pub(super) fn overhead() -> u64 {
-        (Mark::RECORD_LEN + BLOCK) as u64
+        (SyncMarker::RECORD_LEN + BLOCK) as u64
     }
 }

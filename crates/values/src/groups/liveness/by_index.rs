@@ -7,14 +7,14 @@ use crate::partition::GroupId;
 pub(super) struct ByIndex;
 
 impl DeadRecords for ByIndex {
-    fn needs_stubs(&self) -> bool {
+    fn needs_tombstones(&self) -> bool {
         false
     }
 
     /// What is known to be dead, and a share of what is hidden: a record that hides another came by
     /// a flush, so a group that got many has much to hide. Where every flush writes to all groups,
     /// as by hash, what pads its extents to whole blocks adds up, and is won, too.
-    fn reclaimable(&self, table: &GroupTable, hidden: u64) -> Vec<(GroupId, u64)> {
+    fn reclaimable(&self, table: &GroupTable, unexposed: u64) -> Vec<(GroupId, u64)> {
         let flushed = |group| -> u64 {
             let extents = table.extents_of(group).filter(|extent| !extent.survivors);
             extents.map(|extent| extent.separated).sum()
@@ -22,10 +22,11 @@ impl DeadRecords for ByIndex {
         let pads = !table.partition().keeps_order();
         let all: u64 = table.groups().map(|(id, _)| flushed(id)).sum();
         let of_group = |id| {
-            let share = u128::from(hidden) * u128::from(flushed(id));
+            let share = u128::from(unexposed) * u128::from(flushed(id));
             let dead = table.extents_of(id).map(|extent| extent.separated - extent.live);
             let flushed = table.extents_of(id).filter(|extent| !extent.survivors && pads);
-            let padding = flushed.map(|extent| extent.map_from().saturating_sub(extent.separated));
+            let padding =
+                flushed.map(|extent| extent.key_directory_from().saturating_sub(extent.separated));
             (share / u128::from(all.max(1))) as u64 + dead.sum::<u64>() + padding.sum::<u64>()
         };
         table.groups().map(|(id, _)| (id, of_group(id))).collect()

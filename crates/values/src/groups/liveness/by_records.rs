@@ -5,13 +5,13 @@ use crate::groups::extent::Extent;
 use crate::groups::table::GroupTable;
 use crate::partition::GroupId;
 
-/// Bytes that a stub may win at least.
+/// Bytes that a group tombstone may win at least.
 const STUB_MIN: u64 = 256;
 
 pub(super) struct ByRecords;
 
 impl DeadRecords for ByRecords {
-    fn needs_stubs(&self) -> bool {
+    fn needs_tombstones(&self) -> bool {
         true
     }
 
@@ -28,10 +28,10 @@ fn of_extent(extent: &Extent) -> u64 {
     if extent.survivors {
         return extent.separated - extent.live;
     }
-    // A stub may end the life of a record of any length: it counts for an average one.
-    let mean = extent.separated / (extent.records - extent.stubs - extent.tags).max(1);
+    // A group tombstone may end the life of a record of any length: it counts for an average one.
+    let mean = extent.separated / (extent.records - extent.tombstones - extent.tags).max(1);
     // What pads the extent to whole blocks is won, too.
-    extent.map_from().max(extent.separated) + extent.stubs * mean.max(STUB_MIN)
+    extent.key_directory_from().max(extent.separated) + extent.tombstones * mean.max(STUB_MIN)
 }
 
 #[cfg(test)]
@@ -39,18 +39,19 @@ mod tests {
     use cleavedb_base::FileNumber;
 
     use super::*;
-    use crate::groups::Place;
+    use crate::groups::Location;
 
-    /// Deletes of absent keys left stubs, each of which took a block and counted for 256 bytes: a
-    /// store at its space limit found nothing to collect, and refused further deletes.
+    /// Deletes of absent keys left group tombstones, each of which took a block and counted for 256
+    /// bytes: a store at its space limit found nothing to collect, and refused further deletes.
     #[test]
     fn an_extent_of_one_stub_is_worth_the_block_that_it_takes() {
-        let place = Place { file: FileNumber(7), offset: 0 };
+        let place = Location { file: FileNumber(7), offset: 0 };
         let empty = Extent::empty(GroupId(1), place);
-        let stub = Extent { records: 1, stubs: 1, records_len: 40, filter_len: 30, ..empty };
-        assert_eq!(stub.map_from(), 4096);
-        assert!(of_extent(&stub) >= stub.len());
-        let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..stub };
+        let tombstone =
+            Extent { records: 1, tombstones: 1, records_len: 40, filter_len: 30, ..empty };
+        assert_eq!(tombstone.key_directory_from(), 4096);
+        assert!(of_extent(&tombstone) >= tombstone.len());
+        let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..tombstone };
         assert!(of_extent(&value) >= value.len(), "newer records may have replaced it");
         assert_eq!(of_extent(&Extent { survivors: true, ..value }), 0);
     }

@@ -13,12 +13,13 @@ use crate::partition::GroupId;
 /// What follows from the rule for flushes, and for the choice of groups to collect.
 pub trait DeadRecords {
     /// Whether the group is told of each operation on a key of which it may have a record: a flush
-    /// writes a record without a value, a *stub*, and extents have filters of their keys.
-    fn needs_stubs(&self) -> bool;
+    /// writes a record without a value, a *group tombstone*, and extents have filters of their
+    /// keys.
+    fn needs_tombstones(&self) -> bool;
 
     /// Bytes that a collection of each group may win, where `hidden` bytes of garbage are not known
     /// to the table, by estimate.
-    fn reclaimable(&self, table: &GroupTable, hidden: u64) -> Vec<(GroupId, u64)>;
+    fn reclaimable(&self, table: &GroupTable, unexposed: u64) -> Vec<(GroupId, u64)>;
 }
 
 impl LivenessRule {

@@ -6,7 +6,7 @@
 
 use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::groups::table::GroupTable;
-use crate::groups::victim::Segments;
+use crate::groups::victim::SegmentSizes;
 use crate::layout::GroupLayout;
 use crate::partition::GroupId;
 
@@ -57,14 +57,14 @@ impl Sizing for ByHash {
     /// nothing dead would grow for ever.
     fn outgrown(
         &self,
-        segments: &Segments,
+        segments: &SegmentSizes,
         table: &GroupTable,
         groups: &[GroupId],
     ) -> Option<GroupId> {
-        if table.needs_stubs() { None } else { grown_twofold(segments, table, groups) }
+        if table.needs_tombstones() { None } else { grown_twofold(segments, table, groups) }
     }
 
-    fn shared_segments(&self, segments: &Segments, table: &GroupTable) -> Option<(u64, u64)> {
+    fn shared_segments(&self, segments: &SegmentSizes, table: &GroupTable) -> Option<(u64, u64)> {
         let shares = table.layout().is_some_and(GroupLayout::shares_segments);
         (shares && !table.is_empty()).then(|| (segments.used(table), segments.reserve(table)))
     }

@@ -13,7 +13,7 @@ use cleavedb_base::limits::BLOCK;
 
 use super::edit::GroupEdit;
 use super::table::GroupTable;
-use super::victim::{Segments, group_bytes};
+use super::victim::{SegmentSizes, group_bytes};
 use crate::partition::{GroupId, Partition};
 
 /// Shortest part of a flush for which a group of its own is begun: of the length of a group, one
@@ -122,7 +122,7 @@ pub trait Sizing {
     /// One of `groups` that is collected although the space goal is met, since that divides it.
     fn outgrown(
         &self,
-        _segments: &Segments,
+        _segments: &SegmentSizes,
         _table: &GroupTable,
         _groups: &[GroupId],
     ) -> Option<GroupId> {
@@ -131,14 +131,18 @@ pub trait Sizing {
 
     /// Bytes of the segments that all groups share in use, and of all that there are, where groups
     /// share some: collection is due when they are used up.
-    fn shared_segments(&self, _segments: &Segments, _table: &GroupTable) -> Option<(u64, u64)> {
+    fn shared_segments(&self, _segments: &SegmentSizes, _table: &GroupTable) -> Option<(u64, u64)> {
         None
     }
 }
 
 /// One of `groups` that grew to twice its limit since its last collection. Before that the next
 /// collection for the sake of space may divide it for nothing.
-fn grown_twofold(segments: &Segments, table: &GroupTable, groups: &[GroupId]) -> Option<GroupId> {
+fn grown_twofold(
+    segments: &SegmentSizes,
+    table: &GroupTable,
+    groups: &[GroupId],
+) -> Option<GroupId> {
     let grew = |group: &GroupId| {
         let flushed = table.extents_of(*group).any(|extent| !extent.survivors);
         flushed && group_bytes(table, *group) > 2 * segments.main
@@ -181,12 +185,12 @@ mod testing {
 
     use super::{GroupEdit, GroupId, GroupSizes, GroupTable, Partition, Slice};
     use super::{after, begun_by_flush};
-    use crate::groups::{Extent, Place};
+    use crate::groups::{Extent, Location};
 
     pub(super) const SIZES: GroupSizes = GroupSizes { group_bytes: 4000, capacity: 16_000 };
 
     pub(super) fn sample() -> Extent {
-        Extent::sample(GroupId(1), Place { file: FileNumber(9), offset: 0 })
+        Extent::sample(GroupId(1), Location { file: FileNumber(9), offset: 0 })
     }
 
     pub(super) fn table(partition: Partition) -> GroupTable {

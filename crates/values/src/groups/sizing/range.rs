@@ -14,7 +14,7 @@ use cleavedb_base::planted::{Bug, planted};
 use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::cut::{cut, separator};
 use crate::groups::table::GroupTable;
-use crate::groups::victim::{Segments, group_bytes};
+use crate::groups::victim::{SegmentSizes, group_bytes};
 use crate::partition::GroupId;
 
 /// Neighbours are merged if they are at most this part of a group, 1/4, together: far from the
@@ -92,7 +92,7 @@ impl Sizing for ByRange {
 
     fn outgrown(
         &self,
-        segments: &Segments,
+        segments: &SegmentSizes,
         table: &GroupTable,
         groups: &[GroupId],
     ) -> Option<GroupId> {
@@ -140,7 +140,7 @@ mod tests {
     use super::super::GroupEdit;
     use super::super::testing::{SIZES, bounds, sample, table};
     use super::*;
-    use crate::groups::{Extent, Place};
+    use crate::groups::{Extent, Location};
     use crate::partition::Partition;
 
     #[test]
@@ -155,7 +155,7 @@ mod tests {
     fn keys_beyond_the_records_of_a_long_group_get_groups_of_their_own() {
         let sizes = GroupSizes { group_bytes: 6000, ..SIZES };
         let mut table = table(Partition::Range);
-        let place = Place { file: FileNumber(9), offset: 4096 };
+        let place = Location { file: FileNumber(9), offset: 4096 };
         let last = Arc::from(&b"\0\0bb"[..]);
         let extent = Extent { group: GroupId(1), place, records_len: 1200, last, ..sample() };
         table.apply(&GroupEdit::Add(extent)).unwrap();
@@ -165,7 +165,7 @@ mod tests {
         let most_among = ["a", "aa", "ab", "ac", "c", "d"];
         assert!(bounds(sizes, &table, &most_among).is_empty());
         let unknown =
-            Extent { last: Arc::default(), place: Place { offset: 8192, ..place }, ..sample() };
+            Extent { last: Arc::default(), place: Location { offset: 8192, ..place }, ..sample() };
         table.apply(&GroupEdit::Add(unknown)).unwrap();
         assert!(bounds(sizes, &table, &ascending).is_empty());
     }

@@ -1,0 +1,90 @@
+//! The lines of records: those of operations, which logs, segments and group files share, and the
+//! header of a file.
+
+use std::ops::ControlFlow;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::record::{Header, RecordKind};
+use cleavedb_storage::log::FileHeader;
+
+use super::line::{DumpFact, Facts, Out, key_facts};
+
+/// What a record of this kind is called.
+pub(super) fn named(kind: RecordKind) -> &'static str {
+    match kind {
+        RecordKind::Delete => "delete",
+        RecordKind::Inline => "put",
+        RecordKind::Separated => "put separated",
+        RecordKind::Tag => "tag",
+        RecordKind::SyncMarker => "mark",
+        RecordKind::FileHeader => "file header",
+        RecordKind::Edit => "edit",
+        RecordKind::Filter => "filter",
+        RecordKind::KeyDirectory => "key_directory",
+        RecordKind::KeyBlock => "key_block",
+    }
+}
+
+/// Says the record of an operation; `facts` come first.
+pub(super) fn operation<'a>(
+    offset: u64,
+    header: &Header,
+    (key, value): (&'a [u8], &'a [u8]),
+    mut facts: Facts<'a>,
+    out: &mut Out<'_>,
+) -> ControlFlow<()> {
+    facts.push(("seq", header.seq.into()));
+    facts.extend(key_facts(header.keyspace, key));
+    if !matches!(header.kind, RecordKind::Delete | RecordKind::Tag) {
+        facts.push(("value_len", u64::from(header.value_len).into()));
+        if out.values {
+            facts.push(("value", DumpFact::Value(value)));
+        }
+    }
+    facts.push(("record_len", (header.record_len() as u64).into()));
+    if header.more {
+        facts.push(("batch", "goes on".into()));
+    }
+    facts.push(("checksum", "ok".into()));
+    out.item(offset, named(header.kind), facts)
+}
+
+/// Says a record whose header is whole and whose payload is not; `facts` come last.
+pub(super) fn damaged(offset: u64, header: &Header, out: &mut Out<'_>) -> ControlFlow<()> {
+    let facts = vec![
+        ("kind", named(header.kind).into()),
+        ("seq", header.seq.into()),
+        ("key_len", u64::from(header.key_len).into()),
+        ("value_len", u64::from(header.value_len).into()),
+        ("checksum", "of key and value does not match".into()),
+    ];
+    out.line(offset, "damaged record", facts)
+}
+
+/// Says the header of a file; returns it, unless it is damaged.
+pub(super) fn file_header(
+    payload: &[u8],
+    out: &mut Out<'_>,
+) -> ControlFlow<(), Option<FileHeader>> {
+    let header = match FileHeader::decode(payload) {
+        Ok(header) => header,
+        Err(error) => {
+            out.damage(error.with("offset", 0))?;
+            return ControlFlow::Continue(None);
+        }
+    };
+    let facts = vec![
+        ("database", format!("{:016x}", header.database_id).into()),
+        ("number", header.number.0.into()),
+        ("base", header.base.into()),
+        ("previous_end", header.previous_end.into()),
+        ("durable", header.durable.into()),
+    ];
+    out.line(0, named(RecordKind::FileHeader), facts)?;
+    ControlFlow::Continue(Some(header))
+}
+
+/// Where the block ends that `offset` is in, or at whose end it is.
+pub(super) fn block_end(offset: u64) -> u64 {
+    offset.next_multiple_of(BLOCK as u64)
+}

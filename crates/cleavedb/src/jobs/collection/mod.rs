@@ -1,0 +1,252 @@
+//! Collection: value files and groups give back the space of what died in them.
+//!
+//! `plan` fixes, under the locks that publish and that create snapshots, what readers see, the read
+//! point S, the live snapshots and the epoch e of the youngest flush, and from then on keeps runs
+//! of later epochs in level 0. `run` reads and moves ([`cleavedb_values::collect`]). What killed
+//! the others must be durable (invariant 7): where the log is the store it is synced through S;
+//! elsewhere S is durable already. `install` swaps everything by one edit: the run of new pointers
+//! enters level 0 at e, above all that was read and below all later flushes, however long it took
+//! to write; where pointers are soft the run is empty. Writers and flushes go on meanwhile: an
+//! extent that a flush adds stays for the next collection.
+
+mod plan;
+mod run;
+mod regroup;
+
+pub(crate) use plan::Collect;
+
+use std::collections::BTreeSet;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, ValuePointer};
+use cleavedb_index::{Entry, KeySample};
+use cleavedb_storage::{FileClass, FileKind, Hole, Name};
+use cleavedb_values::collect::output::{CollectionOutput, RunEntry};
+use cleavedb_values::collect::record::Arena;
+use cleavedb_values::collect::survivors::NewSegment;
+use cleavedb_values::groups::Location;
+use cleavedb_values::{SegmentSet, ValueFileEdit, ValueFiles, unexposed};
+
+use crate::engine::Engine;
+use crate::failures::JobKind;
+use crate::job_state::JobState;
+use crate::jobs::new_files::NewFiles;
+use crate::jobs::run_writer::{RunWriter, run_position};
+use crate::jobs::{About, Begin, Job, new_files};
+use crate::manifest::{Edit, LiveFiles};
+use crate::metrics::{Step, StopWatch};
+use crate::survivors::older;
+use crate::value_files;
+use crate::victims::Target;
+
+/// What a collection has written.
+pub(crate) struct CollectionFiles<'e> {
+    output: CollectionOutput,
+    /// What was written, open.
+    opened: SegmentSet,
+    writer: RunWriter<'e>,
+    watch: StopWatch,
+}
+
+impl<'e> Job<'e> for Collect<'e> {
+    type Request = Begin;
+    type Output = CollectionFiles<'e>;
+    type Done = ();
+
+    fn plan(engine: &'e Engine, begin: Begin) -> Result<Option<Self>> {
+        plan::plan(engine, begin)
+    }
+
+    fn run(&mut self) -> Result<CollectionFiles<'e>> {
+        let engine = self.engine;
+        let files = NewFiles::new(engine, FileClass::Survivors);
+        let segments = NewFiles::new(engine, FileClass::Segments);
+        let mut writer = RunWriter::new(engine);
+        let mut arenas: [Arena; run::PARTS] = std::array::from_fn(|_| Arena::new());
+        let mut watch = StopWatch::start();
+        let done =
+            run::collect(self, (&files, &segments), &mut arenas).and_then(|(output, run)| {
+                let all = watch.lap();
+                engine.counters.spent(Step::CollectLookup, output.liveness_time);
+                engine
+                    .counters
+                    .spent(Step::CollectValues, all.saturating_sub(output.liveness_time));
+                write_run(&run, &mut writer)?;
+                let segments = value_files::open_segments(engine, &output.segments)?;
+                let opened = SegmentSet::default().with(&segments, &[]);
+                Ok((value_files::with_written(engine, &opened, &output.written)?, output))
+            });
+        let done = done.map_err(|e| new_files::given_up(engine, &[&files, &segments], &writer, e));
+        let (opened, output) = done?;
+        engine.sync_dir()?;
+        // What killed the records that go must be durable before they do.
+        if !planted(Bug::CollectionWithoutLogSync) {
+            engine.options.log().sync_before_drop(|| engine.commit.sync())?;
+        }
+        Ok(CollectionFiles { output, opened, writer, watch })
+    }
+
+    fn install(&mut self, collected: CollectionFiles<'e>) -> Result<()> {
+        let CollectionFiles { output, opened, writer, mut watch } = collected;
+        let engine = self.engine;
+        let gone: BTreeSet<Location> = output.gone().collect();
+        let mut edit = Edit::default();
+        value_files::add_segments(&output.segments, &mut edit);
+        let still = regroup::hold_flushes(self, &output);
+        let mut manifest = engine.manifest.lock();
+        let live = manifest.live();
+        let written = regroup::regroup(self, &live.groups, &output, still, &mut edit)?;
+        let files = emptied_files(self, live, &gone);
+        edit.value_files.extend(files.iter().map(|(file, _)| ValueFileEdit::Remove(*file)));
+        edit.index.add_run(run_position(live, self.epoch), writer.tables.iter().cloned());
+        let counted = counted(self, live, &gone);
+        let left: u64 = output.segments.iter().map(|new| new.live).sum();
+        let alive = left + written.extents.iter().map(|extent| extent.live).sum::<u64>();
+        let all = live.owned();
+        edit.unexposed = Some(unexposed::after_collection(live.unexposed, counted, alive, all));
+        give_back_early(self, Bug::PunchBeforeEdit, &gone);
+        if planted(Bug::UnlinkBeforeEdit) {
+            files.iter().for_each(|(file, kind)| engine.discard(*kind, &[*file]));
+        }
+        engine.commit_edit(&mut manifest, &edit)?;
+        let emptied = |place: &Location| files.iter().any(|(file, _)| *file == place.file);
+        for place in gone.iter().filter(|place| !emptied(place)) {
+            self.read_view.state.segments.extent(*place)?.mark_obsolete();
+        }
+        let LiveFiles { version, groups, .. } = manifest.live();
+        let dropped: Vec<Location> = gone.iter().copied().collect();
+        engine.state.swap(|state| {
+            let segments = state.segments.joined(&opened).with_extents(&[], &dropped);
+            state.with_version(version.clone()).with_groups(segments, groups.clone())
+        });
+        value_files::retire_segments(engine, &files);
+        let value_files = manifest.live().value_files.clone();
+        drop(manifest);
+        remember(self, &output.segments, &value_files);
+        regroup::regrouped(engine, &edit, &output);
+        give_back_early(self, Bug::PunchUnderReaders, &gone);
+        engine.counters.collections.add(1);
+        engine.counters.collection_read.add(output.bytes_read);
+        engine.counters.collection_written.add(written.bytes() + left + writer.bytes());
+        engine.counters.spent(Step::CollectIndex, watch.lap());
+        Ok(())
+    }
+
+    fn blame(&self, error: Error) -> Error {
+        match &self.target {
+            Target::File(number, facts) => {
+                self.engine.blamed(JobKind::Collect, facts.kind, &[*number], error)
+            }
+            Target::Groups(groups) => {
+                let extents = groups.iter().flat_map(|id| self.groups.extents_of(*id));
+                let files: Vec<FileNumber> = extents.map(|extent| extent.place.file).collect();
+                self.engine.blamed(JobKind::Collect, FileKind::Group, &files, error)
+            }
+        }
+    }
+
+    fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
+        self.engine.jobs.set_victim(FileNumber(0));
+        let is = |kind| result.as_ref().is_err_and(|e| e.kind() == kind);
+        let (failed, full) = (result.is_err(), is(ErrorKind::NoSpace));
+        if is(ErrorKind::Corruption) {
+            let damaged = &mut self.engine.jobs.lock().damaged;
+            match (&self.target, *self.failed.lock()) {
+                (Target::File(victim, _), _) => _ = damaged.files.insert(*victim),
+                (Target::Groups(_), Some(group)) => _ = damaged.groups.insert(group),
+                (Target::Groups(groups), None) => damaged.groups.extend(groups),
+            }
+        }
+        if let (Some(limit), Some(plan)) = (&self.engine.limit, &self.plan)
+            && (!failed || full)
+        {
+            limit.collected(plan.bytes());
+        }
+        let retries_split = self.retries_split;
+        move |state| {
+            state.constraints.pinned_above = None;
+            state.collect_alone |= full;
+            if retries_split || failed {
+                state.split_waits = None;
+            }
+        }
+    }
+
+    fn about(&self) -> About {
+        let why = match (self.retries_split, self.forced, &self.target) {
+            (true, ..) => "a group is to split",
+            (_, Some(_), _) => "a caller asked for it, or the disk is full",
+            (_, None, Target::File(..)) => "values take more space than is tolerated",
+            (_, None, Target::Groups(_)) => "groups take more space than is tolerated",
+        };
+        About { kind: JobKind::Collect, why, bytes: self.bytes() }
+    }
+}
+
+/// Writes the run of new pointers.
+fn write_run(run: &[RunEntry<'_>], writer: &mut RunWriter<'_>) -> Result<()> {
+    writer.cut_like_level0(|| sample(run));
+    let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
+    for RunEntry { key, seq, repeat, content } in run {
+        let (kind, value) = content.as_entry(&mut room);
+        writer.add(Entry { key, seq: *seq, kind, repeat: *repeat, value })?;
+    }
+    writer.finish()
+}
+
+/// The keys of a run, with the bytes of their newest versions.
+fn sample(run: &[RunEntry<'_>]) -> KeySample {
+    let mut sample = KeySample::default();
+    let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
+    for versions in run.chunk_by(|a, b| a.key == b.key) {
+        let RunEntry { key, content, .. } = &versions[0];
+        let (_, value) = content.as_entry(&mut room);
+        sample.add(key, (key.len() + value.len()) as u64);
+    }
+    sample
+}
+
+/// Value files in which nothing lives any more, once the extents `gone` are.
+fn emptied_files(
+    job: &Collect<'_>,
+    live: &LiveFiles,
+    gone: &BTreeSet<Location>,
+) -> Vec<(FileNumber, FileKind)> {
+    if let Target::File(victim, facts) = &job.target {
+        return vec![(*victim, facts.kind)];
+    }
+    let mut files: Vec<FileNumber> = gone.iter().map(|place| place.file).collect();
+    files.dedup();
+    files.retain(|file| !live.groups.uses_file(*file, gone));
+    files.into_iter().map(|file| (file, FileKind::Group)).collect()
+}
+
+/// Bytes that counted as alive in what goes.
+fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u64 {
+    match &job.target {
+        Target::File(_, facts) => facts.live,
+        Target::Groups(groups) => {
+            let extents = groups.iter().flat_map(|group| live.groups.extents_of(*group));
+            extents.filter(|e| gone.contains(&e.place)).map(|e| e.live).sum()
+        }
+    }
+}
+
+/// Remembers what the collection has written: see `survivors`.
+fn remember(job: &Collect<'_>, segments: &[NewSegment], value_files: &ValueFiles) {
+    let files = segments.iter().map(|new| (new.name.number(), new.live));
+    let known = (job.epoch, older(&job.read_view.snapshots, job.read_view.read_point));
+    job.engine.jobs.lock().survivors.written(files, known, value_files);
+}
+
+/// Punches the extents `gone` while readers may need them: a mistake that tests plant.
+fn give_back_early(job: &Collect<'_>, bug: Bug, gone: &BTreeSet<Location>) {
+    if !planted(bug) {
+        return;
+    }
+    for extent in job.groups.extents().filter(|extent| gone.contains(&extent.place)) {
+        let Location { file, offset } = extent.place;
+        let name = Name::numbered(FileKind::Group, file);
+        value_files::punch(job.engine, Hole { name, offset, len: extent.len() });
+    }
+}

@@ -1,0 +1,288 @@
+//! Compaction: runs the index's jobs and publishes their edits, with what died in them.
+
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::FileIdentity;
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_index::Version;
+use cleavedb_index::compaction::job::{CompactionJob, SubcompactionMode, TableFactory};
+use cleavedb_index::compaction::leveled::{pick, pick_short};
+use cleavedb_index::compaction::pieces::pick_piece;
+use cleavedb_index::compaction::{Compaction, CompactionOptions, Constraints};
+use cleavedb_storage::quota::Plan;
+use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
+use cleavedb_values::{GroupTable, unexposed};
+
+use super::dropped_pointers::DroppedPointers;
+use super::{About, Begin, Job, perform};
+use crate::engine::Engine;
+use crate::failures::JobKind;
+use crate::full_disk::RoomTaken;
+use crate::job_state::{JobState, SHORT};
+use crate::manifest::Edit;
+use crate::options::Background;
+use crate::space::{budget, reserve, sizes};
+use crate::value_files;
+
+/// Makes the files of a compaction's tables.
+struct NewTables<'a> {
+    engine: &'a Engine,
+    access: Access,
+}
+
+impl<'a> NewTables<'a> {
+    /// Where the inputs are in memory the outputs will be, too: who reads them finds them there.
+    /// Otherwise there is no memory for them: they would pass through the page cache, and drive out
+    /// what others read, and the young log, which then reaches the device for nothing (decision
+    /// 0022).
+    fn new(engine: &'a Engine, inputs_in_memory: bool) -> Self {
+        let access = if inputs_in_memory { Access::Random } else { Access::Direct };
+        Self { engine, access }
+    }
+}
+
+impl TableFactory for NewTables<'_> {
+    fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)> {
+        let (number, file) = self.engine.create_file(FileClass::of_level(level), self.access)?;
+        Ok((number, file, self.engine.tables.identity(number)))
+    }
+}
+
+/// Which compaction is asked for.
+pub(crate) struct Request<'e> {
+    pub(crate) begin: Begin,
+    pub(crate) options: &'e CompactionOptions,
+    /// Chooses one from an immutable version of the index.
+    pub(crate) choose: &'e mut dyn FnMut(&Version, &Constraints) -> Option<Compaction>,
+}
+
+/// A compaction of some tables.
+pub(crate) struct Compact<'e> {
+    engine: &'e Engine,
+    compaction: Compaction,
+    options: &'e CompactionOptions,
+    version: Arc<Version>,
+    snapshots: Vec<SeqNo>,
+    groups: Arc<GroupTable>,
+    /// Whether a run that a collection writes may enter level 0 below the inputs.
+    pending_write_back: bool,
+    subcompactions: SubcompactionMode,
+    /// Room for what it writes, below a space limit and on a full disk.
+    _room: (Option<Plan>, RoomTaken),
+}
+
+impl<'e> Job<'e> for Compact<'e> {
+    type Request = Request<'e>;
+    type Output = (CompactionJob, DroppedPointers<'e>);
+    /// Number of tables that were written.
+    type Done = usize;
+
+    fn plan(engine: &'e Engine, request: Request<'e>) -> Result<Option<Self>> {
+        let Request { begin, options, choose } = request;
+        let mut jobs = engine.jobs.lock();
+        let manifest = engine.manifest.lock();
+        let version = manifest.live().version.clone();
+        let (snapshots, visible) = engine.snapshots.fix(|| engine.commit.visible());
+        jobs.constraints.seen_by_all = snapshots.first().copied().unwrap_or(visible);
+        let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
+        begin.check(engine)?;
+        let bytes = compaction.bytes_written_max();
+        let Some(plan) = budget::plan(engine, bytes) else { return Ok(None) };
+        let _room = (plan, engine.full.take_room(bytes));
+        if !planted(Bug::InputsUnclaimed) {
+            jobs.constraints.start(&compaction);
+        }
+        jobs.compactions += 1;
+        engine.dead_reads.spend(bytes);
+        let younger = |epoch| {
+            let mut positions = compaction.inputs.iter().filter_map(|input| input.position);
+            positions.any(|position| position.epoch > epoch)
+        };
+        let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
+        let subcompactions = subcompactions(engine, &jobs);
+        let groups = manifest.live().groups.clone();
+        Ok(Some(Self {
+            engine,
+            compaction,
+            options,
+            version,
+            snapshots,
+            groups,
+            pending_write_back,
+            subcompactions,
+            _room,
+        }))
+    }
+
+    fn run(&mut self) -> Result<Self::Output> {
+        let snapshots = std::mem::take(&mut self.snapshots);
+        let (engine, compaction) = (self.engine, &self.compaction);
+        let mut job = CompactionJob::prepare(
+            &self.version,
+            compaction.clone(),
+            snapshots,
+            self.options,
+            &engine.table_options(),
+        );
+        if self.pending_write_back {
+            job = job.with_pending_write_back();
+        }
+        // What only moves is not looked at.
+        let in_memory = !compaction.moves && compaction.is_in_memory();
+        if in_memory {
+            job = job.of_inputs_in_memory();
+        }
+        let mut dropped_pointers = DroppedPointers::new(engine, self.groups.clone());
+        let tables = NewTables::new(engine, in_memory);
+        let gives_up = engine.jobs.gives_up(compaction.bytes_written_max());
+        let ran = job.run(&tables, &mut dropped_pointers, self.subcompactions, gives_up);
+        // The names of what it has written become durable.
+        let none = job.created().is_empty();
+        let ran = ran.and_then(|()| if none { Ok(()) } else { engine.sync_dir() });
+        match ran {
+            Ok(()) => Ok((job, dropped_pointers)),
+            Err(error) => {
+                let error = super::failed_write(engine, engine.with_volume(error));
+                engine.discard(FileKind::Table, job.created());
+                Err(error)
+            }
+        }
+    }
+
+    fn install(&mut self, (job, dropped_pointers): Self::Output) -> Result<usize> {
+        let (engine, moves) = (self.engine, self.compaction.moves);
+        let created = job.created().len();
+        let (index, stats) = job.finish();
+        let mut manifest = engine.manifest.lock();
+        let before = manifest.live().version.clone();
+        let live = manifest.live();
+        let mut edit = Edit { index, ..Edit::default() };
+        let died = dropped_pointers.add_to(&mut edit, live);
+        edit.unexposed = Some(unexposed::after_compaction(live.unexposed, died));
+        engine.commit_edit(&mut manifest, &edit)?;
+        let version = manifest.live().version.clone();
+        engine.state.swap(|state| state.with_version(version.clone()));
+        before.retire(&edit.index);
+        drop(before);
+        value_files::drop_dead_files(engine, &mut manifest)?;
+        drop(manifest);
+        super::open_ahead(engine, &version, &edit.index);
+        let counters = &engine.counters;
+        if moves { &counters.compaction_moves } else { &counters.compactions }.add(1);
+        counters.pointers_refreshed.add(dropped_pointers.refreshed());
+        if !moves {
+            counters.compaction_read.add(stats.input_bytes);
+            counters.compaction_written.add(stats.output_bytes);
+        }
+        Ok(created)
+    }
+
+    fn blame(&self, error: Error) -> Error {
+        let inputs: Vec<_> = self.compaction.tables().map(|table| table.number()).collect();
+        self.engine.blamed(JobKind::Compact, FileKind::Table, &inputs, error)
+    }
+
+    fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
+        let damage = result.as_ref().err().filter(|e| e.kind() == ErrorKind::Corruption);
+        let damaged = damage.map(|error| damaged_tables(&self.compaction, error));
+        let compaction = self.compaction;
+        move |state| {
+            state.constraints.end(&compaction);
+            if !planted(Bug::DamagedBlockTriedAgain) {
+                state.constraints.damaged.extend(damaged.into_iter().flatten());
+            }
+            state.compactions -= 1;
+            // Its tables are queued for removal before a look can find that no work is left.
+            drop(compaction);
+        }
+    }
+
+    fn about(&self) -> About {
+        let why = match (self.compaction.moves, self.compaction.level) {
+            (true, _) => "tables move to the next level",
+            (false, 0) => "runs of level 0 merge",
+            (false, _) => "a level is full, or has much that is dead, or a caller asked for it",
+        };
+        About { kind: JobKind::Compact, why, bytes: self.compaction.bytes_written_max() }
+    }
+}
+
+/// Does the compaction that is due most, or a piece of it on a disk without room for all of it;
+/// whether there was one.
+pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
+    let is_full = reserve::is_full(engine);
+    let mut lacks_room = false;
+    let options = sizes::compaction_options(engine);
+    let compacted = compact(engine, Begin::Open, &options, |version, constraints| {
+        let picked = pick(version, &options, constraints)?;
+        let room = room_to_compact(engine);
+        if picked.bytes_written_max() <= room {
+            return Some(picked);
+        }
+        let piece = pick_piece(version, &options, constraints, room);
+        lacks_room = piece.is_none();
+        piece
+    });
+    if !lacks_room || is_full {
+        return compacted.map(|tables| tables.is_some());
+    }
+    // As if it had been tried: writers that wait for it hear that the disk is full.
+    let lacks = Err(no_room());
+    super::ended(engine, JobKind::Compact, &lacks, |_| {});
+    lacks.map(|()| false)
+}
+
+/// Does a compaction that is due and short, if there is one, at a close.
+pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
+    let options = sizes::compaction_options(engine);
+    let short = |version: &Version, constraints: &Constraints| {
+        pick_short(version, &options, constraints, SHORT)
+    };
+    compact(engine, Begin::AtClose, &options, short).map(|_| ())
+}
+
+/// Compacts what is chosen, if that may begin; says how many tables it has written.
+pub(crate) fn compact(
+    engine: &Engine,
+    begin: Begin,
+    options: &CompactionOptions,
+    mut choose: impl FnMut(&Version, &Constraints) -> Option<Compaction>,
+) -> Result<Option<usize>> {
+    perform::<Compact<'_>>(engine, Request { begin, options, choose: &mut choose })
+}
+
+/// Bytes that a compaction may write; below a space limit that is planned elsewhere.
+pub(crate) fn room_to_compact(engine: &Engine) -> u64 {
+    if engine.limit.is_some() { u64::MAX } else { reserve::room_on_disk(engine) }
+}
+
+/// How a compaction that begins now does the halves of its keys. The second one is done in the
+/// place of a worker that has nothing else to do, or begins soon enough what it finds.
+fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
+    let running = jobs.compactions + usize::from(jobs.constraints.pinned_above.is_some());
+    match engine.options.background {
+        Background::Manual => SubcompactionMode::InTurn,
+        Background::Threads(workers) if running < workers => SubcompactionMode::AtOnce,
+        Background::Threads(_) => SubcompactionMode::Never,
+    }
+}
+
+/// What the caller of a compaction is told for which not even a piece has room.
+#[cold]
+pub(crate) fn no_room() -> Error {
+    let message = "the disk has no room to merge any of the tables, or nothing to be won by it; \
+                   delete something, or make room on the disk";
+    Error::new(ErrorKind::NoSpace, message)
+}
+
+/// The inputs of `compaction` that `error` shows to be damaged: the one that it names, or all, if
+/// it names none.
+fn damaged_tables(compaction: &Compaction, error: &Error) -> Vec<FileNumber> {
+    let named = error.fact("file").and_then(Name::parse).map(|name| name.number());
+    let inputs: Vec<FileNumber> = compaction.tables().map(|table| table.number()).collect();
+    match named.filter(|number| inputs.contains(number)) {
+        Some(number) => vec![number],
+        None => inputs,
+    }
+}

@@ -1,0 +1,121 @@
+//! What a compaction learns about values: which records lost their last entry, and, where pointers
+//! are soft, where the others lie by now.
+//!
+//! A soft pointer that a collection has left behind is looked up in the maps of survivors: one that
+//! is dropped says where its record died, if the collection had not dropped it before, and one that
+//! is kept is brought up to date. Compactions meet keys in the order of the maps. A map that is
+//! damaged knows nothing: the pointer stays stale, and who reads the value is told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
+use cleavedb_index::Entry;
+use cleavedb_index::compaction::job::{PointerRoom, ValueGcObserver};
+use cleavedb_values::groups::{KeyDirectoryReader, Location};
+use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit};
+
+use crate::engine::Engine;
+use crate::manifest::{Edit, LiveFiles};
+
+/// Adds up, by file or extent, the bytes of records whose last pointer goes.
+pub(crate) struct DroppedPointers<'a> {
+    engine: &'a Engine,
+    /// The groups when the job began: extents that come later are not pointed to by its inputs.
+    groups: Arc<GroupTable>,
+    files: BTreeMap<FileNumber, u64>,
+    extents: BTreeMap<Location, u64>,
+    /// Pointers that were brought up to date.
+    refreshed: u64,
+    maps: KeyDirectoryReader,
+}
+
+impl ValueGcObserver for DroppedPointers<'_> {
+    fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
+        let pointer = ValuePointer::decode(entry.value)?;
+        let died = match self.groups.extent_of(pointer) {
+            Some(extent) => self.extents.entry(extent.place).or_default(),
+            None => match self.moved(&entry)? {
+                Some((_, place)) if !planted(Bug::StaleDeathForgotten) => {
+                    self.extents.entry(place).or_default()
+                }
+                _ => self.files.entry(pointer.file).or_default(),
+            },
+        };
+        *died += u64::from(pointer.len);
+        Ok(())
+    }
+
+    #[inline]
+    fn refreshed<'r>(
+        &mut self,
+        entry: &Entry<'_>,
+        room: &'r mut PointerRoom,
+    ) -> Result<Option<&'r [u8]>> {
+        let Some((pointer, _)) = self.moved(entry)? else { return Ok(None) };
+        self.refreshed += 1;
+        let len = pointer.encode(room);
+        Ok(Some(&room[..len]))
+    }
+
+    fn split(&self) -> Self {
+        Self::new(self.engine, self.groups.clone())
+    }
+
+    fn merge(&mut self, part: Self) {
+        for (file, bytes) in part.files {
+            *self.files.entry(file).or_default() += bytes;
+        }
+        for (extent, bytes) in part.extents {
+            *self.extents.entry(extent).or_default() += bytes;
+        }
+        self.refreshed += part.refreshed;
+    }
+}
+
+impl<'a> DroppedPointers<'a> {
+    pub(crate) fn new(engine: &'a Engine, groups: Arc<GroupTable>) -> Self {
+        let (files, extents) = (BTreeMap::new(), BTreeMap::new());
+        Self { engine, groups, files, extents, refreshed: 0, maps: KeyDirectoryReader::default() }
+    }
+
+    /// Where the record of an entry lies by now, if its pointer says something else, and the extent
+    /// that has it. A record that a collection has dropped lies nowhere.
+    #[inline]
+    fn moved(&mut self, entry: &Entry<'_>) -> Result<Option<(ValuePointer, Location)>> {
+        if self.groups.relocation().writes_run() {
+            return Ok(None);
+        }
+        let pointer = ValuePointer::decode(entry.value)?;
+        let state = self.engine.state.load();
+        if state.segments.is_there(pointer) {
+            return Ok(None);
+        }
+        let found = state.find_moved(pointer, entry.key, entry.seq, &mut self.maps);
+        let moved = match found {
+            Err(error) if error.kind() == ErrorKind::Corruption => None,
+            found => found?,
+        };
+        let place = |moved| Some((moved, state.groups.extent_of(moved)?.place));
+        Ok(moved.and_then(place))
+    }
+
+    /// Pointers that were brought up to date.
+    pub(crate) fn refreshed(&self) -> u64 {
+        self.refreshed
+    }
+
+    /// Adds the deaths in files and extents that are still there; returns their bytes. Records of
+    /// others were moved by a collection, and their new entries own them, or it has dropped them:
+    /// then they were known to be dead before.
+    pub(crate) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
+        let whole = |number: &FileNumber| live.value_files.get_whole(*number).is_some();
+        let files = || self.files.iter().filter(|(number, _)| whole(number));
+        edit.value_files
+            .extend(files().map(|(number, bytes)| ValueFileEdit::LiveRemoved(*number, *bytes)));
+        let extents = || self.extents.iter().filter(|(place, _)| live.groups.has_extent(**place));
+        edit.groups.extend(extents().map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes)));
+        files().map(|(_, bytes)| bytes).chain(extents().map(|(_, bytes)| bytes)).sum()
+    }
+}

@@ -1,0 +1,237 @@
+//! Flush: the oldest full MemTable becomes a run of level 0.
+//!
+//! Order (invariant 3): the log through the MemTable's end is synced, if the run will point into
+//! it; then the tables; then the directory; then one edit publishes run, live bytes and replay
+//! head. Where nothing points into the log, the run alone is what must be durable: log files below
+//! the head are forgotten as they are (decision 0011), but for those that hold a long value.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::thread;
+use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
+use cleavedb_storage::FileClass;
+use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
+
+use super::new_files::{self, NewFiles};
+use super::run_writer::RunWriter;
+use super::separate::{self, SeparatedValues};
+use super::{About, Job};
+use crate::engine::Engine;
+use crate::failures::JobKind;
+use crate::job_state::JobState;
+use crate::manifest::{Edit, LiveFiles};
+use crate::metrics::{Step, StopWatch};
+use crate::state::{MemSlot, Sealed};
+use crate::value_files;
+use crate::value_files::publish;
+
+/// Live bytes that the run of a flush adds.
+#[derive(Default)]
+struct LiveAdded {
+    /// Bytes of records that the run points to, by file.
+    bytes: BTreeMap<FileNumber, u64>,
+    /// Keys that tables seem to hold already.
+    overwritten: u64,
+}
+
+/// What a flush has written.
+pub(crate) struct Flushed<'e> {
+    writer: RunWriter<'e>,
+    added: LiveAdded,
+    grouped: SeparatedValues,
+    /// What went into groups, open.
+    opened: SegmentSet,
+    watch: StopWatch,
+}
+
+/// The flush of one MemTable.
+pub(crate) struct Flush<'e> {
+    engine: &'e Engine,
+    slot: Arc<MemSlot>,
+    sealed: Sealed,
+    start: Instant,
+}
+
+impl<'e> Job<'e> for Flush<'e> {
+    type Request = ();
+    type Output = Flushed<'e>;
+    type Done = ();
+
+    /// The oldest full MemTable, unless one is flushed already, or a split waits to be tried again.
+    fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
+        let mut state = engine.jobs.lock();
+        let oldest = engine.state.load().oldest_sealed();
+        let held = state.flushing || state.split_waits.is_some();
+        let Some((slot, sealed)) = oldest.filter(|_| !held) else { return Ok(None) };
+        engine.poison.check()?;
+        state.flushing = true;
+        Ok(Some(Self { engine, slot, sealed, start: Instant::now() }))
+    }
+
+    fn run(&mut self) -> Result<Flushed<'e>> {
+        let (engine, sealed) = (self.engine, self.sealed);
+        // Commits that were numbered before the table was sealed may still be inserting.
+        while engine.commit.visible() < sealed.last_seq && !planted(Bug::FlushBeforeInserts) {
+            thread::yield_now();
+        }
+        let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
+        if self.leads_into_log() && !planted(Bug::LongValueUnsynced) {
+            engine.commit.sync_to(sealed.end)?;
+        }
+        let mut writer = RunWriter::new(engine);
+        writer.cut_like_level0(|| sample(&self.slot));
+        let files = NewFiles::new(engine, FileClass::Groups);
+        let mut watch = StopWatch::start();
+        let written = separate::write_groups(engine, &self.slot, &snapshots, &files);
+        let written = written.and_then(|mut grouped| {
+            engine.counters.spent(Step::FlushValues, watch.lap());
+            let added = self.write_run(&snapshots, &mut grouped, &mut writer)?;
+            writer.finish()?;
+            let none = SegmentSet::default();
+            let opened = value_files::with_written(engine, &none, &grouped.written)?;
+            Ok((added, grouped, opened))
+        });
+        let written = written.map_err(|e| new_files::given_up(engine, &[&files], &writer, e));
+        let (added, grouped, opened) = written?;
+        engine.sync_dir()?;
+        Ok(Flushed { writer, added, grouped, opened, watch })
+    }
+
+    fn install(&mut self, flushed: Flushed<'e>) -> Result<()> {
+        let Flushed { writer, added, grouped, opened, mut watch } = flushed;
+        let leads = self.leads_into_log() || planted(Bug::PointsIntoTheLog);
+        debug_assert!(leads || added.bytes.is_empty(), "a table points into a log that goes");
+        let (engine, sealed, written) = (self.engine, self.sealed, &grouped.written);
+        let mut manifest = engine.manifest.lock();
+        let live = manifest.live();
+        let epoch = live.epoch + 1;
+        let mut edit = Edit {
+            epoch: Some(epoch),
+            unexposed: Some(hidden_after(live, &added)),
+            flushed: Some(sealed.last_seq),
+            ..Edit::default()
+        };
+        edit.index.add_run(RunPosition { epoch, order: 0 }, writer.tables.iter().cloned());
+        edit.value_files = added
+            .bytes
+            .iter()
+            .map(|(file, bytes)| ValueFileEdit::LiveAdded(*file, *bytes))
+            .collect();
+        edit.groups.extend(grouped.begins);
+        publish(written, &mut edit);
+        value_files::advance_head(engine, live, sealed.end, &mut edit);
+        engine.commit_edit(&mut manifest, &edit)?;
+        let LiveFiles { version, groups, .. } = manifest.live();
+        engine.state.flushed(&self.slot, version, &opened, groups);
+        let version = version.clone();
+        engine.commit.flushed(sealed.last_seq);
+        engine.commit.log.discard_below(sealed.end);
+        engine.options.log().release_after_flush(|| self.slot.mark_flushed(&engine.commit.log));
+        if planted(Bug::NeedlessUnderReaders) {
+            engine.commit.log.release_range(self.slot.start..sealed.end);
+        }
+        value_files::drop_dead_files(engine, &mut manifest)?;
+        drop(manifest);
+        super::open_ahead(engine, &version, &edit.index);
+        engine.counters.flushes.add(1);
+        engine.counters.flush_written.add(writer.bytes() + written.bytes());
+        engine.counters.spent(Step::FlushIndex, watch.lap());
+        engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
+        let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
+        engine.throttle.fills_last(crowded);
+        Ok(())
+    }
+
+    fn end(self, _: &Result<()>) -> impl FnOnce(&mut JobState) {
+        |state| state.flushing = false
+    }
+
+    fn about(&self) -> About {
+        let why = "a MemTable is full, or a caller asked for it";
+        About { kind: JobKind::Flush, why, bytes: self.log_bytes() }
+    }
+}
+
+impl Flush<'_> {
+    /// Bytes of the log that the MemTable covers.
+    fn log_bytes(&self) -> u64 {
+        self.sealed.end - self.slot.start
+    }
+
+    /// Whether tables will point into the log that the MemTable covers: all values are there, or
+    /// long ones, or replayed ones that were long under other options.
+    fn leads_into_log(&self) -> bool {
+        self.engine.options.log().is_pointed_to(self.slot.has_long())
+    }
+
+    /// Writes what somebody can still see.
+    fn write_run(
+        &self,
+        snapshots: &[SeqNo],
+        grouped: &mut SeparatedValues,
+        writer: &mut RunWriter<'_>,
+    ) -> Result<LiveAdded> {
+        let mut added = LiveAdded::default();
+        let version = self.engine.state.load().version.clone();
+        // Where tables own no records, none of them can be dead there.
+        let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
+        let mut retention = Retention::new(snapshots);
+        let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
+        let mut keys = 0u64;
+        let mut last_key: Option<&[u8]> = None;
+        let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+        self.slot.table.for_each_sorted(|entry| {
+            if last_key != Some(entry.key) {
+                retention.begin_key();
+                last_key = Some(entry.key);
+                keys += 1;
+                // A filter that cannot be read costs an estimate, not the flush.
+                let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
+                if owns && keys.is_multiple_of(sampling_interval) && is_there().unwrap_or(false) {
+                    added.overwritten += sampling_interval;
+                }
+            }
+            if !retention.keep(entry.seq) {
+                return Ok(());
+            }
+            if let Some(pointer) = grouped.pointer(&entry) {
+                let len = pointer.encode(&mut encoded);
+                let (kind, value) = (EntryKind::Pointer, &encoded[..len]);
+                return writer.add(Entry { kind, value, ..entry });
+            }
+            if entry.kind == EntryKind::Pointer {
+                let pointer = ValuePointer::decode(entry.value)?;
+                *added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
+            }
+            writer.add(entry)
+        })?;
+        Ok(added)
+    }
+}
+
+/// Bytes of records that are dead and whose entries no compaction has met, after a flush.
+fn hidden_after(live: &LiveFiles, added: &LiveAdded) -> u64 {
+    let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
+        (bytes + table.meta().pointer_bytes, entries + table.meta().entries)
+    });
+    unexposed::after_flush(live.unexposed, added.overwritten, owned, entries)
+}
+
+/// The keys of a MemTable, each with the bytes of its newest version.
+fn sample(slot: &MemSlot) -> KeySample {
+    let mut sample = KeySample::default();
+    let mut last_key: Option<&[u8]> = None;
+    let Ok(()) = slot.table.for_each_sorted(|entry| {
+        if last_key.replace(entry.key) != Some(entry.key) {
+            sample.add(entry.key, (entry.key.len() + entry.value.len()) as u64);
+        }
+        Ok::<(), Infallible>(())
+    });
+    sample
+}

@@ -1,0 +1,227 @@
+//! What lives as of the read point of a collection: the MemTables say, and then the index or, in a
+//! hash group, the records themselves. A collection of neighbouring keys walks through the index
+//! along with them, which is a merge-join.
+//!
+//! A build with assertions, as all tests are, asks the index about every key of a group as well: a
+//! group that was not told of a death must never go unnoticed.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::record::RecordKind;
+use cleavedb_base::{Result, SeqNo};
+use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
+use cleavedb_storage::FileKind;
+use cleavedb_values::collect::Liveness;
+use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
+use cleavedb_values::{GroupTable, LivenessRule};
+
+use crate::state::ReadState;
+
+/// A read state, and the read points at which it is asked.
+pub(crate) struct ReadView {
+    pub(crate) state: Arc<ReadState>,
+    pub(crate) snapshots: Vec<SeqNo>,
+    pub(crate) read_point: SeqNo,
+}
+
+/// What tells what lives in the groups of `table`.
+pub(crate) fn of_groups<'a>(table: &GroupTable, read_view: &'a ReadView) -> Box<dyn Liveness + 'a> {
+    match table.layout().map(|layout| layout.liveness) {
+        Some(LivenessRule::Records) => Box::new(ByRecords(read_view)),
+        Some(LivenessRule::Index) | None => Box::new(MergeJoinLiveness::new(read_view)),
+    }
+}
+
+/// The records of a key, which are all that its group has, answer for the tables.
+struct ByRecords<'a>(&'a ReadView);
+
+impl Liveness for ByRecords<'_> {
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.0.ask_memtables(records, out)?;
+        out.extend(records.iter().filter_map(ScannedRecord::as_visible));
+        self.0.retain_seen(out);
+        if cfg!(debug_assertions) {
+            self.0.audit(records, out)?;
+        }
+        Ok(())
+    }
+
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        self.0.is_in_memory(encoded_key)
+    }
+}
+
+/// The index, asked for keys in any order.
+pub(crate) struct ByLookUp<'a>(pub(crate) &'a ReadView);
+
+impl Liveness for ByLookUp<'_> {
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.0.ask_index(records, out)
+    }
+
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        self.0.is_in_memory(encoded_key)
+    }
+}
+
+/// The index as of a read point, walked along with the keys of a group: cheap where they ascend
+/// without great gaps, as in a range of keys.
+struct MergeJoinLiveness<'a> {
+    read_view: &'a ReadView,
+    walk: RefCell<IndexCursor>,
+}
+
+/// Where a walk through the index has come to.
+struct IndexCursor {
+    index: MergeIter,
+    /// The key that was asked for last; nothing below it is found by going on.
+    last: Vec<u8>,
+}
+
+/// Entries that are stepped over before the walk seeks past them instead.
+const STEPS_MAX: usize = 8;
+
+impl<'a> MergeJoinLiveness<'a> {
+    fn new(read_view: &'a ReadView) -> Self {
+        let sources = read_view.state.version.iters(None, None, ReadMode::Ahead);
+        let walk = IndexCursor { index: MergeIter::new(sources), last: Vec::new() };
+        Self { read_view, walk: RefCell::new(walk) }
+    }
+}
+
+impl IndexCursor {
+    /// Moves to the first entry at or after `key`.
+    fn to(&mut self, key: &[u8]) -> Result<&mut MergeIter> {
+        // The keys of the group for all short ones lie among those of others.
+        let goes_on = *self.last <= *key;
+        self.last.clear();
+        self.last.extend_from_slice(key);
+        for _ in 0..if goes_on { STEPS_MAX } else { 0 } {
+            match self.index.peek() {
+                Some(entry) if entry.key < key => self.index.next()?,
+                Some(_) => return Ok(&mut self.index),
+                None => break,
+            }
+        }
+        self.index.seek(key, SEQ_MAX)?;
+        Ok(&mut self.index)
+    }
+}
+
+impl Liveness for MergeJoinLiveness<'_> {
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.read_view.ask_memtables(records, out)?;
+        let key = records[0].key();
+        let mut walk = self.walk.borrow_mut();
+        let index = walk.to(key)?;
+        let mut last_seq = SEQ_MAX;
+        while let Some(entry) = index.peek().filter(|entry| entry.key == key) {
+            // Of the same operation in two places the younger one's entry comes first.
+            if entry.seq <= self.read_view.read_point && entry.seq < last_seq {
+                last_seq = entry.seq;
+                let content = Content::of(entry.kind, entry.value)?;
+                let content = self.read_view.content(content, entry.seq, records);
+                out.push(Visible { seq: entry.seq, content, in_table: true });
+            }
+            index.next()?;
+        }
+        self.read_view.retain_seen(out);
+        if cfg!(debug_assertions) {
+            let mut known = Vec::new();
+            self.read_view.ask_index(records, &mut known)?;
+            assert_eq!(*out, known, "a walk and the index differ about {key:?}");
+        }
+        Ok(())
+    }
+
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        self.read_view.is_in_memory(encoded_key)
+    }
+}
+
+impl ReadView {
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
+        let hash = hash64(encoded_key, 0);
+        self.state.memtables.iter().any(|slot| slot.table.get(encoded_key, hash, SEQ_MAX).is_some())
+    }
+
+    fn ask_index(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        self.ask_memtables(records, out)?;
+        let key = records[0].key();
+        let version = &self.state.version;
+        let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.read_point)?;
+        for found in found {
+            let content = Content::of(found.kind, &found.value)?;
+            let content = self.content(content, found.seq, records);
+            out.push(Visible { seq: found.seq, content, in_table: true });
+        }
+        self.retain_seen(out);
+        Ok(())
+    }
+
+    /// What an entry says. A soft pointer that a collection has left behind says that its record
+    /// lies where it was found: of each operation there is one record.
+    fn content(&self, content: Content, seq: SeqNo, records: &[ScannedRecord<'_>]) -> Content {
+        match content {
+            Content::Pointer(pointer) if !self.state.segments.is_there(pointer) => {
+                let of_it =
+                    |r: &&ScannedRecord<'_>| r.seq == seq && r.kind == RecordKind::Separated;
+                let found = records.iter().find(of_it);
+                Content::Pointer(found.map_or(pointer, |record| record.pointer))
+            }
+            content => content,
+        }
+    }
+
+    fn ask_memtables(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        let key = records[0].key();
+        let hash = hash64(key, 0);
+        let mut hits: Vec<MemHit<'_>> = Vec::new();
+        for slot in &self.state.memtables {
+            slot.table.versions_of(key, hash, self.read_point, &mut hits);
+        }
+        for hit in hits {
+            let content = Content::of(hit.kind, hit.value)?;
+            out.push(Visible { seq: hit.seq, content, in_table: false });
+        }
+        Ok(())
+    }
+
+    /// Leaves what the present or a snapshot sees.
+    fn retain_seen(&self, versions: &mut Vec<Visible>) {
+        let mut retention = Retention::new(&self.snapshots);
+        versions.retain(|version| retention.keep(version.seq));
+    }
+
+    /// What the group answered is what the index says, down to the oldest version that lives in the
+    /// group: which of the older ones it was told of makes no difference.
+    fn audit(&self, records: &[ScannedRecord<'_>], answered: &[Visible]) -> Result<()> {
+        let mut known = Vec::new();
+        self.ask_index(records, &mut known)?;
+        let lives = |version: &Visible| {
+            matches!(version.content, Content::Pointer(_))
+                && records.iter().any(|record| record.as_visible().as_ref() == Some(version))
+        };
+        let above_dead = |versions: &[Visible]| {
+            let oldest = versions.iter().rposition(lives);
+            versions[..oldest.map_or(0, |at| at + 1)].to_vec()
+        };
+        if let Some(tag) = records.last().filter(|last| last.is_tag() && answered.is_empty()) {
+            let newest = known.first().filter(|newest| newest.seq == tag.seq);
+            let cold = newest.is_some_and(|newest| self.is_in_a_segment(newest));
+            assert!(cold, "a tag and the index differ about {:?}", tag.key());
+        }
+        let (answered, known) = (above_dead(answered), above_dead(&known));
+        assert_eq!(answered, known, "a group and the index differ about {:?}", records[0].key());
+        Ok(())
+    }
+
+    fn is_in_a_segment(&self, version: &Visible) -> bool {
+        let Content::Pointer(pointer) = version.content else { return false };
+        let segment = self.state.segments.get(pointer.file);
+        segment.is_some_and(|segment| segment.name().kind() == FileKind::Segment)
+    }
+}

@@ -1,0 +1,53 @@
+//! Files that a job makes for values, remembered so that a failed job leaves nothing behind.
+
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_storage::{Access, File, FileClass, FileKind, Name};
+use cleavedb_values::SegmentFactory;
+
+use super::run_writer::RunWriter;
+use crate::engine::Engine;
+
+/// Makes files of one class.
+pub(crate) struct NewFiles<'a> {
+    engine: &'a Engine,
+    class: FileClass,
+    numbers: Mutex<Vec<FileNumber>>,
+}
+
+impl<'a> NewFiles<'a> {
+    pub(crate) fn new(engine: &'a Engine, class: FileClass) -> Self {
+        Self { engine, class, numbers: Mutex::default() }
+    }
+
+    /// Removes all of them: the job failed before an edit could name them.
+    pub(crate) fn discard(&self) {
+        self.engine.discard(self.class.kind(), &self.numbers.lock());
+    }
+}
+
+impl SegmentFactory for NewFiles<'_> {
+    fn create(&self) -> Result<(Name, Arc<dyn File>)> {
+        let (number, file) = self.engine.create_file(self.class, Access::Direct)?;
+        self.numbers.lock().push(number);
+        Ok((Name::numbered(self.class.kind(), number), file))
+    }
+}
+
+/// Removes what a job has written that failed before an edit could name it.
+pub(super) fn given_up(
+    engine: &Engine,
+    files: &[&NewFiles<'_>],
+    writer: &RunWriter<'_>,
+    error: Error,
+) -> Error {
+    let error = engine.with_volume(error);
+    if !planted(Bug::FailedJobLeavesFiles) {
+        files.iter().for_each(|files| files.discard());
+        engine.discard(FileKind::Table, &writer.numbers);
+    }
+    super::failed_write(engine, error)
+}

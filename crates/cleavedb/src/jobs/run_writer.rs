@@ -1,0 +1,98 @@
+//! Writes a run: tables from sorted entries, cut at the table length and where level 0 is.
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, Result};
+use cleavedb_index::compaction::table_ends;
+use cleavedb_index::{Entry, KeySample, RunPosition, TableBuilder, TableMeta};
+use cleavedb_storage::{Access, FileClass};
+
+use crate::engine::Engine;
+use crate::manifest::LiveFiles;
+use crate::space::sizes;
+
+/// Tables written from sorted entries, cut at the table length and where level 0 is.
+pub(crate) struct RunWriter<'a> {
+    engine: &'a Engine,
+    table_bytes: u64,
+    /// Keys before which a table ends, the next one last.
+    split_keys: Vec<Box<[u8]>>,
+    builder: Option<TableBuilder>,
+    last_key: Vec<u8>,
+    pub(crate) numbers: Vec<FileNumber>,
+    pub(crate) tables: Vec<TableMeta>,
+}
+
+impl<'a> RunWriter<'a> {
+    pub(crate) fn new(engine: &'a Engine) -> Self {
+        Self {
+            engine,
+            table_bytes: sizes::compaction_options(engine).table_end(),
+            split_keys: Vec::new(),
+            builder: None,
+            last_key: Vec::new(),
+            numbers: Vec::new(),
+            tables: Vec::new(),
+        }
+    }
+
+    /// Ends tables where level 0 asks for it; `sample` tells the keys to come.
+    pub(crate) fn cut_like_level0(&mut self, mut sample: impl FnMut() -> KeySample) {
+        let version = self.engine.state.load().version.clone();
+        let options = sizes::compaction_options(self.engine);
+        let ends = table_ends(&version, &options, &mut sample);
+        (self.table_bytes, self.split_keys) = (ends.bytes, ends.keys);
+        self.split_keys.reverse();
+    }
+
+    /// Adds an entry; versions of one key never part.
+    pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
+        let full = self.builder.as_ref().is_some_and(|b| b.estimated_size() >= self.table_bytes);
+        let mut passed = false;
+        while self.split_keys.last().is_some_and(|cut| **cut <= *entry.key) {
+            self.split_keys.pop();
+            passed = true;
+        }
+        if (full || passed) && self.last_key != entry.key {
+            self.cut()?;
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        match &mut self.builder {
+            Some(builder) => builder.add(entry),
+            none => {
+                let engine = self.engine;
+                let (number, file) = engine.create_file(FileClass::Level0, Access::Random)?;
+                self.numbers.push(number);
+                let identity = engine.tables.identity(number);
+                let options = engine.table_options();
+                none.insert(TableBuilder::new(file, identity, number, &options)?).add(entry)
+            }
+        }
+    }
+
+    fn cut(&mut self) -> Result<()> {
+        if let Some(builder) = self.builder.take() {
+            self.tables.push(builder.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Ends the last table; all tables are synced.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.cut()
+    }
+
+    /// Bytes written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|table| table.size).sum()
+    }
+}
+
+/// Where the run of a collection that fixed its inputs at `epoch` enters level 0.
+pub(crate) fn run_position(live: &LiveFiles, epoch: u64) -> RunPosition {
+    let position = live.version.next_position(epoch);
+    if planted(Bug::RunAboveNextFlush) {
+        return RunPosition { epoch: position.epoch + 1, order: position.order + 1 };
+    }
+    position
+}

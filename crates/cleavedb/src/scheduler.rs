@@ -1,0 +1,261 @@
+//! Which job runs next, and waiting for jobs.
+//!
+//! What may run next is decided in one place, [`run_one`]; threads call it in production,
+//! [`crate::Db::step`] and waiting writers call it when there are no threads, so that a test can
+//! replay any schedule.
+
+use std::time::Duration;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, ErrorKind, Result};
+
+use crate::engine::Engine;
+use crate::failures::{Failure, JobKind};
+use crate::jobs::collection::Collect;
+use crate::jobs::flush::Flush;
+use crate::jobs::log_preallocation::Preallocate;
+use crate::jobs::{Begin, Job, compaction, perform, removal};
+use crate::options::Background;
+use crate::panic_guard::PanicGuard;
+use crate::pressure;
+use crate::space::reserve;
+
+/// Looks in a row that find nothing to do, of all threads or of a caller that works by itself, and
+/// during which no job ends, before who waits is told so.
+const LOOKS: usize = 10;
+
+/// Looks that found nothing to do, since a job has ended.
+#[derive(Default)]
+struct EmptyLooks {
+    count: usize,
+    /// Jobs that had ended at the last one.
+    ended: u64,
+}
+
+impl EmptyLooks {
+    /// Counts one more, when so many jobs had `ended`. Others who have done something may do more:
+    /// what one waits for may take many jobs of theirs.
+    fn count(&mut self, ended: u64) -> usize {
+        let goes_on = self.ended == ended || planted(Bug::LooksAddUp);
+        *self = Self { count: if goes_on { self.count + 1 } else { 1 }, ended };
+        self.count
+    }
+}
+
+/// How often who waits looks again by itself.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. One that fails
+/// keeps no other from running, which may be what it needs; its error comes back if none ran.
+pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
+    let (wakeups, pausing) = engine.jobs.begin_look();
+    let manual = engine.options.background == Background::Manual;
+    let (mut failed, mut idle) = (Ok(false), Vec::new());
+    for kind in kinds {
+        let pause = pausing.iter().find(|(pausing, _)| pausing == kind && !manual);
+        let ran = match pause {
+            Some((_, error)) => Err(error.clone()),
+            None => run_job(engine, *kind),
+        };
+        match ran {
+            Ok(true) => return Ok(true),
+            Ok(false) => idle.push(*kind),
+            Err(e) => {
+                if engine.check_open().is_err() || planted(Bug::FailureEndsTheLook) {
+                    return Err(e);
+                }
+                failed = failed.and(Err(e));
+            }
+        }
+    }
+    engine.jobs.found_nothing(&idle, wakeups);
+    failed
+}
+
+/// Runs a job of one kind, if one is due; on a full disk not before all is given back that was
+/// freed.
+fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
+    let _guard = PanicGuard(engine);
+    let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
+    if frees && reserve::is_full(engine) {
+        removal::purge(engine);
+    }
+    match kind {
+        JobKind::Flush => {
+            // A split that waits for the next flush goes first, here: other threads may have long
+            // work before them.
+            let waits = engine.jobs.lock().split_waits.is_some();
+            Ok(waits && done::<Collect<'_>>(engine, Begin::Open)? || done::<Flush<'_>>(engine, ())?)
+        }
+        JobKind::PreallocateLog => done::<Preallocate<'_>>(engine, ()),
+        JobKind::Compact => compaction::compact_due(engine),
+        JobKind::Collect => done::<Collect<'_>>(engine, Begin::Open),
+        JobKind::Remove => Ok(removal::run_remove(engine)),
+        JobKind::Punch => Ok(removal::run_punch(engine)),
+    }
+}
+
+/// Does a job as `request` asks for; whether there was one.
+fn done<'e, J: Job<'e>>(engine: &'e Engine, request: J::Request) -> Result<bool> {
+    perform::<J>(engine, request).map(|done| done.is_some())
+}
+
+/// Does what is due and short, at a close that has flushed and ended all jobs: where no session
+/// lasts as long as its jobs, each would leave a table and a value file for good. A job that
+/// was too long to end, and gave up, may have had the same tables: it is over by now. One that
+/// fails is due again.
+pub(crate) fn tidy(engine: &Engine) {
+    let _guard = PanicGuard(engine);
+    if engine.limit.is_none() && !reserve::is_full(engine) {
+        let _ = compaction::compact_shortly(engine);
+        let _ = perform::<Collect<'_>>(engine, Begin::AtClose);
+    }
+}
+
+/// Waits until `done`, for jobs of the kinds that `awaited` names; runs jobs in this thread if
+/// there are no others. Fails if these fail, and go on to; and, with [`ErrorKind::Stalled`], if
+/// nothing is under way or due that could make it true.
+pub(crate) fn wait_or_work(
+    engine: &Engine,
+    done: impl Fn() -> bool,
+    awaited: impl Fn() -> Option<JobKind>,
+) -> Result<()> {
+    if engine.options.background == Background::Manual {
+        let mut looks = EmptyLooks::default();
+        while !done() {
+            engine.check_open()?;
+            let (before, left_alone) = {
+                let state = engine.jobs.lock();
+                (state.moves(), state.left_alone())
+            };
+            match run_one(engine, &JobKind::ALL) {
+                Ok(false) if waits_for_others(engine) => {}
+                Ok(false) if is_stalled(engine, &done) => {
+                    // Another caller may have done some work, or made some, during the look.
+                    let moves = engine.jobs.lock().moves();
+                    if looks.count(moves.ended) >= LOOKS || moves == before {
+                        return Err(stalled());
+                    }
+                }
+                // What was found to be damaged is in nobody's way any more.
+                Err(e) if engine.jobs.lock().left_alone() == left_alone => return Err(e),
+                _ => {}
+            }
+        }
+        return Ok(());
+    }
+    if done() {
+        return Ok(());
+    }
+    let (mut wakeups, mut looks) = (engine.jobs.wake(), EmptyLooks::default());
+    loop {
+        let mut state = engine.jobs.lock();
+        if done() {
+            return Ok(());
+        }
+        engine.check_open()?;
+        // What will not get better by waiting is the writer's to know.
+        let failure = awaited().and_then(|kind| state.failures.of(kind));
+        // A close does not wait for another try: the log keeps what was not flushed.
+        let is_final = |failure: &&Failure| failure.is_lasting() || engine.gate.is_closed();
+        if let Some(failure) = failure.filter(is_final) {
+            return Err(failure.error.clone());
+        }
+        if !state.is_over(wakeups) {
+            engine.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+            continue;
+        }
+        drop(state);
+        // A flush, or the end of a snapshot, may have come behind the look: all look again.
+        if is_stalled(engine, &done) {
+            if looks.count(engine.jobs.lock().moves().ended) >= LOOKS {
+                return Err(stalled());
+            }
+            wakeups = engine.jobs.wake();
+        }
+    }
+}
+
+/// Waits a while for jobs that others run, if there are any.
+pub(crate) fn waits_for_others(engine: &Engine) -> bool {
+    let mut state = engine.jobs.lock();
+    let others = !state.is_idle();
+    if others {
+        engine.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+    }
+    others
+}
+
+/// Whether who waits until `done` waits for nothing, now that no job is under way or due: what
+/// slows writers down is looked at once more.
+fn is_stalled(engine: &Engine, done: impl Fn() -> bool) -> bool {
+    pressure::update_pressure(engine);
+    // Others may wait for the same.
+    engine.jobs.progress.notify_all();
+    !done()
+}
+
+/// Works, or waits for the threads, until no job is due.
+pub(crate) fn wait_idle(engine: &Engine) -> Result<()> {
+    wait_idle_while(engine, &|| true)
+}
+
+/// The same for as long as it is `wanted`: while others write there may always be a job.
+pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
+    engine.jobs.lock().failures.forgive();
+    if engine.options.background == Background::Manual {
+        while wanted() && run_one(engine, &JobKind::ALL)? {}
+        return Ok(());
+    }
+    // The caller's thread is as good as any other; what others run, it waits for.
+    while wanted() {
+        engine.check_open()?;
+        let ended = engine.jobs.lock().moves().ended;
+        if run_one(engine, &JobKind::ALL)? {
+            continue;
+        }
+        let mut state = engine.jobs.lock();
+        if state.nothing_ended_since(ended) {
+            break;
+        }
+        if !state.is_idle() {
+            engine.jobs.progress.wait_for(&mut state, RETRY_AFTER);
+        }
+    }
+    Ok(())
+}
+
+/// What who waits for nothing is told.
+#[cold]
+fn stalled() -> Error {
+    let message = "a call waits for background work of which none is due, running or to be tried \
+                   again; this is a bug, please report it with the metrics";
+    Error::new(ErrorKind::Stalled, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A writer was told that it waits for nothing while another one worked for both: it missed a
+    /// job of the other ten times, in the course of a hundred of them.
+    fn looks_between_jobs_of_others_do_not_add_up() {
+        let mut looks = EmptyLooks::default();
+        assert!((0..100).all(|ended| looks.count(ended) == 1));
+        assert_eq!((looks.count(99), looks.count(99), looks.count(100)), (2, 3, 1));
+    }
+
+    #[test]
+    fn looks_count_only_in_a_row() {
+        looks_between_jobs_of_others_do_not_add_up();
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_looks_that_add_up() {
+        cleavedb_base::planted::must_notice(
+            Bug::LooksAddUp,
+            looks_between_jobs_of_others_do_not_add_up,
+        );
+    }
+}

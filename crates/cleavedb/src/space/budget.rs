@@ -1,0 +1,165 @@
+//! Below a space limit: what writers leave to jobs, and what a job may take.
+//!
+//! The storage refuses what exceeds the limit ([`cleavedb_storage::QuotaStorage`]). Writers are
+//! slowed, and then stopped, while there is still room for what jobs must write before they give
+//! anything back: the flush of every MemTable, and the largest collection or compaction, whichever
+//! is more. A job begins only if what it may need is there. Deletes have some space of their own.
+
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::{Error, ErrorKind};
+use cleavedb_storage::quota::Plan;
+
+use crate::engine::Engine;
+use crate::limit::{
+    Limit, Need, ReclaimHistory, apart, flush_max, flushed_max, for_deletes, logs, planned,
+    rewritten_max,
+};
+use crate::manifest::LiveFiles;
+use crate::metrics::StallCause;
+use crate::space::sizes;
+use crate::state::MemSlot;
+use crate::throttle::Pressure;
+
+/// Bytes that jobs may need before they give anything back, and that writers leave them.
+pub(crate) fn kept_for_jobs(engine: &Engine, live: &LiveFiles) -> u64 {
+    if planted(Bug::NothingKeptForJobs) {
+        return 0;
+    }
+    let options = &engine.options;
+    let rewritten = live.groups.groups().map(|(id, _)| rewritten_max(&live.groups, id)).max();
+    let file = options.log().collected_bytes(options);
+    let index: u64 = live.version.tables().map(|(_, table)| table.meta().size).sum();
+    let whole = live.version.level_bytes(0) + live.version.level_bytes(1);
+    let neighbours = index.min(sizes::compaction_options(engine).compaction_bytes_max());
+    let compaction = whole.max(neighbours);
+    let job = rewritten.unwrap_or_default().max(file).max(compaction);
+    let flush = flush_max(options, live.groups.groups().count());
+    let flushes = flush.saturating_mul(options.memtables_max as u64 + 1);
+    let parts = [logs(options), planned(job), long_batches(engine)];
+    parts.into_iter().fold(flushes, u64::saturating_add)
+}
+
+/// How near the files are to the limit, if there is one.
+pub(crate) fn limit_pressure(engine: &Engine, live: &LiveFiles) -> Option<Pressure> {
+    let limit = engine.limit.as_ref()?;
+    let full = limit.budget.most().saturating_sub(kept_for_jobs(engine, live));
+    let stop = full.saturating_sub(for_deletes(&engine.options, live.groups.groups().count()));
+    limit.stop.store(stop, Ordering::Relaxed);
+    limit.full.store(full, Ordering::Relaxed);
+    let pressure = pressure_below(engine, limit, stop);
+    limit.writes_blocked.store(pressure.level >= 1.0, Ordering::Relaxed);
+    Some(pressure)
+}
+
+pub(crate) fn pressure_below(engine: &Engine, limit: &Limit, stop: u64) -> Pressure {
+    Pressure::of(StallCause::Space, limit.budget.data(), slow_from(engine, stop), stop)
+}
+
+pub(crate) fn slow_from(engine: &Engine, stop: u64) -> u64 {
+    stop - (stop / 32).max(engine.options.log_file_bytes).min(stop)
+}
+
+/// Whether the files come near the limit, so that garbage that the space goal tolerates must
+/// go, of which there is some by estimate.
+pub(crate) fn is_short(engine: &Engine, live: &LiveFiles, counted: u64) -> bool {
+    let Some(limit) = &engine.limit else { return false };
+    let stop = limit.stop.load(Ordering::Relaxed);
+    let alive = live.estimated_live();
+    limit.budget.data() > slow_from(engine, stop) && counted > alive + alive / 20
+}
+
+/// Whether as much was rewritten as all the `counted` bytes, and nothing came of it: what is
+/// alive is an estimate, and what is mostly dead may be too long for the room that there is.
+pub(crate) fn reclaims_nothing(engine: &Engine, counted: u64) -> bool {
+    engine.limit.as_ref().is_some_and(|limit| limit.collected.lock().futile_bytes > counted)
+}
+
+/// Whether files must go at once.
+pub(crate) fn is_near_limit(engine: &Engine) -> bool {
+    engine.limit.as_ref().is_some_and(|limit| {
+        limit.budget.data() > slow_from(engine, limit.stop.load(Ordering::Relaxed))
+    })
+}
+
+/// Looks again at how near the limit is: somebody begins a log file.
+pub(crate) fn log_file_begun(engine: &Engine) {
+    let Some(limit) = &engine.limit else { return };
+    *limit.collected.lock() = ReclaimHistory::default();
+    let pressure = pressure_below(engine, limit, limit.stop.load(Ordering::Relaxed));
+    engine.throttle.raise(pressure);
+    // Only who looks under the manifest's lock may take it back.
+    limit.writes_blocked.fetch_or(pressure.level >= 1.0, Ordering::Relaxed);
+}
+
+/// Bytes that a job which begins now may write.
+pub(crate) fn room(engine: &Engine) -> u64 {
+    engine.limit.as_ref().map_or(u64::MAX, |limit| limit.budget.room(flushes(engine)))
+}
+
+/// Whether a batch of `len` bytes, which is longer than a log file, is to be refused: no room
+/// is kept for its log, its flush, and the log file behind it.
+pub(crate) fn refuses_long(engine: &Engine, len: u64) -> bool {
+    engine.limit.is_some() && try_plan(engine, long_max(engine, len)).is_none()
+}
+
+pub(crate) fn long_max(engine: &Engine, len: u64) -> u64 {
+    len.saturating_add(flushed_max(len)).saturating_add(engine.options.log_file_bytes)
+}
+
+/// Bytes that flushes may write on account of batches that are longer than a log file.
+pub(crate) fn long_batches(engine: &Engine) -> u64 {
+    let state = engine.state.load();
+    let bytes = |slot: &Arc<MemSlot>| flushed_max(slot.long_bytes.load(Ordering::Relaxed));
+    state.memtables.iter().map(bytes).sum()
+}
+
+/// Bytes that the flushes of all MemTables may write.
+pub(crate) fn flushes(engine: &Engine) -> u64 {
+    let state = engine.state.load();
+    let flush = flush_max(&engine.options, state.groups.groups().count());
+    flush.saturating_mul(state.memtables.len() as u64).saturating_add(long_batches(engine))
+}
+
+/// Plans a job that may write so many bytes before it gives any back: `None` if it must not
+/// begin now, `Some(None)` if there is no limit.
+pub(crate) fn plan(engine: &Engine, bytes: u64) -> Option<Option<Plan>> {
+    let Some(limit) = &engine.limit else { return Some(None) };
+    let plan = try_plan(engine, bytes);
+    match plan {
+        Some(_) => limit.jobs_blocked.store(false, Ordering::Relaxed),
+        None => limit.block_jobs(),
+    }
+    plan.map(Some)
+}
+
+pub(crate) fn try_plan(engine: &Engine, bytes: u64) -> Option<Plan> {
+    engine.limit.as_ref()?.budget.plan(planned(bytes), flushes(engine))
+}
+
+/// Whether there is a limit, and writers are stopped by it, or for a job that has no room.
+pub(crate) fn lacks_space(engine: &Engine) -> bool {
+    engine.limit.as_ref().is_some_and(|limit| {
+        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
+        // A stop may be out of date, since a file's last reader tells nobody: a search looks
+        // again.
+        let lacks = || {
+            is(&limit.writes_blocked) || is(&limit.jobs_blocked) || limit.is_reached(Need::Write)
+        };
+        engine.throttle.stop().is_some() && lacks()
+    })
+}
+
+#[cold]
+pub(crate) fn exhausted(engine: &Engine, limit: &Limit) -> Error {
+    let manifest = engine.manifest.lock();
+    let kept = kept_for_jobs(engine, manifest.live()) + apart(&engine.options);
+    let message = "the space limit is reached, and nothing more can be collected; delete \
+                   something, release snapshots, or reopen with a higher space_limit";
+    Error::new(ErrorKind::NoSpace, message)
+        .with("limit", limit.budget.limit())
+        .with("used", limit.budget.used())
+        .with("kept for jobs", kept)
+}

@@ -1,0 +1,106 @@
+//! Lengths at which files end, and how much a level of the index may have, at the moment.
+//!
+//! Log files, segments and tables are rewritten as a whole, so they end where the reserve has room
+//! for them, however large the disk is: others may fill it later.
+
+use std::sync::Arc;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_index::compaction::CompactionOptions;
+use cleavedb_index::table_handle::TableHandle;
+
+use crate::engine::Engine;
+use crate::limit::Limit;
+use crate::manifest::Manifest;
+use crate::value_files;
+
+const SHARE: u64 = 4;
+
+/// Part of a small store, which has as much again in reserve up to so many bytes, and least length
+/// at which files end.
+const SHARE_LEAST: u64 = 512 << 10;
+
+pub(crate) const MOST: u64 = 64 << 20;
+
+/// Tables that a reserve has room for.
+const TABLES: u64 = 64;
+
+/// What the reserve has for the jobs of a database of so many bytes.
+pub(crate) fn share(bytes: u64) -> u64 {
+    (bytes / SHARE).max(bytes.min(SHARE_LEAST)).min(MOST)
+}
+
+/// Notes how many bytes the database has.
+pub(crate) fn note_bytes(engine: &Engine, manifest: &Manifest) {
+    let live = manifest.live();
+    engine.full.seen.manifest.store(manifest.next_len_max(), Ordering::Relaxed);
+    let size = |(_, table): (u8, &Arc<TableHandle>)| table.meta().size;
+    let index: u64 = live.version.tables().map(size).sum();
+    let young = live.version.tables().filter(|(level, _)| *level == 0).map(size).max();
+    engine.full.seen.young.store(young.unwrap_or_default(), Ordering::Relaxed);
+    let tombstones = (live.groups.told_of_deaths() * BLOCK) as u64;
+    engine.full.seen.tombstone_blocks.store(tombstones, Ordering::Relaxed);
+    engine.full.seen.files.store(index + value_files::value_bytes(engine, live), Ordering::Relaxed);
+    engine.full.seen.written.store(written(engine), Ordering::Relaxed);
+}
+
+/// Bytes that the database has, what was written since the last look included.
+pub(crate) fn bytes(engine: &Engine) -> u64 {
+    let since = written(engine).saturating_sub(engine.full.seen.written.load(Ordering::Relaxed));
+    engine.full.seen.files.load(Ordering::Relaxed) + since
+}
+
+/// Bytes written so far that count as data.
+pub(crate) fn written(engine: &Engine) -> u64 {
+    let log = engine.commit.log.buffer().written_upto();
+    engine.options.log().data_written(log, engine.counters.user_bytes.get())
+}
+
+/// Most bytes of a file that is rewritten as a whole: the reserve has room for what is alive of
+/// it. Below a limit jobs have room of their own.
+pub(crate) fn file_bytes_max(engine: &Engine) -> u64 {
+    if engine.limit.is_some() { u64::MAX } else { share(bytes(engine)).max(SHARE_LEAST) }
+}
+
+/// Length at which a log file ends.
+pub(crate) fn log_file_bytes(engine: &Engine) -> u64 {
+    engine.options.log().file_bytes(&engine.options, file_bytes_max(engine))
+}
+
+/// Length at which a segment of survivors ends.
+pub(crate) fn segment_bytes(engine: &Engine) -> u64 {
+    engine.options.segment_bytes.min(file_bytes_max(engine))
+}
+
+/// Length of a table: on a full disk of one that is short.
+pub(crate) fn table_bytes(engine: &Engine) -> u64 {
+    if engine.full.is_short() { short_table_bytes(engine) } else { engine.options.table_bytes }
+}
+
+/// Length of tables of which many fit what is reserved: then compactions can go in pieces.
+pub(crate) fn short_table_bytes(engine: &Engine) -> u64 {
+    let short = (engine.full.reserve.wanted() / TABLES).max(BLOCK as u64);
+    engine.options.table_bytes.min(short)
+}
+
+pub(crate) fn compaction_options(engine: &Engine) -> CompactionOptions {
+    let common = CompactionOptions::default();
+    let patience = engine.options.log().merge_patience(engine.state.load().waiting());
+    let options = CompactionOptions {
+        l0_merge_runs: common.l0_merge_runs * patience,
+        level0: engine.options.level0,
+        l0_bytes: engine.options.level0_bytes,
+        l1_bytes: engine.options.level1_bytes,
+        table_bytes: table_bytes(engine),
+        // A table goes down together with others that it meets.
+        table_bytes_max: file_bytes_max(engine) / 2,
+        dead_bytes_read: engine.dead_reads.bytes(),
+        ..common
+    };
+    if !engine.limit.as_ref().is_some_and(Limit::forces_full_compaction) {
+        return options;
+    }
+    // No level but the deepest may keep anything.
+    CompactionOptions { l0_bytes: 1, l1_bytes: 1, level_ratio: 1, ..options }
+}

@@ -1,0 +1,109 @@
+//! What collections have left, so that none is made that cannot win anything.
+//!
+//! A file that a collection wrote holds only what somebody could see then. Until a flush tells of
+//! newer versions, a snapshot goes or the index drops an entry, to collect it again would write the
+//! same bytes to another file, and so on for as long as an estimate says that there is garbage.
+
+use std::collections::BTreeMap;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{FileNumber, SeqNo};
+use cleavedb_values::{ValueFileMeta, ValueFiles};
+
+/// What was so when a file was written, and must have changed before it is worth a look.
+#[derive(Clone, Debug)]
+struct Written {
+    /// Epoch of the youngest flush that the collection knew.
+    epoch: u64,
+    snapshots: Vec<SeqNo>,
+    live: u64,
+}
+
+/// The files that collections wrote.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survivors(BTreeMap<FileNumber, Written>);
+
+/// Those of the ascending `snapshots` that may hold what a collection that reads as of `read_point`
+/// would drop: the others see of it what the present sees, so that the end of a reader of the
+/// present is no reason to collect again.
+pub(crate) fn older(snapshots: &[SeqNo], read_point: SeqNo) -> &[SeqNo] {
+    &snapshots[..snapshots.partition_point(|seq| *seq < read_point)]
+}
+
+impl Survivors {
+    /// A collection that knew flushes up to `epoch` has written `files`, each with so many live
+    /// bytes; `snapshots` are those [`older`] than its read point.
+    pub(crate) fn written(
+        &mut self,
+        files: impl IntoIterator<Item = (FileNumber, u64)>,
+        (epoch, snapshots): (u64, &[SeqNo]),
+        value_files: &ValueFiles,
+    ) {
+        self.0.retain(|number, _| value_files.get(*number).is_some());
+        let written = |live| Written { epoch, snapshots: snapshots.to_vec(), live };
+        self.0.extend(files.into_iter().map(|(number, live)| (number, written(live))));
+    }
+
+    /// Whether a collection of file `number` may win anything: `facts` are those of now, as are the
+    /// `epoch` of the youngest flush and the live `snapshots`.
+    pub(crate) fn may_win(
+        &self,
+        number: FileNumber,
+        facts: &ValueFileMeta,
+        (epoch, snapshots): (u64, &[SeqNo]),
+    ) -> bool {
+        let written = self.0.get(&number).filter(|_| !planted(Bug::CollectsInVain));
+        let Some(written) = written else { return true };
+        written.epoch != epoch
+            || written.live != facts.live
+            || written.snapshots.iter().any(|held| !snapshots.contains(held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cleavedb_storage::FileKind;
+    use cleavedb_values::ValueFileEdit;
+
+    fn survivors_wait() {
+        let mut value_files = ValueFiles::default();
+        let number = FileNumber(5);
+        for edit in [
+            ValueFileEdit::Add(number, FileKind::Segment),
+            ValueFileEdit::Seal(number, 0, 1000),
+            ValueFileEdit::LiveAdded(number, 900),
+        ] {
+            value_files.apply(&edit).unwrap();
+        }
+        let facts = |value_files: &ValueFiles| value_files.get(number).unwrap().clone();
+        let mut survivors = Survivors::default();
+        assert!(survivors.may_win(number, &facts(&value_files), (3, &[])), "a log file");
+        survivors.written([(number, 900)], (3, &[7, 9]), &value_files);
+        let may_win = |value_files: &ValueFiles, epoch, snapshots: &[SeqNo]| {
+            survivors.may_win(number, &facts(value_files), (epoch, snapshots))
+        };
+        assert!(!may_win(&value_files, 3, &[7, 9]) && !may_win(&value_files, 3, &[7, 9, 12]));
+        assert!(may_win(&value_files, 4, &[7, 9]) && may_win(&value_files, 3, &[9]));
+        value_files.apply(&ValueFileEdit::LiveRemoved(number, 1)).unwrap();
+        assert!(may_win(&value_files, 3, &[7, 9]));
+    }
+
+    /// Readers that came and went stopped writers for space that no collection could win.
+    #[test]
+    fn a_reader_of_the_present_holds_nothing() {
+        assert_eq!(older(&[3, 7, 9, 12], 9), [3, 7]);
+        assert_eq!(older(&[9], 9), []);
+    }
+
+    #[test]
+    fn survivors_wait_for_a_flush_the_end_of_a_snapshot_or_a_death() {
+        survivors_wait();
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_survivors_that_are_collected_again() {
+        cleavedb_base::planted::must_notice(Bug::CollectsInVain, survivors_wait);
+    }
+}

@@ -1,0 +1,183 @@
+//! Files of values as the engine holds them: made at creation, opened, named by edits, dropped, and
+//! given back; and where replay begins, which decides which of them may go.
+
+use std::sync::Arc;
+
+use cleavedb_base::limits::BLOCK;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_storage::segment::Segment;
+use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
+use cleavedb_values::collect::survivors::NewSegment;
+use cleavedb_values::groups::writer::Written;
+use cleavedb_values::groups::{Extent, ExtentHandle};
+use cleavedb_values::{GroupEdit, GroupTable, SegmentSet, ValueFileEdit, ValueLayout, victim};
+
+use crate::engine::Engine;
+use crate::manifest::{Edit, LiveFiles, ReplayHead};
+
+/// The groups of a new database: one, if its layout has groups. Flushes begin more, when it is
+/// known how much there is to be grouped (see [`cleavedb_values::groups::sizing`]).
+pub(crate) fn initial(layout: &ValueLayout) -> Result<GroupTable> {
+    let mut table = GroupTable::new(layout.groups);
+    if table.layout().is_some() {
+        table.apply(&GroupEdit::Begin(table.next_id(), Vec::new(), 0))?;
+    }
+    Ok(table)
+}
+
+/// Adds what was written to an edit: files in the table of value files, extents in the table of
+/// groups.
+pub(crate) fn publish(written: &Written, edit: &mut Edit) {
+    for (number, len) in &written.files {
+        edit.value_files.push(ValueFileEdit::Add(*number, FileKind::Group));
+        edit.value_files.push(ValueFileEdit::Seal(*number, 0, *len));
+    }
+    edit.groups.extend(written.extents.iter().cloned().map(GroupEdit::Add));
+}
+
+/// Group files as parts that nobody names any more: extents that are gone.
+fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole> {
+    let name = Name::numbered(FileKind::Group, number);
+    let mut holes = Vec::new();
+    // The file's header has the first block.
+    let mut end = BLOCK as u64;
+    let ends = live.groups.extents_in(number).map(|e| (e.place.offset, e.place.offset + e.len()));
+    for (begin, next) in ends.chain([(len.next_multiple_of(BLOCK as u64), 0)]) {
+        if begin > end {
+            holes.push(Hole { name, offset: end, len: begin - end });
+        }
+        end = next;
+    }
+    holes
+}
+
+/// Opens the extents of `live`, whose files are in `segments`; what a crash left behind in the
+/// files is queued to be given back.
+pub(crate) fn open_groups(
+    engine: &Engine,
+    live: &LiveFiles,
+    segments: &SegmentSet,
+) -> Result<SegmentSet> {
+    for (number, meta) in live.value_files.group_files() {
+        let holes = holes(live, number, meta.len.unwrap_or_default());
+        holes.into_iter().for_each(|hole| engine.obsolete_files.give_back(hole));
+    }
+    let handles = live.groups.extents().map(|extent| handle(engine, extent, segments));
+    Ok(segments.with_extents(&handles.collect::<Result<Vec<_>>>()?, &[]))
+}
+
+fn handle(engine: &Engine, extent: &Extent, segments: &SegmentSet) -> Result<Arc<ExtentHandle>> {
+    let file = extent.place.file;
+    let segment = segments.get(file).ok_or_else(|| {
+        Error::corruption("an extent lies in a file that is not open").with("file", file)
+    })?;
+    Ok(Arc::new(ExtentHandle::new(extent, segment.clone(), engine.obsolete_files.clone())))
+}
+
+/// `segments` and what was written.
+pub(crate) fn with_written(
+    engine: &Engine,
+    segments: &SegmentSet,
+    written: &Written,
+) -> Result<SegmentSet> {
+    let files = written.files.iter();
+    let opened = files.map(|(number, _)| engine.open_segment(FileKind::Group, *number, None));
+    let segments = segments.with(&opened.collect::<Result<Vec<_>>>()?, &[]);
+    let handles = written.extents.iter().map(|extent| handle(engine, extent, &segments));
+    Ok(segments.with_extents(&handles.collect::<Result<Vec<_>>>()?, &[]))
+}
+
+/// Gives the space of a range back. If that fails it comes back with the file.
+pub(crate) fn punch(engine: &Engine, hole: Hole) {
+    if let Ok(file) = engine.storage.open(&hole.name, Mode::ReadWrite, Access::Random)
+        && file.punch(hole.offset, hole.len).is_ok()
+    {
+        engine.counters.bytes_punched.add(hole.len);
+    }
+}
+
+/// Opens segments of survivors.
+pub(crate) fn open_segments(engine: &Engine, segments: &[NewSegment]) -> Result<Vec<Arc<Segment>>> {
+    let open = |new: &NewSegment| engine.open_segment(FileKind::Segment, new.name.number(), None);
+    segments.iter().map(open).collect()
+}
+
+/// Adds segments of survivors to an edit.
+pub(crate) fn add_segments(segments: &[NewSegment], edit: &mut Edit) {
+    for new in segments {
+        let number = new.name.number();
+        edit.value_files.push(ValueFileEdit::Add(number, FileKind::Segment));
+        edit.value_files.push(ValueFileEdit::Seal(number, 0, new.len));
+        if !planted(Bug::ColdNotBorn) {
+            edit.value_files.push(ValueFileEdit::LiveAdded(number, new.live));
+        }
+    }
+}
+
+/// Moves the replay head to `position`: log files that end below are sealed in the table of value
+/// files.
+pub(crate) fn advance_head(engine: &Engine, live: &LiveFiles, mut position: u64, edit: &mut Edit) {
+    if planted(Bug::HeadTooFar) {
+        position = engine.commit.log.buffer().written_upto();
+    }
+    let mut files = engine.jobs.log_files.lock();
+    // The last file begun at or below the position holds it.
+    let holder = files.iter().rposition(|(_, file)| file.base <= position);
+    if let Some(holder) = holder {
+        for (number, file) in files.drain(..holder) {
+            let end = file.end().expect("a log file with a successor has ended");
+            edit.value_files.push(ValueFileEdit::Seal(number, file.base, end - file.base));
+        }
+        let (file, log) = (files[0].0, &files[0].1);
+        edit.head = Some(ReplayHead { file, base: log.base, position });
+    } else {
+        edit.head = live.head;
+    }
+}
+
+/// Drops value files in which nothing lives and which replay does not need. What killed their
+/// records is in tables, so it is durable.
+pub(crate) fn drop_dead_files(
+    engine: &Engine,
+    manifest: &mut crate::manifest::Manifest,
+) -> Result<()> {
+    let live = manifest.live();
+    let mut dead = victim::dead_files(&live.value_files, live.head_file());
+    let victim = engine.jobs.victim();
+    dead.retain(|number| *number != victim || planted(Bug::VictimDroppedByOthers));
+    if dead.is_empty() {
+        return Ok(());
+    }
+    let value_files = dead.iter().map(|number| ValueFileEdit::Remove(*number)).collect();
+    let kinds: Vec<_> =
+        dead.iter().filter_map(|n| Some((*n, live.value_files.get(*n)?.kind))).collect();
+    engine.commit_edit(manifest, &Edit { value_files, ..Edit::default() })?;
+    retire_segments(engine, &kinds);
+    Ok(())
+}
+
+/// Takes dropped value files out of the read state; their files go with the last reader.
+pub(crate) fn retire_segments(engine: &Engine, files: &[(FileNumber, FileKind)]) {
+    let numbers: Vec<FileNumber> = files.iter().map(|(number, _)| *number).collect();
+    let state = engine.state.load_full();
+    for (number, kind) in files {
+        match state.segments.get(*number) {
+            Some(segment) => segment.mark_obsolete(),
+            // Nobody reads values from this log; it goes at once.
+            None => {
+                let name = cleavedb_storage::Name::numbered(*kind, *number);
+                engine.obsolete_files.enqueue(name, engine.options.log_file_bytes);
+            }
+        }
+    }
+    engine.state.swap(|state| state.with_segments(state.segments.with(&[], &numbers)));
+}
+
+/// Bytes of value files, the log in use included.
+pub(crate) fn value_bytes(engine: &Engine, live: &LiveFiles) -> u64 {
+    let all = live.value_files.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
+    // Of these files the table of value files does not know the length yet.
+    let first = engine.jobs.log_files.lock().first().map(|(_, file)| file.base);
+    all + first.map_or(0, |base| engine.commit.log.buffer().written_upto().saturating_sub(base))
+}

@@ -1,0 +1,279 @@
+//! What is collected next: groups, or a log file or segment. Pure choices from an immutable
+//! read state, but for the room that there is.
+//!
+//! Space is counted against a goal, or somebody asked for all files up to a number. Where values
+//! lie in the log the oldest file goes first; among groups the policy of the options chooses. With
+//! tagging there are segments of cold values beside the groups (HashKV, section 3.4): the one that
+//! gives back most for what it moves goes first, and a group goes before it if it gives back more.
+//! Their bytes count in the space goal. The paper left them without a limit; then they are never
+//! collected for space.
+
+use std::collections::BTreeSet;
+
+use cleavedb_base::FileNumber;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_values::groups::victim::{Candidate, group_bytes};
+use cleavedb_values::victim::{
+    CostBenefit, SpaceGoal, emptiest_first, most_dead, oldest_first, out_of_reach,
+};
+use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
+
+use crate::engine::Engine;
+use crate::job_state::{Damaged, JobState, SHORT};
+use crate::limit::{file_rewritten_max, planned, rewritten_max};
+use crate::manifest::LiveFiles;
+use crate::space::{budget, reserve};
+use crate::survivors::Survivors;
+
+/// What is collected.
+pub(crate) enum Target {
+    /// A log file or a segment: the index knows what lives in it.
+    File(FileNumber, ValueFileMeta),
+    /// All of some groups: their records know what lives, or their ranges of the index.
+    Groups(Vec<GroupId>),
+}
+
+impl Target {
+    /// Bytes that its collection may write.
+    pub(crate) fn rewritten_max(&self, table: &GroupTable) -> u64 {
+        match self {
+            Self::File(_, facts) => file_rewritten_max(facts),
+            Self::Groups(groups) => groups.iter().map(|id| rewritten_max(table, *id)).sum(),
+        }
+    }
+
+    /// Bytes of what is collected.
+    pub(crate) fn bytes(&self, table: &GroupTable) -> u64 {
+        match self {
+            Self::File(_, facts) => facts.len.unwrap_or_default(),
+            Self::Groups(groups) => groups.iter().map(|id| group_bytes(table, *id)).sum(),
+        }
+    }
+}
+
+/// What space is tolerated.
+pub(crate) fn space_goal(engine: &Engine) -> SpaceGoal {
+    SpaceGoal {
+        amplification: engine.options.space_amplification,
+        floor: engine.options.space_floor,
+    }
+}
+
+/// What to collect, if something should be: space is beyond the goal, or somebody asked for all
+/// files up to a number.
+pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
+    let over = is_over(engine, live, &jobs.damaged);
+    let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
+    let groups = choose_groups(engine, live, jobs, over);
+    let goes = |first: &GroupId| asked || !over || !cold_log_beats(engine, live, jobs, *first);
+    if groups.first().is_some_and(goes) {
+        return Some(Target::Groups(groups));
+    }
+    let victim = choose_file(engine, live, jobs, over)?;
+    Some(Target::File(victim, live.value_files.get(victim)?.clone()))
+}
+
+/// The groups to collect, if some should be: space is `over` the goal, the reserve for log
+/// segments is used up, somebody asked for all files up to a number, or there are very many
+/// short ones; the best first. As many as fit a main segment together, since each collection
+/// costs syncs, an edit and a run.
+pub(crate) fn choose_groups(
+    engine: &Engine,
+    live: &LiveFiles,
+    jobs: &JobState,
+    over: bool,
+) -> Vec<GroupId> {
+    let groups = &live.groups;
+    if let Some(group) = jobs.split_waits {
+        return vec![group];
+    }
+    let sound = || groups.groups().filter(|(id, _)| !jobs.damaged.groups.contains(id));
+    let old = |group, upto| groups.extents_of(group).any(|e| e.place.file <= upto);
+    let forced = jobs
+        .forced
+        .into_iter()
+        .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
+    // What a full disk has no room for together goes one by one.
+    let alone = jobs.collect_alone || engine.full.is_short();
+    let room = if alone { 0 } else { engine.options.groups.main_segment_bytes };
+    let forced = first_that_fit(groups, forced, room);
+    // A group that is collected in pieces does not split.
+    if !forced.is_empty() || engine.full.is_short() && !over {
+        return forced;
+    }
+    let segments = engine.options.groups.segments();
+    let sizing = groups.partition().sizing();
+    let shared = sizing.shared_segments(&segments, groups);
+    let chosen = if over || shared.is_some_and(|(used, all)| used >= all) {
+        let candidates = candidates(engine, live, &jobs.damaged.groups);
+        engine.options.groups.victim.choose(candidates, engine.counters.collections.get(), room)
+    } else {
+        let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
+        sizing.outgrown(&segments, groups, &sound).into_iter().collect()
+    };
+    // Where space is limited it is what counts.
+    if !chosen.is_empty() || engine.limit.is_some() {
+        return chosen;
+    }
+    let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
+    let lengths = live.value_files.group_files().filter_map(|(_, meta)| meta.len);
+    let crowded = segments.crowded(groups, lengths, &sound);
+    first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
+}
+
+/// The groups that can be collected: all but the `damaged` ones, and those that there is no
+/// room for.
+pub(crate) fn candidates(
+    engine: &Engine,
+    live: &LiveFiles,
+    damaged: &BTreeSet<GroupId>,
+) -> Vec<Candidate> {
+    let mut candidates = Candidate::all(&live.groups, engine.commit.visible(), live.unexposed);
+    candidates.retain(|candidate| !damaged.contains(&candidate.group));
+    if let Some(limit) = &engine.limit {
+        let worth = |candidates: &[Candidate]| candidates.iter().any(Candidate::is_worth_it);
+        let (room, wanted) = (budget::room(engine), worth(&candidates));
+        let len = |candidate: &Candidate| rewritten_max(&live.groups, candidate.group);
+        candidates.retain(|candidate| planned(len(candidate)) <= room);
+        if wanted && !worth(&candidates) {
+            limit.block_jobs();
+        }
+    }
+    candidates
+}
+
+/// Whether space is beyond what begins collections.
+pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> bool {
+    let counted = counted_bytes(engine, live, damaged);
+    let over = counted > space_goal(engine).begin(live.estimated_live());
+    (over || budget::is_short(engine, live, counted)) && !budget::reclaims_nothing(engine, counted)
+}
+
+/// Bytes of values that the space goal counts: no collection can win what maps take, nor what
+/// is dead where none may go, in a damaged place or in a log that replay still needs.
+pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
+    let limited = live.groups.is_empty() || engine.options.groups.cold_log_counts;
+    let apart = if limited { 0 } else { live.value_files.segment_bytes() };
+    let counted = live.value_bytes() - apart - live.groups.key_directory_bytes();
+    if planted(Bug::GarbageOfNobodyCounts) {
+        return counted;
+    }
+    let sound = |number| !damaged.files.contains(&number) || !limited;
+    let in_files = out_of_reach(&live.value_files, live.head_file(), sound);
+    let places = live.groups.extents().filter(|e| damaged.groups.contains(&e.group));
+    let (bytes, alive) =
+        places.fold(in_files, |(bytes, alive), e| (bytes + e.key_directory_from(), alive + e.live));
+    let unexposed =
+        u128::from(live.unexposed) * u128::from(alive) / u128::from(live.owned().max(1));
+    counted.saturating_sub(bytes.saturating_sub(alive) + unexposed as u64)
+}
+
+/// The value file to collect, if one should be: space is `over` the goal, or somebody asked for
+/// all files up to a number.
+pub(crate) fn choose_file(
+    engine: &Engine,
+    live: &LiveFiles,
+    jobs: &JobState,
+    over: bool,
+) -> Option<FileNumber> {
+    let is_full = engine.full.is_short();
+    let room = if is_full { reserve::room_on_disk(engine) } else { budget::room(engine) };
+    let fits = |number| {
+        live.value_files.get(number).is_some_and(|facts| planned(file_rewritten_max(facts)) <= room)
+    };
+    let find = |good: &dyn Fn(FileNumber) -> bool| {
+        let good = |number| !jobs.damaged.files.contains(&number) && good(number);
+        match is_full {
+            true => emptiest_first(&live.value_files, live.head_file(), good),
+            false => oldest_first(&live.value_files, live.head_file(), good),
+        }
+    };
+    // One that does not fit is told so when it is planned or written, and writers with it.
+    let asked = |number| jobs.forced.is_some_and(|upto| number <= upto);
+    let forced = find(&|number| asked(number) && fits(number)).or_else(|| find(&asked));
+    if forced.is_some() {
+        return forced;
+    }
+    if !over {
+        return None;
+    }
+    if !live.groups.is_empty() {
+        return coldest(engine, live, &jobs.damaged, &jobs.survivors).map(|(number, _)| number);
+    }
+    let may_win = may_win(engine, live, &jobs.survivors);
+    find(&|number| fits(number) && may_win(number)).or_else(|| find(&may_win))
+}
+
+/// Says of a file whether a collection may win anything in it.
+pub(crate) fn may_win(
+    engine: &Engine,
+    live: &LiveFiles,
+    survivors: &Survivors,
+) -> impl Fn(FileNumber) -> bool {
+    let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
+    move |number| {
+        let facts = live.value_files.get(number);
+        facts.is_some_and(|facts| survivors.may_win(number, facts, (live.epoch, &snapshots)))
+    }
+}
+
+/// The segment of the cold log to collect for the sake of space, and what that may win.
+pub(crate) fn coldest(
+    engine: &Engine,
+    live: &LiveFiles,
+    damaged: &Damaged,
+    survivors: &Survivors,
+) -> Option<(FileNumber, CostBenefit)> {
+    let may_win = may_win(engine, live, survivors);
+    let sound = |number| !damaged.files.contains(&number) && may_win(number);
+    let counts = engine.options.groups.cold_log_counts;
+    counts.then(|| most_dead(&live.value_files, live.unexposed, live.owned(), sound)).flatten()
+}
+
+/// Whether the cold log gives back more than `group` for each byte that is moved.
+pub(crate) fn cold_log_beats(
+    engine: &Engine,
+    live: &LiveFiles,
+    jobs: &JobState,
+    group: GroupId,
+) -> bool {
+    let Some((_, cold)) = coldest(engine, live, &jobs.damaged, &jobs.survivors) else {
+        return false;
+    };
+    let candidates = candidates(engine, live, &jobs.damaged.groups);
+    let candidate = candidates.iter().find(|candidate| candidate.group == group);
+    cold.is_better_than(candidate.map_or(CostBenefit::default(), Candidate::gain))
+}
+
+/// Whether a collection could win space: in a value file, or in a group or the cold log.
+pub(crate) fn can_shrink(
+    engine: &Engine,
+    live: &LiveFiles,
+    damaged: &Damaged,
+    survivors: &Survivors,
+) -> bool {
+    if planted(Bug::GarbageOfNobodyCounts) {
+        return true;
+    }
+    if live.groups.is_empty() {
+        let may_win = may_win(engine, live, survivors);
+        let sound = |number| !damaged.files.contains(&number) && may_win(number);
+        return oldest_first(&live.value_files, live.head_file(), sound).is_some();
+    }
+    let groups = candidates(engine, live, &damaged.groups);
+    groups.iter().any(Candidate::is_worth_it) || coldest(engine, live, damaged, survivors).is_some()
+}
+
+/// The first of `chosen`, and those after it that have at most `room` bytes together with it.
+pub(crate) fn first_that_fit(
+    groups: &GroupTable,
+    chosen: impl Iterator<Item = GroupId>,
+    room: u64,
+) -> Vec<GroupId> {
+    let sums = chosen.scan(0, |sum, id| {
+        *sum += group_bytes(groups, id);
+        Some((*sum, id))
+    });
+    let fit = sums.enumerate().take_while(|(at, (sum, _))| *at == 0 || *sum <= room);
+    fit.map(|(_, (_, id))| id).collect()
+}

@@ -1,0 +1,9 @@
+//! Layers, log and segments over a simulated disk: one process, that is linked once.
+//!
+//! A unit test cannot use the simulator: it knows the types of the finished crate only.
+
+mod far;
+mod quota;
+mod log;
+mod multi_dir;
+mod reserve;

@@ -1,0 +1,82 @@
+//! What a full disk gets from the reserve, and what an earlier process left of it.
+
+use std::sync::Arc;
+
+use cleavedb_base::FileNumber;
+use cleavedb_storage::api::{is_full, write_all_at};
+use cleavedb_storage::{
+    Access, Borrower, FileKind, Mode, Name, RemoveMode, Reserve, Reserving, Storage, Wanted,
+};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::faulty::{Fault, Faulty, Op, Rule};
+
+const KIB: u64 = 1 << 10;
+
+fn wanted(len: u64, most: u64) -> Wanted {
+    Wanted { len, names: 8 * KIB, flushes: 0, most }
+}
+
+fn reserving(sim: &Sim) -> (Arc<Reserve>, Reserving) {
+    let storage: Arc<dyn Storage> = Arc::new(sim.clone());
+    let reserve = Arc::new(Reserve::new(storage.clone()));
+    (reserve.clone(), Reserving::new(storage, reserve))
+}
+
+#[test]
+fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
+    let sim = Sim::new();
+    let (reserve, storage) = reserving(&sim);
+    sim.set_capacity(100 * KIB);
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    assert!(!reserve.is_short() && sim.free_space().unwrap() == 36 * KIB);
+    let create = |kind, number| {
+        let name = Name::numbered(kind, FileNumber(number));
+        storage.open(&name, Mode::CreateNew, Access::Random).unwrap()
+    };
+    let table = create(FileKind::Table, 1);
+    write_all_at(&*table, &[7; 80 << 10], 0).unwrap();
+    assert!(reserve.is_short() && reserve.len() <= 20 * KIB);
+    assert!(!reserve.lend(KIB, Borrower::Deletes), "a third is for data");
+    let error = write_all_at(&*table, &[7; 16 << 10], 80 * KIB).unwrap_err();
+    assert!(is_full(&error) && reserve.len() == 12 * KIB, "{}", reserve.len());
+    let manifest = create(FileKind::Manifest, 2);
+    write_all_at(&*manifest, &[7; 4 << 10], 0).unwrap();
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    assert!(reserve.is_short(), "there is no room yet");
+    storage.remove(&Name::numbered(FileKind::Table, FileNumber(1)), RemoveMode::Immediate).unwrap();
+    drop(table);
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
+}
+
+/// The last block of a file that shares its blocks with a copy is written anew when the file is
+/// cut: after a crash such a store was not opened on a full disk.
+#[test]
+fn a_file_is_cut_with_what_the_reserve_has() {
+    let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
+    let reserve = Arc::new(Reserve::new(faulty.clone()));
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    let storage = Reserving::new(faulty.clone(), reserve.clone());
+    let name = Name::numbered(FileKind::Log, FileNumber(1));
+    let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
+    write_all_at(&*file, &[7; 5000], 0).unwrap();
+    faulty.fail_next(Rule::both(Op::Truncate, FileKind::Log), Fault::NoSpace);
+    file.truncate(4999).unwrap();
+    assert_eq!(file.len().unwrap(), 4999);
+    assert!(reserve.is_short() && reserve.len() < 64 * KIB);
+}
+
+#[test]
+fn what_an_earlier_process_left_is_lent_and_what_is_too_long_is_cut() {
+    let sim = Sim::new();
+    reserving(&sim).0.keep(wanted(256 * KIB, u64::MAX));
+    let sim = Sim::from_image(sim.image());
+    sim.set_capacity(256 * KIB);
+    let (reserve, storage) = reserving(&sim);
+    let name = Name::numbered(FileKind::Manifest, FileNumber(1));
+    let file = storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
+    write_all_at(&*file, &[7; 100 << 10], 0).unwrap();
+    assert!(reserve.is_short());
+    reserve.keep(wanted(KIB, KIB));
+    assert!(!reserve.is_short() && reserve.len() == KIB);
+}

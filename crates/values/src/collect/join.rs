@@ -1,0 +1,101 @@
+//! Which of the records that were found live on, and what the run says of their keys.
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, Result};
+
+use super::output::RunEntry;
+use super::record::{Content, ScannedRecord, Visible};
+use super::{FOUND_CHECKED, Liveness, check_cancelled};
+
+/// A record that lives on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Survivor<'f, 'a> {
+    /// The record.
+    pub record: &'f ScannedRecord<'a>,
+    /// Whether no other record of its key was found.
+    pub alone: bool,
+    /// Its entry in the run, which is to say where it lies; group tombstones and tags have none.
+    pub entry: Option<usize>,
+}
+
+/// Asks about every key found, in order; appends to the run and returns the survivors, in the order
+/// of their keys. A group tombstone survives as long as a record that it hides does. A tag survives
+/// as long as nothing is known that is newer; it hides nothing, and needs no entry in the run.
+///
+/// Records that `stay` where they are, dead or not, are no survivors; but a group tombstone that
+/// hides one survives.
+pub(super) fn join<'f, 'a>(
+    found: &'f mut [ScannedRecord<'a>],
+    index: &dyn Liveness,
+    stays: &dyn Fn(&ScannedRecord<'a>) -> bool,
+    run: &mut Vec<RunEntry<'a>>,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<Vec<Survivor<'f, 'a>>> {
+    found.sort_unstable_by(|a, b| a.key().cmp(b.key()).then(b.seq.cmp(&a.seq)));
+    let found: &'f [ScannedRecord<'a>] = found;
+    let mut survivors = Vec::new();
+    let (mut visible, mut living) = (Vec::new(), Vec::new());
+    for (i, records) in found.chunk_by(|a, b| a.key() == b.key()).enumerate() {
+        if i.is_multiple_of(FOUND_CHECKED) {
+            check_cancelled(cancelled)?;
+        }
+        let Some((last, newer)) = records.split_last() else { continue };
+        if newer.iter().any(ScannedRecord::is_tag) {
+            let error = Error::corruption("a tag lies above an older record of its key");
+            return Err(error.with("file", last.pointer.file));
+        }
+        if records.iter().all(stays) {
+            continue;
+        }
+        let survives = |record, entry| Survivor { record, alone: newer.is_empty(), entry };
+        visible.clear();
+        index.visible(records, &mut visible)?;
+        if visible.is_empty() && last.is_tag() && !stays(last) {
+            survivors.push(survives(last, None));
+        }
+        living.clear();
+        living.extend(visible.iter().map(|version| record_of(version, records)));
+        let oldest = living.iter().flatten().next_back().map(|record| record.seq);
+        let left = records.iter().rev().find(|record| stays(record));
+        let oldest_left = left.map(|r| r.seq).filter(|_| !planted(Bug::StubForgetsTheRest));
+        let below = oldest.into_iter().chain(oldest_left).min();
+        let hides = |tombstone: &&ScannedRecord<'a>| {
+            tombstone.is_tombstone()
+                && !stays(tombstone)
+                && below.is_some_and(|below| below < tombstone.seq)
+                && visible.iter().any(|version| version.seq == tombstone.seq)
+        };
+        if !planted(Bug::StubDroppedEarly) {
+            survivors
+                .extend(records.iter().filter(hides).map(|tombstone| survives(tombstone, None)));
+        }
+        let moves = |living: &Option<&'f ScannedRecord<'a>>| living.filter(|record| !stays(record));
+        if !living.iter().any(|living| moves(living).is_some()) {
+            continue;
+        }
+        for (version, living) in visible.drain(..).zip(&living) {
+            let moving = moves(living);
+            let deletes = version.content == Content::Delete;
+            let forgotten = planted(Bug::RunWithoutTombstones) && deletes
+                || planted(Bug::RunWithoutRepeats) && moving.is_none();
+            let entry = (version.in_table && !forgotten).then_some(run.len());
+            survivors.extend(moving.map(|record| survives(record, entry)));
+            run.extend(entry.map(|_| RunEntry {
+                key: records[0].key(),
+                seq: version.seq,
+                repeat: moving.is_none() && !planted(Bug::RunOwnsRepeats),
+                content: version.content,
+            }));
+        }
+    }
+    Ok(survivors)
+}
+
+/// The record that has the value of a version, and lives by that.
+fn record_of<'f, 'a>(
+    version: &Visible,
+    records: &'f [ScannedRecord<'a>],
+) -> Option<&'f ScannedRecord<'a>> {
+    let content = |record: &ScannedRecord<'_>| Content::Pointer(record.pointer);
+    records.iter().find(|record| record.seq == version.seq && content(record) == version.content)
+}

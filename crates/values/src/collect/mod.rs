@@ -1,0 +1,265 @@
+//! Collection: read victims, find what lives, move it, and say how the index must change.
+//!
+//! One algorithm for log files, segments and groups: scan, join, route, relocate. The caller fixed
+//! a read point and the live snapshots before; everything here is asked and decided as of then. A
+//! record lives if what answers for its key at the read point, or at a live snapshot, yields its
+//! key and sequence number *and this very pointer* ([`Liveness`]). For every key of which a record
+//! lives, the run of new pointers repeats all versions that a reader can see and that lie in
+//! tables, so that the run alone answers for its keys. A relocation keeps key, sequence number and
+//! payload checksum: it changes where a record lies, never what it is.
+//!
+//! In a hash group (HashKV, section 3.3) what lives is known without a question to the index. Every
+//! version of a key that the index holds, from the oldest record of the key in the group on, left a
+//! record in the group: its value, or a group tombstone. So the records of a key, and what is still
+//! in MemTables, tell which of them a reader can see. A range of keys (KT-Store) is joined with its
+//! part of the index instead, and its survivors are written in the order of their keys.
+//!
+//! With soft pointers there is no run: each extent of survivors has a map, by which they are found
+//! although their entries in the index still say where they lay before.
+
+pub mod record;
+pub mod survivors;
+pub mod output;
+mod source;
+mod join;
+mod route;
+mod sinks;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{Error, ErrorKind, Result, ValuePointer};
+use cleavedb_storage::segment::is_far;
+
+use crate::groups::sizing::GroupSizes;
+use crate::groups::{ExtentHandle, ExtentReader, ExtentWriter, GroupTable, Location};
+use crate::partition::GroupId;
+use join::join;
+use output::{CollectedGroup, CollectionOutput, RunEntry, in_index_order, repoint};
+use record::{Arena, ScannedRecord, Visible};
+use route::{GroupContext, Routed, Target};
+use sinks::Sinks;
+pub use source::SealedFile;
+use source::Source;
+use survivors::SurvivorWriter;
+
+/// What collection asks about a key of which it found `records`, newest first.
+pub trait Liveness {
+    /// Every visible version of their key as of the read point, newest first. Keys of a victim are
+    /// asked for in ascending order.
+    fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()>;
+
+    /// Whether memory holds a version of a key that lies in a group, so that it was updated; the
+    /// read point does not matter.
+    fn is_in_memory(&self, encoded_key: &[u8]) -> bool;
+}
+
+/// Collects files and groups, one after the other: together they cost the syncs, the edit and the
+/// run of one.
+pub struct Collector<'w, 'a> {
+    groups: (&'w GroupTable, GroupSizes),
+    liveness: &'w dyn Liveness,
+    sinks: Sinks<'w>,
+    cancelled: &'w dyn Fn() -> bool,
+    arena: &'a Arena,
+    output: CollectionOutput,
+    run: Vec<RunEntry<'a>>,
+}
+
+impl<'w, 'a> Collector<'w, 'a> {
+    /// Will collect files, and groups of a table, which split as their sizes say. Survivors go to
+    /// `segments` and `extents`; keys of the run lie in `arena`. `cancelled` is asked now and then:
+    /// a collection that is cancelled fails with [`ErrorKind::Closed`].
+    pub fn new(
+        groups: (&'w GroupTable, GroupSizes),
+        liveness: &'w dyn Liveness,
+        (segments, extents): (SurvivorWriter<'w>, ExtentWriter<'w>),
+        cancelled: &'w dyn Fn() -> bool,
+        arena: &'a Arena,
+    ) -> Self {
+        let maps = !groups.0.relocation().writes_run() && !planted(Bug::MapForgotten);
+        let sinks = Sinks { segments, extents: extents.with_key_directories(maps) };
+        Self {
+            groups,
+            liveness,
+            sinks,
+            cancelled,
+            arena,
+            output: CollectionOutput::default(),
+            run: Vec::new(),
+        }
+    }
+
+    /// Collects a file: its survivors go to segments, in the order of their places.
+    pub fn collect_file(&mut self, file: SealedFile) -> Result<()> {
+        let mut sources: [Box<dyn Source>; 1] = [Box::new(file)];
+        let mut found = self.scan(&mut sources)?;
+        let begin = Instant::now();
+        let run = &mut self.run;
+        let survivors = join(&mut found, self.liveness, &|_| false, run, self.cancelled)?;
+        self.output.liveness_time += begin.elapsed();
+        let routed = survivors.into_iter();
+        let routed =
+            routed.map(|it| Routed { record: it.record, entry: it.entry, to: Target::Segment });
+        let mut routed: Vec<Routed<'_, '_>> = routed.collect();
+        in_order_of_places(&mut routed);
+        self.relocate(GroupId(0), &routed, &mut sources)
+    }
+
+    /// Collects `extents`, which are extents of `group`; `others` are all that it has besides: they
+    /// stay, and so does the group as a whole if there are any. They are read, since the records
+    /// of a key are all that tells what lives.
+    pub fn collect_group(
+        &mut self,
+        group: GroupId,
+        extents: &[Arc<ExtentHandle>],
+        others: &[Arc<ExtentHandle>],
+    ) -> Result<()> {
+        let all = extents.iter().chain(others).cloned();
+        let boxed = |handle| Box::new(ExtentReader::new(handle)) as Box<dyn Source>;
+        let mut sources: Vec<_> = all.map(boxed).collect();
+        sources.sort_unstable_by_key(|source| source.place());
+        let mut found = self.scan(&mut sources)?;
+        let is_left = |record: &ScannedRecord<'_>| {
+            let place = place_of(record.pointer);
+            !others.is_empty() && !extents.iter().any(|extent| extent.holds(place))
+        };
+        let begin = Instant::now();
+        let (table, sizes) = self.groups;
+        let (mut no_run, writes_run) = (Vec::new(), table.relocation().writes_run());
+        let run = if writes_run { &mut self.run } else { &mut no_run };
+        let survivors = join(&mut found, self.liveness, &is_left, run, self.cancelled)?;
+        self.output.liveness_time += begin.elapsed();
+        let home = GroupContext { group, table, sizes };
+        let route = home.route(self.liveness);
+        let mut routed: Vec<Routed<'_, '_>> = survivors
+            .into_iter()
+            .map(|it| Routed {
+                record: it.record,
+                entry: it.entry.filter(|_| writes_run),
+                to: route(&it),
+            })
+            .collect();
+        if !table.partition().keeps_order() {
+            in_order_of_places(&mut routed);
+        }
+        prefetch_records(&routed, &mut sources)?;
+        let bounds = if others.is_empty() { home.bounds(&routed) } else { Vec::new() };
+        let mut parts: Vec<Vec<Routed<'_, '_>>> = Vec::new();
+        parts.resize_with(bounds.len() + 1, Vec::new);
+        for survivor in routed {
+            parts[home.part(survivor.record, &bounds)].push(survivor);
+        }
+        let first = if bounds.is_empty() { group } else { table.next_id() };
+        let begin = self.sinks.extents.end_extent()?;
+        for (part, survivors) in (first.0..).map(GroupId).zip(parts) {
+            self.relocate(part, &survivors, &mut sources)?;
+        }
+        let written = begin..self.sinks.extents.end_extent()?;
+        let gone = extents.iter().map(|extent| extent.place()).collect();
+        let collected = CollectedGroup { group, gone, extents: written, bounds, first };
+        self.output.groups.push(collected);
+        Ok(())
+    }
+
+    /// Reads all of `sources`.
+    fn scan(&mut self, sources: &mut [Box<dyn Source>]) -> Result<Vec<ScannedRecord<'a>>> {
+        let mut found = Vec::new();
+        for source in sources {
+            check_cancelled(self.cancelled)?;
+            self.output.bytes_read += source.scan(&mut |record, pointer| {
+                found.push(ScannedRecord::new(record, pointer, self.arena)?);
+                match found.len().is_multiple_of(FOUND_CHECKED) {
+                    true => check_cancelled(self.cancelled),
+                    false => Ok(()),
+                }
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// Copies survivors, of `group` if they have one, to where they go, and puts the new places
+    /// into the run.
+    fn relocate(
+        &mut self,
+        group: GroupId,
+        survivors: &[Routed<'_, '_>],
+        sources: &mut [Box<dyn Source>],
+    ) -> Result<()> {
+        for (i, Routed { record, entry, to }) in survivors.iter().enumerate() {
+            if i.is_multiple_of(MOVED_CHECKED) {
+                check_cancelled(self.cancelled)?;
+            }
+            let source = source_of(sources, record.pointer)?;
+            if source.has_key_block() {
+                self.output.bytes_read += u64::from(record.pointer.len);
+            }
+            let place = if is_far(record.pointer) {
+                self.sinks.write_far(&source.far(record.pointer)?, *to, group)?
+            } else {
+                self.sinks.write(&source.record(record.pointer)?, *to, group)?
+            };
+            repoint(&mut self.run, *entry, place);
+        }
+        Ok(())
+    }
+
+    /// Ends and syncs what was written. Returns with it the run of new pointers, in index order.
+    pub fn finish(self) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
+        let Self { mut output, mut run, sinks, .. } = self;
+        in_index_order(&mut run);
+        output.written = sinks.extents.finish()?;
+        output.segments = sinks.segments.finish()?;
+        Ok((output, run))
+    }
+}
+
+/// Records that are found, keys that are asked about, and records that are moved between two looks
+/// at whether the collection is cancelled.
+const FOUND_CHECKED: usize = 4096;
+const MOVED_CHECKED: usize = 1024;
+
+fn check_cancelled(cancelled: &dyn Fn() -> bool) -> Result<()> {
+    if cancelled() {
+        return Err(Error::new(ErrorKind::Closed, "the database is closing"));
+    }
+    Ok(())
+}
+
+fn in_order_of_places(survivors: &mut [Routed<'_, '_>]) {
+    survivors.sort_unstable_by_key(|survivor| place_of(survivor.record.pointer));
+}
+
+/// Tells the device which records will be read of extents that were only listed: neighbours
+/// together.
+fn prefetch_records(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>]) -> Result<()> {
+    if !sources.iter().any(|source| source.has_key_block()) {
+        return Ok(());
+    }
+    let mut pointers: Vec<_> = survivors.iter().map(|survivor| survivor.record.pointer).collect();
+    pointers.sort_unstable_by_key(|pointer| place_of(*pointer));
+    let end_of = |pointer: &ValuePointer| pointer.offset + u64::from(pointer.len);
+    for together in pointers.chunk_by(|a, b| (a.file, end_of(a)) == (b.file, b.offset)) {
+        let (first, last) = (together[0], together[together.len() - 1]);
+        source_of(sources, first)?.will_need(first.offset..end_of(&last));
+    }
+    Ok(())
+}
+
+fn place_of(pointer: ValuePointer) -> Location {
+    Location { file: pointer.file, offset: pointer.offset }
+}
+
+/// The source that holds a survivor; they are sorted by place.
+fn source_of(
+    sources: &mut [Box<dyn Source>],
+    survivor: ValuePointer,
+) -> Result<&mut Box<dyn Source>> {
+    let place = place_of(survivor);
+    let after = sources.partition_point(|source| source.place() <= place);
+    let source = after.checked_sub(1).map(|at| &mut sources[at]).filter(|it| it.holds(place));
+    source.ok_or_else(|| {
+        Error::corruption("a survivor lies in no victim").with("file", survivor.file)
+    })
+}

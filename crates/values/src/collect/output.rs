@@ -1,0 +1,158 @@
+//! What a collection leaves to be installed.
+//!
+//! Groups that split do so when the collection is installed, and other groups may have begun
+//! meanwhile; so parts have provisional ids until then.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use cleavedb_base::{SeqNo, ValuePointer};
+
+use super::record::Content;
+use super::survivors::NewSegment;
+use crate::groups::writer::Written;
+use crate::groups::{Extent, GroupEdit, Location};
+use crate::partition::GroupId;
+
+/// One entry of the run of new pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEntry<'a> {
+    /// Tree key.
+    pub key: &'a [u8],
+    /// The version it repeats or moves.
+    pub seq: SeqNo,
+    /// Whether the entry only repeats what an older table owns.
+    pub repeat: bool,
+    /// What the version says; of one that moves, from where it lies now.
+    pub content: Content,
+}
+
+/// What a collection did with one group, not yet installed.
+#[derive(Debug)]
+pub struct CollectedGroup {
+    /// The group.
+    pub group: GroupId,
+    /// Its extents that were collected, and go.
+    pub gone: Vec<Location>,
+    /// Which of the extents that were written have its survivors.
+    pub(super) extents: Range<usize>,
+    /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
+    /// numbered from `first` on.
+    pub(super) bounds: Vec<Vec<u8>>,
+    pub(super) first: GroupId,
+}
+
+impl CollectedGroup {
+    /// Whether the group is to split.
+    pub fn splits(&self) -> bool {
+        !self.bounds.is_empty()
+    }
+
+    /// Into how many parts.
+    pub fn parts(&self) -> u64 {
+        self.bounds.len() as u64 + 1
+    }
+
+    /// Its extents among those that were `written`, and its split into parts with ids from `first`
+    /// on.
+    pub fn divided(&self, written: &Written, first: GroupId) -> (Vec<Extent>, GroupEdit) {
+        let mut extents = written.extents[self.extents.clone()].to_vec();
+        for extent in &mut extents {
+            extent.group = GroupId(extent.group.0 - self.first.0 + first.0);
+        }
+        (extents, GroupEdit::Split { group: self.group, bounds: self.bounds.clone(), first })
+    }
+
+    /// Its extents among those that were `written`, if it stays whole.
+    pub fn undivided(&self, written: &Written) -> Vec<Extent> {
+        let mut extents = written.extents[self.extents.clone()].to_vec();
+        extents.iter_mut().for_each(|extent| extent.group = self.group);
+        extents
+    }
+}
+
+/// What a collection has written besides the run of new pointers, not yet installed.
+#[derive(Debug, Default)]
+pub struct CollectionOutput {
+    /// What became of groups.
+    pub groups: Vec<CollectedGroup>,
+    /// Extents of survivors, synced.
+    pub written: Written,
+    /// Segments of survivors, synced: of a file's, and of values that left their group.
+    pub segments: Vec<NewSegment>,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Time that it took to find out what lives.
+    pub liveness_time: Duration,
+}
+
+impl CollectionOutput {
+    /// This output and that of `other`, which collected something else.
+    #[must_use]
+    pub fn joined(mut self, other: Self) -> Self {
+        let before = self.written.extents.len();
+        self.groups.extend(other.groups.into_iter().map(|group| CollectedGroup {
+            extents: before + group.extents.start..before + group.extents.end,
+            ..group
+        }));
+        self.written.extents.extend(other.written.extents);
+        self.written.files.extend(other.written.files);
+        self.segments.extend(other.segments);
+        self.bytes_read += other.bytes_read;
+        self.liveness_time += other.liveness_time;
+        self
+    }
+
+    /// Whether a group is to split.
+    pub fn splits(&self) -> bool {
+        self.groups.iter().any(CollectedGroup::splits)
+    }
+
+    /// The extents that were collected, and go.
+    pub fn gone(&self) -> impl Iterator<Item = Location> {
+        self.groups.iter().flat_map(|group| group.gone.iter().copied())
+    }
+}
+
+/// Puts the new place of a survivor into its entry in the run, if it has one.
+pub(super) fn repoint(run: &mut [RunEntry<'_>], entry: Option<usize>, place: ValuePointer) {
+    if let Some(at) = entry {
+        run[at].content = Content::Pointer(place);
+    }
+}
+
+/// Sorts a run of new pointers of which parts are in order: that of each file and group. Keys of
+/// hash groups alternate.
+pub fn in_index_order(run: &mut [RunEntry<'_>]) {
+    run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::FileNumber;
+
+    use super::*;
+
+    /// Other groups may have begun since the collection did.
+    #[test]
+    fn parts_get_their_ids_when_they_are_installed() {
+        let extent =
+            |group, offset| Extent::empty(GroupId(group), Location { file: FileNumber(9), offset });
+        let extents = vec![extent(9, 0), extent(7, 4096), extent(8, 8192)];
+        let written = Written { extents, files: Vec::new() };
+        let collected = CollectedGroup {
+            group: GroupId(3),
+            gone: Vec::new(),
+            extents: 1..3,
+            bounds: vec![b"m".to_vec()],
+            first: GroupId(7),
+        };
+        let ids = |extents: Vec<Extent>| -> Vec<u64> {
+            extents.iter().map(|extent| extent.group.0).collect()
+        };
+        let (divided, split) = collected.divided(&written, GroupId(12));
+        let bounds = vec![b"m".to_vec()];
+        assert_eq!(split, GroupEdit::Split { group: GroupId(3), bounds, first: GroupId(12) });
+        assert_eq!((ids(divided), ids(collected.undivided(&written))), (vec![12, 13], vec![3, 3]));
+    }
+}

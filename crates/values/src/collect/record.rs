@@ -1,0 +1,170 @@
+//! What a collection holds of the records that it finds, and of the versions of their keys.
+//!
+//! A victim may have half a million records, so there is little of each: keys and group tombstones'
+//! values lie side by side in an arena that goes with the collection, and a pointer is kept as
+//! itself, not as its encoding.
+
+pub use bumpalo::Bump as Arena;
+
+use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
+
+/// What a version of a key says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// That the key is deleted.
+    Delete,
+    /// Its value.
+    Inline(Box<[u8]>),
+    /// Where its value lies.
+    Pointer(ValuePointer),
+}
+
+impl Content {
+    /// The content of an index entry of this kind.
+    pub fn of(kind: EntryKind, value: &[u8]) -> Result<Self> {
+        Ok(match kind {
+            EntryKind::Delete => Self::Delete,
+            EntryKind::Inline => Self::Inline(value.into()),
+            EntryKind::Pointer => Self::Pointer(ValuePointer::decode(value)?),
+        })
+    }
+
+    /// The kind of an index entry that says so, and what stands in it: an inline value, a pointer
+    /// encoded in `room`, or nothing.
+    pub fn as_entry<'a>(
+        &'a self,
+        room: &'a mut [u8; ValuePointer::ENCODED_LEN_MAX],
+    ) -> (EntryKind, &'a [u8]) {
+        match self {
+            Self::Delete => (EntryKind::Delete, &[]),
+            Self::Inline(value) => (EntryKind::Inline, value),
+            Self::Pointer(pointer) => {
+                let len = pointer.encode(room);
+                (EntryKind::Pointer, &room[..len])
+            }
+        }
+    }
+}
+
+/// A version of a key that the present or a live snapshot can see as of the read point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visible {
+    /// Its sequence number.
+    pub seq: SeqNo,
+    /// What it says.
+    pub content: Content,
+    /// Whether it lies in a table; versions in memory are younger than any run and need no repeat.
+    pub in_table: bool,
+}
+
+/// A record found in a victim.
+#[derive(Clone, Copy, Debug)]
+pub struct ScannedRecord<'a> {
+    /// Its tree key, and the value of a group tombstone behind it.
+    bytes: &'a [u8],
+    key_len: u32,
+    /// What it is: a value, a group tombstone or a tag.
+    pub kind: RecordKind,
+    /// Its sequence number.
+    pub seq: SeqNo,
+    /// Where it lies.
+    pub pointer: ValuePointer,
+}
+
+impl<'a> ScannedRecord<'a> {
+    /// The record at `pointer`.
+    pub(crate) fn new(
+        record: &Record<'_>,
+        pointer: ValuePointer,
+        arena: &'a Arena,
+    ) -> Result<Self> {
+        let kind = record.header.kind;
+        let value = match kind {
+            RecordKind::Inline => record.value,
+            RecordKind::Delete | RecordKind::Separated | RecordKind::Tag => &[],
+            _ => return Err(Error::corruption("a record of the store lies among values")),
+        };
+        let key = EncodedKey::new(record.header.keyspace, record.key);
+        let key = key.as_bytes();
+        let bytes = arena.alloc_slice_fill_copy(key.len() + value.len(), 0);
+        bytes[..key.len()].copy_from_slice(key);
+        bytes[key.len()..].copy_from_slice(value);
+        Ok(Self { bytes, key_len: key.len() as u32, kind, seq: record.header.seq, pointer })
+    }
+
+    /// Its tree key.
+    pub fn key(&self) -> &'a [u8] {
+        &self.bytes[..self.key_len as usize]
+    }
+
+    /// Whether it only ends the life of others.
+    pub fn is_tombstone(&self) -> bool {
+        matches!(self.kind, RecordKind::Delete | RecordKind::Inline)
+    }
+
+    /// Whether its value lies in the cold log.
+    pub fn is_tag(&self) -> bool {
+        self.kind == RecordKind::Tag
+    }
+
+    /// The version that the index should hold of it, in a table. Of a tag only the index knows.
+    pub fn as_visible(&self) -> Option<Visible> {
+        let content = match self.kind {
+            RecordKind::Separated => Content::Pointer(self.pointer),
+            RecordKind::Inline => Content::Inline(self.bytes[self.key_len as usize..].into()),
+            RecordKind::Delete => Content::Delete,
+            _ => return None,
+        };
+        Some(Visible { seq: self.seq, content, in_table: true })
+    }
+}
+
+#[cfg(test)]
+impl<'a> ScannedRecord<'a> {
+    /// A record of `key`, at sequence number 5.
+    pub(crate) fn sample(key: &'a [u8], kind: RecordKind, pointer: ValuePointer) -> Self {
+        Self { bytes: key, key_len: key.len() as u32, kind, seq: 5, pointer }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::record::Header;
+    use cleavedb_base::{FileNumber, KeyspaceId};
+
+    use super::*;
+
+    const POINTER: ValuePointer = ValuePointer { file: FileNumber(9), offset: 4096, len: 60 };
+
+    #[test]
+    fn contents_are_entries_and_back() {
+        let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
+        let inline = Content::Inline(b"small"[..].into());
+        for content in [Content::Delete, inline, Content::Pointer(POINTER)] {
+            let (kind, value) = content.as_entry(&mut room);
+            assert_eq!(Content::of(kind, value).unwrap(), content);
+        }
+        assert!(Content::of(EntryKind::Pointer, b"").is_err());
+    }
+
+    #[test]
+    fn a_found_record_keeps_what_the_index_should_hold() {
+        let arena = Arena::new();
+        let found = |kind| {
+            let header = Header::new(kind, KeyspaceId(1), 7, b"key", b"value");
+            let record = Record { header, key: b"key", value: b"value" };
+            ScannedRecord::new(&record, POINTER, &arena)
+        };
+        let says = |kind| {
+            let found = found(kind).unwrap();
+            assert_eq!(found.key(), EncodedKey::new(KeyspaceId(1), b"key").as_bytes());
+            found.as_visible().map(|visible| visible.content)
+        };
+        assert_eq!(says(RecordKind::Separated), Some(Content::Pointer(POINTER)));
+        assert_eq!(says(RecordKind::Inline), Some(Content::Inline(b"value"[..].into())));
+        assert_eq!(says(RecordKind::Delete), Some(Content::Delete));
+        assert_eq!(says(RecordKind::Tag), None);
+        assert!(found(RecordKind::Filter).is_err());
+    }
+}

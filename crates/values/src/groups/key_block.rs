@@ -1,0 +1,211 @@
+//! The key block of an extent: its records without the values that they separate, in one piece.
+//!
+//! A collection wants of dead values only to know that they are there. Where values are long it
+//! reads the key block in place of the records, and then what survives; where they are short,
+//! single values are not read faster than all of them
+//! (`docs/decisions/0028-long-records-are-listed.md`).
+//!
+//! Each record is listed with its header as it stands in front of it, which is tied to the record's
+//! place by its checksum, its key and, if it is a group tombstone, its value.
+
+use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::{Error, Result, ValuePointer};
+
+use super::extent::Location;
+
+/// Part of its extent that a key block may be.
+const SHARE: u64 = 32;
+
+/// Records after which it is known that an extent's records are short.
+const TRIAL: u64 = 16;
+
+/// The key block of some records.
+#[derive(Default)]
+pub struct KeyBlock(Vec<u8>);
+
+impl KeyBlock {
+    /// Adds the next record, which lies at `offset` of the file `identity`.
+    pub fn add(
+        &mut self,
+        header: &Header,
+        key: &[u8],
+        value: &[u8],
+        (identity, offset): (FileIdentity, u64),
+    ) {
+        self.0.extend_from_slice(&header.encode(identity, offset));
+        self.0.extend_from_slice(key);
+        if header.kind != RecordKind::Separated {
+            self.0.extend_from_slice(value);
+        }
+    }
+
+    /// Its encoding.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Collects the key block of the extent that is written, for as long as its records are long.
+pub(super) struct ListingBuilder {
+    /// Mean length from which on records are listed, in bytes.
+    least: u64,
+    /// Nothing, once the records were found to be short.
+    listing: Option<KeyBlock>,
+    records: u64,
+    /// Length of the records so far.
+    len: u64,
+}
+
+impl ListingBuilder {
+    /// Will list records of `least` bytes on average, or more.
+    pub(super) fn new(least: u64) -> Self {
+        Self { least, listing: Some(KeyBlock::default()), records: 0, len: 0 }
+    }
+
+    /// Adds the next record of the extent: see [`KeyBlock::add`].
+    pub(super) fn add(
+        &mut self,
+        header: &Header,
+        key: &[u8],
+        value: &[u8],
+        at: (FileIdentity, u64),
+    ) {
+        self.records += 1;
+        self.len += header.record_len() as u64;
+        if self.records > TRIAL && self.are_short() {
+            self.listing = None;
+        }
+        if let Some(listing) = &mut self.listing {
+            listing.add(header, key, value, at);
+        }
+    }
+
+    fn are_short(&self) -> bool {
+        self.len < self.least.saturating_mul(self.records)
+    }
+
+    /// The key block, if it is worth its space behind what ends at `end`. The builder is ready for
+    /// the next extent.
+    pub(super) fn finish(&mut self, end: u64) -> Option<Vec<u8>> {
+        let built = std::mem::replace(self, Self::new(self.least));
+        let short = built.are_short() || built.records == 0;
+        let KeyBlock(bytes) = built.listing.filter(|_| !short)?;
+        let blocks = |end: u64| end.div_ceil(BLOCK as u64);
+        let own = (HEADER_LEN + bytes.len()) as u64;
+        let taken = (blocks(end + own) - blocks(end)) * BLOCK as u64;
+        let worth = own.max(taken) * SHARE <= built.len && bytes.len() <= VALUE_LEN_MAX;
+        worth.then_some(bytes)
+    }
+}
+
+/// Hands the records of a key block to `visit`, those that separate values without them. The extent
+/// has them at `from` of the file `identity`, up to `end` exactly.
+pub fn visit(
+    listing: &[u8],
+    identity: FileIdentity,
+    (from, end): (Location, u64),
+    mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
+) -> Result<()> {
+    let Location { file, mut offset } = from;
+    let damaged = |offset: u64| {
+        Error::corruption("the listing of an extent does not tell its records")
+            .with("file", file)
+            .with("offset", offset)
+    };
+    let mut rest = listing;
+    while !rest.is_empty() {
+        let header = Header::decode(rest, identity, offset).ok_or_else(|| damaged(offset))?;
+        let separated = header.kind == RecordKind::Separated;
+        let value_len = if separated { 0 } else { header.value_len as usize };
+        let key_end = HEADER_LEN + usize::from(header.key_len);
+        let (listed, later) =
+            rest.split_at_checked(key_end + value_len).ok_or_else(|| damaged(offset))?;
+        let (key, value) = listed[HEADER_LEN..].split_at(usize::from(header.key_len));
+        let len = header.record_len();
+        visit(&Record { header, key, value }, ValuePointer { file, offset, len: len as u32 })?;
+        offset += len as u64;
+        rest = later;
+    }
+    if offset == end { Ok(()) } else { Err(damaged(offset)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::{FileNumber, KeyspaceId};
+
+    use super::*;
+
+    const FILE: FileNumber = FileNumber(9);
+
+    fn identity() -> FileIdentity {
+        FileIdentity::new(7, FILE)
+    }
+
+    /// Lists records of these kinds and lengths of value from offset 4096 on; returns the key
+    /// block, and where they end.
+    fn listed(least: u64, records: &[(RecordKind, usize)]) -> (Option<Vec<u8>>, u64) {
+        let (mut builder, mut offset) = (ListingBuilder::new(least), 4096);
+        for (seq, (kind, len)) in (1..).zip(records) {
+            let (key, value) = ([b'k', seq as u8], vec![7; *len]);
+            let header = Header::new(*kind, KeyspaceId(2), seq, &key, &value);
+            builder.add(&header, &key, &value, (identity(), offset));
+            offset += header.record_len() as u64;
+        }
+        (builder.finish(offset), offset)
+    }
+
+    fn read(listing: &[u8], end: u64) -> Result<Vec<(RecordKind, u64, usize, u64)>> {
+        let mut seen = Vec::new();
+        let place = Location { file: FILE, offset: 4096 };
+        visit(listing, identity(), (place, end), |record, at| {
+            let Header { kind, seq, .. } = record.header;
+            seen.push((kind, seq, record.value.len(), at.offset));
+            Ok(())
+        })?;
+        Ok(seen)
+    }
+
+    #[test]
+    fn records_are_listed_with_the_values_of_stubs_alone() {
+        use RecordKind::{Delete, Inline, Separated};
+        let (listing, end) = listed(2000, &[(Separated, 9000), (Inline, 50), (Delete, 0)]);
+        let listing = listing.unwrap();
+        let seen = read(&listing, end).unwrap();
+        let expected = [(Separated, 1, 0, 4096), (Inline, 2, 50, 13_122), (Delete, 3, 0, 13_198)];
+        assert_eq!(seen, expected);
+        assert_eq!(listing.len(), 3 * (HEADER_LEN + 2) + 50);
+    }
+
+    #[test]
+    fn what_is_not_worth_it_is_not_listed() {
+        let of = |least, lens: &[usize]| {
+            let records: Vec<_> = lens.iter().map(|len| (RecordKind::Separated, *len)).collect();
+            listed(least, &records).0.is_some()
+        };
+        assert!(of(8192, &[9000; 10]));
+        assert!(!of(8192, &[1000; 10]), "short on average");
+        let mut last_is_long = [1000; 40];
+        last_is_long[39] = 10 << 20;
+        assert!(!of(8192, &last_is_long), "given up when that was plain");
+        assert!(!of(1, &[100; 10]), "nearly as long as the records");
+        assert!(!of(1, &[8192 - HEADER_LEN - 2]), "a block for one record of two");
+        assert!(!of(8192, &[]));
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let (listing, end) = listed(2000, &[(RecordKind::Separated, 9000); 3]);
+        let listing = listing.unwrap();
+        assert!(read(&listing, end).is_ok());
+        assert!(read(&listing, end + 1).is_err(), "another end");
+        for len in 0..listing.len() {
+            assert!(read(&listing[..len], end).is_err(), "length {len}");
+        }
+        for at in 0..HEADER_LEN * 8 {
+            let mut damaged = listing.clone();
+            damaged[at / 8] ^= 1 << (at % 8);
+            assert!(read(&damaged, end).is_err(), "bit {at}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Hidden garbage: values that are dead although no compaction has met their entries yet.
+//!
+//! The table of value files is exact about what the index has dropped; what newer entries shadow
+//! without having met it counts as live there. A space goal on that figure would let a store of
+//! updates double unnoticed. So a flush asks the filters of the tables how many of its keys are
+//! there already, and adds so many records to this estimate; whatever exposes garbage takes from
+//! it. It is an estimate and is published as one (invariant 11); it only decides when to collect,
+//! never what.
+
+/// Keys of a flush that are looked for in the filters, at least, if there are so many: enough to
+/// know their share within a percent.
+const ASKED_MIN: usize = 8192;
+
+/// Of how many keys one is looked for in a flush of `keys`, and stands for that many. A look-up is
+/// a cache miss or more in each place, which is a tenth of a flush if all keys are asked about.
+pub fn sampling_interval(keys: usize) -> u64 {
+    (keys / ASKED_MIN).max(1) as u64
+}
+
+/// Estimated bytes of unexposed garbage after a flush that found `overwritten` of its keys in
+/// tables whose pointers own `owned` bytes in `pointers` entries.
+pub fn after_flush(unexposed: u64, overwritten: u64, owned: u64, pointers: u64) -> u64 {
+    unexposed + overwritten.saturating_mul(owned) / pointers.max(1)
+}
+
+/// After a compaction that dropped `died` bytes of records.
+pub fn after_compaction(unexposed: u64, died: u64) -> u64 {
+    unexposed.saturating_sub(died)
+}
+
+/// After a collection of a file with `counted` live bytes of which `survived` did, while `live`
+/// bytes were counted in all files. A victim that hid less than its share disproves the estimate by
+/// as much, so that files in which everything lives are not collected again and again.
+pub fn after_collection(unexposed: u64, counted: u64, survived: u64, live: u64) -> u64 {
+    let found = counted.saturating_sub(survived);
+    let share = (u128::from(unexposed) * u128::from(counted) / u128::from(live.max(1))) as u64;
+    unexposed.saturating_sub(found.max(share))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_flushes_ask_about_every_key() {
+        assert_eq!([0, 1, 16_383, 16_384, 819_200].map(sampling_interval), [1, 1, 1, 2, 100]);
+    }
+
+    #[test]
+    fn updates_add_and_what_exposes_them_takes_away() {
+        let unexposed = after_flush(0, 100, 50_000, 1_000);
+        assert_eq!(unexposed, 5_000);
+        assert_eq!(after_compaction(unexposed, 2_000), 3_000);
+        assert_eq!(after_collection(unexposed, 10_000, 6_000, 50_000), 1_000);
+    }
+
+    #[test]
+    fn a_wrong_estimate_dies_out_within_one_round_of_collections() {
+        let (mut unexposed, files, len) = (1_000_000, 10, 1_000_000);
+        for _ in 0..3 * files {
+            unexposed = after_collection(unexposed, len, len, files * len);
+        }
+        assert!(unexposed < 50_000, "{unexposed}");
+    }
+}

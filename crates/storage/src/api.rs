@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::layer::layered;
 use crate::mapping::Mapping;
 use crate::name::Name;
 
@@ -50,9 +51,12 @@ pub enum RemoveMode {
 /// Held while a database is open; released on drop.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
-/// One flat directory of files. No method has a default: a storage that lies on another one would
-/// compile without it, and lie. Such a one is a [`crate::StorageLayer`].
-pub trait Storage: Send + Sync + 'static {
+layered! {
+    /// One flat directory of files.
+    trait Storage;
+    /// A storage that lies on another one: it is a [`Storage`], too.
+    layer StorageLayer;
+
     /// Opens or creates a file.
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>>;
     /// Replaces `to` by `from`, atomically.
@@ -78,10 +82,12 @@ pub trait Storage: Send + Sync + 'static {
     fn directory_id(&self) -> u64;
 }
 
-/// One open file. All offsets are absolute; handles have no cursor and may be shared. No
-/// method has a default, as in [`Storage`]; see [`crate::FileLayer`].
-#[expect(clippy::len_without_is_empty, reason = "the length is a call that may fail")]
-pub trait File: Send + Sync {
+layered! {
+    /// One open file. All offsets are absolute; handles have no cursor and may be shared.
+    trait File;
+    /// A file that lies on another one: it is a [`File`], too.
+    layer FileLayer;
+
     /// Reads up to `buf.len()` bytes; may be short, 0 at the end.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes up to `buf.len()` bytes; may be short.

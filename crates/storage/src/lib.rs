@@ -13,9 +13,8 @@ pub mod name;
 pub mod class;
 mod window_header;
 mod mapping;
-mod memory;
+mod layer;
 pub mod api;
-pub mod layer;
 mod left_window;
 pub mod window;
 pub mod obsolete;
@@ -31,11 +30,10 @@ pub mod reserve;
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
-pub use api::{Access, File, Lock, Mode, RemoveMode, Storage};
+pub use api::{Access, File, FileLayer, Lock, Mode, RemoveMode, Storage, StorageLayer};
 pub use class::FileClass;
 pub use disk::lock::{DirLock, Holder};
 pub use disk::{Disk, open_files};
-pub use layer::{FileLayer, StorageLayer};
 pub use left_window::{FoundWindow, LeftWindow};
 pub use mapping::{Mapping, WindowMemory, WindowObserver};
 pub use multi_dir::{Directory, MultiDirStorage};

@@ -1,8 +1,12 @@
-//! What a storage gives for a window: memory that is a file, and who sees stores into it.
+//! What a storage gives for a window: memory that may be a file, and who sees stores into it.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::io::Errno;
 
 /// Sees every store into a window; the simulator's ear.
 pub trait WindowObserver: Send + Sync {
@@ -10,28 +14,55 @@ pub trait WindowObserver: Send + Sync {
     fn stored(&self, offset: usize, bytes: &[u8]);
 }
 
-/// Memory of a window: who owns it and how it is freed.
-pub trait WindowMemory: Send + Sync {
-    /// Start of the memory, aligned to the page size.
-    fn start(&self) -> *mut u8;
-    /// Length in bytes, of which the file need not have all yet.
-    fn len(&self) -> usize;
-    /// Whether it has no byte: never.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+/// Memory of a window: a mapped file, or memory of the process. Who may touch its bytes and when is
+/// the contract of [`crate::Window`].
+pub struct WindowMemory(MmapRaw);
+
+impl WindowMemory {
+    /// The first `len` bytes of `file`, which may have fewer yet; shared, and not gone with the
+    /// descriptor.
+    pub(crate) fn of_file(file: &File, len: usize) -> io::Result<Self> {
+        let mapped = MmapOptions::new().len(len).map_raw(file)?;
+        // A system without huge pages of files costs speed only.
+        let _ = mapped.advise(Advice::HugePage);
+        Ok(Self(mapped))
     }
+
+    /// `len` zeros in memory of the process, which the system puts there when they are used: the
+    /// window where files cannot be mapped, and that of a simulated disk.
+    pub fn of_zeros(len: usize) -> io::Result<Self> {
+        Ok(Self(MmapOptions::new().len(len).map_anon()?.into()))
+    }
+
+    /// Start of the memory, aligned to the page size.
+    #[inline]
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.0.as_mut_ptr()
+    }
+
+    /// Length in bytes, of which the file need not have all yet.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Has the system put memory behind a range of whole pages now, not at its first use. It
     /// changes no byte, and may be given while others store there. An error says that a store
     /// there would end in a signal.
-    fn touch(&self, _range: Range<usize>) -> io::Result<()> {
-        Ok(())
+    pub(crate) fn touch(&self, range: Range<usize>) -> io::Result<()> {
+        let touched = self.0.advise_range(Advice::PopulateWrite, range.start, range.len());
+        touched.or_else(|e| match Errno::from_io_error(&e) {
+            Some(Errno::FAULT | Errno::HWPOISON) => Err(e),
+            // What is refused for another reason costs speed only.
+            _ => Ok(()),
+        })
     }
 }
 
 /// A file mapped for a window.
 pub struct Mapping {
     /// The memory.
-    pub memory: Box<dyn WindowMemory>,
+    pub memory: WindowMemory,
     /// Who is told of each store.
     pub observer: Option<Arc<dyn WindowObserver>>,
 }

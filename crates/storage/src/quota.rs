@@ -21,8 +21,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
-use crate::api::{Access, File, Mode, RemoveMode, Storage};
-use crate::layer::{FileLayer, StorageLayer};
+use crate::api::{Access, File, FileLayer, Mode, RemoveMode, Storage, StorageLayer};
 use crate::name::{FileKind, Name};
 
 /// Bytes of the disk that several storages may take together.

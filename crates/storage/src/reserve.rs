@@ -16,8 +16,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 
-use crate::api::{Access, File, Mode, Storage, is_full};
-use crate::layer::{FileLayer, StorageLayer};
+use crate::api::{Access, File, FileLayer, Mode, Storage, StorageLayer, is_full};
 use crate::name::{FileKind, Name};
 
 /// Fewest bytes that are lent at once: a file takes blocks for more than its data.

@@ -23,7 +23,7 @@ use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, encode_identit
 
 /// A piece of memory, addressed modulo its length.
 pub struct Window {
-    memory: Box<dyn WindowMemory>,
+    memory: WindowMemory,
     ring: *mut u8,
     len: AtomicUsize,
     survives: bool,
@@ -85,14 +85,13 @@ impl Window {
 
     /// A window in the memory of the process.
     pub(crate) fn in_the_process(len: usize, capacity: usize) -> io::Result<Self> {
-        let Mapping { memory, observer } = Mapping::of_zeros(HEADER_LEN + capacity)?;
-        Ok(Self::new(memory, len, false, observer))
+        Ok(Self::new(WindowMemory::of_zeros(HEADER_LEN + capacity)?, len, false, None))
     }
 
     /// Wraps `memory`, whose first bytes are the header; `survives` says whether its bytes outlive
     /// the process.
     pub(crate) fn new(
-        memory: Box<dyn WindowMemory>,
+        memory: WindowMemory,
         len: usize,
         survives: bool,
         observer: Option<Arc<dyn WindowObserver>>,

@@ -27,7 +27,7 @@ const RIDDLES_MAX: [(&str, usize); 10] = [
     ("crates/cleavedb", 191),
     ("crates/cli", 25),
     ("crates/index", 69),
-    ("crates/storage", 114),
+    ("crates/storage", 113),
     ("crates/storage-sim", 12),
     ("crates/testkit", 11),
     ("crates/values", 23),

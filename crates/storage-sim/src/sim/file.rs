@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::sync::{Mutex, MutexGuard};
-use cleavedb_storage::{File, Mapping, Name};
+use cleavedb_storage::{File, Mapping, Name, WindowMemory};
 use rustix::io::Errno;
 
 use super::Ear;
@@ -108,7 +108,7 @@ impl File for SimFile {
         }
         state.open(self.file);
         let ear = Ear { state: self.state.clone(), process: self.process, file: self.file };
-        Ok(Some(Mapping { observer: Some(Arc::new(ear)), ..Mapping::of_zeros(len)? }))
+        Ok(Some(Mapping { memory: WindowMemory::of_zeros(len)?, observer: Some(Arc::new(ear)) }))
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {

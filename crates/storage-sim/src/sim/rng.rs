@@ -1,22 +1,24 @@
 //! A small seeded generator (SplitMix64), so that a test run is a function of its seed.
+//!
+//! What is drawn from its numbers is written here: a crate may draw in another way in its next
+//! version, and a seed that a failed test has printed would no longer show the failure.
+
+use rand_core::{Rng as _, SeedableRng};
+use rand_xoshiro::SplitMix64;
 
 /// A generator of pseudo-random numbers; the same seed gives the same numbers for ever.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// A generator that starts at `seed`; every seed is as good as any other.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::seed_from_u64(seed))
     }
 
     /// The next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
     /// A number below `bound`, which is not 0.

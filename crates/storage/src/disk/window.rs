@@ -28,8 +28,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::{FallocateFlags, fallocate, fstatfs, ioctl_ficlone};
 use rustix::io::Errno;
 
-use crate::mapping::Mapping;
-use crate::memory::Mapped;
+use crate::mapping::{Mapping, WindowMemory};
 
 /// Magic numbers of file systems that rewrite an allocated block in place: ext2 to 4, XFS, tmpfs.
 const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
@@ -46,8 +45,8 @@ pub(super) fn map(file: &File, len: usize) -> io::Result<Option<Mapping>> {
     if !rewrites_in_place(file) || shares_blocks(file) {
         return Ok(None);
     }
-    match Mapped::new(file, len) {
-        Ok(memory) => Ok(Some(Mapping { memory: Box::new(memory), observer: None })),
+    match WindowMemory::of_file(file, len) {
+        Ok(memory) => Ok(Some(Mapping { memory, observer: None })),
         // The process may not have so much address space.
         Err(_) => Ok(None),
     }

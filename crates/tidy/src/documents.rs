@@ -8,7 +8,7 @@ pub const REQUIRED: [&str; 6] = [
     "README.md",
     "ARCHITECTURE.md",
     "docs/format.md",
-    "docs/papers.md",
+    "docs/papers/README.md",
     "docs/glossary.md",
     "docs/testing.md",
 ];
@@ -89,7 +89,7 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
 
 fn is_document(path: &str) -> bool {
     matches!(path, "README.md" | "ARCHITECTURE.md" | "CONTRIBUTING.md" | "CHANGELOG.md")
-        || (path.starts_with("docs/") && path.ends_with(".md"))
+        || ["docs/", "data/"].iter().any(|folder| path.starts_with(folder) && path.ends_with(".md"))
 }
 
 /// Whether `path`, which may hold a `*`, is there, or is a required document that may still come.
@@ -148,7 +148,7 @@ fn alternatives(spelled: &str) -> Vec<String> {
     let path = path.trim_end_matches(|c: char| c == ':' || c.is_ascii_digit());
     let is_file = [".rs", ".md", ".toml"].iter().any(|ending| path.ends_with(ending));
     let first = path.split('/').next().unwrap_or("");
-    let top = ["crates", "docs", ".ci", "fuzz", "bench-peers", "tests"].contains(&first);
+    let top = ["crates", "docs", "data", ".ci", "fuzz", "bench-peers", "tests"].contains(&first);
     if !path.contains('/') || !path.chars().all(known) || !(top || is_file) {
         return Vec::new();
     }

@@ -22,6 +22,8 @@ pub mod primitives;
 pub mod unsafety;
 pub mod designs;
 pub mod documents;
+pub mod pages;
+pub mod words;
 pub mod portable;
 
 pub use repo::{Finding, Repo};

@@ -1,9 +1,9 @@
 //! The experiments of the papers, as data: what is run, what is varied, what the paper found.
 //!
-//! Every row of the tables of evaluation in `docs/papers.md` belongs to one entry or more; a test
-//! keeps the two in step. Sizes are scaled to 2 GiB of data and 1 GiB of memory; a suite may divide
-//! them all, what varies included (`--miniature`). A parameter has a
-//! name and values: a name that begins with `--` is an argument of every benchmark
+//! Every row of the tables of evaluation of the pages in `docs/papers` belongs to one entry or
+//! more; a test keeps the two in step. Sizes are scaled to 2 GiB of data and 1 GiB of memory; a
+//! suite may divide them all, what varies included (`--miniature`). A parameter has a name and
+//! values: a name that begins with `--` is an argument of every benchmark
 //! ([`crate::cli::BenchArgs`]), any other an option of the engine ([`crate::Opener::configured`]),
 //! which may refuse it as not there yet:
 //!
@@ -43,7 +43,7 @@ pub struct Experiment {
     pub name: &'static str,
     /// The paper: `wisckey`, `hashkv`, `kt-store`, `hoakv` or `ohdb`.
     pub paper: &'static str,
-    /// Its place: first cells of the rows of `docs/papers.md` that it stands for.
+    /// Its place: first cells of the rows of its page in `docs/papers` that it stands for.
     pub rows: &'static [&'static str],
     /// What is measured, in a line.
     pub about: &'static str,
@@ -61,7 +61,7 @@ pub struct Experiment {
     pub shows: &'static [&'static str],
     /// What is compared, the most important first.
     pub metrics: &'static [Metric],
-    /// The paper's figure, on its machine, as `docs/papers.md` has it.
+    /// The paper's figure, on its machine, as its page in `docs/papers` has it.
     pub paper_says: &'static str,
     /// Why it is not run, if it is not.
     pub skipped: Option<&'static str>,
@@ -161,23 +161,28 @@ mod tests {
     use super::{Experiment, all};
     use crate::workload::select;
 
-    const PAPERS: &str = include_str!("../../../../docs/papers.md");
+    /// The papers that are built, with their pages; HoaKV's has no tables yet.
+    const PAGES: [(&str, &str); 4] = [
+        ("wisckey", include_str!("../../../../docs/papers/wisckey.md")),
+        ("hashkv", include_str!("../../../../docs/papers/hashkv.md")),
+        ("kt-store", include_str!("../../../../docs/papers/kt-store.md")),
+        ("ohdb", include_str!("../../../../docs/papers/ohdb.md")),
+    ];
 
     /// Papers, with first and last cells of the tables of their evaluation.
-    fn rows() -> Vec<(String, &'static str, &'static str)> {
+    fn rows() -> Vec<(&'static str, &'static str, &'static str)> {
         let mut rows = Vec::new();
-        let (mut paper, mut within) = (String::new(), false);
-        for line in PAPERS.lines() {
-            if let Some(title) = line.strip_prefix("## ") {
-                paper = title.split(' ').nth(1).unwrap_or_default().to_lowercase();
-            }
-            if line.starts_with('#') {
-                within = line.ends_with("Evaluation");
-            }
-            let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-            let heading = cells[0] == "Paper" || cells[0].starts_with("---");
-            if within && line.starts_with('|') && !heading {
-                rows.push((paper.clone(), cells[0], cells[cells.len() - 1]));
+        for (paper, page) in PAGES {
+            let mut within = false;
+            for line in page.lines() {
+                if line.starts_with('#') {
+                    within = line == "## Evaluation";
+                }
+                let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+                let heading = cells[0] == "Paper" || cells[0].starts_with("---");
+                if within && line.starts_with('|') && !heading {
+                    rows.push((paper, cells[0], cells[cells.len() - 1]));
+                }
             }
         }
         rows
@@ -186,20 +191,21 @@ mod tests {
     #[test]
     fn every_row_of_the_papers_has_an_experiment_and_names_it() {
         let rows = rows();
-        assert!(rows.len() > 60, "{} rows", rows.len());
+        assert!(rows.len() > 50, "{} rows", rows.len());
         for (paper, row, ours) in &rows {
-            let stands = |e: &&Experiment| e.paper == paper && e.rows.contains(row);
+            let stands = |e: &&Experiment| e.paper == *paper && e.rows.contains(row);
             let stands: Vec<_> = all().filter(stands).collect();
             assert!(!stands.is_empty(), "no experiment stands for \"{row}\"");
             let named = |e: &&&Experiment| ours.contains(&format!("`{}`", e.name));
             let missing = stands.iter().filter(|e| e.skipped.is_none()).find(|e| !named(e));
             assert!(missing.is_none(), "row \"{row}\" does not name {}", missing.unwrap().name);
         }
-        let known: HashSet<_> = rows.iter().map(|(paper, row, _)| (paper.as_str(), *row)).collect();
-        for experiment in all() {
+        let known: HashSet<_> = rows.iter().map(|(paper, row, _)| (*paper, *row)).collect();
+        let built = |e: &&Experiment| PAGES.iter().any(|(paper, _)| *paper == e.paper);
+        for experiment in all().filter(built) {
             let here = |row: &&&str| known.contains(&(experiment.paper, **row));
             let lost = experiment.rows.iter().find(|row| !here(row));
-            assert_eq!(lost, None, "{}: docs/papers.md has no such row", experiment.name);
+            assert_eq!(lost, None, "{}: its page has no such row", experiment.name);
         }
     }
 

@@ -1,0 +1,82 @@
+//! Pages stay short: what a person is to read from top to bottom has a bound.
+
+use crate::repo::{Finding, Repo};
+
+/// Most rows of the glossary: a longer one means that words are not the field's.
+pub const GLOSSARY_ROWS_MAX: usize = 60;
+/// Most lines of a decision.
+pub const DECISION_LINES_MAX: usize = 60;
+/// Most characters of a cell of a table in the pages of the papers.
+pub const CELL_LEN_MAX: usize = 200;
+
+/// A glossary with too many rows.
+pub fn glossary(repo: &Repo) -> Vec<Finding> {
+    let path = "docs/glossary.md";
+    let rows = repo.texts.get(path).map_or(0, |text| {
+        let lines = text.lines().filter(|line| line.starts_with("| "));
+        lines.filter(|line| !line.starts_with("| Word |") && !line.starts_with("| ---")).count()
+    });
+    let what = format!("{rows} rows, at most {GLOSSARY_ROWS_MAX}");
+    Vec::from_iter((rows > GLOSSARY_ROWS_MAX).then(|| Finding::new(path, 0, what)))
+}
+
+/// Decisions with too many lines.
+pub fn decisions(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in repo.texts.iter().filter(|(path, _)| path.starts_with("docs/decisions/0")) {
+        let lines = text.lines().count();
+        if lines > DECISION_LINES_MAX {
+            let what = format!("{lines} lines, at most {DECISION_LINES_MAX}");
+            found.push(Finding::new(path, 0, what));
+        }
+    }
+    found
+}
+
+/// Cells of the tables of the papers that are too long to be read in a table.
+pub fn cells(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in repo.texts.iter().filter(|(path, _)| path.starts_with("docs/papers/")) {
+        for (at, line) in text.lines().enumerate().filter(|(_, line)| line.starts_with('|')) {
+            let longest = line.split(" | ").map(|cell| cell.trim().chars().count()).max();
+            let len = longest.unwrap_or(0);
+            if len > CELL_LEN_MAX {
+                let what = format!("a cell of {len} characters, at most {CELL_LEN_MAX}");
+                found.push(Finding::new(path, at + 1, what));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_glossary_is_found() {
+        let head = "# Glossary\n\n| Word | Meaning |\n| --- | --- |\n".to_owned();
+        let of = |rows| head.clone() + &"| Word of ours | a thing |\n".repeat(rows);
+        let glossary = |rows: usize| glossary(&Repo::of(&[("docs/glossary.md", &of(rows))]));
+        assert_eq!(glossary(GLOSSARY_ROWS_MAX), []);
+        assert_eq!(glossary(GLOSSARY_ROWS_MAX + 1).len(), 1);
+        assert_eq!(super::glossary(&Repo::of(&[])), []);
+    }
+
+    #[test]
+    fn a_long_decision_is_found() {
+        let found = |lines: usize| {
+            let text = "x\n".repeat(lines);
+            decisions(&Repo::of(&[("docs/decisions/0001-a.md", &text), ("docs/b.md", &text)]))
+        };
+        assert_eq!((found(DECISION_LINES_MAX).len(), found(DECISION_LINES_MAX + 1).len()), (0, 1));
+    }
+
+    #[test]
+    fn a_long_cell_is_found() {
+        let table = format!("| a | b |\n| {} | b |\n", "x".repeat(CELL_LEN_MAX + 1));
+        let repo = Repo::of(&[("docs/papers/a.md", &table), ("docs/b.md", &table)]);
+        let found: Vec<_> = cells(&repo).iter().map(|finding| finding.line).collect();
+        assert_eq!(found, [2]);
+    }
+}

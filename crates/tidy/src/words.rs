@@ -1,0 +1,138 @@
+//! Words that make a sentence a riddle, in comments, string literals and Markdown.
+//!
+//! Each of them stands where a sentence avoids its subject or its number: "who reads so many" for
+//! "a reader of more than 16 files". A sentence that names both needs none of them.
+
+use std::collections::BTreeMap;
+
+use crate::repo::{Finding, Repo};
+use crate::source::{Source, is_word};
+
+/// Words that name no subject.
+const ALONE: [&str; 5] = ["somebody", "nobody", "anybody", "everybody", "whoever"];
+
+/// Phrases, in lower case.
+const PHRASES: [&str; 9] = [
+    "so many",
+    "so much",
+    "so manyth",
+    "in vain",
+    "rid of",
+    "on its way",
+    "of late",
+    "hears of",
+    "as well as others",
+];
+
+/// What stands before a "who" that is a subject of its own: "for who".
+const BEFORE_WHO: [&str; 8] = ["for", "of", "to", "by", "from", "with", "than", "those"];
+
+/// What stands behind a "who" that is a subject of its own: "who waits".
+const AFTER_WHO: [&str; 22] = [
+    "is", "has", "was", "may", "can", "must", "does", "waits", "reads", "asks", "writes", "needs",
+    "uses", "takes", "holds", "drains", "keeps", "sees", "wants", "comes", "dies", "died",
+];
+
+/// The file that lists the words, which may hold them.
+const LIST: &str = "crates/tidy/src/words.rs";
+
+/// Every such word, with the phrase that was found.
+pub fn riddles(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for source in repo.sources.iter().filter(|source| source.path != LIST) {
+        search(&source.path, &prose(source), &mut found);
+    }
+    for (path, text) in repo.texts.iter().filter(|(path, _)| path.ends_with(".md")) {
+        search(path, text, &mut found);
+    }
+    found
+}
+
+/// Number of findings by [`area`].
+pub fn by_area(found: &[Finding]) -> BTreeMap<String, usize> {
+    let mut areas = BTreeMap::new();
+    for finding in found {
+        *areas.entry(area(&finding.path)).or_default() += 1;
+    }
+    areas
+}
+
+/// The area of a path: its crate, or its first folder; `.` is the root.
+pub fn area(path: &str) -> String {
+    let mut parts = path.split('/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some("crates"), Some(name), _) => format!("crates/{name}"),
+        (Some(folder), Some(_), _) => folder.to_owned(),
+        _ => ".".to_owned(),
+    }
+}
+
+/// The text of `source` without its code: comments and the contents of literals.
+fn prose(source: &Source) -> String {
+    let mut text = String::with_capacity(source.text.len());
+    for (c, code) in source.text.chars().zip(source.code.chars()) {
+        text.push(if code.is_whitespace() { c } else { ' ' });
+    }
+    text
+}
+
+fn search(path: &str, text: &str, found: &mut Vec<Finding>) {
+    let words: Vec<(usize, String)> = (text.lines().enumerate())
+        .flat_map(|(at, line)| {
+            let words = line.split(|c: char| !is_word(c)).filter(|word| !word.is_empty());
+            words.map(move |word| (at + 1, word.to_lowercase()))
+        })
+        .collect();
+    let word = |at: usize| words.get(at).map_or("", |(_, word)| word);
+    for (at, (line, first)) in words.iter().enumerate() {
+        let begins =
+            |phrase: &str| phrase.split(' ').enumerate().all(|(i, part)| word(at + i) == part);
+        let what = if ALONE.contains(&first.as_str()) {
+            first.clone()
+        } else if let Some(phrase) = PHRASES.into_iter().find(|phrase| begins(phrase)) {
+            phrase.to_owned()
+        } else if word(at + 1) == "who" && BEFORE_WHO.contains(&first.as_str()) {
+            format!("{first} who")
+        } else if first == "who"
+            && AFTER_WHO.contains(&word(at + 1))
+            && !at.checked_sub(1).is_some_and(|before| BEFORE_WHO.contains(&word(before)))
+        {
+            format!("who {}", word(at + 1))
+        } else {
+            continue;
+        };
+        found.push(Finding::new(path, *line, format!("\"{what}\"")));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_riddle_is_found_in_comments_strings_and_documents() {
+        let code = "//! Waits for who\n//! reads so\n//! many.\nfn nobody() { f(\"in vain\", b) }\n\
+                    const A: u8 = 1; // Who waits, and whoever asks.\n\
+                    // a reader, and whose file\n";
+        let repo = Repo::of(&[("crates/a/src/x.rs", code), ("README.md", "Every so manyth.\n")]);
+        let found: Vec<_> = riddles(&repo).iter().map(Finding::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "crates/a/src/x.rs:1: \"for who\"",
+                "crates/a/src/x.rs:2: \"so many\"",
+                "crates/a/src/x.rs:4: \"in vain\"",
+                "crates/a/src/x.rs:5: \"who waits\"",
+                "crates/a/src/x.rs:5: \"whoever\"",
+                "README.md:1: \"so manyth\"",
+            ]
+        );
+        let areas = by_area(&riddles(&repo));
+        assert_eq!(areas, BTreeMap::from([(".".into(), 1), ("crates/a".into(), 5)]));
+    }
+
+    #[test]
+    fn the_list_itself_may_hold_them() {
+        assert_eq!(riddles(&Repo::of(&[(LIST, "// nobody\n")])), []);
+    }
+}

@@ -10,7 +10,7 @@ pub fn hash64(bytes: &[u8], seed: u64) -> u64 {
     xxh3_64_with_seed(bytes, seed)
 }
 
-/// As [`hash64`], of bytes that come in pieces.
+/// As [`hash64`], for bytes that come in pieces.
 pub struct Hash64(Xxh3);
 
 impl Hash64 {

@@ -1,11 +1,12 @@
-//! Clock: things in a circle, of which one that nobody used of late goes first.
+//! Clock: a log buffer of entries that evicts one that was not used lately (the CLOCK algorithm).
 //!
-//! To look at each in turn and pass over it if it was used since the last look (second chance)
-//! comes close to taking what was not used for longest, and costs a user one flag.
+//! The hand looks at each entry in turn and passes over it once if it was used since the last look
+//! (second chance). That comes close to evicting the least recently used one, and costs a user one
+//! flag.
 
 use std::collections::BTreeMap;
 
-/// Things by their numbers, and a hand that goes round.
+/// Entries by number, and a hand that goes round.
 #[derive(Debug)]
 pub struct Clock<T> {
     things: BTreeMap<u64, T>,
@@ -20,30 +21,31 @@ impl<T> Default for Clock<T> {
 }
 
 impl<T> Clock<T> {
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.things.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.things.is_empty()
     }
 
-    /// Adds `thing`, in the place of what had its number.
+    /// Adds `thing` under `number`; returns the entry that had this number.
     pub fn insert(&mut self, number: u64, thing: T) -> Option<T> {
         self.things.insert(number, thing)
     }
 
-    /// Takes out the thing with this number.
+    /// Removes the entry with this number.
     pub fn remove(&mut self, number: u64) -> Option<T> {
         self.things.remove(&number)
     }
 
-    /// Takes out the next thing that was not used since the last look at it, as `used` says, which
-    /// forgets it; if all are in use, the one behind the hand. `None` if there is none.
+    /// Removes the next entry that was not used since the last look at it. `used` says whether it
+    /// was and clears its flag. If all are in use, the one behind the hand goes. `None` if there
+    /// are none.
     pub fn take(&mut self, used: impl Fn(&T) -> bool) -> Option<T> {
-        // Whoever uses them meanwhile may use all of them again and again.
+        // Bounded to one round and one more: other threads may set the flags again meanwhile.
         for looks_left in (0..=self.things.len()).rev() {
             let next = self.things.range(self.hand..).next().or(self.things.first_key_value());
             let (&number, thing) = next?;
@@ -74,7 +76,7 @@ mod tests {
         };
         assert_eq!(take(&[]), Some(1));
         assert_eq!(take(&[2, 3]), Some(0), "it has had its chance");
-        assert_eq!(take(&[2, 3]), Some(2), "somebody has to go");
+        assert_eq!(take(&[2, 3]), Some(2), "one entry must be evicted");
         assert_eq!((take(&[]), take(&[])), (Some(3), None));
         assert!(clock.is_empty());
     }

@@ -37,23 +37,23 @@ pub enum ErrorKind {
     Io,
     /// The disk, or the configured space, is full. Deletes and collection still work.
     NoSpace,
-    /// An earlier write or sync failed: reads go on, writes are refused until the database is
+    /// An earlier write or sync failed. Reads still work; writes are refused until the database is
     /// reopened.
     Poisoned,
     /// The database was closed.
     Closed,
     /// The disk is mounted for reading only.
     ReadOnly,
-    /// The handle was made by another process, of which this one is a fork. Nothing was changed.
+    /// The handle was made by the process that this one was forked from. Nothing was changed.
     Forked,
     /// The process, or the system, may open no more files: `ulimit -n`. Nothing was changed.
     TooManyFiles,
-    /// A call would wait for background work of which none is due or under way: a bug, said instead
-    /// of a wait without end.
+    /// A call would wait for background work, but no job is due or running. This is a bug of the
+    /// engine; the error replaces an endless wait.
     Stalled,
 }
 
-/// Numbers of the system's errors EMFILE and ENFILE: no descriptor is left.
+/// Error numbers EMFILE and ENFILE: no file descriptor is left.
 const NO_DESCRIPTOR: [i32; 2] = [24, 23];
 
 impl ErrorKind {
@@ -128,8 +128,8 @@ impl Error {
         error
     }
 
-    /// A file of the database that could not be opened; `doing` as in [`Error::io`]. One that is
-    /// missing is [`ErrorKind::Corruption`]: what names it was made durable after it.
+    /// A file of the database that could not be opened; `doing` as in [`Error::io`]. A missing file
+    /// is [`ErrorKind::Corruption`]: it was made durable before the record that names it.
     #[cold]
     pub fn unopened(doing: impl fmt::Display, cause: io::Error) -> Self {
         if cause.kind() == io::ErrorKind::NotFound {
@@ -139,15 +139,15 @@ impl Error {
         Self::io(doing, cause)
     }
 
-    /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: after a full disk a write
-    /// can be tried again, after a failed sync nobody knows what the disk holds.
+    /// A failed sync. Never [`ErrorKind::NoSpace`], whatever the cause: a write can be tried again
+    /// after a full disk, but after a failed sync the content of the disk is unknown.
     #[cold]
     pub fn sync_failed(what: impl fmt::Display, cause: io::Error) -> Self {
         Self::lasting(format!("sync {what}"), cause)
     }
 
-    /// A failed call after which nothing may be tried again, whatever the cause: never
-    /// [`ErrorKind::NoSpace`]. `doing` completes the sentence "failed to ...".
+    /// A failed call that must not be retried, whatever the cause: never [`ErrorKind::NoSpace`].
+    /// `doing` completes the sentence "failed to ...".
     #[cold]
     pub fn lasting(doing: impl fmt::Display, cause: io::Error) -> Self {
         let mut error = Self::new(ErrorKind::Io, format!("failed to {doing}"));
@@ -155,8 +155,8 @@ impl Error {
         error
     }
 
-    /// The same error, with what can be done if the cause is a disk that is full, or that cannot be
-    /// written, which becomes [`ErrorKind::ReadOnly`].
+    /// The same error, with a remedy added if the disk is full or read-only. A read-only disk
+    /// becomes [`ErrorKind::ReadOnly`].
     #[must_use]
     pub fn with_remedy(mut self) -> Self {
         let cause = self.0.source.as_ref().map(|e| e.kind());
@@ -200,7 +200,7 @@ impl Error {
     #[must_use]
     pub fn poisoned(&self) -> Self {
         let message = format!(
-            "an earlier write failed ({self}); reads go on, reopen the database to write again"
+            "an earlier write failed ({self}); reads still work; reopen the database to write again"
         );
         let mut error = Self::new(ErrorKind::Poisoned, message);
         error.0.source = self.0.source.clone();

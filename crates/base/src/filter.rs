@@ -1,5 +1,4 @@
-//! Split-block Bloom filter: one cache line tells that a table, or a group, does not
-//! hold a key.
+//! Split-block Bloom filter: one cache line tells that a table or a group does not hold a key.
 //!
 //! The filter is an array of 32-byte blocks of eight 32-bit words. A key's 64-bit hash picks one
 //! block by its upper half and one bit in each of the eight words by its lower half, so a look-up
@@ -69,8 +68,8 @@ impl Filter {
         Self { blocks }
     }
 
-    /// Whether a key with `hash` may be in the table; `false` is certain. Without blocks (a filter
-    /// of 0 bits a key) every key may be.
+    /// Whether a key with `hash` may be in the table; `false` is certain. A filter without blocks
+    /// (0 bits a key) passes every key.
     #[inline]
     pub fn may_contain(&self, hash: u64) -> bool {
         if self.blocks.is_empty() {
@@ -107,7 +106,7 @@ impl Filter {
         }
         let (chunks, rest) = body.as_chunks::<BLOCK_LEN>();
         if !rest.is_empty() || chunks.len() > u32::MAX as usize {
-            return Err(Error::corruption("filter has a length that no filter has"));
+            return Err(Error::corruption("filter has an invalid length"));
         }
         let blocks = chunks.iter().map(|chunk| {
             let mut block = Block::default();

@@ -1,7 +1,6 @@
 //! Every bound that the formats rest on, with its unit and its reason.
 
-/// Longest user key, in bytes; an empty one is a key, too. A record stores the key length in 16
-/// bits.
+/// Longest user key, in bytes; an empty key is valid. A record stores the key length in 16 bits.
 pub const KEY_LEN_MAX: usize = u16::MAX as usize - KEYSPACE_PREFIX_LEN;
 
 /// Longest value, in bytes. A value is written and verified as one piece, in memory.
@@ -13,8 +12,8 @@ pub const KEYSPACE_PREFIX_LEN: usize = 2;
 /// Greatest sequence number: a table entry and a record pack it into 56 bits beside the kind.
 pub const SEQ_MAX: u64 = (1 << 56) - 1;
 
-/// Most bytes of records (keys, values and a header each) in one batch: a batch lies in one log
-/// file, whole, and recovery buffers it before it knows that it is.
+/// Most bytes of records (keys, values and a header each) in one batch: a batch lies whole in one
+/// log file, and recovery buffers it until it knows that the batch is complete.
 pub const BATCH_BYTES_MAX: usize = 2 << 30;
 
 /// Unit in which files are laid out and padded: the page of the kernel and of most devices, and

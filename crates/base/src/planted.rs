@@ -1,21 +1,21 @@
-//! Mistakes that a test build can make on purpose: a test that cannot fail proves nothing.
+//! Mistakes that a test build can make on purpose: they prove that a test can fail.
 //!
-//! Each hazard of the design is one [`Bug`]. The code asks [`planted`] where it would go wrong;
-//! that is a constant `false`, and costs nothing, unless the feature `planted-bugs` is on. A test
-//! then plants one bug for its own thread and must see a failure.
+//! Each hazard of the design is one [`Bug`]. The code asks [`planted`] at the place where it could
+//! go wrong. That is a constant `false`, and costs nothing, unless the feature `planted-bugs` is
+//! on. A test then plants one bug for its own thread and must see a failure.
 
 /// A mistake that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bug {
-    /// The run of new pointers that a collection writes lies above the next flush.
+    /// The run of new pointers that a collection writes is placed above the next flush.
     RunAboveNextFlush,
-    /// That run leaves out tombstones.
+    /// The run of a collection leaves out tombstones.
     RunWithoutTombstones,
-    /// That run leaves out the versions that it does not move.
+    /// The run of a collection leaves out the versions that it does not move.
     RunWithoutRepeats,
-    /// That run claims to own the records that it only repeats.
+    /// The run of a collection claims to own the records that it only repeats.
     RunOwnsRepeats,
-    /// A compaction drops tombstones though older places may hold their keys.
+    /// A compaction drops tombstones though deeper levels may hold their keys.
     TombstoneDroppedEarly,
     /// A merge within level 0 drops tombstones although older runs hold their keys.
     BucketForgetsOlderRuns,
@@ -27,45 +27,46 @@ pub enum Bug {
     HeadTooFar,
     /// A flush does not sync the long values that its run points to.
     LongValueUnsynced,
-    /// A long value goes to a log file whose front a flush has covered without a sync.
+    /// A long value goes to a log file whose front was flushed without a sync.
     LongBehindUnsynced,
-    /// A flush does not sync the part of a log file behind a long value, in which others live.
+    /// A flush does not sync the part of a log file behind a long value, which other values use.
     LogBehindLongUnsynced,
     /// A MemTable ends behind the padding of a sync.
     HeadBehindPadding,
     /// Level 0 is ordered by greatest sequence number.
     Level0BySeq,
-    /// A victim goes although the log that killed its records was not synced.
+    /// A victim is removed although the log records that killed its values were not synced.
     CollectionWithoutLogSync,
     /// A collection forgets the live snapshots.
     CollectionWithoutSnapshots,
-    /// Recovery does not copy to the log file what only the window holds of it.
+    /// Recovery does not copy the part of the log that only the window holds to the log file.
     WindowTailForgotten,
-    /// Replay looks into the window no farther than if the log had been drained up to its head.
+    /// Replay searches the window only as far as if the log had been drained up to its head.
     WindowBehindTheFile,
-    /// What a flush has made needless is passed by while readers may still want it.
+    /// The drain skips log that a flush has released while readers may still need it.
     NeedlessUnderReaders,
-    /// Files that no edit has named prove nothing at the open of a closed database.
+    /// At the open of a closed database, files that no edit names are not taken as proof of lost
+    /// edits.
     FollowersIgnored,
-    /// A log file counts as free although its drain has not looked whether it is.
+    /// A log file counts as free although a drain may still write to it.
     FreeUnderTheDrain,
-    /// Replay does not ask whether a log file continues the one before it.
+    /// Replay does not check whether a log file continues the one before it.
     ReplayPastGap,
-    /// Replay takes part of a batch.
+    /// Replay applies a part of a batch.
     HalfBatch,
-    /// A batch that is torn takes the mark before it with it.
+    /// A torn batch also discards the mark before it.
     TornBatchTakesMark,
-    /// The log goes on in a file behind the rest of a torn batch.
+    /// The log continues in a file behind the rest of a torn batch.
     ResumedBehindTorn,
-    /// What is left of a torn batch passes for a write whose edits are lost.
+    /// The rest of a torn batch is taken for a write whose edits are lost.
     TornTakenForLost,
-    /// Replay believes a record whose payload does not match its checksum.
+    /// Replay accepts a record whose payload does not match its checksum.
     TornRecordReplayed,
     /// A reader takes the gap that a sync leaves for the end of the log.
     MarkIgnored,
     /// Marks and headers claim that padding was a record.
     PaddingClaimed,
-    /// Replay decides by the options of the day how a value is kept.
+    /// Replay decides by the current options how a value is kept, not by the record.
     OptionsDecideReplay,
     /// Sequence numbers begin again after an open.
     SeqRestarts,
@@ -79,125 +80,127 @@ pub enum Bug {
     NoDirectorySync,
     /// The directory of a volume is not synced before an edit names the files in it.
     VolumeNotSynced,
-    /// A volume's file that says how old it is is written behind the edit that makes it so old.
+    /// A volume's stamp file, which says how old it is, is written after the edit that makes it so
+    /// old.
     VolumeStampedLate,
-    /// A job that failed leaves what it had written on the disk.
+    /// A failed job leaves its output on the disk.
     FailedJobLeavesFiles,
-    /// A group splits although a flush has begun that knows it whole.
+    /// A group splits although a running flush still uses it unsplit.
     SplitUnderFlush,
-    /// A victim's file goes before the edit that drops it.
+    /// A victim's file is removed before the edit that drops it.
     UnlinkBeforeEdit,
     /// A write is acknowledged before its sync.
     AckBeforeSync,
-    /// A flush takes for forgotten also the log that it has not made needless.
+    /// A flush also releases the log that it has not made obsolete.
     ForgetsTheHead,
-    /// A flush leaves values in a log that it does not sync, and the run points there.
+    /// A flush leaves values in a log that it does not sync, and its run points there.
     PointsIntoTheLog,
-    /// A flush does not tell a group of a delete or an inline value of a key that it holds.
+    /// A flush does not write a group tombstone to a group for a delete or an inline value of a key
+    /// in it.
     StubForgotten,
     /// A collection of a group drops the group tombstones that still hide older records.
     StubDroppedEarly,
-    /// A value leaves for the cold log although its group has an older record of the key.
+    /// A value goes to the cold log although its group has an older record of the key.
     TagAboveOlder,
     /// The filter of an extent does not hold the keys of its tags.
     TagNotInFilter,
-    /// The edit that adds a segment of the cold log does not count what lives in it.
+    /// The edit that adds a segment of the cold log does not count its live bytes.
     ColdNotBorn,
     /// A segment of survivors is not synced before the edit that adds it.
     SegmentNotSynced,
     /// A group that splits puts all records into one half.
     SplitIntoWrongHalf,
-    /// A flush divides a range of keys that has records already.
+    /// A flush divides a range of keys that already has records.
     DividedWithRecords,
     /// An extent of a range names its first key as its last.
     FirstKeyAsLast,
-    /// An extent is given back as soon as it is dropped, whoever still reads it.
+    /// An extent is punched as soon as it is dropped, although readers may still use it.
     PunchUnderReaders,
-    /// An extent is given back before the edit that drops it.
+    /// An extent is punched before the edit that drops it.
     PunchBeforeEdit,
-    /// A value that a collection has moved is looked for where its soft pointer says.
+    /// A value that a collection has moved is looked for where its stale soft pointer says.
     StalePointerBelieved,
-    /// A value whose soft pointer is out of date reads as an absent key.
+    /// A value with a stale soft pointer reads as an absent key.
     StaleIsAbsent,
-    /// Extents of survivors get no map though pointers are soft.
+    /// Extents of survivors get no key directory though pointers are soft.
     MapForgotten,
-    /// What dies behind a soft pointer that is out of date is not counted.
+    /// A value that dies behind a stale soft pointer is not counted as dead.
     StaleDeathForgotten,
     /// Files grow beyond the space limit.
     LimitIgnored,
-    /// Writers leave jobs no room below the space limit.
+    /// Below the space limit, writers leave jobs no room.
     NothingKeptForJobs,
     /// A failed sync is tried again, and the second answer is believed.
     SyncRetried,
-    /// An entry is linked into a MemTable without ordering what it holds before the link.
+    /// An entry is linked into a MemTable without ordering its content before the link.
     LinkedUnordered,
-    /// An entry is linked by a store, as if nobody else inserted.
+    /// An entry is linked by a plain store, as if there were no concurrent inserts.
     LinkedWithoutExchange,
-    /// A commit becomes visible as soon as it is complete, whatever is not before it.
+    /// A commit becomes visible as soon as it is complete, although earlier ones are not.
     PublishedOutOfOrder,
     /// What is visible is published without ordering entries and records before it.
     VisibleUnordered,
-    /// Who falls asleep while commits are published is not waited for.
+    /// A publisher does not wait for a thread that falls asleep while commits are published.
     SleeperMissed,
-    /// Who drains looks for work before it leaves word that it will sleep.
+    /// The drain thread looks for work before it announces that it will sleep.
     RestsUnannounced,
     /// The log counts as filled without ordering the bytes before it.
     FilledUnordered,
-    /// The floor of the window rises under those who read above it.
+    /// The floor of the window rises while readers use positions above it.
     FloorUnderReaders,
     /// A session goes on with a log file that the manifest has sealed, without an edit.
     ResumedWithoutEdit,
     /// A close says that the log is durable before it is.
     ClosedBeforeSync,
-    /// A copy of a database goes on as if it were the original.
+    /// A copy of a database continues as if it were the original.
     CopyUnnoticed,
     /// The window grows while it alone holds the end of the log.
     GrowsUndrained,
-    /// The log counts as drained before a sync could know the file.
+    /// Log bytes count as drained before their file is listed for the next sync.
     DrainedBeforeListed,
-    /// A snapshot asks what is visible before it takes the lock of the list.
+    /// A snapshot reads the visible sequence number before it takes the lock of the list.
     SnapshotOutsideLock,
-    /// A file goes as soon as it is dropped, whoever still reads it.
+    /// A file is removed as soon as it is dropped, although readers may still use it.
     BuriedUnderReaders,
-    /// A flush takes its MemTable out of the read state before it puts its run in.
+    /// A flush removes its MemTable from the read state before it adds its run.
     MemTableBeforeItsRun,
-    /// A change of the read state overwrites another that was made meanwhile.
+    /// A change of the read state overwrites a concurrent one.
     PictureOverwritten,
-    /// A read asks what is visible before it takes the read state.
+    /// A read loads the visible sequence number before it loads the read state.
     VisibleBeforePicture,
     /// A flush does not wait for the commits that still insert.
     FlushBeforeInserts,
-    /// A compaction does not say which tables it reads.
+    /// A compaction does not claim the tables that it reads.
     InputsUnclaimed,
     /// Runs that a flush writes during a collection may leave level 0.
     RunsSinkPastACollection,
-    /// A job drops the file that a collection reads.
+    /// A job drops the file that a collection is reading.
     VictimDroppedByOthers,
-    /// A byte that a collection may win of a short file is worth it.
+    /// A collection of a short file is done for a gain of one byte.
     ByteIsWorthIt,
-    /// What a collection has written is collected again although nothing can have died in it.
+    /// The output of a collection is collected again although nothing in it can have died.
     CollectsInVain,
-    /// A compaction that met a damaged block is tried again and again.
+    /// A compaction that met a damaged block is retried for ever.
     DamagedBlockTriedAgain,
     /// Runs pile up in level 0 above damaged tables.
     DamageFillsLevel0,
-    /// A job that fails keeps those that would come after it from running.
+    /// A failed job keeps the jobs after it from running.
     FailureEndsTheLook,
-    /// Looks of who waits add up although jobs of others end between them.
+    /// Fruitless looks of a waiting thread add up although other jobs end between them.
     LooksAddUp,
-    /// A log file is ended, and the replay head moved on, under a commit not yet in its MemTable.
+    /// A log file is ended, and the replay head moved on, before a commit is in its MemTable.
     LogEndsUnderWriters,
-    /// A settle ends at a look that found nothing, although a job has ended since.
+    /// A settle ends when one look finds no work, although a job has ended since.
     SettleOverlooksJobs,
-    /// Tombstones are no reason to compact.
+    /// Tombstones do not cause compactions.
     TombstonesStay,
-    /// A close drops all log files in use since tables point into the last one not at all.
+    /// A close drops a log file that tables still point into.
     CloseForgetsALog,
-    /// What the reserve has lent is not taken back.
+    /// Space that the reserve has lent is not taken back.
     ReserveNotRefilled,
-    /// A collection of a part of a group drops what hides records of the rest.
+    /// A collection of a part of a group drops group tombstones that hide records of the rest.
     StubForgetsTheRest,
-    /// Writers are stopped for garbage that nobody may collect.
+    /// Writers are stopped for garbage that no collection can reclaim.
     GarbageOfNobodyCounts,
 }
 
@@ -225,7 +228,7 @@ pub fn planted(bug: Bug) -> bool {
     PLANTED.get() == Some(bug)
 }
 
-/// Fails unless `check` passes as it is and panics with `bug` planted for this thread.
+/// Fails unless `check` passes without the bug and panics with `bug` planted in this thread.
 #[cfg(feature = "planted-bugs")]
 pub fn must_notice(bug: Bug, check: impl Fn()) {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -233,5 +236,5 @@ pub fn must_notice(bug: Bug, check: impl Fn()) {
     plant(Some(bug));
     let outcome = catch_unwind(AssertUnwindSafe(&check));
     plant(None);
-    assert!(outcome.is_err(), "nothing notices {bug:?}");
+    assert!(outcome.is_err(), "no check notices {bug:?}");
 }

@@ -1,7 +1,7 @@
 //! Where a record lies: the number of its file, its offset there, and its length.
 //!
-//! A pointer names a *record*, not bare value bytes: whoever follows it reads the record whole and
-//! verifies that keyspace, key and sequence number are those of the index entry (invariant 6).
+//! A pointer names a *record*, not bare value bytes: a reader fetches the whole record and verifies
+//! that keyspace, key and sequence number are those of the index entry (invariant 6).
 
 use crate::codec::{Cursor, write_varint};
 use crate::error::Result;

@@ -3,7 +3,7 @@
 //! A record is a 24-byte header, then the key, then the value. Two checksums guard it:
 //!
 //! * the *payload checksum* covers kind, keyspace, key and value. The caller's thread computes it
-//!   once; it travels with the record for life, however often collection moves it.
+//!   once; collection copies it with the record.
 //! * the *header checksum* covers everything else in the header, the payload checksum included, and
 //!   is seeded with the identity of the file and the offset in it. A stale, swapped or misplaced
 //!   record therefore never passes, and all zeros is never a record.
@@ -20,7 +20,7 @@ use crate::pointer::FileNumber;
 /// Bytes of a record in front of its key.
 pub const HEADER_LEN: usize = 24;
 
-/// What a record is. The kind decides at replay, never the options of the day (design, section 2).
+/// What a record is. The kind decides at replay, never the current options (design, section 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -30,7 +30,7 @@ pub enum RecordKind {
     Inline = 2,
     /// Key and value; the index will point to this record.
     Separated = 3,
-    /// In a group: the key alone. The value of this operation lies in the cold log.
+    /// In a group: the key alone. The value of this operation is in the cold log.
     Tag = 4,
     /// Joins two parts of a log file: says where the first ended and what was durable by then.
     SyncMarker = 16,
@@ -63,7 +63,7 @@ impl RecordKind {
         })
     }
 
-    /// Whether a user's operation made this record, as opposed to the store itself.
+    /// Whether a user's operation made this record; the store itself makes the others.
     pub fn is_operation(self) -> bool {
         matches!(self, Self::Delete | Self::Inline | Self::Separated)
     }
@@ -111,7 +111,7 @@ fn with_key(key: &[u8], value_hash: u64) -> u32 {
     fold(hash64(key, value_hash))
 }
 
-/// Compares a payload with its checksum whose value comes in pieces.
+/// Compares a payload with its checksum, for values that come in pieces.
 pub struct PayloadCheck(Hash64);
 
 impl PayloadCheck {
@@ -137,7 +137,7 @@ impl PayloadCheck {
 pub struct Header {
     /// See [`payload_check`].
     pub payload_check: u32,
-    /// Sequence number of the operation; for records of the store itself, a number of their own.
+    /// Sequence number of the operation; records of the store itself have their own numbering.
     pub seq: SeqNo,
     /// What the record is.
     pub kind: RecordKind,
@@ -194,7 +194,7 @@ impl Header {
         bytes
     }
 
-    /// Reads a header; `None` if it is not one that was written for this file and offset.
+    /// Reads a header; `None` unless it was written for this file and offset.
     #[inline]
     pub fn decode(bytes: &[u8], identity: FileIdentity, offset: u64) -> Option<Self> {
         let bytes: &[u8; HEADER_LEN] = bytes.first_chunk()?;
@@ -248,8 +248,9 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
-    /// As [`Record::parse`], of bytes that this process has stored and kept in its memory since:
-    /// the payload is not compared with its checksum, which stays with it for who reads it later.
+    /// As [`Record::parse`], for bytes that this process has stored and kept in memory since: the
+    /// payload is not compared with its checksum. The checksum stays in the record for later
+    /// readers.
     pub fn parse_own(bytes: &'a [u8], identity: FileIdentity, offset: u64) -> Result<Self> {
         let header = Header::decode(bytes, identity, offset).ok_or_else(|| {
             Error::corruption("record header does not match its checksum").with("offset", offset)

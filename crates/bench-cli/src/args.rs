@@ -16,7 +16,7 @@ pub struct Arguments {
     /// Arguments of every command, those of `cleave`.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -59,7 +59,7 @@ pub enum Command {
     },
     /// Print the manual page, or write one for each command
     Man {
-        /// Directory for a page of each command; must be there
+        /// Directory for a page of each command; must exist
         dir: Option<PathBuf>,
     },
 }

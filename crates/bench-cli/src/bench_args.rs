@@ -1,4 +1,4 @@
-//! What may be typed after `bench`: one engine's workloads, or one of the commands that run many.
+//! Arguments of `bench`: workloads on one engine, or one of the commands that run many engines.
 
 use std::path::PathBuf;
 
@@ -19,8 +19,8 @@ pub struct BenchCommand {
     /// What a write survives before it is acknowledged
     #[arg(long, value_enum, default_value = "os")]
     pub durability: DurabilityName,
-    /// Take the time of another device: hdd, sata or nvme, at SPEED times its own speed; with
-    /// CLASS= that of the disk on which --place puts this class of files. The page cache is
+    /// Simulate the time of another device: hdd, sata or nvme, at SPEED times its own speed; with
+    /// CLASS= for the disk on which --place puts this class of files. The size of the page cache is
     /// --option page-cache=SIZE (1GiB). The data should lie on a faster device
     #[arg(long, value_name = "[CLASS=]NAME[:SPEED]")]
     pub device: Vec<String>,
@@ -54,15 +54,15 @@ pub enum Many {
     /// A first answer in two minutes: the presets ktstore and lsm, and RocksDB
     ///
     /// 430,000 records of 1 KiB under a memory limit of 320 MiB; load, cold reads, scans and
-    /// updates. Engines take turns, a piece of work each, so that all meet the same disk, and begin
-    /// anew three times. More engines take longer, because a load cannot be cut short. A short
-    /// trial comes first: on a machine that is slow, or busy, all sizes are divided, and
-    /// repetitions that would come too late are left out.
+    /// updates. Engines take turns, one workload each, so that all see the same state of the disk,
+    /// and start again three times. More engines take longer, because a load cannot be shortened. A
+    /// short trial comes first: on a machine that is slow, or busy, all sizes are divided, and
+    /// repetitions that would take too long are left out.
     Quick {
-        /// Every preset, and every peer that is found, though that takes much longer
+        /// Every preset, and every peer that is found; this takes much longer
         #[arg(long)]
         all: bool,
-        /// Divide all sizes by N, in place of what the trial finds
+        /// Divide all sizes by N, instead of the trial's result
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..=64), value_name = "N")]
         miniature: Option<u64>,
         #[command(flatten)]
@@ -70,31 +70,31 @@ pub enum Many {
     },
     /// The whole suite, or one of its parts: an hour and a half for each of three repetitions
     ///
-    /// Each engine runs in a process of its own, in turn, three times unless --repetitions says
-    /// otherwise. A crash, the memory limit, a hang or a wrong value ends that process alone, and
-    /// the table says so. Reads, updates and scans end after five seconds. Results are kept as they
-    /// come: a run that was stopped goes on by --resume.
+    /// Each engine runs in a process of its own, in turn, three times unless --repetitions changes
+    /// that. A crash, the memory limit, a hang or a wrong value ends only that process, and is
+    /// reported in the table. Reads, updates and scans end after five seconds. Results are stored
+    /// as they come: a stopped run continues with --resume.
     Suite {
         /// Which suite (--list names them)
         #[arg(long, default_value = "full", value_name = "NAME")]
         config: String,
-        /// Only these of its lists of workloads
+        /// Only these lists of workloads
         #[arg(long, value_delimiter = ',', value_name = "LIST,..")]
         only: Vec<String>,
-        /// Name the suites and their lists, and exit
+        /// List the suites and their lists, and exit
         #[arg(long)]
         list: bool,
         #[command(flatten)]
         suite: SuiteArgs,
     },
-    /// The experiments of the papers on every preset, with the paper's own figure beside ours
+    /// The experiments of the papers on every preset, beside the figures of the paper
     ///
-    /// Sizes are scaled to this machine; the paper's figures are of its own machine and data. Peers
-    /// take part only if --engines names them.
+    /// Sizes are scaled to this machine; the paper's figures are for its own machine and data.
+    /// Peers run only if --engines names them.
     Papers {
         /// Papers: wisckey, hashkv, kt-store, hoakv, ohdb; all if none is given
         papers: Vec<String>,
-        /// Name the experiments and what they vary, and exit
+        /// List the experiments and their parameters, and exit
         #[arg(long)]
         list: bool,
         /// Only these experiments
@@ -103,8 +103,8 @@ pub enum Many {
         /// Only these of their lists, as the report names them
         #[arg(long, value_name = "LIST")]
         only: Vec<String>,
-        /// Divide the experiments' 2 GiB of data and 1 GiB of memory by N, and with them all that
-        /// engines size by their data, what is varied included
+        /// Divide the experiments' 2 GiB of data and 1 GiB of memory by N, and in proportion all
+        /// sizes of engines, including varied ones
         #[arg(
             long,
             value_parser = clap::value_parser!(u64).range(1..=64),
@@ -128,10 +128,10 @@ pub enum Many {
     },
 }
 
-/// Files that a report is written to.
+/// Files of a report.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Pages {
-    /// Write the report with charts to this file: one page, nothing else needed
+    /// Write the report with charts to this file: a self-contained page
     #[arg(long, value_name = "FILE.html")]
     pub out: Option<PathBuf>,
     /// Write its tables to this file as Markdown
@@ -142,7 +142,7 @@ pub struct Pages {
 /// Engines and conditions of a suite.
 #[derive(Args, Clone, Debug)]
 pub struct SuiteArgs {
-    /// Engines, in the order of every round, in place of the command's own choice; they run all
+    /// Engines, in the order of every round, instead of the command's own choice; they run all
     /// lists, however slow they are
     #[arg(long, value_delimiter = ',', value_name = "NAME,..")]
     pub engines: Vec<String>,
@@ -153,20 +153,20 @@ pub struct SuiteArgs {
     /// Presets only
     #[arg(long, conflicts_with = "peers")]
     pub no_peers: bool,
-    /// The engine to compare with; rocksdb if it is there, else cleave-lsm
+    /// The engine to compare with; rocksdb if it is found, else cleave-lsm
     #[arg(long, value_name = "ENGINE")]
     pub baseline: Option<String>,
-    /// How often each engine runs, in place of the suite's own number
+    /// Number of runs of each engine, instead of the suite's own
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100), value_name = "N")]
     pub repetitions: Option<u32>,
-    /// Memory with the page cache, in place of the suite's own; needs root, or a control group of
-    /// one's own
+    /// Memory limit including the page cache, instead of the suite's own; needs root, or a control
+    /// group of the user
     #[arg(long, value_parser = units::parse, value_name = "SIZE")]
     pub memory_limit: Option<u64>,
     /// Do not limit memory: data may fit the page cache
     #[arg(long, conflicts_with = "memory_limit")]
     pub no_memory_limit: bool,
-    /// Seconds after which a workload that is no load ends, in place of the suite's own
+    /// Seconds after which a workload other than a load ends, instead of the suite's own
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub duration: Option<u64>,
     /// Seconds after which an engine is taken to hang, and killed
@@ -175,10 +175,10 @@ pub struct SuiteArgs {
     /// Directory for the data: a new one, or one that a benchmark made; deleted at the end
     #[arg(long, default_value = "bench-data", value_name = "DIR")]
     pub dir: PathBuf,
-    /// Gather the results in this file (JSON lines)
+    /// Append the results to this file (JSON lines)
     #[arg(long, value_name = "FILE")]
     pub results: Option<PathBuf>,
-    /// Go on with the results in that file: what is done is not run again
+    /// Continue with the results in that file: finished runs are not repeated
     #[arg(long)]
     pub resume: bool,
     #[command(flatten)]

@@ -25,12 +25,12 @@ impl Countdown {
         Self { bar, begin: Instant::now() }
     }
 
-    /// Whatever there is to say.
+    /// Shows a message.
     pub fn say(&self, message: String) {
         self.bar.set_message(message);
     }
 
-    /// Since it was begun.
+    /// Time since the beginning.
     pub fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }

@@ -1,4 +1,4 @@
-//! The devices under a benchmark: the real ones, or some whose time is modelled.
+//! The devices under a benchmark: real ones, or models of others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,16 +8,15 @@ use cleavedb_cli::placement::parse_classes;
 use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
 use cleavedb_units as units;
 
-/// Page cache of all modelled devices together if none is given, in bytes: the memory limit of the
-/// suites.
+/// Default page cache of all modelled devices together, in bytes: the memory limit of the suites.
 const PAGE_CACHE: u64 = 1 << 30;
 
-/// What a benchmark's database lies on.
+/// The devices of a benchmark's database.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// The profile under the database's own directory, and under volumes that have none.
+    /// The profile of the database's own directory, and of volumes without their own.
     own: Option<Profile>,
-    /// Profiles under the volumes that hold a class.
+    /// Profiles of the volumes that hold a class.
     volumes: Vec<(FileClass, Profile)>,
     speed: Option<f64>,
     page_cache: u64,
@@ -29,12 +28,12 @@ impl Default for Device {
     }
 }
 
-/// A database on its devices, and the models that count their requests, if there are some: the
-/// database's own first.
+/// A database on its devices, and the models that count their requests, if there are some: that of
+/// the database's own directory first.
 pub struct OnDevice {
     /// The database.
     pub db: Db,
-    /// The models, each with the directory above it.
+    /// The models, each with the path of its directory.
     pub models: Vec<(PathBuf, Arc<SimulatedDevice>)>,
 }
 
@@ -51,8 +50,8 @@ pub fn parse(text: &str) -> Result<(Profile, f64), String> {
 }
 
 impl Device {
-    /// Takes the time of the device that `text` names: `NAME[:SPEED]`, or `CLASS=NAME[:SPEED]` for
-    /// the volume that holds a class of files. All devices are as many times faster.
+    /// Simulates the device that `text` names: `NAME[:SPEED]`, or `CLASS=NAME[:SPEED]` for the
+    /// volume that holds a class of files. All devices must have the same speed factor.
     pub fn model(&mut self, text: &str) -> Result<(), String> {
         let (classes, name) = match text.split_once('=') {
             Some((classes, name)) => (parse_classes(classes)?, name),
@@ -70,7 +69,7 @@ impl Device {
         Ok(())
     }
 
-    /// Sets the page cache of the models together, in bytes.
+    /// Sets the common page cache of the models, in bytes.
     pub fn set_page_cache(&mut self, bytes: u64) {
         self.page_cache = bytes;
     }
@@ -80,7 +79,7 @@ impl Device {
         self.page_cache /= parts;
     }
 
-    /// The profile under the directory `path` of a database with `volumes`.
+    /// The profile for the directory `path` of a database with `volumes`.
     fn under(&self, path: &Path, volumes: &[Volume]) -> Option<&Profile> {
         let volume = volumes.iter().find(|volume| volume.directory == path);
         let named = volume.and_then(|volume| {
@@ -89,7 +88,7 @@ impl Device {
         named.map(|(_, profile)| profile).or(self.own.as_ref())
     }
 
-    /// Refuses a profile for a class of files that no volume holds: it would model nothing.
+    /// Refuses a profile for a class of files that no volume holds, which would have no effect.
     pub fn check(&self, volumes: &[Volume]) -> Result<(), String> {
         let placed = |class: &FileClass| volumes.iter().any(|v| v.classes.contains(class));
         let lost = self.volumes.iter().map(|(class, _)| class).find(|class| !placed(class));
@@ -118,7 +117,7 @@ impl Device {
         Ok(OnDevice { db, models })
     }
 
-    /// In words, for a result.
+    /// Description for a result.
     pub fn describe(&self, volumes: &[Volume]) -> String {
         let Some(speed) = self.speed else { return "real".to_owned() };
         let name = |profile: Option<&Profile>| profile.map_or("real", |profile| profile.name);

@@ -1,4 +1,4 @@
-//! CleaveDB as the benchmark sees it.
+//! CleaveDB as an engine of the benchmark.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf, absolute};
@@ -31,7 +31,7 @@ pub struct CleaveOpener {
     name: String,
     options: Options,
     device: Device,
-    /// Where its volumes are; those that do not say so are beside the database.
+    /// The placement of its volumes; those without a directory are beside the database.
     placements: Vec<Placement>,
 }
 
@@ -42,16 +42,16 @@ impl CleaveOpener {
         Self { name: format!("cleave-{}", options.preset), options, device, placements }
     }
 
-    /// The same on the devices that `devices` name.
+    /// The same on the named devices.
     pub fn on(mut self, devices: &[String], placements: &[Placement]) -> Result<Self> {
         devices.iter().try_for_each(|device| self.set("device", device))?;
         self.placements.extend_from_slice(placements);
         Ok(self)
     }
 
-    /// Where database and volumes lie for a benchmark in `directory`. Volumes without a directory
-    /// lie within, beside the database, which then has a directory of its own there; the others
-    /// have one below the directory that was named, which is emptied for a new database.
+    /// Paths of the database and its volumes for a benchmark in `directory`. Volumes without a
+    /// directory are within it, beside the database, which then has a subdirectory; the others are
+    /// below their named directory, in one that is emptied for a new database.
     fn layout(&self, directory: &Path) -> Result<(PathBuf, Vec<Volume>)> {
         if self.placements.is_empty() {
             return Ok((directory.to_owned(), Vec::new()));
@@ -73,7 +73,7 @@ impl CleaveOpener {
         Ok((own, volumes))
     }
 
-    /// Sets one option from its text. The names are those of the experiments; sizes are in bytes.
+    /// Sets one option from text. The names are those of the experiments; sizes are in bytes.
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
         if let Some((preset, name)) = of_preset(name) {
             let own = self.options.preset.name() == preset;
@@ -87,7 +87,7 @@ impl CleaveOpener {
         let options = &mut self.options;
         match name {
             "device" => self.device.model(value).map_err(|why| malformed(&why))?,
-            // The stores that the paper of OHDB compares.
+            // The stores that OHDB's paper compares.
             "variant" => {
                 let options = variant::options(value).map_err(|why| malformed(&why))?;
                 return options.iter().try_for_each(|(name, value)| self.set(name, value));
@@ -101,7 +101,7 @@ impl CleaveOpener {
                 return Err(no_option(&self.name, name));
             }
             "threshold" => options.min_separated = MinSeparated::AtLeast(number? as usize),
-            // What the space goal tolerates beyond the live bytes is the paper's reserved space.
+            // The paper's reserved space is the space goal's tolerance beyond the live bytes.
             "reserved-space" => {
                 let reserved = number? as f64 / 100.0;
                 if options.layout.groups.is_some_and(|groups| groups.shares_segments()) {
@@ -141,7 +141,7 @@ impl CleaveOpener {
         Ok(())
     }
 
-    /// Sets an option of groups; whether it is one of those that the preset has.
+    /// Sets an option of groups; returns whether the preset has it.
     fn set_group(&mut self, name: &str, value: &str) -> Result<bool> {
         let malformed = |why: &dyn Display| malformed(name, value, why);
         let Some(layout) = self.options.layout.groups.as_mut() else { return Ok(false) };
@@ -189,7 +189,7 @@ fn malformed(name: &str, value: &str, why: &dyn Display) -> BenchError {
     BenchError::Usage(format!("--option {name}={value}: {why}"))
 }
 
-/// What is placed where, in words; paths are of this machine and left out.
+/// The placement in words, without the paths of this machine.
 fn volumes(volumes: &[Volume]) -> String {
     let classes = |volume: &Volume| {
         let names: Vec<_> = volume.classes.iter().map(|class| class.name()).collect();
@@ -199,9 +199,9 @@ fn volumes(volumes: &[Volume]) -> String {
     if each.is_empty() { "none".to_owned() } else { each.join("; ") }
 }
 
-/// Which files of a database are to stay in the page cache when others are evicted: the window,
-/// which is memory, and logs that nothing points into, which are mostly gone before the kernel
-/// would write them (docs/format.md, "Directory").
+/// Files of a database that stay in the page cache when others are evicted: the window, which is
+/// memory, and logs without pointers into them, which are mostly removed before the kernel would
+/// write them (docs/format.md, "Directory").
 pub fn stays_cached(layout: &ValueLayout) -> fn(&Path) -> bool {
     fn window(path: &Path) -> bool {
         path.file_name().is_some_and(|name| name == "window")
@@ -247,8 +247,8 @@ impl Opener for CleaveOpener {
         for (name, value) in options {
             opener.set(name, value)?;
         }
-        // An experiment with tagging and without it says what becomes of the log of cold values,
-        // which there is only with it.
+        // An experiment that compares tagging on and off also sets options of the cold log, which
+        // exists only with tagging.
         let layout = opener.options.layout.groups;
         if layout.is_some_and(|groups| groups.survivors == SurvivorRoute::Group) {
             opener.options.groups.cold_log_counts = true;
@@ -257,7 +257,7 @@ impl Opener for CleaveOpener {
     }
 }
 
-/// What becomes of cold values, in words.
+/// The handling of cold values, in words.
 fn tagging(options: &Options) -> &'static str {
     let tags = |groups: GroupLayout| groups.survivors == SurvivorRoute::Tagged;
     match (options.layout.groups.is_some_and(tags), options.groups.cold_log_counts) {
@@ -267,7 +267,7 @@ fn tagging(options: &Options) -> &'static str {
     }
 }
 
-/// How values are grouped, if they are, in words.
+/// The grouping of values, if there is one, in words.
 fn groups(options: &Options) -> Option<String> {
     let groups = &options.groups;
     let size = |bytes| units::bytes(bytes);
@@ -289,12 +289,13 @@ struct Cleave {
     db: Db,
     device: String,
     models: Vec<(PathBuf, Arc<SimulatedDevice>)>,
-    /// Volumes that lie outside of the benchmark's directory.
+    /// Volumes outside of the benchmark's directory.
     outside: Vec<PathBuf>,
 }
 
 impl Cleave {
-    /// Names the operation that failed. Ctrl-C makes every operation fail, which ends the run.
+    /// Adds the name of the operation to an error. Ctrl-C makes every operation fail, which ends
+    /// the run.
     fn done<T>(&self, action: &'static str, result: cleavedb::Result<T>) -> Result<T> {
         if interrupt::interrupted() {
             return Err(BenchError::engine(&self.name, action, "interrupted"));
@@ -304,7 +305,8 @@ impl Cleave {
 }
 
 impl Cleave {
-    /// What the space goal allows now: for values by their live bytes, for the index what it takes.
+    /// Space that the goal allows now: for values by their live bytes, for the index its actual
+    /// size.
     fn space_budget(&self, metrics: &Metrics) -> u64 {
         let options = self.db.options();
         let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
@@ -314,7 +316,7 @@ impl Cleave {
 }
 
 impl Cleave {
-    /// What modelled devices did; nothing of real ones, which the kernel counts.
+    /// Counters of modelled devices; none for real ones, which the kernel counts.
     fn device_counters(&self) -> Vec<(String, f64)> {
         let volumes = &self.db.options().volumes;
         let mut counters = Vec::new();

@@ -1,13 +1,13 @@
 //! The stores of OHDB's evaluation (section IV.A) as options of the benchmark.
 
 /// Levels 0 and 1 of HyperLevelDB, on which the paper builds: four tables of a MemTable, and 10 MB,
-/// an eighth of them as all sizes of these experiments, and the same in those without a variant
-/// (`crates/bench/src/experiments/ohdb.rs`). Memory held all data there (32 and 64 GB
-/// for 11.6), so each disk here has a page cache that does.
+/// scaled to an eighth like all sizes of these experiments and of those without a variant
+/// (`crates/bench/src/experiments/ohdb.rs`). In the paper memory held all data (32 and 64 GB for
+/// 11.6), so each disk here has a page cache that does.
 const COMMON: [(&str, &str); 3] =
     [("level0-size", "16MiB"), ("level1-size", "1280KiB"), ("page-cache", "4GiB")];
 
-/// How level 0 is kept, and whether the other levels lie on a second disk.
+/// How level 0 is kept, and whether the other levels are on a second disk.
 const STORES: [(&str, &[(&str, &str)]); 4] = [
     ("hdb", &[("level0", "one-table")]),
     ("l0p", &[("partitions", "10")]),

@@ -51,7 +51,7 @@ pub struct ClassBytes {
     pub read: Option<u64>,
 }
 
-/// How often and how long writers waited for one cause.
+/// Number and total time of writers' waits for one cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StallTime {
     /// The engine's word for it.

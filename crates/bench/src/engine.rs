@@ -29,7 +29,7 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
-    /// Removes `key`, if it is there.
+    /// Removes `key`, if it exists.
     fn delete(&self, key: &[u8]) -> Result<()>;
 
     /// Shows up to `limit` pairs from `from` on, in key order; returns how many.

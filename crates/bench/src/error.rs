@@ -15,7 +15,7 @@ pub enum BenchError {
         engine: String,
         /// The operation, as a verb: "put", "open".
         action: &'static str,
-        /// The engine's own words.
+        /// An error of the engine.
         cause: String,
     },
     /// A client thread panicked, in the engine or in the harness.
@@ -26,9 +26,9 @@ pub enum BenchError {
     Io {
         /// What was tried, as a verb: "create".
         action: &'static str,
-        /// On what.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The arguments do not fit together.

@@ -146,7 +146,7 @@ pub enum Content {
 pub struct Entry {
     /// The task that it belongs to, in the file of a suite.
     pub task: Option<Task>,
-    /// What it says.
+    /// Its content.
     pub content: Content,
 }
 

@@ -32,7 +32,7 @@ pub struct Place {
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// What to do.
+    /// The command.
     pub action: Action,
     /// Number of the record, or of the record whose key a scan starts at.
     pub record: u64,

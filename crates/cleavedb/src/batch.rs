@@ -1,4 +1,4 @@
-//! Operations that are written together or not at all.
+//! A batch of operations that are applied atomically.
 
 use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
@@ -7,8 +7,8 @@ use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 /// The only keyspace so far.
 pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
 
-/// About the memory that an operation takes besides its key and a value that the index holds, in
-/// bytes: ready to be committed, and as an entry that may be a pointer.
+/// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
+/// prepared for the commit, and as an index entry, which may hold a pointer.
 const OP_MEMORY: usize = 256;
 
 /// One operation, borrowed from its batch.
@@ -94,8 +94,8 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// Fails if it takes more than `most` bytes of memory on its way and in the MemTable, where
-    /// values of `separated_from` bytes leave the index.
+    /// Fails if the batch takes more than `most` bytes of memory while it is committed and in the
+    /// MemTable; values of `separated_from` bytes or more leave the index.
     pub(crate) fn check_memory(&self, separated_from: usize, most: usize) -> Result<()> {
         let kept = |value: &[u8]| if value.len() < separated_from { value.len() } else { 0 };
         let of = |op: Op<'_>| OP_MEMORY + op.key.len() + op.value.map_or(0, kept);
@@ -113,7 +113,7 @@ impl WriteBatch {
         self.ops.len()
     }
 
-    /// Whether there is no operation.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The integrity check: reads everything and believes nothing.
+//! The integrity check: reads the whole database and verifies everything.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
 use crate::state::ReadState;
 
-/// What a check read, and what it found wrong.
+/// What a check has read, and the problems that it found.
 #[derive(Clone, Debug, Default)]
 pub struct CheckReport {
     /// Tables read in full.
@@ -33,15 +33,16 @@ pub struct CheckReport {
     pub keys: u64,
     /// Bytes of values that visible keys point to.
     pub value_bytes: u64,
-    /// Everything that is not as it should be. Empty: all is well.
+    /// All problems found; empty if there are none.
     pub problems: Vec<Error>,
 }
 
-/// Most problems that are listed: a lost disk has one cause and a million symptoms.
+/// Most problems that are listed: a lost disk is one cause with many symptoms.
 const PROBLEMS_MAX: usize = 100;
 
 impl CheckReport {
-    /// Lists a problem, unless the same damage is listed: one place may be read for many reasons.
+    /// Lists a problem, unless the same damage is already listed: a place may be read several
+    /// times.
     fn note(&mut self, result: Result<()>) {
         if let Err(problem) = result
             && self.problems.len() < PROBLEMS_MAX
@@ -52,14 +53,14 @@ impl CheckReport {
     }
 }
 
-/// Whether two problems are of one place, or the same in every word.
+/// Whether two problems concern one place, or have the same text.
 fn is_same_damage(one: &Error, other: &Error) -> bool {
     let place = one.fact("file").zip(one.fact("offset"));
     let is_there = place.is_some() && place == other.fact("file").zip(other.fact("offset"));
     is_there || one.to_string() == other.to_string()
 }
 
-/// How far a check has come, for who watches it from another thread.
+/// Progress of a check, which other threads can read.
 #[derive(Debug, Default)]
 pub struct CheckProgress {
     done: AtomicU64,
@@ -67,7 +68,7 @@ pub struct CheckProgress {
 }
 
 impl CheckProgress {
-    /// Bytes that were read, and bytes that are to be read in all; 0 and 0 before the check begins.
+    /// Bytes that were read, and bytes to be read in all; 0 and 0 before the check begins.
     pub fn bytes(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
     }
@@ -77,17 +78,17 @@ impl CheckProgress {
     }
 }
 
-/// Checks the whole database as of now.
+/// Checks the whole database in its current state.
 pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible());
-    // Under the manifest's lock read state and ledger belong together.
+    // Under the manifest's lock the read state and the table of value files match.
     let (state, live) = {
         let manifest = engine.manifest.lock();
         (engine.state.load_full(), manifest.live().clone())
     };
     let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
-    // The index is read on its own, with the live bytes, and with the values.
+    // The index is read three times: by itself, for the live bytes, and for the values.
     let total = 3 * index + live.value_bytes() + live.owned();
     progress.total.store(total, Ordering::Relaxed);
     for (_, table) in state.version.tables() {
@@ -104,7 +105,7 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
     Ok(report)
 }
 
-/// Every sealed value file, front to back.
+/// Checks every sealed value file, front to back.
 fn check_values(
     state: &ReadState,
     live: &LiveFiles,
@@ -138,8 +139,8 @@ fn check_values(
     Ok(())
 }
 
-/// From which offset on a file is needed where values do not stay in the log: of a log, what lies
-/// behind the replay head. The rest may never have reached the device (decision 0011).
+/// Offset from which on a file is needed where values do not stay in the log: of a log, only what
+/// is behind the replay head. The rest may never have reached the device (decision 0011).
 fn needed_from(live: &LiveFiles, number: FileNumber, facts: &ValueFileMeta) -> Option<u64> {
     let head = live.head.filter(|_| facts.kind == FileKind::Log);
     match head {
@@ -149,7 +150,7 @@ fn needed_from(live: &LiveFiles, number: FileNumber, facts: &ValueFileMeta) -> O
     }
 }
 
-/// One extent of a group, front to back.
+/// Checks one extent of a group, front to back.
 fn check_extent(
     state: &ReadState,
     groups: &GroupTable,
@@ -175,7 +176,7 @@ fn check_extent(
             let hash = hash64(encoded_key.as_bytes(), 0);
             let found = maps.find(handle, encoded_key.as_bytes(), hash, record.header.seq)?;
             if found.map(u64::from) != Some(offset - extent.place.offset) {
-                return fail("the map of an extent does not have a record of it", offset);
+                return fail("the key directory of an extent lacks one of its records", offset);
             }
         }
         let denied = |filter: &Filter| !filter.may_contain(hash64(encoded_key.as_bytes(), 0));
@@ -191,7 +192,7 @@ fn check_extent(
     }
     *records += counted;
     if listing.is_some_and(|listing| listing != listed.bytes()) {
-        return fail("the listing of an extent is not that of its records", begin);
+        return fail("the listing of an extent does not match its records", begin);
     }
     if counted != extent.records || reader.offset() != end {
         return fail("an extent has a damaged record", reader.offset());
@@ -199,14 +200,14 @@ fn check_extent(
     Ok(())
 }
 
-/// Live bytes are those that entries in tables own: recounts them.
+/// Recounts the live bytes, which are those that entries in tables own.
 fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) {
     let (files, extents, maps) = (BTreeMap::new(), BTreeMap::new(), KeyDirectoryReader::default());
     let mut owned = Owned { state, live, maps, files, extents };
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
     let counted = owned.count(&mut merged, report);
     if counted.is_err() {
-        // What a table that cannot be read owns is not known.
+        // The bytes that an unreadable table owns are not known.
         return report.note(counted);
     }
     let differs = |known: u64, counted: Option<&u64>| {
@@ -223,7 +224,8 @@ fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckRepor
     for extent in live.groups.extents() {
         let Location { file, offset } = extent.place;
         let counted = owned.extents.get(&extent.place);
-        // With soft pointers nobody hears of who dies while a collection is about to move him.
+        // With soft pointers, records that die while a collection moves them are not counted as
+        // dead, so live bytes may be too high.
         if extent.has_map() && counted.is_none_or(|counted| *counted <= extent.live) {
             continue;
         }
@@ -245,7 +247,7 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
     Err(Error::corruption(what).with("offset", reader.offset()))
 }
 
-/// Bytes of records that entries own, by what holds them.
+/// Bytes of records that entries own, by value file and by extent.
 struct Owned<'a> {
     state: &'a ReadState,
     live: &'a LiveFiles,
@@ -255,7 +257,8 @@ struct Owned<'a> {
 }
 
 impl Owned<'_> {
-    /// Counts what entries own. One that cannot be resolved is noted, and owns nothing.
+    /// Counts the bytes that entries own. An entry that cannot be resolved is reported, and owns
+    /// nothing.
     fn count(&mut self, merged: &mut MergeIter, report: &mut CheckReport) -> Result<()> {
         use cleavedb_index::EntryIter;
         merged.seek_first()?;
@@ -278,7 +281,7 @@ impl Owned<'_> {
         let is_whole = |number| self.live.value_files.get_whole(number).is_some();
         let owned = match self.live.groups.extent_of(pointer) {
             Some(extent) => self.extents.entry(extent.place).or_default(),
-            // A moved record's old entry names an extent that is gone, and counts for nothing.
+            // The old entry of a moved record names a removed extent, and is not counted.
             None if is_whole(pointer.file) => self.files.entry(pointer.file).or_default(),
             None => return,
         };
@@ -286,7 +289,7 @@ impl Owned<'_> {
     }
 }
 
-/// Every visible pointer leads to its record.
+/// Checks that every visible pointer leads to its record.
 fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progress: &CheckProgress) {
     debug_assert!(seq <= SEQ_MAX);
     let mut sources = Vec::new();
@@ -313,9 +316,9 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progres
     report.note(step);
 }
 
-/// The manifest names no file that is missing.
+/// Checks that no file of the manifest is missing.
 fn check_directory(engine: &Engine, report: &mut CheckReport) -> Result<()> {
-    // The lock keeps jobs from naming new files, or dropping old ones, behind the key block.
+    // The lock keeps jobs from adding or dropping files after the key block.
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     let files = engine.storage.list().map_err(|e| Error::io("list the directory", e))?;

@@ -1,12 +1,12 @@
-//! The commit path: number, log, MemTable, visible.
+//! The commit path: numbers an operation, writes it to the log and the MemTable, publishes it.
 //!
 //! ```text
 //! own thread: checksum ─► [append lock: number, reserve, ticket] ─► store ─► insert ─► publish
 //! ```
 //!
-//! What is serial is a few additions; records are checksummed, stored in the log window and
-//! inserted into the MemTable by their own threads side by side, and become visible in commit
-//! order. A write returns once it is visible and as durable as asked.
+//! Only a few additions are serial; threads checksum their own records, store them in the log
+//! window and insert them into the MemTable in parallel, and the commits become visible in commit
+//! order. A write returns once it is visible and as durable as requested.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ use crate::poison::Poison;
 use crate::publish::Publisher;
 use crate::state::{MemSlot, ReadState};
 
-/// Most operations of a batch whose places in the MemTable are asked for ahead.
+/// Most operations of a batch whose MemTable buckets are prefetched.
 const PREFETCHED_MAX: usize = 8;
 
-/// An operation ready to be committed: everything that needs no lock is done.
+/// An operation prepared outside of the append lock.
 pub(crate) struct EncodedOp<'a> {
     header: Header,
     encoded_key: EncodedKey,
@@ -71,12 +71,12 @@ impl<'a> EncodedOp<'a> {
     }
 }
 
-/// What `ops` need space for.
+/// The kind of space that `ops` need.
 pub(crate) fn need(ops: &[EncodedOp<'_>]) -> Need {
     if ops.iter().all(EncodedOp::is_delete) { Need::Deletes } else { Need::Write }
 }
 
-/// What the append lock protects.
+/// State that the append lock protects.
 pub(crate) struct Append {
     pub(crate) appender: Appender,
     next_seq: SeqNo,
@@ -86,7 +86,7 @@ pub(crate) struct Append {
 }
 
 impl Append {
-    /// Refuses every commit that has not come here yet.
+    /// Refuses every commit that has not taken the append lock yet.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
@@ -96,7 +96,7 @@ impl Append {
         self.next_seq - 1
     }
 
-    /// Takes `ops` sequence numbers and a ticket.
+    /// Reserves `ops` sequence numbers and a ticket.
     fn number(&mut self, ops: u64) -> (SeqNo, u64) {
         let (seq, ticket) = (self.next_seq, self.next_ticket);
         self.next_seq += ops;
@@ -110,9 +110,9 @@ pub(crate) struct Commit {
     pub(crate) log: Arc<Log>,
     append: Mutex<Append>,
     publisher: Publisher,
-    /// Held by the writer that syncs for all that wait behind it.
+    /// Held by the writer that syncs for all waiting ones.
     syncing: Mutex<()>,
-    /// Every operation up to this sequence number survives the loss of power.
+    /// Every operation up to this sequence number survives a loss of power.
     durable: AtomicU64,
     poison: Arc<Poison>,
 }
@@ -136,7 +136,7 @@ impl Commit {
             }),
             publisher: Publisher::new(next_seq - 1),
             syncing: Mutex::new(()),
-            // Recovery synced what it replayed.
+            // Recovery synced the operations that it replayed.
             durable: AtomicU64::new(next_seq - 1),
             poison,
         }
@@ -148,13 +148,13 @@ impl Commit {
         self.publisher.visible()
     }
 
-    /// The sequence number up to which every operation survives the loss of power: by a sync of the
-    /// log, or by a flush.
+    /// The sequence number up to which every operation survives a loss of power, by a sync of the
+    /// log or by a flush.
     pub(crate) fn durable(&self) -> SeqNo {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// A flush made everything up to `last_seq` durable.
+    /// Called when a flush made everything up to `last_seq` durable.
     pub(crate) fn flushed(&self, last_seq: SeqNo) {
         self.durable.fetch_max(last_seq, Ordering::AcqRel);
     }
@@ -187,14 +187,14 @@ impl Commit {
             (reserved, slot) =
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
-            // A guard on the read state, whose youngest MemTable is the one of the append lock: a
-            // count of its own would be written by every writer.
+            // A guard on the read state, whose youngest MemTable is the one of the append lock:
+            // every writer would write to a reference count of its own.
             let picture = picture();
             drop(append);
             let memtable = picture.youngest();
-            // The bucket's memory comes while the record is copied into the log.
+            // The bucket's memory is fetched while the record is copied into the log.
             ops.iter().take(PREFETCHED_MAX).for_each(|op| memtable.table.prefetch(op.hash));
-            // And that of the place of the next record: to store one waited for it.
+            // So is the place of the next record, since its store missed the cache.
             self.log.buffer().prefetch(reserved.end, len as usize);
             store(slot, ops, first_seq, &reserved);
             insert(memtable, ops, first_seq, &reserved);
@@ -217,7 +217,7 @@ impl Commit {
         });
     }
 
-    /// Appends a batch that is longer than what may be reserved at once, under the append lock.
+    /// Appends a batch too long to be reserved at once, under the append lock.
     fn stream(&self, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<Reserved> {
         if let Some(previous) = append.next_ticket.checked_sub(1) {
             self.publisher.wait(previous);
@@ -241,7 +241,7 @@ impl Commit {
         }
         match durability {
             Durability::Buffered => Ok(()),
-            // What is in a window that survives the process is as safe as a write to the kernel.
+            // A window that survives the process is as safe as a write to the kernel.
             Durability::Os if self.log.buffer().survives() => Ok(()),
             Durability::Os => self.log.drain_to(end).map_err(|e| self.poison.set(e)),
             Durability::Sync => self.sync_to(end),
@@ -254,8 +254,8 @@ impl Commit {
         self.sync_to(end)
     }
 
-    /// Makes every log byte below `position` durable. Writers that come while one syncs wait, and
-    /// the next sync is for all of them.
+    /// Makes every log byte below `position` durable. Writers that arrive during a sync wait, and
+    /// the next sync covers all of them.
     pub(crate) fn sync_to(&self, position: u64) -> Result<()> {
         let _syncing = self.syncing.lock();
         if self.log.synced() >= position {
@@ -271,7 +271,7 @@ impl Commit {
         self.pad_and_sync(Log::end)
     }
 
-    /// Makes the log durable up to where `pad` ends it; for who may sync.
+    /// Makes the log durable up to its end after `pad`, for a caller that holds the sync lock.
     fn pad_and_sync(&self, pad: impl FnOnce(&Log, &mut Appender) -> Result<u64>) -> Result<()> {
         self.poison.check()?;
         let (ticket, last_seq, end, records_end);
@@ -291,8 +291,8 @@ impl Commit {
         Ok(())
     }
 
-    /// Makes the window `len` bytes long, if the disk has room. Its bytes get other places, so it
-    /// is drained before, behind a gap as at a sync, and nobody may reserve meanwhile.
+    /// Makes the window `len` bytes long, if the disk has room. Since this moves its bytes, it is
+    /// drained before, behind a gap as at a sync, and no range may be reserved meanwhile.
     pub(crate) fn grow_window(
         &self,
         append: &mut Append,
@@ -307,14 +307,15 @@ impl Commit {
         if !planted(Bug::GrowsUndrained) {
             self.log.drain_to(end).map_err(|e| self.poison.set(e))?;
         }
-        // Recovery goes by the length of the file: not before the log buffer is empty.
+        // Recovery takes the log buffer's length from the file: it must not change before the log
+        // buffer is empty.
         if self.log.extend_window(storage, &append.appender, len)? {
             self.log.grow_window(&append.appender, len);
         }
         Ok(())
     }
 
-    /// Writes one piece of the log if the drain has a full one's worth; for the drain's thread.
+    /// Writes one piece of the log if there is a full one; called by the drain thread.
     pub(crate) fn drain(&self) -> Result<bool> {
         if !self.log.wants_drain() || self.poison.check().is_err() {
             return Ok(false);
@@ -336,7 +337,7 @@ fn store(mut slot: Slot<'_>, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: 
     debug_assert!(slot.is_full());
 }
 
-/// The encoded header of operation `i`, which lies at `offset`.
+/// The encoded header of operation `i`, to be stored at `offset`.
 #[inline]
 fn head(
     op: &EncodedOp<'_>,
@@ -350,7 +351,7 @@ fn head(
     header.encode(identity, offset)
 }
 
-/// Makes the entries of `ops`, whose records lie at `reserved`.
+/// Inserts the index entries of `ops`, whose records lie at `reserved`.
 #[inline]
 fn insert(memtable: &MemSlot, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: &Reserved) {
     let mut offset = reserved.offset;
@@ -362,14 +363,14 @@ fn insert(memtable: &MemSlot, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved:
     }
 }
 
-/// Where a record lies.
+/// Place of a record.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordLocation {
     pub(crate) file: FileNumber,
     pub(crate) offset: u64,
 }
 
-/// Inserts the entry that a record asks for: the one rule for commit and replay.
+/// Inserts the index entry of a record: the one rule for commit and replay.
 #[inline]
 pub(crate) fn insert_record(
     memtable: &MemSlot,

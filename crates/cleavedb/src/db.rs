@@ -1,4 +1,4 @@
-//! The database: open, read, write, and look after.
+//! The database handle: open, read, write and maintenance.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,9 +35,9 @@ use crate::{maintenance, memtables, pressure, read, scheduler, session, stats, w
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
-/// The database closes when its last handle is dropped, or by [`Db::close`], which says whether
-/// everything reached the disk. A snapshot is a handle too; snapshots and ranges can be read even
-/// after a close, and until they are dropped nobody else can open the directory, unless
+/// The database closes when its last handle is dropped, or by [`Db::close`], which reports whether
+/// everything reached the disk. A snapshot is a handle too. Snapshots and ranges can be read even
+/// after a close; until they are dropped the directory cannot be opened again, unless
 /// [`Db::close_now`] ends them. A fork of the process cannot use the handles
 /// ([`ErrorKind::Forked`]), and drops them without harm.
 ///
@@ -70,13 +70,13 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Whoever wants to know whether the close went well calls `Db::close`.
+        // A caller that needs the result of the close calls `Db::close`.
         let _ = self.shut_down();
     }
 }
 
 impl Inner {
-    /// The engine, ready to be written to: the first call begins the session.
+    /// The engine, ready for writes: the first call begins the session.
     #[inline]
     fn writable(&self) -> Result<&Engine> {
         if !self.begun.load(Ordering::Acquire) {
@@ -100,12 +100,12 @@ impl Inner {
     fn shut_down(&self) -> Result<()> {
         let engine = &self.engine;
         engine.gate.check_own()?;
-        // Whoever closes it at the same time waits.
+        // A concurrent close waits here.
         let mut threads = self.threads.lock();
         if !engine.gate.close() {
             return Ok(());
         }
-        // A writer that comes to the log now finds it closed; the end of the log waits for others.
+        // Later writers find the log closed; the end of the log waits for earlier ones.
         let begun = {
             let mut append = engine.commit.append();
             append.close();
@@ -119,7 +119,7 @@ impl Inner {
         if reserve::is_full(engine) {
             removal::purge(engine);
         }
-        // Where a thread could not be started, maybe nobody would flush; the log has all of it.
+        // If a thread could not be started, there may be no flush; the log has everything.
         let leaves = !self.begun.load(Ordering::Acquire) || session::leaves_to_replay(engine);
         let flushed = engine.poison.check().and_then(|()| match leaves {
             true => Ok(()),
@@ -139,10 +139,10 @@ impl Inner {
 
 impl Db {
     /// Opens the database in the directory `path`, creating it if the options allow. Fails with
-    /// [`ErrorKind::Locked`] if somebody has it open, [`ErrorKind::NotADatabase`] if the directory
-    /// holds something else, [`ErrorKind::MissingVolume`] if a volume of it cannot be found,
-    /// [`ErrorKind::LayoutMismatch`], [`ErrorKind::NewerFormat`] or [`ErrorKind::Corruption`] as
-    /// they say; nothing is changed then.
+    /// [`ErrorKind::Locked`] if it is open elsewhere, [`ErrorKind::NotADatabase`] if the directory
+    /// holds something else, [`ErrorKind::MissingVolume`] if a volume cannot be found, and as
+    /// described at [`ErrorKind::LayoutMismatch`], [`ErrorKind::NewerFormat`] and
+    /// [`ErrorKind::Corruption`]; nothing is changed then.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Self> {
         Self::open_through(path, options, |_, disk| disk)
     }
@@ -155,7 +155,7 @@ impl Db {
         mut wrap: impl FnMut(&Path, Arc<dyn Storage>) -> Arc<dyn Storage>,
     ) -> Result<Self> {
         let path = path.as_ref();
-        // Before the directory is made.
+        // Before the directory is created.
         options.validate().map_err(|e| e.with("path", path.display()))?;
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
             if e.kind() == std::io::ErrorKind::NotFound {
@@ -181,7 +181,7 @@ impl Db {
     }
 
     /// As [`Db::open_in`], with volumes: `volume` opens the directory of one by its absolute path,
-    /// and makes it if it is missing and the second argument says so.
+    /// and creates a missing one if the second argument is true.
     pub fn open_beside(
         storage: Arc<dyn Storage>,
         mut volume: impl FnMut(&Path, bool) -> std::io::Result<Arc<dyn Storage>>,
@@ -199,11 +199,11 @@ impl Db {
     ) -> Result<Self> {
         options.validate()?;
         let options = options.within_memory();
-        // Before the lock, whose file would be left in a directory that is not ours.
+        // Before the lock, whose file must not be left in a foreign directory.
         check_openable(&*first, &options)?;
         let options = match disk_of(&*first) {
             Ok(bytes) => options.within_disk(bytes),
-            // Who knows: a disk that cannot say so will say what is wrong when it is written to.
+            // The free space is unknown: the options stay, and a full disk shows at a write.
             Err(_) => options,
         };
         let own = directories::lock(&*first)?;
@@ -232,7 +232,8 @@ impl Db {
 
     /// Options for the database in `path` as it was created: its layout, its space limit, and the
     /// tuning of its preset; `None` if there is no database. Nothing is written or locked. Sizes
-    /// are the preset's: below a small space limit they must be made smaller, as they were.
+    /// are those of the preset: below a small space limit they must be reduced, as they were at its
+    /// creation.
     pub fn stored_options(path: impl AsRef<Path>) -> Result<Option<Options>> {
         match Disk::open(path.as_ref(), false) {
             Ok(storage) => stored_options(&storage),
@@ -245,23 +246,23 @@ impl Db {
         &self.inner.engine
     }
 
-    /// The engine, for a call that a closed database refuses.
+    /// The engine; fails if the database is closed.
     fn open_engine(&self) -> Result<&Engine> {
         let engine = self.engine();
         engine.gate.check_open()?;
         Ok(engine)
     }
 
-    /// The options it was opened with; [`Options::separation`] says what they came to.
+    /// The options that it was opened with; [`Options::separation`] has the value in effect.
     pub fn options(&self) -> &Options {
         &self.engine().options
     }
 
-    /// Stores with the data from which length on values leave the index, for opens whose options
-    /// leave it to the data ([`MinSeparated::Saved`]), as presets do; `None` leaves it to the
-    /// preset again. This handle goes on as it was opened, and values stay where they are until
-    /// they are written again. Fails with [`ErrorKind::InvalidOptions`] if the layout separates
-    /// nothing.
+    /// Stores with the data the length from which on values leave the index, for opens whose
+    /// options leave it to the data ([`MinSeparated::Saved`]), as presets do; `None` leaves it to
+    /// the preset again. This handle is not affected, and existing values stay where they are until
+    /// they are rewritten. Fails with [`ErrorKind::InvalidOptions`] if the layout separates no
+    /// values.
     pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
@@ -273,7 +274,7 @@ impl Db {
         engine.commit_edit(&mut engine.manifest.lock(), &Edit { min_separated, ..Edit::default() })
     }
 
-    /// What the open found.
+    /// The findings of the open.
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.inner.report
     }
@@ -283,8 +284,8 @@ impl Db {
         read::get(self.open_engine()?, key, None)
     }
 
-    /// The values of `keys`, in their order, as of one moment. What has to come from storage is
-    /// fetched side by side: many keys at once cost little more time than one.
+    /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
+    /// many keys at once take little more time than one.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
         self.snapshot().multi_get(keys)
     }
@@ -299,12 +300,12 @@ impl Db {
         self.write_one(Op { key, value: Some(value) }, durability)
     }
 
-    /// Removes `key`, if it is there, with the database's default durability.
+    /// Removes `key`, if it exists, with the database's default durability.
     pub fn delete(&self, key: &[u8]) -> Result<()> {
         self.delete_with(key, self.options().durability)
     }
 
-    /// Removes `key`, if it is there.
+    /// Removes `key`, if it exists.
     pub fn delete_with(&self, key: &[u8], durability: Durability) -> Result<()> {
         self.write_one(Op { key, value: None }, durability)
     }
@@ -318,10 +319,10 @@ impl Db {
     }
 
     /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
-    /// everything committed before it, survives power loss once this returns. Fails with
-    /// [`ErrorKind::InvalidArgument`] if what memory would hold of it, all but long values
-    /// ([`Options::long_value_bytes`]) and about 256 bytes for each operation, is more than an
-    /// eighth of [`Options::memory_bytes`]; nothing is written then.
+    /// everything committed before it, survives a loss of power once this returns. Fails with
+    /// [`ErrorKind::InvalidArgument`] if its memory, all but long values
+    /// ([`Options::long_value_bytes`]) and about 256 bytes for each operation, exceeds an eighth of
+    /// [`Options::memory_bytes`]; nothing is written then.
     pub fn write(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
         self.open_engine()?;
         if batch.is_empty() {
@@ -370,13 +371,13 @@ impl Db {
         Range::new(self.inner.engine.clone(), bounds, None, keys_only, refused)
     }
 
-    /// The database as it is now, to be read at leisure. While it is held, what it sees takes
+    /// The database as it is now, for later reads. While it is held, the versions that it sees take
     /// space.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(self.inner.engine.clone(), self.inner.clone())
     }
 
-    /// Writes what is in memory to tables, so that an open has nothing to replay.
+    /// Writes MemTables to tables, so that an open has nothing to replay.
     pub fn flush(&self) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
@@ -386,9 +387,9 @@ impl Db {
         maintenance::flush_all(self.inner.writable()?)
     }
 
-    /// Merges all tables into the deepest level, which drops what no snapshot sees. Takes long. A
-    /// disk without room for that gets pieces of it, as long as they free something; fails with
-    /// [`ErrorKind::NoSpace`] if there is no room for any piece that would.
+    /// Merges all tables into the deepest level, which drops entries that no snapshot sees. Takes
+    /// long. On a disk without enough room it is done in pieces, as long as they free something;
+    /// fails with [`ErrorKind::NoSpace`] if there is no room for any such piece.
     pub fn compact(&self) -> Result<()> {
         self.open_engine()?;
         maintenance::flush_all(self.inner.writable()?)?;
@@ -396,8 +397,8 @@ impl Db {
     }
 
     /// Collects every value file that can be collected, whatever the space goal (offline collection
-    /// of WiscKey, section 3.3.2), and compacts tables with many tombstones: what was deleted gives
-    /// its space back. Online collection needs no call.
+    /// of WiscKey, section 3.3.2), and compacts tables with many tombstones, so that deleted data
+    /// frees its space. Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
@@ -407,14 +408,14 @@ impl Db {
         maintenance::collect_all(engine)
     }
 
-    /// Waits until no background work is due. Many deletes count as due then, those in memory, too,
-    /// whatever it costs to get rid of them.
+    /// Waits until no background work is due. Many deletes, including those in memory, count as due
+    /// then, whatever their compaction costs.
     pub fn wait_idle(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
         let _patient = engine.dead_reads.wait_idle();
         scheduler::wait_idle(engine)?;
-        // Twice as many entries are dead, and level 0 may keep as many as a range meets unnoticed.
+        // Twice as many entries are dead, and level 0 may keep as many as a range can skip cheaply.
         if memtables::rotate_deletes(engine, MANY / 8) {
             scheduler::wait_idle(engine)
         } else {
@@ -434,23 +435,23 @@ impl Db {
         engine.check_open()?;
         match self.inner.begun.load(Ordering::Acquire) {
             true => engine.commit.sync(),
-            // What an open finds is durable.
+            // What an open finds is already durable.
             false => Ok(()),
         }
     }
 
-    /// Reads everything and checks it: checksums, order, that every pointer leads to its record,
-    /// that the table of value files is exact, that the directory holds what the manifest names.
+    /// Reads and checks everything: checksums, order, that every pointer leads to its record, that
+    /// the table of value files is exact, that the directory holds the files of the manifest.
     pub fn verify(&self) -> Result<CheckReport> {
         self.verify_with(&CheckProgress::default())
     }
 
-    /// As [`Db::verify`]; `progress` says meanwhile, to other threads, how far it has come.
+    /// As [`Db::verify`]; `progress` reports to other threads how far it has come.
     pub fn verify_with(&self, progress: &CheckProgress) -> Result<CheckReport> {
         check::check(self.open_engine()?, progress)
     }
 
-    /// What the database holds and did since it was opened, also after it was closed. In a fork of
+    /// Content and counters of the database since it was opened, also after a close. In a fork of
     /// the process that has opened it, all of them are 0.
     pub fn metrics(&self) -> Metrics {
         if !self.engine().gate.is_own() {
@@ -459,27 +460,27 @@ impl Db {
         stats::metrics(self.engine())
     }
 
-    /// The directories that the database consists of, its own first, and what lies in each.
+    /// The directories of the database, its own first, and their content.
     pub fn directories(&self) -> Result<Vec<DirectoryMetrics>> {
         let engine = self.engine();
         engine.gate.check_held()?;
         stats::directories(engine)
     }
 
-    /// Flushes and closes. Writes that were acknowledged are safe whether or not this succeeds, as
-    /// far as their durability promised. Every call of other handles fails with
-    /// [`ErrorKind::Closed`].
+    /// Flushes and closes. Acknowledged writes are safe whether or not this succeeds, as far as
+    /// their durability promised. Every call of other handles fails with [`ErrorKind::Closed`].
     ///
-    /// Returns how many snapshots, and ranges without one, are still held: they can be read, and
-    /// until they are dropped they keep their files, and nobody else can open the database.
+    /// Returns the number of snapshots, and of ranges without one, that are still held: they can be
+    /// read, and until they are dropped they keep their files, and the database cannot be opened
+    /// again.
     pub fn close(self) -> Result<usize> {
         self.inner.shut_down()?;
         Ok(self.engine().snapshots.len())
     }
 
     /// As [`Db::close`], and ends all snapshots and ranges: their calls fail with
-    /// [`ErrorKind::Closed`], and the database can be opened again at once, whether or not they
-    /// are dropped and this succeeds.
+    /// [`ErrorKind::Closed`], and the database can be opened again at once, whether or not they are
+    /// dropped and this succeeds.
     pub fn close_now(self) -> Result<()> {
         let closed = self.inner.shut_down();
         if self.engine().gate.is_own() {
@@ -489,7 +490,7 @@ impl Db {
     }
 }
 
-/// An id that no other database has: time, process and address space, mixed.
+/// An id that is unique among databases: time, process and address space, mixed.
 fn random_id() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);

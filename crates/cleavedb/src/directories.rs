@@ -1,9 +1,9 @@
-//! Which directories a database consists of, and the proof that each is the right one.
+//! The directories of a database, and the proof that each is the right one.
 //!
 //! An open reads `current` in the database's own directory, finds the volumes that it names, and
-//! those that its caller names, and believes only stamps: a disk that is not mounted, another
+//! those that the caller names, and trusts only their stamps: a disk that is not mounted, another
 //! database's directory and one that was replaced by an older copy are refused before anything is
-//! written. A volume is made only if the caller asks for one and there is nothing in its place.
+//! written. A volume is created only if the caller asks for one and its place is empty.
 
 use std::io;
 use std::path::{Path, PathBuf, absolute};
@@ -16,10 +16,10 @@ use crate::manifest::{Current, Manifest, VolumeIdentity};
 use crate::options::Options;
 use crate::volume::{self, VOLUMES_MAX, Volume};
 
-/// Opens the directory of a path, and makes it if it is missing and that is asked for.
+/// Opens the directory of a path, and creates a missing one if the second argument is true.
 pub(crate) type OpenDirectory<'a> = dyn FnMut(&Path, bool) -> io::Result<Arc<dyn Storage>> + 'a;
 
-/// All directories of a database, each the right one, and locked.
+/// All directories of a database, verified and locked.
 pub(crate) struct Directories {
     pub(crate) placed: Arc<MultiDirStorage>,
     /// The volumes, in the order of their numbers.
@@ -27,8 +27,8 @@ pub(crate) struct Directories {
     pub(crate) locks: Vec<Lock>,
 }
 
-/// Finds the volumes of the database in `first`, whose lock the caller holds. `path` is where that
-/// is, if it has a path.
+/// Finds the volumes of the database in `first`, whose lock the caller holds. `path` is the path of
+/// `first`, if it has one.
 pub(crate) fn find(
     first: &Arc<dyn Storage>,
     path: Option<&Path>,
@@ -45,7 +45,7 @@ pub(crate) fn find(
         let directory = whole_path(&volume.directory)?;
         given.push(Volume { directory, ..volume.clone() });
     }
-    // Two names of one directory are the same only now, and only this is what will be stored.
+    // Only now do two names of one directory look the same, and only this form is stored.
     if let Some(rule) = volume::fault(&given) {
         return Err(Error::new(ErrorKind::InvalidOptions, rule));
     }
@@ -64,7 +64,7 @@ pub(crate) fn find(
     found.finish(path.unwrap_or_default())
 }
 
-/// A volume within the own directory would make that a directory of strangers.
+/// A volume within the own directory would be a foreign entry there.
 fn check_outside(own: Option<&Path>, volume: &Path) -> Result<()> {
     if own.is_none_or(|own| !volume.starts_with(own)) {
         return Ok(());
@@ -74,7 +74,7 @@ fn check_outside(own: Option<&Path>, volume: &Path) -> Result<()> {
     Err(error.with("volume", volume.display()))
 }
 
-/// A directory that was named and is no volume yet; it may be missing.
+/// A named directory that is not a volume yet; it may be missing.
 struct Unknown {
     volume: Volume,
     storage: Option<Arc<dyn Storage>>,
@@ -90,7 +90,7 @@ struct Finder<'a, 'b> {
     /// `None` if the database is being created.
     current: Option<Current>,
     open: &'a mut OpenDirectory<'b>,
-    /// What is known of the volumes so far, and those that are open.
+    /// The known volumes, and the storages of those that are open.
     stored: Vec<Volume>,
     opened: Vec<Option<Arc<dyn Storage>>>,
     /// Locks of new volumes.
@@ -98,21 +98,21 @@ struct Finder<'a, 'b> {
 }
 
 impl Finder<'_, '_> {
-    /// Takes classes from where they are placed: somebody else gets them.
+    /// Removes classes from their current places: they are placed elsewhere.
     fn place_nowhere(&mut self, classes: &[FileClass]) {
         for volume in &mut self.stored {
             volume.classes.retain(|class| !classes.contains(class));
         }
     }
 
-    /// Takes a directory for a volume of the database, if it is one, wherever it was before; else
-    /// gives it back.
+    /// Recognises a directory as a volume of the database, whatever its path was before; otherwise
+    /// returns it.
     fn recognise(&mut self, given: Volume) -> Result<Option<Unknown>> {
         let named = |error: Error| error.with("volume", given.directory.display());
         let by_path = self.stored.iter().position(|v| v.directory == given.directory);
         let storage = match (self.open)(&given.directory, false) {
             Ok(storage) => storage,
-            // One that has its old path is looked for, and missed, below.
+            // A missing one that is still at its old path is reported below.
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 return match by_path {
                     Some(at) => self.know(at, &given, None).map(|()| None),
@@ -127,8 +127,8 @@ impl Finder<'_, '_> {
             None => (None, None),
         };
         let mut ours = stamp.filter(|stamp| Some(stamp.database_id) == id);
-        // An open that was to add it, and did not come to its end, has left the stamp of a volume
-        // that another directory may have become since.
+        // An open that was to add it, and did not finish, has left the stamp of a volume number
+        // that another directory may have taken since.
         let outdated = ours.as_ref().is_some_and(|stamp| Some(stamp.manifest) < manifest);
         if outdated && by_path.is_none() && is_empty(&*storage).map_err(named)? {
             ours = None;
@@ -155,7 +155,7 @@ impl Finder<'_, '_> {
         Ok(())
     }
 
-    /// Opens the volumes that are not open yet, and asks all of them for their stamps.
+    /// Opens the volumes that are not open yet, and checks the stamps of all.
     fn open_stored(&mut self) -> Result<()> {
         for at in 0..self.stored.len() {
             let directory = self.stored[at].directory.clone();
@@ -206,17 +206,18 @@ impl Finder<'_, '_> {
         Ok(())
     }
 
-    /// Whether an open that did not come to its end has left this stamp: then its manifest lies in
-    /// the first directory.
+    /// Whether an unfinished open has left this stamp: then its manifest lies in the first
+    /// directory.
     fn is_unfinished(&self, stamp: &VolumeIdentity) -> Result<bool> {
         Manifest::is_there(&**self.first, stamp.manifest, stamp.database_id)
     }
 
-    /// Makes a new volume of an empty directory.
+    /// Makes an empty directory a new volume.
     fn add(&mut self, Unknown { volume, storage }: Unknown, create: bool) -> Result<()> {
         let directory = volume.directory.clone();
         let named = |error: Error| error.with("volume", directory.display());
-        // `current` has room for so many; a volume stays in it when nothing is placed there.
+        // `current` has room for this many; a volume stays in it when nothing is placed there any
+        // more.
         if self.stored.len() == VOLUMES_MAX {
             let message = format!("the database has {VOLUMES_MAX} volumes, which is the most");
             return Err(named(Error::new(ErrorKind::InvalidOptions, message)));
@@ -230,7 +231,7 @@ impl Finder<'_, '_> {
             let message = "there is no such volume, and none may be created";
             return Err(named(Error::new(ErrorKind::MissingVolume, message)));
         }
-        // Whoever held it meanwhile may have made it a volume of another database.
+        // Another process that held the lock may have made it a volume of another database.
         self.locks.push(lock(&*storage).map_err(named)?);
         self.check_new(&*storage).map_err(named)?;
         self.stored.push(volume);
@@ -238,8 +239,8 @@ impl Finder<'_, '_> {
         Ok(())
     }
 
-    /// A new volume begins in an empty directory; what an open that was to make it has left counts
-    /// as empty.
+    /// A new volume begins in an empty directory; the files of an unfinished open that was to
+    /// create it do not count.
     fn check_new(&self, storage: &dyn Storage) -> Result<()> {
         if let Some(stamp) = VolumeIdentity::read(storage)? {
             let ours = self.current.as_ref().map(|current| current.database_id);
@@ -260,10 +261,10 @@ impl Finder<'_, '_> {
         Err(Error::new(ErrorKind::NotADatabase, message))
     }
 
-    /// Locks everything and puts it together.
+    /// Locks all new volumes and puts the directories together.
     fn finish(self, path: PathBuf) -> Result<Directories> {
         let (mut locks, mut directories) = (self.locks, Vec::new());
-        // New volumes are the last ones, and locked.
+        // New volumes come last, and are locked already.
         let known = self.stored.len() - locks.len();
         for (at, (volume, storage)) in self.stored.iter().zip(self.opened).enumerate() {
             let storage = storage.expect("all volumes were opened");
@@ -295,7 +296,7 @@ pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
     })
 }
 
-/// Whether nothing but what every volume has lies in a directory.
+/// Whether a directory holds only the files of every volume.
 fn is_empty(storage: &dyn Storage) -> Result<bool> {
     let failed = |e| Error::io("list the directory", e);
     let ours = storage.list().map_err(failed)?;
@@ -304,10 +305,10 @@ fn is_empty(storage: &dyn Storage) -> Result<bool> {
     Ok(strangers.is_empty() && ours.iter().all(|(name, _)| common(name.kind())))
 }
 
-/// What to say if the database's own directory is missing, where one may or may not be created.
+/// Message for a missing directory of the database, by whether it may be created.
 pub(crate) fn missing(create: bool) -> &'static str {
     match create {
-        true => "there is no directory for the new database to lie in; make it first",
+        true => "the parent of the new database's directory is missing; create it first",
         false => "there is no such directory, and none may be created",
     }
 }

@@ -84,7 +84,7 @@ impl Engine {
         Ok((number, created.map_err(failed)?))
     }
 
-    /// A file number that was never used.
+    /// An unused file number.
     pub(crate) fn allocate_number(&self) -> Result<FileNumber> {
         let mut manifest = self.manifest.lock();
         let allocated = manifest.allocate();

@@ -1,5 +1,5 @@
-//! Kinds of jobs, and what failed of each: a job that fails is dropped and tried again, after a
-//! pause that grows with each failure.
+//! Kinds of jobs, and their failures: a failed job is dropped and retried, after a pause that grows
+//! with each failure.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use crate::metrics::StallCause;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Longest pause after a failure for want of space: whoever makes room tells nobody.
+/// Longest pause after a failure for want of space, since freed space is not announced.
 const FULL_PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Failures in a row after which a writer that waits for the job is told, and a file that cannot be
-/// read counts as damaged.
+/// Failures in a row after which a waiting writer gets the error, and an unreadable file counts as
+/// damaged.
 pub(crate) const TRIES: u64 = 3;
 
-/// Whether a checker draws the schedule: time does not pass then, so a pause ends when somebody
-/// asks for work, and who waits is told at once.
+/// Whether a checker draws the schedule: time does not pass then, so a pause ends when work is
+/// requested, and waiting writers get an error at once.
 const TIMELESS: bool = cfg!(feature = "checked");
 
 /// Kinds of jobs, in the order in which they are picked.
@@ -34,9 +34,9 @@ pub(crate) enum JobKind {
     Compact,
     /// Collect value files.
     Collect,
-    /// Remove files that nobody can reach.
+    /// Remove obsolete files.
     Remove,
-    /// Give back parts of files that nobody can reach.
+    /// Free obsolete parts of files.
     Punch,
 }
 
@@ -50,10 +50,10 @@ impl JobKind {
         Self::Remove,
     ];
 
-    /// What writers wait for.
+    /// Jobs that writers wait for.
     pub(crate) const AWAITED: [Self; 3] = [Self::Flush, Self::Compact, Self::Collect];
 
-    /// What a writer waits for that is stopped for `cause`.
+    /// The job that a writer stopped for `cause` waits for.
     pub(crate) fn awaited(cause: StallCause) -> Self {
         match cause {
             StallCause::Flush => Self::Flush,
@@ -62,7 +62,7 @@ impl JobKind {
         }
     }
 
-    /// Whether such a job leaves alone what it found to be damaged.
+    /// Whether such a job skips files that it found to be damaged.
     pub(crate) fn leaves_damage_alone(self) -> bool {
         matches!(self, Self::Compact | Self::Collect)
     }
@@ -80,35 +80,35 @@ impl JobKind {
     }
 }
 
-/// What failed last of one kind of job, which has not succeeded since.
+/// The last failure of a kind of job that has not succeeded since.
 #[derive(Clone)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
     /// Failures in a row.
     pub(crate) tries: u64,
-    /// When the first of them was, and the last.
+    /// Times of the first and the last of them.
     pub(crate) since: Instant,
     pub(crate) last: Instant,
-    /// When the job is tried again.
+    /// When the job is retried.
     again: Instant,
-    /// How often somebody had asked to look for work.
+    /// Number of requests for work at that time.
     wakeups: u64,
 }
 
 impl Failure {
-    /// Whether who waits for the job should be told: it will not get better by waiting.
+    /// Whether writers that wait for the job should get the error: waiting will not help.
     pub(crate) fn is_lasting(&self) -> bool {
         let at_once = matches!(self.error.kind(), ErrorKind::NoSpace | ErrorKind::Corruption);
         at_once || self.tries >= TRIES || TIMELESS
     }
 }
 
-/// What failed of each kind of job.
+/// Failures by kind of job.
 #[derive(Default)]
 pub(crate) struct Failures(BTreeMap<JobKind, Failure>);
 
 impl Failures {
-    /// A job of `kind` has failed, when somebody had asked for work `calls` times.
+    /// Records that a job of `kind` has failed, after `calls` requests for work.
     pub(crate) fn failed(&mut self, kind: JobKind, error: &Error, wakeups: u64) {
         let now = Instant::now();
         let (tries, since) = match self.0.get(&kind) {
@@ -121,23 +121,22 @@ impl Failures {
         self.0.insert(kind, Failure { error, tries, since, last: now, again, wakeups });
     }
 
-    /// A job of `kind` has succeeded.
+    /// Records that a job of `kind` has succeeded.
     pub(crate) fn succeeded(&mut self, kind: JobKind) {
         self.0.remove(&kind);
     }
 
-    /// Somebody asks for work by a call of its own: nothing pauses any more.
+    /// Ends all pauses, since a user's call requests work.
     pub(crate) fn forgive(&mut self) {
         self.0.clear();
     }
 
-    /// What failed last of jobs of `kind`.
+    /// The last failure of jobs of `kind`.
     pub(crate) fn of(&self, kind: JobKind) -> Option<&Failure> {
         self.0.get(&kind)
     }
 
-    /// The failures of jobs that are not to be tried yet, since somebody has asked for work `calls`
-    /// times.
+    /// The failures of jobs that must not be retried yet, after `calls` requests for work.
     pub(crate) fn pausing(&self, wakeups: u64) -> Vec<(JobKind, Error)> {
         let now = Instant::now();
         let waits = |failure: &Failure| match TIMELESS {
@@ -148,7 +147,7 @@ impl Failures {
         pausing.map(|(kind, failure)| (*kind, failure.error.clone())).collect()
     }
 
-    /// All of them.
+    /// Its whole length.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKind, &Failure)> {
         self.0.iter().map(|(kind, failure)| (*kind, failure))
     }

@@ -1,7 +1,7 @@
-//! Who may call: nobody through a handle that was closed, and nobody in a forked process.
+//! Access check of calls: refuses closed handles and forked processes.
 //!
-//! Every public call asks first. Calls of the database end with [`crate::Db::close`]; those of
-//! snapshots and ranges go on until [`crate::Db::close_now`].
+//! Every public call checks it first. Calls of the database end with [`crate::Db::close`]; those of
+//! snapshots and ranges with [`crate::Db::close_now`].
 
 use cleavedb_base::sync::atomic::{AtomicU8, Ordering, fence};
 use cleavedb_base::{Error, ErrorKind, Result};
@@ -11,13 +11,13 @@ const OPEN: u8 = 0;
 const CLOSED: u8 = 1;
 const ENDED: u8 = 2;
 
-/// The error of a call that comes after a close.
+/// The error of a call after a close.
 #[cold]
 pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the database was closed; open it again")
 }
 
-/// How far the life of a database has come, and whose it is.
+/// State of a database's life, and the process that owns it.
 pub(crate) struct Gate {
     process: u32,
     stage: AtomicU8,
@@ -36,8 +36,8 @@ impl Gate {
         self.check_below(CLOSED)
     }
 
-    /// Fails if snapshots and ranges have been ended, or in another process. Asked again behind a
-    /// read: what was read after the end is not to be believed.
+    /// Fails if snapshots and ranges have been ended, or in another process. Checked again after a
+    /// read: data that was read after the end must not be returned.
     #[inline]
     pub(crate) fn check_held(&self) -> Result<()> {
         fence(Ordering::Acquire);
@@ -71,7 +71,7 @@ impl Gate {
         Error::new(ErrorKind::Forked, message)
     }
 
-    /// Whether the calls of the database were ended.
+    /// Whether the calls of the database have ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.stage.load(Ordering::Acquire) >= CLOSED
     }
@@ -81,12 +81,12 @@ impl Gate {
         if self.is_own() { Ok(()) } else { Err(self.refuse()) }
     }
 
-    /// Ends the calls of the database; false if they were ended before.
+    /// Ends the calls of the database; false if they have ended before.
     pub(crate) fn close(&self) -> bool {
         self.stage.fetch_max(CLOSED, Ordering::AcqRel) == OPEN
     }
 
-    /// Ends the calls of snapshots and ranges, too.
+    /// Ends the calls of snapshots and ranges as well.
     pub(crate) fn end(&self) {
         self.stage.fetch_max(ENDED, Ordering::AcqRel);
     }

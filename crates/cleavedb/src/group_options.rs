@@ -51,7 +51,7 @@ impl Default for GroupOptions {
 }
 
 impl GroupOptions {
-    /// How large groups should be.
+    /// The sizes that groups should have.
     pub(crate) fn sizes(&self) -> GroupSizes {
         GroupSizes { group_bytes: self.main_segment_bytes, capacity: self.capacity_bytes }
     }

@@ -1,5 +1,5 @@
-//! The space limit of a database that has one: its budget, the sizes that are planned with, and
-//! what searches for space have seen.
+//! The space limit of a database: its budget, upper bounds of what jobs write, and the results of
+//! searches for space.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 use crate::manifest::LEN_MAX as MANIFEST_MAX;
 use crate::options::Options;
 
-/// Bytes of a record without a value, more or less.
+/// Estimated bytes of a record without a value.
 const SMALL_RECORD: u64 = 64;
 
-/// What a search that found nothing saw.
+/// The state that a fruitless search for space saw.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ReclaimSnapshot {
     pub(crate) visible: SeqNo,
@@ -28,47 +28,47 @@ pub(crate) struct ReclaimSnapshot {
     pub(crate) data: u64,
 }
 
-/// A search that found nothing.
+/// A fruitless search for space.
 pub(crate) struct ReclaimAttempt {
     pub(crate) reclaim_snapshot: ReclaimSnapshot,
     pub(crate) end: Instant,
     pub(crate) took: Duration,
 }
 
-/// What space is wanted for.
+/// The purpose of space.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// A write.
     Write,
-    /// Deletes: they take little, and without them nothing would ever be given back.
+    /// Deletes: they take little, and without them no space could be freed.
     Deletes,
-    /// A batch of so many bytes, which is longer than a log file.
+    /// A batch of this many bytes, longer than a log file.
     Long(u64),
 }
 
-/// The limit of a database that has one.
+/// The space limit of a database.
 pub(crate) struct Limit {
     pub(crate) budget: Arc<Budget>,
     /// Bytes of files at which writers are stopped.
     pub(crate) stop: AtomicU64,
-    /// Bytes at which deletes are, too: what is left then is for jobs alone.
+    /// Bytes of files at which deletes are stopped too: the rest is for jobs alone.
     pub(crate) full: AtomicU64,
-    /// Whether writers are stopped on its account, by the last look.
+    /// Whether writers are stopped for it, as last checked.
     pub(crate) writes_blocked: AtomicBool,
-    /// Whether the last job that was due had no room, and none ran that could have made some.
+    /// Whether the last job that was due had no room, and no job that may free some was running.
     pub(crate) jobs_blocked: AtomicBool,
-    /// Whether somebody searches for space.
+    /// Whether a search for space is running.
     pub(crate) searching: AtomicBool,
     pub(crate) searched: Mutex<Option<ReclaimAttempt>>,
     pub(crate) collected: Mutex<ReclaimHistory>,
 }
 
-/// What collections came to since writers last began a log file or a search.
+/// Results of collections since writers last began a log file or a search.
 #[derive(Default)]
 pub(crate) struct ReclaimHistory {
-    /// Fewest bytes that files took after one.
+    /// Fewest bytes of files after one of them.
     least: Option<u64>,
-    /// Bytes that were rewritten since then, and nothing came of it.
+    /// Bytes that were rewritten since then without reducing it.
     pub(crate) futile_bytes: u64,
 }
 
@@ -101,7 +101,7 @@ impl Limit {
         }))
     }
 
-    /// A collection has rewritten so many bytes.
+    /// Records that a collection has rewritten `bytes`.
     pub(crate) fn collected(&self, bytes: u64) {
         let (data, mut collected) = (self.budget.data(), self.collected.lock());
         if collected.least.is_some_and(|least| least <= data) {
@@ -111,13 +111,13 @@ impl Limit {
         }
     }
 
-    /// Whether those who write this are to be stopped.
+    /// Whether writers with this need must be stopped.
     pub(crate) fn is_reached(&self, need: Need) -> bool {
         let at = if need == Need::Deletes { &self.full } else { &self.stop };
         self.budget.data() >= at.load(Ordering::Relaxed)
     }
 
-    /// A job that is due has no room. What others are about to give back will do, if there is any.
+    /// Records that a due job has no room, unless other jobs run that may free some.
     pub(crate) fn block_jobs(&self) {
         self.jobs_blocked.store(self.budget.planned() == 0, Ordering::Relaxed);
     }
@@ -128,37 +128,37 @@ impl Limit {
     }
 }
 
-/// Bytes of the limit for what is never refused: two manifests, one of which replaces the other,
-/// the window, and what is as small as `current`.
+/// Bytes of the limit for metadata, which is never refused: two manifests, one of which replaces
+/// the other, the window, and small files such as `current`.
 pub(crate) fn apart(options: &Options) -> u64 {
     2 * MANIFEST_MAX + options.window() as u64 + (1 << 20)
 }
 
-/// Bytes that the flush of a MemTable may write where there are so many groups, each of which gets
-/// whole blocks.
+/// Upper bound of the bytes that the flush of a MemTable writes to `groups` groups, each of which
+/// gets whole blocks.
 pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
     let bytes = (options.memtable() as u64).max(options.log().flushed_values(options));
     flushed_max(bytes) + (groups * BLOCK) as u64
 }
 
-/// Bytes that a collection of a group may write: what is not known to be dead, in two groups if it
-/// splits, and its filters, maps and new entries.
+/// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in
+/// two groups if it splits, with filters, key directories and new entries.
 pub(crate) fn rewritten_max(groups: &GroupTable, group: GroupId) -> u64 {
     extents_rewritten_max(groups.extents_of(group))
 }
 
-/// The same for some extents of a group.
+/// The same for a subset of the extents of a group.
 pub(crate) fn extents_rewritten_max<'e>(extents: impl Iterator<Item = &'e Extent>) -> u64 {
     rewritten(extents_alive_max(extents))
 }
 
-/// Bytes of records in some extents that are not known to be dead.
+/// Bytes of records in these extents that are not known to be dead.
 pub(crate) fn extents_alive_max<'e>(extents: impl IntoIterator<Item = &'e Extent>) -> u64 {
     let small = |extent: &Extent| (extent.tombstones + extent.tags) * SMALL_RECORD;
     extents.into_iter().map(|extent| extent.live + small(extent)).sum()
 }
 
-/// Bytes that a collection of a file may write.
+/// Upper bound of the bytes that a collection of a file writes.
 pub(crate) fn file_rewritten_max(facts: &ValueFileMeta) -> u64 {
     rewritten(facts.live.min(facts.len.unwrap_or_default()))
 }
@@ -167,30 +167,30 @@ fn rewritten(alive: u64) -> u64 {
     alive + alive / 8 + 2 * BLOCK as u64
 }
 
-/// Bytes that the flush of so many may write.
+/// Upper bound of the bytes that a flush of `bytes` writes.
 pub(crate) fn flushed_max(bytes: u64) -> u64 {
     bytes.saturating_add(bytes / 8)
 }
 
-/// Log that is begun before a writer can be stopped: the file in use, and the next one.
+/// Bytes of log that can begin before a writer is stopped: the file in use, and the next one.
 pub(crate) fn logs(options: &Options) -> u64 {
     options.log_file_bytes.saturating_mul(2)
 }
 
-/// What is kept for deletes when nothing else is written any more: log files and flushes, until
-/// what they kill is collected.
+/// Space for deletes when nothing else is written any more: log files and flushes, until the dead
+/// records are collected.
 pub(crate) fn for_deletes(options: &Options, groups: usize) -> u64 {
     flush_max(options, groups).saturating_add(options.log_file_bytes).saturating_mul(2)
 }
 
-/// What is planned for a job that may write so many bytes.
+/// Bytes to plan for a job that may write `bytes`.
 pub(crate) fn planned(bytes: u64) -> u64 {
     bytes.saturating_add(bytes / 16)
 }
 
 impl Options {
-    /// The least [`Options::space_limit`] under which a database can work with the other options,
-    /// in bytes: as much for data as is kept for jobs.
+    /// The least [`Options::space_limit`] for a database with the other options, in bytes: as much
+    /// for data as is kept for jobs.
     pub fn space_limit_min(&self) -> u64 {
         let collection = self.segment_bytes.max(self.log_file_bytes);
         let flushes = flush_max(self, 0).saturating_mul(self.memtables_max as u64 + 1);

@@ -30,8 +30,8 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     engine.jobs.wake();
 }
 
-/// Has the MemTable flushed if it has so many deletes: what they hide stays until then. Returns
-/// whether it has.
+/// Has the MemTable flushed if it has at least `least` deletes, since the entries that they hide
+/// stay until then. Returns whether it has.
 pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
     let state = engine.state.load();
     let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= least;
@@ -40,8 +40,8 @@ pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
     }
     drop(state);
     let mut append = engine.commit.append();
-    // Another thread may have been first. Before the first write there is no log that could go
-    // on behind the MemTable, and nobody who would flush it.
+    // Another thread may have been first. Before the first write there is no log that could
+    // continue behind the MemTable, and no thread to flush it.
     let rotates = many(&append.memtable) && append.appender.is_begun();
     if rotates {
         rotate_memtable(engine, &mut append);

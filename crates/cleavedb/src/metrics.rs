@@ -1,5 +1,4 @@
-//! What the database did, counted: bytes by cause, operations, and every moment that a writer
-//! waited.
+//! Counters and metrics of the database: bytes by cause, operations, and waits of writers.
 
 use std::time::{Duration, Instant};
 
@@ -28,9 +27,9 @@ impl Counter {
 pub enum StallCause {
     /// Full MemTables wait for their flush.
     Flush,
-    /// Level 0 holds more than compaction can keep up with.
+    /// Level 0 is too large: compaction is slower than the writers.
     Compaction,
-    /// Dead values take more space than is allowed, and collection cannot keep up.
+    /// Dead values take too much space: collection is slower than the writers.
     Space,
 }
 
@@ -38,7 +37,7 @@ impl StallCause {
     /// All causes.
     pub const ALL: [Self; 3] = [Self::Flush, Self::Compaction, Self::Space];
 
-    /// Name in figures.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Flush => "flush",
@@ -48,8 +47,8 @@ impl StallCause {
     }
 }
 
-/// A step of flushes and collections whose time is measured: those of HashKV's experiment 2 (Figure
-/// 7c). What is left of an update's time is its own work in memory, and waiting.
+/// A timed step of flushes and collections: the steps of HashKV's experiment 2 (Figure 7c). The
+/// rest of an update's time is its own work in memory, and waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Writing values from memory to groups ("Flush").
@@ -58,8 +57,8 @@ pub enum Step {
     FlushIndex,
     /// Reading victims and writing survivors ("GC-RW").
     CollectValues,
-    /// Finding out what lives: look-ups in the index, or a comparison of a group's records with one
-    /// another ("GC-Lookup").
+    /// Liveness checks: look-ups in the index, or comparing the records of a group with one another
+    /// ("GC-Lookup").
     CollectLookup,
     /// Writing a run of new pointers to the index, and publishing it ("Meta-GC").
     CollectIndex,
@@ -75,7 +74,7 @@ impl Step {
         Self::CollectIndex,
     ];
 
-    /// Name in figures.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::FlushValues => "flush_values",
@@ -154,14 +153,14 @@ impl Counters {
     }
 }
 
-/// How often and how long writers waited for one cause.
+/// Number and total time of writers' waits for one cause.
 #[derive(Clone, Debug)]
 pub struct Stall {
-    /// Why.
+    /// The cause.
     pub cause: StallCause,
-    /// How often.
+    /// Number of waits.
     pub count: u64,
-    /// How long in all.
+    /// Total time.
     pub time: Duration,
 }
 
@@ -176,7 +175,7 @@ pub struct LevelMetrics {
     pub runs: usize,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Entries, all versions counted.
+    /// Entries, counting all versions.
     pub entries: u64,
     /// Entries that are tombstones.
     pub tombstones: u64,
@@ -187,7 +186,7 @@ pub struct LevelMetrics {
 pub struct ValueFileMetrics {
     /// Name of the file.
     pub name: String,
-    /// Bytes up to the last record; those of the file in use are known once it is full.
+    /// Bytes up to the last record; unknown for the file in use until it is full.
     pub bytes: Option<u64>,
     /// Bytes of records that the index owns.
     pub live: u64,
@@ -196,25 +195,24 @@ pub struct ValueFileMetrics {
 /// One of the directories of a database.
 #[derive(Clone, Debug)]
 pub struct DirectoryMetrics {
-    /// Its path; empty if the storage was brought by the caller.
+    /// Its path; empty if the caller brought the storage.
     pub path: String,
-    /// What is placed there.
+    /// The classes of files placed there.
     pub classes: Vec<FileClass>,
     /// Bytes of files at which new ones go to the database's own directory.
     pub capacity: Option<u64>,
     /// Files of the database in it.
     pub files: usize,
-    /// Sum of their lengths; space that is reserved ahead, or was given back inside a file, does
-    /// not change it.
+    /// Sum of their lengths, regardless of space reserved ahead or holes.
     pub bytes: u64,
-    /// Bytes that its disk has left.
+    /// Free bytes of its disk.
     pub free: u64,
 }
 
-/// A read state of what the database holds and did since it was opened. All sizes are in bytes.
+/// Content and counters of the database since it was opened. All sizes are in bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// What it did since it was created.
+    /// Counters since it was created.
     pub totals: Totals,
     /// Keys and values that users wrote.
     pub user_bytes: u64,
@@ -240,83 +238,82 @@ pub struct Metrics {
     pub compactions: u64,
     /// Compactions that only moved tables.
     pub compaction_moves: u64,
-    /// Soft pointers that compactions brought up to date.
+    /// Soft pointers that compactions updated.
     pub pointers_refreshed: u64,
     /// Collections done.
     pub collections: u64,
     /// Groups of values; 0 in presets without groups.
     pub groups: usize,
-    /// Records of each group, in the order of their bounds, dead ones and group tombstones among
-    /// them.
+    /// Records of each group, in the order of their bounds, including dead ones and group
+    /// tombstones.
     pub group_records: Vec<u64>,
     /// Groups that split.
     pub splits: u64,
-    /// Pairs of small groups that became one.
+    /// Pairs of small groups that were merged.
     pub merges: u64,
-    /// Bytes of log segments that groups take out of the reserve.
+    /// Bytes of log segments that groups take from the reserve.
     pub reserve_used: u64,
     /// Bytes of the reserve.
     pub reserve_bytes: u64,
-    /// Tags in groups: values that lie in the cold log, some of which are dead.
+    /// Tags in groups, whose values are in the cold log; some of these are dead.
     pub tags: u64,
     /// Bytes of the cold log.
     pub cold_log_bytes: u64,
-    /// Bytes of dead extents that were given back inside files.
+    /// Bytes of dead extents that were punched.
     pub bytes_punched: u64,
     /// Files removed.
     pub files_removed: u64,
-    /// Dead entries that ranges stepped over: tombstones, and versions that newer ones hide.
+    /// Dead entries that ranges skipped: tombstones, and versions that newer ones hide.
     pub dead_read: u64,
     /// Waits of writers, by cause.
     pub stalls: Vec<Stall>,
-    /// Time that background threads spent, by step.
+    /// Time of background threads, by step.
     pub steps: Vec<(Step, Duration)>,
     /// Levels of the index.
     pub levels: Vec<LevelMetrics>,
     /// Log files and segments.
     pub value_files: Vec<ValueFileMetrics>,
-    /// Bytes of log files and segments that are known, the log in use included.
+    /// Known bytes of log files and segments, including the log in use.
     pub value_bytes: u64,
-    /// Bytes of records that the index owns, dead ones that no compaction has met yet included.
+    /// Bytes of records that the index owns, including dead ones whose entries were not compacted
+    /// yet.
     pub live_bytes: u64,
-    /// Estimate of the dead ones among them.
+    /// Estimate of the dead bytes among them.
     pub hidden_bytes: u64,
     /// Bytes of tables.
     pub index_bytes: u64,
-    /// Most bytes that files may take ([`crate::Options::space_limit`]).
+    /// Most bytes of all files ([`crate::Options::space_limit`]).
     pub space_limit: Option<u64>,
-    /// Bytes that files take, if there is a limit.
+    /// Bytes of all files, if there is a limit.
     pub space_used: Option<u64>,
-    /// Most memory that all may take ([`crate::Options::memory_bytes`]). What the parts below leave
-    /// of it is for jobs.
+    /// Most memory of the database ([`crate::Options::memory_bytes`]). The part that the fields
+    /// below leave is for jobs.
     pub memory_limit: u64,
-    /// Memory that entries of MemTables take; what was taken ahead for more does not count.
+    /// Memory of entries in MemTables, without memory allocated ahead.
     pub memtable_memory: u64,
-    /// Bytes of the log whose operations are in MemTables only: records with key and value, those
-    /// that later ones replaced included.
+    /// Bytes of the log whose operations are only in MemTables: records with key and value,
+    /// including replaced ones.
     pub unflushed_bytes: u64,
-    /// Bytes of keys and values in MemTables only, about, those that later ones replaced included:
-    /// `unflushed_bytes` without headers of records, and without what syncs pad the log with.
+    /// Estimated bytes of keys and values that are only in MemTables, including replaced ones:
+    /// `unflushed_bytes` without headers of records and padding of syncs.
     pub unflushed_data: u64,
     /// Bytes of keys, and of values or pointers, of all entries in tables, before compression.
     pub entry_bytes: u64,
-    /// Memory of the log window; 0 before the first write. It is never locked.
+    /// Memory of the log window; 0 before the first write. It is not locked in memory.
     pub window_memory: u64,
-    /// Whether the window is a file that is mapped: then commits outlive the process without a
-    /// call of the system.
+    /// Whether the window is a mapped file: then commits survive the process without a system call.
     pub window_is_mapped: bool,
-    /// Memory that waits to be used again by MemTables and flushes.
+    /// Free memory in the pools of MemTables and flushes.
     pub spare_memory: u64,
     /// Memory of filters and block indexes of open tables: a part of [`Metrics::cache_memory`].
     pub table_memory: u64,
     /// Memory of cached blocks, filters and block indexes.
     pub cache_memory: u64,
-    /// Look-ups of blocks that the cache answered.
+    /// Block look-ups that hit the cache.
     pub cache_hits: u64,
-    /// Look-ups of blocks that went to a file.
+    /// Block look-ups that read a file.
     pub cache_misses: u64,
-    /// Descriptors of files that all stores of this process hold for reading
-    /// ([`crate::open_files`]).
+    /// Descriptors that all stores of this process hold for reading ([`crate::open_files`]).
     pub open_files: usize,
     /// Greatest visible sequence number.
     pub visible_seq: u64,
@@ -324,31 +321,31 @@ pub struct Metrics {
     pub snapshots: usize,
     /// The failure that made the database read-only, if there was one.
     pub poisoned: Option<String>,
-    /// The last failure of a background job, if none of its kind has succeeded since; else the
-    /// damage that was met last.
+    /// The last failure of a background job, if none of its kind has succeeded since; otherwise the
+    /// last damage.
     pub background_error: Option<String>,
-    /// Kinds of background jobs that fail, and are tried again.
+    /// Kinds of background jobs that failed and will be retried.
     pub failures: Vec<JobFailure>,
     /// Tables and value files in which background jobs have met damage since the open, and damaged
-    /// groups; they are read, and left where they are.
+    /// groups; they can still be read, but jobs leave them in place.
     pub damaged: Vec<String>,
 }
 
 /// A kind of background job that has failed and not succeeded since.
 #[derive(Clone, Debug)]
 pub struct JobFailure {
-    /// What the job does.
+    /// Name of the kind.
     pub job: &'static str,
-    /// Why it failed last.
+    /// Its last failure.
     pub error: String,
-    /// How often it was tried.
+    /// Number of attempts.
     pub tries: u64,
-    /// Time since it failed first.
+    /// Time since the first failure.
     pub since: Duration,
 }
 
 impl Metrics {
-    /// Bytes written to files in all.
+    /// Bytes written to all files.
     pub fn written(&self) -> u64 {
         self.log_written
             + self.flush_written
@@ -362,16 +359,16 @@ impl Metrics {
         ratio(self.written(), self.user_bytes)
     }
 
-    /// Bytes of value files and tables per byte of both that is estimated to live. What is in
-    /// MemTables only counts as alive.
+    /// Bytes of value files and tables per byte of both that is estimated to be live. Data that is
+    /// only in MemTables counts as live.
     pub fn space_amplification(&self) -> f64 {
         let live = self.living_bytes() + self.unflushed_bytes;
         ratio(self.value_bytes + self.index_bytes, live + self.index_bytes)
     }
 
-    /// About how many bytes of keys and values the database holds: entries of the index, records of
-    /// separated values, and what is in MemTables only. Versions that were replaced count until a
-    /// compaction has met them, headers of records and pointers count as well.
+    /// Estimated bytes of keys and values in the database: entries of the index, records of
+    /// separated values, and data that is only in MemTables. Replaced versions count until they are
+    /// compacted; headers of records and pointers count as well.
     pub fn data_bytes(&self) -> u64 {
         self.entry_bytes + self.living_bytes() + self.unflushed_data
     }

@@ -1,7 +1,7 @@
 //! Options: each with its default, its unit and its reason, and the presets over them.
 //!
-//! What a database keeps from its creation on is its [`ValueLayout`]; all else is tuning, which
-//! each open may choose anew. A preset chooses both.
+//! A database keeps its [`ValueLayout`] from its creation on; everything else is tuning, which each
+//! open may choose anew. A preset chooses both.
 
 mod presets;
 mod log;
@@ -27,24 +27,24 @@ use memory::MEMORY;
 /// What an acknowledged write survives. The default of a database is [`Durability::Sync`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// Nothing but what later writes and flushes carry along: it is in memory.
+    /// Nothing: it is only in memory, until a later write or flush makes it durable.
     Buffered,
     /// The death of the process: the kernel has it.
     Os,
-    /// Power loss: it was synced. Writers that wait at the same time share one sync.
+    /// A loss of power: it was synced. Concurrent writers share one sync.
     Sync,
 }
 
-/// When a value is kept outside the index. Where the log keeps values this is decided at commit and
-/// stored in the record's kind; where groups keep them, at the flush that puts it there.
+/// When a value is kept outside of the index. Where the log stores values this is decided at commit
+/// and stored in the record's kind; where groups store them, at the flush that moves it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MinSeparated {
-    /// Values live in the index, but for long ones ([`Options::long_value_bytes`]).
+    /// Values stay in the index, except long ones ([`Options::long_value_bytes`]).
     Never,
     /// Values of at least this many bytes leave the index; 0 separates every value.
     AtLeast(usize),
-    /// As [`MinSeparated::AtLeast`] with what [`crate::Db::store_min_separated`] stored with the
-    /// data, or with this many bytes if nothing is stored.
+    /// As [`MinSeparated::AtLeast`] with the length that [`crate::Db::store_min_separated`] stored
+    /// with the data, or with this number of bytes if none is stored.
     Stored(usize),
 }
 
@@ -55,7 +55,7 @@ impl MinSeparated {
         self.least().is_some_and(|least| value_len >= least)
     }
 
-    /// Bytes of the shortest value that is separated; `None` if none is.
+    /// Length of the shortest value that is separated, in bytes; `None` if none is.
     #[inline]
     pub fn least(self) -> Option<usize> {
         match self {
@@ -64,7 +64,7 @@ impl MinSeparated {
         }
     }
 
-    /// What it means for a database with which `saved` is stored.
+    /// The separation in effect for a database with the stored length `saved`.
     pub(crate) fn given(self, saved: Option<usize>) -> Self {
         match self {
             Self::Stored(default) => Self::AtLeast(saved.unwrap_or(default)),
@@ -73,103 +73,99 @@ impl MinSeparated {
     }
 }
 
-/// Who does background work.
+/// How background work is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Background {
-    /// Threads: one drains the log, one flushes, one removes files, and this many compact and
+    /// By threads: one drains the log, one flushes, one removes files, and this many compact and
     /// collect.
     Threads(usize),
-    /// Nobody, until [`crate::Db::step`] is called or a writer must wait: the same calls do the
-    /// same work in the same order, which is what tests need.
+    /// Only by calls of [`crate::Db::step`], or when a writer must wait: the same calls do the same
+    /// work in the same order, as tests need.
     Manual,
 }
 
-/// How a database works. `Options::default()` is `Options::preset(Preset::KtStore)`. On a disk of
-/// less than 8 GiB MemTables, files and levels are no longer than a small part of it, whatever is
-/// asked for: [`crate::Db::options`] says what they came to.
+/// Options of a database. `Options::default()` is `Options::preset(Preset::KtStore)`. On a disk of
+/// less than 8 GiB MemTables, files and levels are limited to small parts of it, whatever is set:
+/// [`crate::Db::options`] returns the values in effect.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The name under which a new database is created; tools take the tuning of that preset when
-    /// they open it. An existing database may be opened with another one of the same layout.
+    /// The preset whose name a new database stores; tools use its tuning when they open the
+    /// database. An existing database may be opened with another preset of the same layout.
     pub preset: Preset,
-    /// How values are kept: stored with the data when it is created, and compared at every open,
-    /// which fails with [`ErrorKind::LayoutMismatch`] if it is another. Default: that of the
-    /// preset.
+    /// How values are kept: stored with the data at creation, and compared at every open, which
+    /// fails with [`ErrorKind::LayoutMismatch`] if it differs. Default: that of the preset.
     pub layout: ValueLayout,
-    /// Create the database if the directory is missing or empty. The directory that it lies in must
-    /// be there. Default: true.
+    /// Create the database if the directory is missing or empty. Its parent directory must exist.
+    /// Default: true.
     pub create_if_missing: bool,
     /// Fail with [`crate::ErrorKind::AlreadyExists`] if there is a database in the directory, which
-    /// is left as it is. Default: false.
+    /// is not changed. Default: false.
     pub error_if_exists: bool,
-    /// Durability of writes that do not say otherwise. Default: `Sync`, as a library's users
-    /// expect.
+    /// Durability of writes that do not specify one. Default: `Sync`, as users of a library expect.
     pub durability: Durability,
-    /// When values leave the index; may be another at each open. Default: what is saved with the
-    /// data; if nothing is, 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
+    /// When values leave the index; may differ at each open. Default: the length saved with the
+    /// data; if none is, 0 bytes for `WiscKey`, whose paper separates all values, and 192 for
     /// `HashKv`, its paper's own finding (section 3.5), and for `KtStore`; `cleave tune` measures
     /// it on a disk.
     pub min_separated: MinSeparated,
-    /// Most memory that the database takes, in bytes: MemTables, log window, cache, filters and
-    /// block indexes of tables, buffers of jobs, keys of a collection. What a caller holds, values
-    /// that were returned included, is his own. Sizes that are not set are derived from it
+    /// Most memory of the database, in bytes: MemTables, log window, cache, filters and block
+    /// indexes of tables, buffers of jobs, keys of a collection. Memory that a caller holds,
+    /// including returned values, does not count. Sizes that are not set are derived from it
     /// (`crates/cleavedb/src/options/memory.rs`); those that are set may take three quarters of it
-    /// together. Default: 768 MiB, from which the defaults below come; at least 48 MiB.
+    /// together. Default: 768 MiB, from which the defaults below follow; at least 48 MiB.
     pub memory_bytes: usize,
     /// Length from which on a value is long, in bytes: no preset keeps it in the index, where
-    /// flushes and compactions would hold it whole. It stays in the log, or goes to its group, and
-    /// is copied in pieces of 1 MiB. Default: 1 MiB, or a 768th of the memory if that is less; at
-    /// most a 48th.
+    /// flushes and compactions would hold it whole in memory. It stays in the log, or goes to its
+    /// group, and is copied in pieces of 1 MiB. Default: 1 MiB, or a 768th of the memory if that is
+    /// less; at most a 48th.
     pub long_value_bytes: Option<usize>,
-    /// Memory of one MemTable, in bytes. Default: a twelfth of the memory, 64 MiB, the size at
-    /// which a flush is one table of useful length; where values stay in the index a 32nd, 24 MiB,
-    /// so that the log is needed for a short time and most of it never reaches the device
-    /// (decision 0021).
+    /// Memory of one MemTable, in bytes. Default: a twelfth of the memory, 64 MiB, at which a flush
+    /// is one table of useful length; where values stay in the index a 32nd, 24 MiB, so that the
+    /// log is needed for a short time and most of it never reaches the device (decision 0021).
     pub memtable_bytes: Option<usize>,
     /// Full MemTables that may wait for their flush before writers wait. Default: 2; 3 for
     /// `WiscKey`, whose MemTables are small.
     pub memtables_max: usize,
-    /// Part of the log that one MemTable may cover, in bytes. Default: 256 MiB, so that replay
-    /// after a crash and log that cannot be collected stay small (design, section 2). Where values
-    /// move into groups at the flush, no more than a MemTable's memory in any case.
+    /// Most log that one MemTable may cover, in bytes. Default: 256 MiB, to limit replay after a
+    /// crash and log that cannot be collected (design, section 2). Where values move into groups at
+    /// the flush, it is also limited to a MemTable's memory.
     pub memtable_log_bytes: u64,
-    /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection. Never
-    /// more than a twelfth of the memory: a collection holds the keys of a file.
+    /// Length at which a log file ends, in bytes. Default: 64 MiB, the unit of collection; at most
+    /// a twelfth of the memory, since a collection holds the keys of a file.
     pub log_file_bytes: u64,
-    /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB; never more than a
-    /// twelfth of the memory.
+    /// Length at which a segment of survivors ends, in bytes. Default: 64 MiB; at most a twelfth of
+    /// the memory.
     pub segment_bytes: u64,
-    /// Length to which the log window may grow, in bytes, a multiple of 4096. It lies on the disk
-    /// and is mapped where that is safe, else in memory; it is never locked. Default: 16 MiB, a
-    /// dozen writes of the drain; 4 MiB where values stay in the index, since the drain does not
-    /// wait for the device there. Where values move into groups at the flush and commits are not
-    /// synced by default: all that MemTables cover of the log, and 8 MiB, 200 MiB in all, so that
-    /// the flush finds them there and the log hardly ever goes to its files (decision 0026).
+    /// Length to which the log window may grow, in bytes, a multiple of 4096. It is a mapped file
+    /// where that is safe, else memory; it is never locked. Default: 16 MiB, a dozen writes of the
+    /// drain; 4 MiB where values stay in the index, since the drain does not wait for the device
+    /// there. Where values move into groups at the flush and commits are not synced by default: the
+    /// log of all MemTables and 8 MiB, 200 MiB in all, so that the flush reads it there and the log
+    /// is hardly ever written to its files (decision 0026).
     pub window_bytes: Option<usize>,
-    /// Memory for table blocks, in bytes, less what filters and block indexes take
+    /// Memory for table blocks, in bytes, less the memory of filters and block indexes
     /// ([`Options::open_tables`]). Default: a twelfth of the memory, 64 MiB: a block that is not
-    /// here is often in the page cache, and what is held twice is held at others' expense.
+    /// cached is often in the page cache, and caching it twice wastes memory.
     pub cache_bytes: Option<usize>,
-    /// Most bytes of a table that are read ahead of a scan, once it reads block after block.
-    /// Default: 512 KiB, twice what RocksDB takes. With 0 each block is read when its turn comes.
+    /// Most bytes of a table that are read ahead of a sequential scan. Default: 512 KiB, twice
+    /// RocksDB's. With 0 each block is read when it is needed.
     pub read_ahead_bytes: usize,
     /// Uncompressed length of a table block, in bytes. Default: 4096, a page of the device.
     pub block_bytes: usize,
-    /// Filter bits per key. Default: 10, one false answer in a hundred.
+    /// Filter bits per key. Default: 10, for one false positive in a hundred.
     pub filter_bits: usize,
-    /// Compression of table blocks. Default: none; keys and pointers gain little once prefixes are
-    /// shared.
+    /// Compression of table blocks. Default: none; keys and pointers gain little beyond shared
+    /// prefixes.
     pub compression: Compression,
     /// Length at which a table ends, in bytes. Default: 32 MiB.
     pub table_bytes: u64,
-    /// How level 0 is kept. May be another at each open. Default: whole; for `Ohdb` 10 partitions,
-    /// the number of the paper (section IV.A). With one table at a time, reads cause compactions,
-    /// too.
+    /// How level 0 is kept; may differ at each open. Default: whole; for `Ohdb` 10 partitions, as
+    /// in the paper (section IV.A). With one table at a time, reads also cause compactions.
     pub level0: Level0,
-    /// Bytes of level 0 above which it is compacted into level 1. Default: 512 MiB, so that what is
-    /// below is rewritten seldom (decision 0021); 64 MiB where the index holds pointers only.
+    /// Bytes of level 0 above which it is compacted into level 1. Default: 512 MiB, so that deeper
+    /// levels are rewritten seldom (decision 0021); 64 MiB where the index only holds pointers.
     pub level0_bytes: u64,
-    /// Bytes of level 1; each further level holds ten times more. Default: as many as level 0, or
+    /// Bytes of level 1; each further level holds ten times more. Default: the size of level 0, or
     /// 256 MiB if that is less.
     pub level1_bytes: u64,
     /// Bytes of value files per live byte above which the oldest are collected. Default: 1.3
@@ -177,25 +173,26 @@ pub struct Options {
     pub space_amplification: f64,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.
     pub space_floor: u64,
-    /// Most bytes that all files of the database may take, in all its directories; those that are
-    /// reserved count, and those that readers still hold. Never exceeded. Writes are slowed and
-    /// then stopped before it by what jobs may need: all MemTables, two log files, and the largest
-    /// collection or compaction, which is about a gigabyte under default sizes. Then everything
-    /// that is dead is found and collected; if that does not help they fail with
-    /// [`ErrorKind::NoSpace`], while reads and deletes go on. It is stored with the data by the
-    /// first write of a session, and holds for later opens that do not name another; `u64::MAX`
-    /// lifts it. Default: the stored one; for a new database none but the disk's.
+    /// Most bytes of all files of the database, in all its directories; reserved space counts, and
+    /// so do files that readers still hold. It is never exceeded. Writes are slowed and then
+    /// stopped before it, at a distance for the needs of jobs: all MemTables, two log files, and
+    /// the largest collection or compaction, about a gigabyte under default sizes. Then everything
+    /// dead is searched and collected; if that does not help they fail with [`ErrorKind::NoSpace`],
+    /// while reads and deletes still work. It is stored with the data by the first write of a
+    /// session, and holds for later opens that set no other; `u64::MAX` lifts it. Default: the
+    /// stored one; for a new database none.
     pub space_limit: Option<u64>,
     /// Open a database whose log window is missing, damaged or foreign after its process has died:
-    /// the last writes that were not synced are given up. Default: false; such an open fails with
-    /// [`ErrorKind::Corruption`], so that the file can be put back.
+    /// the last unsynced writes are lost. Default: false; such an open fails with
+    /// [`ErrorKind::Corruption`], so that the file can be restored.
     pub accept_lost_window: bool,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
-    /// Directories beside the database's own, and what is placed there. Those that the database has
-    /// need not be named again. Default: none.
+    /// Directories besides the database's own, and the classes placed there. Existing ones need not
+    /// be named again. Default: none.
     pub volumes: Vec<Volume>,
-    /// Who does background work. Default: two threads that compact and collect, beside the others.
+    /// How background work is done. Default: two threads for compactions and collections, besides
+    /// the others.
     pub background: Background,
 }
 
@@ -244,8 +241,8 @@ impl Options {
         }
     }
 
-    /// These options with another layout, and with the separation of the preset that is most like
-    /// it, if the one that they have has no meaning there.
+    /// These options with another layout, and with the separation of the preset most similar to it,
+    /// if the current one is not valid for it.
     #[must_use]
     pub fn with_layout(self, layout: ValueLayout) -> Self {
         let fits = layout.separates() == (self.min_separated != MinSeparated::Never);
@@ -254,7 +251,7 @@ impl Options {
         Self { layout, min_separated, ..self }
     }
 
-    /// What follows from the layout for the log.
+    /// The consequences of the layout for the log.
     #[inline]
     pub(crate) fn log(&self) -> LogPolicy {
         LogPolicy::of(&self.layout)
@@ -270,7 +267,7 @@ impl Options {
         self.log().write_back(self, len)
     }
 
-    /// These options for a database with which a space limit is `stored`.
+    /// These options for a database with the `stored` space limit.
     pub(crate) fn within_stored(self, stored: Option<u64>) -> Self {
         let space_limit = self.space_limit.or(stored).filter(|limit| *limit != u64::MAX);
         Self { space_limit, ..self }
@@ -281,8 +278,8 @@ impl Options {
         self.log().access(self.durability, window_survives)
     }
 
-    /// Options of groups, in which no file is longer than `most` and the capacity is no more than
-    /// `capacity`; as they are where there are no groups.
+    /// Options of groups, in which no file is longer than `most` and the capacity is at most
+    /// `capacity`; unchanged where there are no groups.
     fn groups_within(&self, most: u64, capacity: u64) -> GroupOptions {
         let groups = self.groups.clone();
         match self.layout.groups {
@@ -302,7 +299,8 @@ mod tests {
 
     use super::*;
 
-    /// Where little memory may be locked the window is short, and no MemTable fits in it.
+    /// Where little memory may be locked the window is short, and the log of no MemTable fits in
+    /// it.
     #[test]
     fn a_short_window_is_drained_at_once() {
         let options = Options { durability: Durability::Os, ..Options::preset(Preset::KtStore) };

@@ -1,23 +1,23 @@
-//! In which order parallel commits become visible: their own.
+//! Publishes parallel commits in commit order.
 //!
-//! Commits take tickets in commit order under the append lock, store their records and entries
-//! side by side, and complete in any order. The publisher makes a ticket visible once it and every
+//! Commits take tickets in commit order under the append lock, store their records and entries in
+//! parallel, and complete in any order. The publisher makes a ticket visible once it and every
 //! ticket before it are complete: then all log bytes below it are stored and all entries below it
-//! can be found. Whoever completes last publishes for all that wait.
+//! can be found. The commit that completes last publishes for all waiting ones.
 
 use cleavedb_base::SeqNo;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex, hint, thread};
 
-/// Commits that may be in flight at once; more wait for the oldest. A power of two; under a checker
-/// so small that places are used again.
+/// Most commits in flight at once; further ones wait for the oldest. A power of two; under a
+/// checker so small that slots are reused.
 const IN_FLIGHT_MAX: u64 = if cfg!(feature = "checked") { 2 } else { 256 };
 
-/// How often a waiting commit looks again before it gives up its processor, and then before it
-/// sleeps. The commit it waits for takes well under a microsecond, unless its thread was preempted.
-/// In loom it never sleeps: loom takes sequentially consistent accesses, on which falling asleep
-/// rests, for weaker ones. In shuttle it sleeps at once.
+/// Number of checks of a waiting commit before it yields its processor, and then before it sleeps.
+/// The commit that it waits for takes well under a microsecond, unless its thread was preempted. In
+/// loom it never sleeps: loom treats sequentially consistent accesses, on which falling asleep
+/// relies, as weaker ones. In shuttle it sleeps at once.
 const SPINS: u32 = if cfg!(feature = "checked") { 0 } else { 100 };
 const YIELDS: u32 = if cfg!(feature = "loom") {
     u32::MAX
@@ -27,7 +27,7 @@ const YIELDS: u32 = if cfg!(feature = "loom") {
     50
 };
 
-/// One commit in flight. A cache line of its own, since neighbours are written by different
+/// One commit in flight. On a cache line of its own, since neighbours are written by different
 /// threads.
 #[derive(Default)]
 #[repr(align(64))]
@@ -43,7 +43,7 @@ pub(crate) struct Publisher {
     in_flight: Box<[InFlight]>,
     /// Next ticket to publish.
     head: Mutex<u64>,
-    /// Copy of `head` for those who only look.
+    /// Copy of `head` that is read without the lock.
     published: AtomicU64,
     visible: AtomicU64,
     sleepers: AtomicUsize,
@@ -52,7 +52,7 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher under which everything up to `visible` is visible.
+    /// A publisher with everything up to `visible` visible.
     pub(crate) fn new(visible: SeqNo) -> Self {
         Self {
             in_flight: (0..IN_FLIGHT_MAX).map(|_| InFlight::default()).collect(),
@@ -110,7 +110,7 @@ impl Publisher {
             *head += 1;
         }
         if let Some((seq, filled)) = newest {
-            // Bytes first: whoever sees an entry may read its record.
+            // Bytes first: a reader that sees an entry may read its record.
             publish(filled, seq);
             let publishing =
                 if planted(Bug::VisibleUnordered) { Ordering::Relaxed } else { Ordering::Release };
@@ -119,7 +119,7 @@ impl Publisher {
         }
         drop(head);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
-            // Whoever saw that it must sleep, but does not yet, is waited for.
+            // Waits for a thread that has decided to sleep but does not sleep yet.
             if !planted(Bug::SleeperMissed) {
                 drop(self.sleep.lock());
             }

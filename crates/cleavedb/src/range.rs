@@ -16,7 +16,7 @@ use crate::read;
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
-/// How far a scan looks ahead of its user.
+/// How far a scan reads ahead of its user.
 #[derive(Clone, Copy)]
 struct Window {
     /// Most values.
@@ -26,17 +26,17 @@ struct Window {
 }
 
 impl Window {
-    /// Where values are scattered: what a device fetches side by side.
+    /// For scattered values: the number that a device fetches in parallel.
     const SCATTERED: Self = Self { items: 128, bytes: 4 << 20 };
-    /// Where neighbours lie together: a second window costs a seek for each file that has some.
+    /// For neighbouring values: a second window costs a seek for each file that has some.
     const IN_ORDER: Self = Self { items: 1 << 16, bytes: 32 << 20 };
 }
 
-/// Values that a scan asks for ahead once a second step has shown that it goes on.
+/// Values that a scan reads ahead after its second step.
 const AHEAD_MIN: usize = 16;
 
 /// A key and its value. Either may share memory with its neighbours (a value with the cached block
-/// that it was read in), so copy what is kept for long out of a scan that keeps little.
+/// that holds it), so copy the few items that are to be kept from a long scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The key.
@@ -59,7 +59,7 @@ impl Bounds {
         let end = || (u32::from(keyspace.0) + 1).to_be_bytes();
         let upper = match to {
             Some(to) => bound(to),
-            // The last keyspace ends where no key can be.
+            // The last keyspace ends above every possible key.
             None if keyspace.0 == u16::MAX => vec![0xff; KEYSPACE_PREFIX_LEN + (1 << 16)],
             None => end()[2..].to_vec(),
         };
@@ -81,14 +81,14 @@ impl Bounds {
     }
 }
 
-/// Which end of the range a cursor eats.
+/// The end of the range that a cursor reads from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Front,
     Back,
 }
 
-/// An entry that was found and whose value may still be on its way.
+/// An entry that was found and whose value may still be fetched.
 struct ScanEntry {
     encoded_key: Bytes,
     seq: SeqNo,
@@ -98,7 +98,7 @@ struct ScanEntry {
 enum ScanValue {
     Ready(Bytes),
     Wanted(ValuePointer),
-    /// Its neighbours are read along.
+    /// Its neighbours are read with it.
     InChunk(ValuePointer, Arc<Chunk>),
 }
 
@@ -118,16 +118,16 @@ impl ScanValue {
     }
 }
 
-/// One end of the range: an iterator over entries and what was read ahead of the user.
+/// One end of the range: an iterator over entries and those read ahead.
 struct End {
     side: Side,
     iter: VisibleIter,
     started: bool,
-    /// Entries ahead of the user, whose values were asked for.
+    /// Entries ahead of the user, whose values were requested.
     ready: VecDeque<ScanEntry>,
-    /// Entries that were found so far.
+    /// Entries found so far.
     found: usize,
-    /// Finds records that were moved.
+    /// Finds moved records.
     maps: KeyDirectoryReader,
 }
 
@@ -135,16 +135,16 @@ struct End {
 ///
 /// It sees the database as of its creation, and keeps the files that it needs until it is dropped.
 pub struct Range {
-    /// Nobody else opens the directory before the range is dropped.
+    /// Keeps the directory locked until the range is dropped.
     engine: Own<Arc<Engine>>,
     state: Own<Arc<ReadState>>,
-    /// Why it yields nothing, to be said once.
+    /// The error that it returns once, if it was refused.
     refused: Option<Error>,
     seq: SeqNo,
     bounds: Bounds,
     keys_only: bool,
     window: Window,
-    /// Items that will be taken, if the user has said it.
+    /// Number of items that will be taken, if the user has said it.
     expected: usize,
     front: Option<End>,
     back: Option<End>,
@@ -158,7 +158,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// A range as of `snapshot`, or as of now; one that only says why, if it is refused.
+    /// A range as of `snapshot`, or as of now; if it is refused, one that only returns the error.
     pub(crate) fn new(
         engine: Own<Arc<Engine>>,
         bounds: Bounds,
@@ -166,8 +166,8 @@ impl Range {
         keys_only: bool,
         refused: Option<Error>,
     ) -> Self {
-        // The snapshot first, then the read state: whatever the read state's successors drop, this
-        // snapshot's versions are in it.
+        // The snapshot first, then the read state: later changes of the read state may drop
+        // versions, but this one has all versions of the snapshot.
         let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible()));
         let held = snapshot.or_else(|| refused.is_none().then(now));
         let seq = held.as_ref().map_or(0, |held| held.seq);
@@ -193,8 +193,8 @@ impl Range {
         }
     }
 
-    /// The same range, of which about so many items will be taken: their values are fetched ahead
-    /// from the first on, and no others. Says nothing about where the range ends.
+    /// The same range, of which about `items` items will be taken: their values are prefetched from
+    /// the first on, and no others. Does not limit the range.
     #[must_use]
     pub fn with_limit_hint(self, items: usize) -> Self {
         Self { expected: items, ..self }
@@ -232,7 +232,7 @@ impl Range {
         found.map(|found| self.yielded(side, found)).transpose()
     }
 
-    /// The item of an entry, which becomes the last one from its side.
+    /// Turns an entry into an item, which becomes the last one from its side.
     fn yielded(&mut self, side: Side, found: ScanEntry) -> Result<Item> {
         let ScanEntry { encoded_key: mut key, seq, value } = found;
         let value = match value {
@@ -256,7 +256,7 @@ impl Range {
         Ok(Item { key, value })
     }
 
-    /// Whether the other side has yielded this key, or one that it lies beyond.
+    /// Whether the other side has already passed this key.
     fn crossed(&self, side: Side, key: &[u8]) -> bool {
         match side {
             Side::Front => self.back_key.as_deref().is_some_and(|back| key >= back),
@@ -264,7 +264,7 @@ impl Range {
         }
     }
 
-    /// The next entry. One whose value lies elsewhere brings its successors along.
+    /// The next entry. If its value lies elsewhere, the following entries are read ahead.
     fn found(&self, end: &mut End) -> Result<Option<ScanEntry>> {
         if end.ready.is_empty() {
             match self.next_entry(end)? {
@@ -276,7 +276,7 @@ impl Range {
         Ok(end.ready.pop_front())
     }
 
-    /// Moves on by one entry.
+    /// Moves to the next entry.
     #[inline]
     fn next_entry(&self, end: &mut End) -> Result<Option<ScanEntry>> {
         let advanced = advance(end);
@@ -299,8 +299,8 @@ impl Range {
         Ok(Some(ScanEntry { encoded_key, seq: end.iter.seq(), value }))
     }
 
-    /// How many entries to have ahead of the user: what is expected, or else half as many as were
-    /// found so far, so that what a scan turns out not to want stays a part of what it wanted.
+    /// Number of entries to read ahead: the expected ones, or else half of those found so far, so
+    /// that unneeded reads stay a fraction of the needed ones.
     fn ahead(&self, end: &End) -> usize {
         let taken = end.found - end.ready.len();
         match self.expected.saturating_sub(taken) {
@@ -310,8 +310,8 @@ impl Range {
         }
     }
 
-    /// Collects entries ahead of the user and asks for their values, which the device then fetches
-    /// side by side, those that lie together in one piece.
+    /// Finds entries ahead of the user and requests their values, which the device then fetches in
+    /// parallel, neighbours in one piece.
     fn look_ahead(&self, end: &mut End) -> Result<()> {
         let ahead = self.ahead(end);
         let mut bytes: u64 = end.ready.iter().map(|found| found.value.len()).sum();
@@ -359,7 +359,7 @@ impl Range {
         step.transpose()
     }
 
-    /// A step, if the range was not ended before or meanwhile.
+    /// A step, unless the range was ended before or meanwhile.
     fn checked_step(&mut self, side: Side) -> Result<Option<Item>> {
         self.engine.gate.check_held()?;
         let step = self.step(side);

@@ -1,4 +1,4 @@
-//! Point reads: where a key's newest visible version is, and its value.
+//! Point reads: finds the newest visible version of a key, and reads its value.
 
 use std::sync::Arc;
 
@@ -18,11 +18,11 @@ use crate::job_state::Jobs;
 use crate::memtables;
 use crate::state::ReadState;
 
-/// What the index says of a key.
+/// Answer of the index for a key.
 pub(crate) enum Answer {
     Absent,
     Inline(Bytes),
-    /// The value lies in the record here, which has this sequence number.
+    /// The place of the value's record, and its sequence number.
     Record(ValuePointer, SeqNo),
 }
 
@@ -37,8 +37,8 @@ impl Answer {
     }
 }
 
-/// The newest version of a key at or below `seq` in one read state. `seeks`: who compacts tables
-/// that cost too many seeks, where somebody does.
+/// The newest version of a key at or below `seq` in one read state. `seeks`: the job queue to wake
+/// when a table's seek budget is spent; `None` unless level 0 counts seeks.
 #[inline]
 pub(crate) fn find(
     state: &ReadState,
@@ -53,7 +53,7 @@ pub(crate) fn find(
     }
 }
 
-/// What the MemTables know of the key, if they know anything.
+/// The answer of the MemTables, if they have the key.
 #[inline]
 fn find_in_memory(
     state: &ReadState,
@@ -83,8 +83,8 @@ fn find_in_tables(
     }
 }
 
-/// As [`Version::get`], where a table that costs too many seeks is compacted: wakes who does. On
-/// its own, so that reads of other databases do not carry its code.
+/// As [`Version::get`], with seeks charged: wakes the job queue when a table's seek budget is
+/// spent. A separate function, so that reads of other databases do not carry its code.
 #[inline(never)]
 fn get_charging(
     version: &Version,
@@ -100,15 +100,15 @@ fn get_charging(
     Ok(found)
 }
 
-/// Who compacts tables that cost too many seeks, where somebody does.
+/// The job queue to wake when a table's seek budget is spent; `None` unless level 0 counts seeks.
 #[inline]
 fn seeks(engine: &Engine) -> Option<&Jobs> {
     compacts_on_seeks(engine.options.level0).then_some(&engine.jobs)
 }
 
-/// The newest version of `key` at or below `snapshot`, or of all that is visible.
+/// The newest visible version of `key`, at or below `snapshot` if there is one.
 pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
-    // Nothing was ever stored under it.
+    // No such key can exist.
     if key.len() > KEY_LEN_MAX {
         return Ok(None);
     }
@@ -144,14 +144,14 @@ pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Resul
     }
 }
 
-/// The values of `keys` at `snapshot`, which somebody holds, in their order: first blocks of
-/// the index are fetched side by side, then values that lie outside it.
+/// The values of `keys` at `snapshot`, which the caller holds, in their order: blocks of the index
+/// are prefetched in parallel first, then values outside of it.
 pub(crate) fn multi_get<K: AsRef<[u8]>>(
     engine: &Engine,
     keys: &[K],
     snapshot: SeqNo,
 ) -> Vec<Result<Option<Bytes>>> {
-    // Taken behind the snapshot, so it knows every file that the snapshot's entries name.
+    // Loaded after the snapshot, so it has every file that the snapshot's entries name.
     let state = engine.state.load_full();
     let begin = |key: &K| {
         let key = key.as_ref();
@@ -197,7 +197,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     found.into_iter().map(|found| found.and_then(value_of)).collect()
 }
 
-/// A range has stepped over so many dead entries at once.
+/// Records that a range has skipped this number of dead entries.
 #[inline]
 pub(crate) fn met_dead(engine: &Engine, entries: u64) {
     if entries > 0 {

@@ -1,13 +1,13 @@
-//! Opening: manifest, replay, and, after a crash, a fresh start.
+//! Opening a database: reads the manifest, replays the log, and recovers after a crash.
 //!
-//! A database that was closed is opened without a write: the manifest knows the end of the log,
-//! whose operations since the last flush are replayed into a MemTable, and the first write goes on
-//! from there ([`crate::session`]). After a crash recovery reads everything before it writes
-//! anything, then writes new files only, and takes effect by one step: the new `current` names a
-//! manifest that holds the valid length of every log file (invariant 8). It leaves a database that
-//! is closed. A crash before that step leaves what was; the same recovery runs again. The one
-//! exception appends, never overwrites: what only the window held of the last log file is written
-//! behind that file's end, where the drain would have put it.
+//! A closed database is opened without a write: the manifest has the end of the log, operations
+//! since the last flush are replayed into a MemTable, and the first write continues from there
+//! ([`crate::session`]). After a crash recovery reads everything before it writes anything, then
+//! writes new files only, and takes effect by one step: the new `current` names a manifest with the
+//! valid length of every log file (invariant 8). It leaves a closed database. A crash before that
+//! step changes nothing; the same recovery runs again. The one exception appends, never overwrites:
+//! the part of the last log file that only the window held is written behind that file's end, where
+//! the drain would have written it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +31,13 @@ use crate::replay::{RecoveryReport, Replay, Replayed};
 use crate::state::MemSlot;
 use crate::value_files::initial;
 
-/// What recovery hands to the engine.
+/// The result of recovery for the engine.
 pub(crate) struct Recovered {
     pub(crate) manifest: Manifest,
     pub(crate) database_id: u64,
     pub(crate) tables: Arc<TableStore>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
-    /// What was replayed.
+    /// The replayed operations.
     pub(crate) memtable: Option<MemSlot>,
     /// Log position at which the log ends.
     pub(crate) position: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
 }
 
-/// A database that is there: what names its manifest, and the manifest.
+/// An existing database: its `current` and its manifest.
 pub(crate) struct StoredDatabase {
     current: Current,
     stored: Stored,
@@ -59,7 +59,7 @@ impl StoredDatabase {
         Ok(Some(Self { current, stored }))
     }
 
-    /// Fails if it keeps values in another way than is `asked` for.
+    /// Fails if its layout is not the one `asked` for.
     pub(crate) fn check_layout(&self, asked: &ValueLayout) -> Result<()> {
         let stored = self.stored.value_layout()?;
         if stored == *asked {
@@ -73,7 +73,7 @@ impl StoredDatabase {
         Err(Error::new(ErrorKind::LayoutMismatch, message))
     }
 
-    /// The space limit that it has, in bytes, if it has one.
+    /// Its space limit in bytes, if it has one.
     pub(crate) fn space_limit(&self) -> Option<u64> {
         self.stored.space_limit()
     }
@@ -125,7 +125,7 @@ pub(crate) fn recover(
             }
             edits.iter().try_for_each(|edit| live.value_files.apply(edit))?;
             let mut next_file = highest_number(&**storage)?.max(live.next_file);
-            // Of a copy the first session says where it is, and begins a log file of its own.
+            // The first session of a copy stores its directory, and begins a log file of its own.
             match is_copy(&**storage, &live) {
                 true => next_file = number_of_copy(next_file, new_id),
                 false => live.directory_id = storage.directory_id(),
@@ -165,8 +165,8 @@ fn block_cache(options: &Options) -> Arc<BlockCache> {
     Arc::new(cache.reading_ahead(options.read_ahead_bytes))
 }
 
-/// Whether all volumes have seen the manifest last that `current` names, and no later one, whose
-/// beginning was cut short.
+/// Whether the last manifest that all volumes have seen is the one that `current` names, and not a
+/// later one whose beginning was interrupted.
 fn are_stamped(storage: &MultiDirStorage, current: &Current) -> Result<bool> {
     for volume in storage.volumes() {
         let stamp =
@@ -178,11 +178,11 @@ fn are_stamped(storage: &MultiDirStorage, current: &Current) -> Result<bool> {
     Ok(true)
 }
 
-/// What is left of the window of a process that died.
+/// The window that a dead process left.
 #[derive(Default)]
 struct Left {
     window: Option<LeftWindow>,
-    /// Whether it cannot be found, and nobody minds.
+    /// Whether it cannot be found, and the options accept that.
     is_lost: bool,
 }
 
@@ -201,7 +201,7 @@ fn left_by(
         .map_err(|e| Error::io("read the log window", e).with("file", "window"))?;
     let what = match found {
         FoundWindow::Ours(window) => return Ok(Left { window: Some(window), is_lost: false }),
-        // Its first page never reached the disk before the machine stopped.
+        // Its first page did not reach the disk before the machine stopped.
         FoundWindow::Blank if !same_boot => return Ok(Left::default()),
         _ if options.accept_lost_window => return Ok(Left { window: None, is_lost: true }),
         FoundWindow::Missing => "the file `window`, which holds the end of the log, is missing",
@@ -219,12 +219,13 @@ fn left_by(
 }
 
 /// Fails if the manifest of a closed database lost its last edits: files get numbers that an edit
-/// has reserved, so one with a later number proves that edits are gone. What they name must not be
-/// removed as orphans. An empty log file is made before its edit, and proves nothing.
+/// has reserved, so a file with a later number proves that edits are lost. The files of lost edits
+/// must not be removed as orphans. An empty log file is created before its edit, and proves
+/// nothing.
 ///
-/// A record behind the end of a log that was closed, at `position`, is proof as well: an edit comes
-/// before it, and its sequence number is none that the close knew. One with a smaller number is the
-/// rest of a batch that an earlier crash has torn.
+/// A record behind the end of a closed log, at `position`, is proof as well if its sequence number
+/// is above those that the close knew, since an edit precedes it. A record with a smaller number is
+/// the rest of a batch that an earlier crash has torn.
 fn check_nothing_follows(
     storage: &dyn Storage,
     database_id: u64,
@@ -262,17 +263,17 @@ fn check_nothing_follows(
     Ok(())
 }
 
-/// File numbers that a copy of a database leaves to its original: half of them, and at random up to
-/// all.
+/// File numbers that a copy of a database leaves to its original: half of this number, and a random
+/// part of the other half.
 const NUMBERS_OF_ORIGINAL: u64 = 1 << 40;
 
-/// Whether the database lies in another directory than at its last session.
+/// Whether the directory of the database differs from that of its last session.
 pub(crate) fn is_copy(storage: &dyn Storage, live: &LiveFiles) -> bool {
     let (here, there) = (storage.directory_id(), live.directory_id);
     here != 0 && there != 0 && here != there && !planted(Bug::CopyUnnoticed)
 }
 
-/// Where the file numbers of a copy begin, of which `next` would be the next one; `salt` is drawn.
+/// The first file number of a copy whose next one would be `next`; `salt` is random.
 pub(crate) fn number_of_copy(next: u64, salt: u64) -> u64 {
     let half = NUMBERS_OF_ORIGINAL / 2;
     next.saturating_add(half + salt % half)
@@ -289,8 +290,8 @@ fn lost_edits(unnamed: Name) -> Error {
     Error::corruption(what).with("unnamed", unnamed)
 }
 
-/// Fails if there is a database in `storage` and a new one was asked for, or if there is none and
-/// none may be created there.
+/// Fails if there is a database in `storage` and the options require a new one, or if there is none
+/// and none may be created there.
 pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result<()> {
     match Current::read(storage)? {
         Some(_) if options.error_if_exists => {
@@ -302,8 +303,8 @@ pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result
     }
 }
 
-/// A new database is created in an empty directory only. What a creation that did not finish leaves
-/// (never a table, a segment or a log) counts as empty.
+/// A new database is created in an empty directory only. The files of an unfinished creation (never
+/// a table, a segment or a log) do not count.
 fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
     let failed = |e| Error::io("list the directory", e);
     let data = |kind| {
@@ -330,8 +331,8 @@ fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
 }
 
 /// Fails if the manifest lost its last edits: a log file is named by an edit before it is written,
-/// so one that was begun since the manifest was, lies behind the end of the log, and has no name
-/// there, proves that edits are gone. What they name must not be removed as orphans.
+/// so a file begun later than the manifest, behind the end of the log and without an entry there,
+/// proves that edits are lost. Their files must not be removed as orphans.
 fn check_whole(
     storage: &dyn Storage,
     current: &Current,
@@ -355,14 +356,14 @@ fn check_whole(
     Ok(())
 }
 
-/// A number above that of every file in the directory, also of those that no manifest names.
+/// A number above that of every file in the directory, including unknown ones.
 fn highest_number(storage: &dyn Storage) -> Result<u64> {
     let files = storage.list().map_err(|e| Error::io("list the directory", e))?;
     Ok(files.iter().map(|(name, _)| name.number().0 + 1).max().unwrap_or(1))
 }
 
-/// Removes every file that the manifest does not name: after a close there is none, unless the
-/// close, or the beginning of a session, was cut short.
+/// Removes every file that the manifest does not name: after a close there are none, unless the
+/// close, or the beginning of a session, was interrupted.
 fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64> {
     let live = manifest.live();
     let mut removed = 0;
@@ -371,7 +372,7 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
         let named = match name.kind() {
             FileKind::Current | FileKind::Lock | FileKind::Reserve => true,
             FileKind::Window => live.session.is_some_and(|session| session.window.is_some()),
-            // Those of volumes are not listed; here they are left of a mistake.
+            // Those of volumes are not listed; here they were left by mistake.
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,
             FileKind::Manifest => name == manifest.name(),
             FileKind::Log | FileKind::Segment | FileKind::Group => {
@@ -386,7 +387,7 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
             removed += 1;
         }
     }
-    // Each volume has one name of its own that a crash may leave.
+    // A crash may leave one fixed-name file in each volume.
     let new = Name::fixed(FileKind::VolumeNew);
     for volume in storage.volumes() {
         let failed = |e| {
@@ -405,12 +406,12 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
     Ok(removed)
 }
 
-/// How often a manifest is read that another process may be writing, and the pause between.
+/// Number of attempts to read a manifest that another process may be writing, and their pause.
 const READS: usize = 4;
 const READ_PAUSE: Duration = Duration::from_millis(5);
 
-/// Options for the database in `storage` as it was created, if there is one. Nothing is locked: who
-/// has it open may write or replace its manifest meanwhile, and then it is read again.
+/// Options for the database in `storage` as it was created, if there is one. It is not locked:
+/// another process may write or replace its manifest meanwhile; then it is read again.
 pub(crate) fn stored_options(storage: &dyn Storage) -> Result<Option<Options>> {
     let mut found = StoredDatabase::read(storage);
     for _ in 1..READS {

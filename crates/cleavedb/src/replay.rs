@@ -1,9 +1,9 @@
-//! Replay: from the head of the log to its end, and what the end means.
+//! Replay: reads the log from its head to its end, and decides whether the end is a loss.
 //!
 //! The log is a chain: every file's header says where the one before it ended. Replay stops at the
-//! first gap, so what survives is a prefix of the commit order. A gap is a torn write unless
-//! something behind it proves that what is missing had been durable; then it is damage, and the
-//! database is not opened (invariant 8).
+//! first gap, so a prefix of the commit order survives. A gap is a torn write unless something
+//! behind it proves that the missing part had been durable; then it is damage, and the database is
+//! not opened (invariant 8).
 
 use std::sync::Arc;
 
@@ -22,24 +22,24 @@ use crate::manifest::LiveFiles;
 use crate::options::Options;
 use crate::state::MemSlot;
 
-/// What an open found out, for the user.
+/// The findings of an open, for the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoveryReport {
     /// Operations that were replayed from the log.
     pub operations: u64,
-    /// Bytes behind the last whole batch that were given up: writes that were never acknowledged as
-    /// durable, or bit rot in the very last one, which looks the same.
+    /// Bytes behind the last complete batch that were discarded: writes that were never
+    /// acknowledged as durable, or bit rot in the very last one, which looks the same.
     pub bytes_cut: u64,
     /// Files of unfinished jobs that were removed.
     pub orphans_removed: u64,
     /// Operations that were acknowledged, survived the death of the process in the log window, and
-    /// were damaged there since: they are lost, the ones before them are whole.
+    /// were damaged there since: they are lost, earlier ones are intact.
     pub operations_lost: u64,
-    /// Whether the log window was missing, damaged or foreign, and the open did without it
-    /// ([`Options::accept_lost_window`]): how many writes it held alone nobody knows.
+    /// Whether the log window was missing, damaged or foreign, and the open went on without it
+    /// ([`Options::accept_lost_window`]): the number of writes lost with it is unknown.
     pub window_lost: bool,
-    /// Copies of edits of the manifest that were damaged: each edit stands there twice, and the
-    /// other copy served. The next manifest has both again.
+    /// Damaged copies of edits in the manifest: each edit is stored twice, and the other copy was
+    /// used. The next manifest has both again.
     pub copies_healed: u64,
 }
 
@@ -49,28 +49,29 @@ pub(crate) struct Replay<'a> {
     options: &'a Options,
     database_id: u64,
     live: &'a LiveFiles,
-    /// What the process left, if it was in a session.
+    /// The window that the process left, if it was in a session.
     window: Option<&'a LeftWindow>,
-    /// What was replayed, in one MemTable: it is flushed by one edit, with the step of the replay
-    /// head, so no record is ever flushed twice. It holds no more than the MemTables that the crash
-    /// took.
+    /// The replayed operations, in one MemTable: one edit flushes them and moves the replay head,
+    /// so no record is ever flushed twice. It holds no more than the MemTables that were lost in
+    /// the crash.
     slot: Option<MemSlot>,
     edits: Vec<ValueFileEdit>,
     /// Log position behind the last valid record so far.
     position: u64,
-    /// Where the next file may begin: behind `position` if an empty file, which goes, lies between.
+    /// Where the next file may begin: behind `position` if an empty file, which is removed, lies
+    /// between.
     reached: u64,
     max_seq: SeqNo,
     report: RecoveryReport,
 }
 
-/// What replay found.
+/// The result of replay.
 pub(crate) struct Replayed {
     /// The operations.
     pub(crate) memtable: Option<MemSlot>,
-    /// What becomes of the log files.
+    /// Changes of the log files in the table of value files.
     pub(crate) edits: Vec<ValueFileEdit>,
-    /// Where the log ends.
+    /// End of the log.
     pub(crate) position: u64,
     pub(crate) next_seq: SeqNo,
     pub(crate) report: RecoveryReport,
@@ -78,12 +79,12 @@ pub(crate) struct Replayed {
 
 /// How one log file ended.
 enum End {
-    /// As it should, at this log position; the next file continues there.
+    /// In order, at this log position; the next file continues there.
     Whole(u64),
-    /// It holds nothing up to this log position, and goes. The next file continues here, or where
-    /// the one before this ended.
+    /// Without operations up to this log position, so it is removed. The next file continues here,
+    /// or at the end of the file before this one.
     Empty(u64),
-    /// It does not continue the log: the one before it was torn, and nothing from here on counts.
+    /// It does not continue the log: the one before it was torn, and nothing from here on is valid.
     Torn,
 }
 
@@ -188,7 +189,7 @@ impl<'a> Replay<'a> {
         LogReader::new(&*log.file, window, log.identity, base, offset, log.sealed)
     }
 
-    /// A file behind a tear: dropped, unless it proves that what was torn had been durable.
+    /// Drops a file behind a tear, unless it proves that the torn part had been durable.
     fn give_up(&mut self, log: &LogFile) -> Result<()> {
         let mut reader = self.reader(log, false, 0, 0)?;
         let header = reader.header().map_err(|e| self.fail(e, log))?;
@@ -210,11 +211,11 @@ impl<'a> Replay<'a> {
             if log.sealed.is_some() {
                 return Err(self.fail(lost(facts.base), log));
             }
-            // A file that was created ahead has no byte; anything else was begun, and torn.
+            // A file that was created ahead is empty; any other was begun, and is torn.
             return Ok(if log.len == 0 { End::Empty(self.reached) } else { End::Torn });
         };
-        // Only a file that continues where the last one ended is part of the log. Of a sealed file
-        // the manifest says so.
+        // Only a file that continues where the last one ended is part of the log. A sealed file is,
+        // according to the manifest.
         let joins = [self.position, self.reached].contains(&header.previous_end);
         if log.sealed.is_none() && !joins && !planted(Bug::ReplayPastGap) {
             return Ok(End::Torn);
@@ -222,14 +223,14 @@ impl<'a> Replay<'a> {
         self.replay_from(log, header.base, FileHeader::RECORD_LEN as u64)
     }
 
-    /// The header of a file, which may be in the window only.
+    /// The header of a file, which may be only in the window.
     fn find_header(&self, log: &LogFile) -> Result<Option<FileHeader>> {
         let found = self.reader(log, false, 0, 0)?.header().map_err(|e| self.fail(e, log))?;
         if found.is_some() || log.sealed.is_some() {
             return Ok(found);
         }
-        // The process died before, or while, the file's first bytes were written: the window holds
-        // them all. The file begins at the next block behind what was read so far.
+        // The process died before or during the write of the file's first bytes: the window holds
+        // them all. The file begins at the next block behind the position read so far.
         let base = self.reached.next_multiple_of(BLOCK as u64);
         let found = self.reader(log, true, base, 0)?.header();
         Ok(found.map_err(|e| self.fail(e, log))?.filter(|header| header.base == base))
@@ -254,14 +255,14 @@ impl<'a> Replay<'a> {
         if from_the_start && self.report.operations == before {
             return Ok(End::Empty(base + end));
         }
-        // Whoever reads this file again from its start needs its header.
+        // A later reader of this file from its start needs its header.
         let needed = if from_the_start { 0 } else { start };
         self.keep_window_tail(&mut reader, log, needed, end)?;
         self.edits.push(ValueFileEdit::Seal(log.number, base, end));
         Ok(End::Whole(base + end))
     }
 
-    /// Replays records; returns the offset behind the last whole batch.
+    /// Replays records; returns the offset behind the last complete batch.
     fn replay_records(
         &mut self,
         reader: &mut LogReader<'_>,
@@ -273,7 +274,7 @@ impl<'a> Replay<'a> {
         while let Some((offset, record)) = reader.next_record().map_err(|e| self.fail(e, log))? {
             let header = record.header;
             if batch.is_empty() && !planted(Bug::TornBatchTakesMark) {
-                // Behind a mark: it stays, whatever becomes of the batch that begins here.
+                // Behind a mark, which stays valid even if the batch that begins here is torn.
                 end = offset;
             }
             if header.kind.is_operation() {
@@ -303,18 +304,18 @@ impl<'a> Replay<'a> {
                 insert_record(slot, entry, header.seq, &header, &value, place);
             }
         }
-        // The mark of a close stands behind the last record.
+        // The mark of a close is behind the last record.
         Ok(if batch.is_empty() { reader.offset() } else { end })
     }
 
-    /// The slot that replayed operations go to.
+    /// The slot for replayed operations.
     fn slot(&mut self) -> &mut MemSlot {
         let (memory, start) = (self.options.memtable(), self.position);
         self.slot.get_or_insert_with(|| MemSlot::new(memory, start))
     }
 
-    /// Appends to the log file what only the window holds of it between `needed` and `end`, and
-    /// makes it durable. Below `needed` the file may have a hole: a flush did not wait for it.
+    /// Appends to the log file the part between `needed` and `end` that only the window holds, and
+    /// makes it durable. Below `needed` the file may have a hole, since a flush released that part.
     fn keep_window_tail(
         &self,
         reader: &mut LogReader<'_>,
@@ -335,7 +336,7 @@ impl<'a> Replay<'a> {
             .map_err(|e| Error::io("open a log file", e).with("file", name))?;
         if end > from && !planted(Bug::WindowTailForgotten) {
             let mut tail = &*reader.read(from, (end - from) as usize)?;
-            // The drain may have written some of it, and died before it said so.
+            // The drain may have written a part of it, and died before it stored its mark.
             let there = log.len.saturating_sub(from).min(tail.len() as u64) as usize;
             let mut written = vec![0; there];
             read_exact_at(&*writer, &mut written, from)
@@ -345,10 +346,10 @@ impl<'a> Replay<'a> {
             write_all_at(&*writer, tail, from + same as u64)
                 .map_err(|e| Error::io("complete a log file", e).with("file", name))?;
         }
-        // The space reserved ahead goes back: nothing is appended to this file any more.
+        // Frees the space reserved ahead: nothing is appended to this file any more.
         let len = end.max(log.len);
         writer.truncate(len).map_err(|e| Error::io("cut a log file", e).with("file", name))?;
-        // What was read may be in the page cache only: the new manifest vouches for it.
+        // The bytes may be in the page cache only: the new manifest relies on them.
         writer.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))
     }
 
@@ -366,7 +367,7 @@ impl<'a> Replay<'a> {
             self.report.operations_lost = visible.saturating_sub(known);
         }
         if self.live.session.is_none() {
-            // They were left to the log on purpose, by a close.
+            // A close left them in the log on purpose.
             self.report.operations = 0;
         }
         Ok(Replayed {

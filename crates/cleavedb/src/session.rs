@@ -1,12 +1,11 @@
-//! A session: the time in which a database is written to, from the first write after an open to
-//! the close.
+//! A session: the period of writes to a database, from the first write after an open to the close.
 //!
-//! An open writes nothing, so that looking costs nothing. The first write begins the session: it
-//! makes the window, goes on with the last log file or makes a new one, and says both by one edit,
-//! before any record is written. The close leaves a log that is durable up to an end that the
-//! manifest knows, and no window. What is in the log since the last flush is flushed if it is much;
-//! else the next open replays it, so that many short sessions share one log file and one flush. A
-//! session that does not get to its close is recovered at the next open ([`crate::recovery`]).
+//! An open writes nothing, so a read-only use changes nothing. The first write begins the session:
+//! it creates the window, continues the last log file or creates a new one, and records both in one
+//! edit, before any record is written. The close leaves no window, and a log that is durable up to
+//! an end in the manifest. Log since the last flush is flushed if it is long; otherwise the next
+//! open replays it, so that many short sessions share one log file and one flush. A session that
+//! does not reach its close is recovered at the next open ([`crate::recovery`]).
 
 use std::io;
 
@@ -37,14 +36,14 @@ const REPLAYED_MAX: u64 = 1 << 20;
 /// Length of a new window, in bytes.
 const WINDOW_MIN: usize = 64 << 10;
 
-/// The log of a session that begins.
+/// The log at the beginning of a session.
 struct Begun {
     first: First,
     number: FileNumber,
     edit: ValueFileEdit,
 }
 
-/// Begins the session, unless it was begun. After a failure nothing has changed.
+/// Begins the session, unless it has begun. After a failure nothing has changed.
 pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
     let mut append = engine.commit.append();
     if append.appender.is_begun() {
@@ -71,22 +70,22 @@ pub(crate) fn begin_session(engine: &Engine) -> Result<()> {
         let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
     }
     began?;
-    // The edit that drops them may have been next when the last process died.
+    // The last process may have died before the edit that drops them.
     value_files::drop_dead_files(engine, &mut manifest)
 }
 
-/// Whether the database lies in another directory than at its last session; then its files get
-/// numbers that the original will not use, so that no file of one passes for the other's.
+/// Whether the directory of the database differs from that of its last session; then its files get
+/// numbers that the original will not use, so that no file of one is taken for the other's.
 fn notice_copy(engine: &Engine, manifest: &mut Manifest) -> bool {
     let is_copy = is_copy(&*engine.storage, manifest.live());
     if is_copy {
-        // By what the disk knows: a session that is tried again goes no further.
+        // From the numbers on the disk: a repeated attempt gets the same number.
         manifest.become_a_copy(number_of_copy(manifest.live().next_file, engine.salt));
     }
     is_copy
 }
 
-/// Makes the edit that says where the log goes on, and begins it there.
+/// Makes the edit that says where the log continues, and begins it there.
 fn begin_log(
     engine: &Engine,
     append: &mut Append,
@@ -123,7 +122,7 @@ fn begin_log(
     let file = append.appender.file().clone();
     debug_assert_eq!(file.base, base);
     if manifest.live().value_files.get(number).is_some_and(|facts| facts.live > 0) {
-        // Who reads it from its start needs all of it: flushes go on to sync it.
+        // A reader of the file from its start needs all of it: flushes continue to sync it.
         append.memtable.has_long_in(number);
     }
     engine.jobs.log_files.lock().push((number, file));
@@ -158,7 +157,7 @@ fn say_begun(
         seq_limit: Some(seq_limit),
         session: Some(Some(session)),
         directory_id: Some(engine.storage.directory_id()),
-        // What was asked for at the open.
+        // The limit of the options at the open.
         space_limit: Some(engine.options.space_limit.unwrap_or_default()),
         ..Edit::default()
     };
@@ -167,8 +166,8 @@ fn say_begun(
     Ok(())
 }
 
-/// The last log file, if the log can go on in it: it ends where the log does, it has room,
-/// nothing is left behind its end, and it has no other name.
+/// The last log file, if the log can continue in it: it ends where the log does, has room, holds
+/// nothing behind its end, and has no other name.
 fn resumed_log(
     engine: &Engine,
     append: &Append,
@@ -197,8 +196,8 @@ fn resumed_log(
     Ok(Some(Begun { first, number, edit: ValueFileEdit::Resume(number) }))
 }
 
-/// Whether only zeros stand behind `end` in a log file. The rest of a batch that a crash has
-/// torn would be read as a part of the log that goes on behind it.
+/// Whether a log file has only zeros behind `end`. The rest of a torn batch would be read as a part
+/// of the log that continues behind it.
 fn is_blank_behind(engine: &Engine, name: Name, end: u64) -> io::Result<bool> {
     let file = engine.storage.open(&name, Mode::Read, Access::Sequential)?;
     let mut behind = vec![0; file.len()?.saturating_sub(end) as usize];
@@ -220,13 +219,13 @@ fn new_log(engine: &Engine, manifest: &mut Manifest, access: Access) -> Result<B
     Ok(Begun { first, number, edit: ValueFileEdit::Add(number, FileKind::Log) })
 }
 
-/// Ends the log file in use if tables point into it and all of it is flushed, so that it can be
-/// collected: for who asks for a collection of all.
+/// Ends the log file in use if tables point into it and all of it is flushed, so that a forced
+/// collection can collect it.
 pub(crate) fn end_log_file(engine: &Engine) -> Result<()> {
     let mut append = engine.commit.append();
     let number = append.appender.file().number;
     let live = engine.manifest.lock().live().value_files.get(number).map_or(0, |facts| facts.live);
-    // A commit that has its place in the log may not be in its MemTable yet.
+    // A commit with a place in the log may not be in its MemTable yet.
     let inserted =
         engine.commit.visible() >= append.last_seq() || planted(Bug::LogEndsUnderWriters);
     if live == 0 || !inserted || !engine.state.load().has_nothing_to_flush() {
@@ -239,7 +238,7 @@ pub(crate) fn end_log_file(engine: &Engine) -> Result<()> {
     engine.commit_edit(&mut manifest, &edit)
 }
 
-/// Whether so little was written since the last flush that a close may leave it to the log.
+/// Whether a close may leave the log since the last flush to replay, since it is short.
 pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
     let append = engine.commit.append();
     let since = append.appender.end().saturating_sub(append.memtable.start);
@@ -247,8 +246,8 @@ pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
         && since <= REPLAYED_MAX.min(engine.options.log_bytes_per_memtable_max() / 4)
 }
 
-/// Ends the session, once no job runs: the log is durable, the manifest says where it ends, and
-/// what was reserved is given back.
+/// Ends the session, once no job runs: the log is durable, the manifest has its end, and reserved
+/// space is freed.
 pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     engine.poison.check()?;
     let number = engine.commit.append().appender.file().number;
@@ -263,7 +262,7 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     let end = append.appender.end();
     let (mut value_files, mut gone) = (Vec::new(), Vec::new());
     for (number, file) in engine.jobs.log_files.lock().drain(..) {
-        // The last one may be empty behind one that is not, for a write that was refused.
+        // The last one may be empty, behind one with data, because a write was refused.
         let forgets = planted(Bug::CloseForgetsALog);
         let goes = goes && (!is_pointed_to(engine, number) || forgets);
         gone.extend(goes.then_some((number, FileKind::Log)));
@@ -285,10 +284,10 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
         ..Edit::default()
     };
     engine.commit_edit(&mut manifest, &edit)?;
-    // The log may be gone now, and the reserve is cut to what is left.
+    // The log may be removed now, and the reserve is cut accordingly.
     sizes::note_bytes(engine, &manifest);
     drop((manifest, append));
-    // From here on what cannot be removed is an orphan, which the next open removes.
+    // From here on a file that cannot be removed is an orphan, which the next open removes.
     let _ = engine.storage.remove(&Name::fixed(FileKind::Window), RemoveMode::Immediate);
     engine.discard(FileKind::Log, next_log.as_slice());
     if goes {
@@ -312,7 +311,7 @@ fn make_log_whole(engine: &Engine) -> Result<()> {
     engine.options.log().end_at_close(|| engine.commit.sync(), || engine.commit.end_log())
 }
 
-/// That a disk is full keeps nobody from a close: the log keeps what was not flushed.
+/// A full disk does not prevent a close: operations that were not flushed stay in the log.
 pub(crate) fn unless_full(flushed: Result<()>) -> Result<()> {
     flushed.or_else(|e| if e.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(e) })
 }

@@ -1,4 +1,4 @@
-//! Snapshots: points in commit order that somebody still reads at.
+//! Snapshots: points in commit order that readers still use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,16 +8,15 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_storage::process;
 
-/// The live snapshots, with how often each is held.
+/// The live snapshots, and the number of holders of each.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
     held: Mutex<BTreeMap<SeqNo, usize>>,
 }
 
 impl SnapshotList {
-    /// Takes a snapshot of what is visible. `visible` is asked under the lock under which jobs list
-    /// the snapshots: what a job may drop and what a snapshot may see are decided one after the
-    /// other.
+    /// Takes a snapshot of the visible state. `visible` is called under the lock under which jobs
+    /// list the snapshots, so that a job either sees the snapshot or drops nothing that it needs.
     pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo) -> HeldSnapshot {
         let early = planted(Bug::SnapshotOutsideLock).then(&visible);
         let mut held = self.held.lock();
@@ -47,7 +46,7 @@ pub(crate) struct HeldSnapshot {
 
 impl Drop for HeldSnapshot {
     fn drop(&mut self) {
-        // A fork finds the list as another thread of its parent has left it: locked, maybe.
+        // In a fork the list is in the state of another thread of the parent, possibly locked.
         if process::id() != self.process {
             return;
         }

@@ -1,4 +1,4 @@
-//! What a reader sees: MemTables, index version and segments, swapped as one.
+//! The read state: MemTables, index version and segments, swapped atomically.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,22 +18,22 @@ pub(crate) struct MemSlot {
     pub(crate) table: Arc<MemTable>,
     /// First log position whose operations it holds.
     pub(crate) start: u64,
-    /// Bytes of keys and values that replay put in it.
+    /// Bytes of keys and values that replay inserted.
     pub(crate) replayed: u64,
-    /// Bytes of keys and values that the session had written before it was begun.
+    /// Bytes of keys and values that the session had written before this MemTable.
     pub(crate) written_before: u64,
     /// Tombstones in it.
     pub(crate) deletes: AtomicU64,
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
-    /// The log file that the newest of its long values lies in; 0 if it has none.
+    /// The log file of the newest of its long values; 0 if it has none.
     long_in: AtomicU64,
     sealed: OnceLock<Sealed>,
-    /// The log, once what is in it is elsewhere, too.
+    /// The log, set once the content is durable elsewhere.
     flushed: OnceLock<Arc<Log>>,
 }
 
-/// Where a full MemTable ends.
+/// The end of a full MemTable.
 #[derive(Clone, Copy)]
 pub(crate) struct Sealed {
     /// Log position behind its last operation.
@@ -47,8 +47,8 @@ impl MemSlot {
         Self::with_table(MemTable::new(memory), start)
     }
 
-    /// The slot behind a full one, which begins at `start`, when the session has written so many
-    /// bytes of keys and values. It will probably take as much memory, or a little more.
+    /// The slot that follows a full one and begins at `start`, after `written_before` bytes of keys
+    /// and values in the session. It is expected to take as much memory, or a little more.
     pub(crate) fn next(
         &self,
         memory: usize,
@@ -77,18 +77,18 @@ impl MemSlot {
         }
     }
 
-    /// What is in it is durable elsewhere: with its last reader, its part of `log` is needless.
+    /// Marks its content as durable elsewhere: its last reader releases its part of `log`.
     pub(crate) fn mark_flushed(&self, log: &Arc<Log>) {
         let _ = self.flushed.set(log.clone());
     }
 
-    /// It has a long value in this log file, or covers a part of it behind one.
+    /// Records that it has a long value in this log file, or covers a part of the file behind one.
     pub(crate) fn has_long_in(&self, file: FileNumber) {
         self.long_in.store(file.0, Ordering::Release);
     }
 
-    /// Whether tables will point into the part of the log that it covers, or into the same file:
-    /// who reads a file from its start must find all of it.
+    /// Whether tables will point into the part of the log that it covers, or into the same file: a
+    /// reader of a file from its start must find all of it.
     pub(crate) fn has_long(&self) -> bool {
         self.long_in.load(Ordering::Acquire) != 0
     }
@@ -98,7 +98,7 @@ impl MemSlot {
         self.long_in.load(Ordering::Acquire) == file.0
     }
 
-    /// Ends the slot; nothing is reserved for it any more, though commits may still be inserting.
+    /// Ends the slot: nothing more is reserved for it, though commits may still be inserting.
     pub(crate) fn seal(&self, end: u64, last_seq: SeqNo) {
         assert!(self.sealed.set(Sealed { end, last_seq }).is_ok(), "a MemTable is sealed once");
     }
@@ -116,19 +116,19 @@ impl Drop for MemSlot {
     }
 }
 
-/// One immutable read state of the database.
+/// One immutable state of the database.
 #[derive(Clone)]
 pub(crate) struct ReadState {
     /// Newest first; the first one takes the commits.
     pub(crate) memtables: Vec<Arc<MemSlot>>,
     pub(crate) version: Arc<Version>,
     pub(crate) segments: Arc<SegmentSet>,
-    /// Which extents the groups have. What lives in them may be out of date.
+    /// The extents of the groups. Their live bytes may be out of date.
     pub(crate) groups: Arc<GroupTable>,
 }
 
 impl ReadState {
-    /// The same read state with `slot` in front.
+    /// The same state with `slot` in front.
     pub(crate) fn with_memtable(&self, slot: Arc<MemSlot>) -> Self {
         let mut memtables = Vec::with_capacity(self.memtables.len() + 1);
         memtables.push(slot);
@@ -141,29 +141,30 @@ impl ReadState {
         self.memtables.iter().all(|slot| slot.table.is_empty())
     }
 
-    /// The same read state without `slot`.
+    /// The same state without `slot`.
     fn without_memtable(&self, slot: &Arc<MemSlot>) -> Self {
         let others = self.memtables.iter().filter(|other| !Arc::ptr_eq(other, slot));
         Self { memtables: others.cloned().collect(), ..self.clone() }
     }
 
-    /// The same read state with another index.
+    /// The same state with another index.
     pub(crate) fn with_version(&self, version: Arc<Version>) -> Self {
         Self { version, ..self.clone() }
     }
 
-    /// The same read state with other value files.
+    /// The same state with other value files.
     pub(crate) fn with_segments(&self, segments: SegmentSet) -> Self {
         Self { segments: Arc::new(segments), ..self.clone() }
     }
 
-    /// The same read state with other value files, some of which have the extents of `groups`.
+    /// The same state with other value files, some of which have the extents of `groups`.
     pub(crate) fn with_groups(&self, segments: SegmentSet, groups: Arc<GroupTable>) -> Self {
         Self { segments: Arc::new(segments), groups, ..self.clone() }
     }
 
-    /// Where the record of (`encoded_key`, `seq`) lies. `pointer` says so, unless a collection with
-    /// soft pointers has moved it since the entry was written: then the maps of its group do.
+    /// The place of the record of (`encoded_key`, `seq`): `pointer`, unless a collection with soft
+    /// pointers has moved it since the entry was written: then the key directories of its group
+    /// have it.
     #[inline]
     pub(crate) fn resolve(
         &self,
@@ -177,12 +178,12 @@ impl ReadState {
         {
             return Ok(pointer);
         }
-        // What no map knows is damaged or lost: reading it says what is wrong.
+        // A record in no key directory is damaged or lost: reading it reports the reason.
         let moved = self.find_moved(pointer, encoded_key, seq, maps)?;
         Ok(moved.unwrap_or(pointer))
     }
 
-    /// Where the maps of its group have the record of (`encoded_key`, `seq`), if they have it.
+    /// Looks up the record of (`encoded_key`, `seq`) in the key directories of its group.
     pub(crate) fn find_moved(
         &self,
         pointer: ValuePointer,
@@ -206,14 +207,14 @@ impl ReadState {
         self.memtables.iter().filter(|slot| slot.sealed().is_some()).count()
     }
 
-    /// The MemTable that is flushed after the next, if it is full already.
+    /// The MemTable to flush after the next one, if it is already full.
     pub(crate) fn second_sealed(&self) -> Option<(&Arc<MemSlot>, Sealed)> {
         let slot = self.memtables.iter().rev().nth(1)?;
         Some((slot, slot.sealed()?))
     }
 
-    /// The MemTable that is flushed next: the oldest, if it is full (memtables become durable
-    /// strictly oldest first).
+    /// The MemTable to flush next: the oldest, if it is full (MemTables become durable strictly
+    /// oldest first).
     pub(crate) fn oldest_sealed(&self) -> Option<(Arc<MemSlot>, Sealed)> {
         if planted(Bug::NewestMemTableFirst) {
             return self.memtables.iter().find_map(|slot| Some((slot.clone(), slot.sealed()?)));
@@ -223,9 +224,8 @@ impl ReadState {
     }
 }
 
-/// The read state that readers see now. Readers load it and need no lock; whoever changes it
-/// replaces it as a whole, so a key that moves from a MemTable into tables is in one of them in
-/// every read state.
+/// The current read state. Readers load it without a lock; a change replaces it as a whole, so a
+/// key that moves from a MemTable into tables is in one of them in every read state.
 pub(crate) struct ReadStates(ArcSwap<ReadState>);
 
 impl ReadStates {
@@ -233,19 +233,19 @@ impl ReadStates {
         Self(ArcSwap::from_pointee(first))
     }
 
-    /// The read state now, to be looked at for a moment.
+    /// The current read state, for a short use.
     #[inline]
     pub(crate) fn load(&self) -> Guard<Arc<ReadState>> {
         self.0.load()
     }
 
-    /// The read state now, to be kept: what it names stays.
+    /// The current read state, to be kept with everything that it names.
     pub(crate) fn load_full(&self) -> Arc<ReadState> {
         self.0.load_full()
     }
 
-    /// The read state, and what is visible in it. In this order: the other way round a compaction
-    /// may drop the version that was newest then, because a newer one had come.
+    /// The read state, and then the visible sequence number. In the other order a compaction might
+    /// drop the newest version at that number in between, because a newer one exists.
     #[inline]
     pub(crate) fn look(&self, visible: impl Fn() -> SeqNo) -> (Guard<Arc<ReadState>>, SeqNo) {
         let early = planted(Bug::VisibleBeforePicture).then(&visible);
@@ -254,7 +254,8 @@ impl ReadStates {
         (state, visible)
     }
 
-    /// Replaces the read state by what `change` makes of it; of changes that meet none is lost.
+    /// Replaces the read state by the result of `change`, which is called again after a concurrent
+    /// change, so that none is lost.
     pub(crate) fn swap(&self, change: impl Fn(&ReadState) -> ReadState) {
         if planted(Bug::PictureOverwritten) {
             let after = Arc::new(change(&self.load()));
@@ -264,8 +265,8 @@ impl ReadStates {
         self.0.rcu(|state| change(state));
     }
 
-    /// Puts `version`, which holds the run of `slot`, in the place of both, and adds the value
-    /// files that the flush has `opened`, with the extents of `groups`.
+    /// Replaces `slot` by `version`, which has its run, and adds the value files that the flush has
+    /// `opened`, with the extents of `groups`.
     pub(crate) fn flushed(
         &self,
         slot: &Arc<MemSlot>,

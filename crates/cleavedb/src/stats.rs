@@ -1,4 +1,4 @@
-//! Gathers the metrics from where they are counted.
+//! Collects the metrics from their sources.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::state::ReadState;
 use crate::totals::Totals;
 use crate::value_files;
 
-/// What the database did since it was opened, which wrote so much to the manifest.
+/// Counters since the open, with the bytes that were written to the manifest.
 pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
     let counters = &engine.counters;
     Totals {
@@ -32,7 +32,7 @@ pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
     }
 }
 
-/// What the database holds and did.
+/// Content and counters of the database.
 pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let (live, manifest_written) = {
         let manifest = engine.manifest.lock();
@@ -42,7 +42,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     let now = since_open(engine, manifest_written);
     let totals = match engine.gate.check_open() {
         Ok(()) => live.totals.then(now),
-        // The edit of the close has them.
+        // The edit of the close includes them.
         Err(_) => live.totals,
     };
     let (background_error, failures, damaged) = troubles(&live, &engine.jobs.lock());
@@ -103,7 +103,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
     }
 }
 
-/// What is in memory, and how often a look-up of a block found it there.
+/// Memory figures, and the hits of the block cache.
 fn memory(engine: &Engine, state: &ReadState) -> Metrics {
     let cache = engine.tables.cache().stats();
     Metrics {
@@ -122,7 +122,7 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
     }
 }
 
-/// The failure of a job that came last, or else the last damage; all failures; and all damage.
+/// The last failure of a job, or else the last damage; all failures; and all damage.
 fn troubles(live: &LiveFiles, jobs: &JobState) -> (Option<String>, Vec<JobFailure>, Vec<String>) {
     let failures = jobs.failures.iter().map(|(_, failure)| failure);
     let last = failures.max_by_key(|failure| failure.last).map(|failure| &failure.error);
@@ -136,7 +136,7 @@ fn troubles(live: &LiveFiles, jobs: &JobState) -> (Option<String>, Vec<JobFailur
     (last, jobs.failures.iter().map(told).collect(), damaged(live, jobs))
 }
 
-/// What jobs leave alone, as far as it is still there.
+/// Damaged files that jobs skip, as far as they still exist.
 fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
     let tables = live.version.tables().map(|(_, table)| table.number());
     let tables = tables.filter(|number| jobs.constraints.damaged.contains(number));
@@ -147,15 +147,15 @@ fn damaged(live: &LiveFiles, jobs: &JobState) -> Vec<String> {
     tables.chain(files).chain(groups.map(|(id, _)| format!("group {}", id.0))).collect()
 }
 
-/// Bytes of the log that MemTables cover, if they hold anything.
+/// Bytes of the log that non-empty MemTables cover.
 fn unflushed(engine: &Engine, state: &ReadState) -> u64 {
     let held = state.memtables.iter().filter(|slot| !slot.table.is_empty());
     let begin = held.map(|slot| slot.start).min();
     begin.map_or(0, |begin| engine.commit.log.buffer().written_upto().saturating_sub(begin))
 }
 
-/// Bytes of keys and values of what MemTables cover, if they hold anything; about, since commits in
-/// flight count as written before.
+/// Estimated bytes of keys and values in non-empty MemTables: commits in flight count as written
+/// before.
 fn unflushed_data(engine: &Engine, state: &ReadState) -> u64 {
     let held = || state.memtables.iter().filter(|slot| !slot.table.is_empty());
     let replayed: u64 = held().map(|slot| slot.replayed).sum();
@@ -164,7 +164,7 @@ fn unflushed_data(engine: &Engine, state: &ReadState) -> u64 {
     (replayed + written).min(unflushed(engine, state))
 }
 
-/// What lies in each directory.
+/// The content of each directory.
 pub(crate) fn directories(engine: &Engine) -> Result<Vec<DirectoryMetrics>> {
     let placed = &engine.storage;
     let elsewhere = |class| placed.volumes().any(|volume| volume.classes.contains(&class));

@@ -1,15 +1,15 @@
-//! Slowing writers down before they must be stopped.
+//! Slows writers down before they must be stopped.
 //!
-//! Two things set the pace of writers, and the slower one counts. *Pressure* is how far background
+//! Two limits set the pace of writers, and the slower one counts. *Pressure* is how far background
 //! work has fallen behind: 0 below the point where it matters, 1 where writers must wait; in
 //! between the pace falls exponentially, so writers settle at the speed that the background
 //! sustains. The *last MemTable* is filled no faster than the one before it is flushed, so that
-//! writers do not stand still for the rest of a flush.
+//! writers are not blocked for the rest of a flush.
 //!
 //! Where values stay in the log, a flush makes all the log that its MemTable covers collectable at
-//! once, and with that the garbage in it counts. While there is much, a MemTable covers less
-//! ([`Throttle::cover`]): else one flush would take writers from full speed to a stop (decision
-//! 0030).
+//! once, and then its garbage counts. While there is much garbage, a MemTable covers less log
+//! ([`Throttle::cover`]): otherwise one flush would take writers from full speed to a stop
+//! (decision 0030).
 
 use std::time::{Duration, Instant};
 
@@ -22,13 +22,13 @@ use crate::metrics::StallCause;
 const FASTEST: f64 = 2e9;
 const SLOWEST: f64 = 8e6;
 
-/// Pauses shorter than this are saved up: a sleep is no more exact.
+/// Shorter pauses are accumulated: a sleep is not more precise.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// Longest pause of one call. What a long batch owes beyond it is left to the calls that follow.
+/// Longest pause of one call. The rest of a long batch's pause is left to the following calls.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// How far behind the background is, and why.
+/// How far the background has fallen behind, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Pressure {
     pub(crate) level: f64,
@@ -36,7 +36,7 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Pressure of an `amount` that is fine up to `start` and unbearable at `stop`.
+    /// Pressure of an `amount` that is acceptable up to `start` and not tolerated from `stop` on.
     pub(crate) fn of(cause: StallCause, amount: u64, start: u64, stop: u64) -> Self {
         let span = stop.saturating_sub(start).max(1) as f64;
         Self { level: amount.saturating_sub(start) as f64 / span, cause }
@@ -50,10 +50,9 @@ impl Pressure {
 
 /// Turns the pace of writers into pauses.
 pub(crate) struct Throttle {
-    /// Bytes of the log that a MemTable may cover.
+    /// Most log that a MemTable may cover, in bytes.
     log_bytes_per_memtable_max: AtomicU64,
-    /// Nanoseconds that writers take for a MiB; 0 while they need not slow down. Readable without a
-    /// lock.
+    /// Nanoseconds per MiB for writers; 0 while they are not slowed down. Readable without a lock.
     nanos_per_mib: AtomicU64,
     state: Mutex<State>,
 }
@@ -61,18 +60,18 @@ pub(crate) struct Throttle {
 #[derive(Default)]
 struct State {
     pressure: Option<Pressure>,
-    /// Nanoseconds that flushes took for a MiB of log of late; 0 before the first one.
+    /// Nanoseconds per MiB of log of recent flushes; 0 before the first one.
     flush_nanos: u64,
     /// Whether the last MemTable is being filled.
     fills_last: bool,
     /// What slows writers down.
     cause: Option<StallCause>,
-    /// When what was written so far would have been written at the pace asked for.
+    /// When the bytes written so far would be done at the set pace.
     until: Option<Instant>,
 }
 
 impl State {
-    /// Nanoseconds for a MiB that pressure asks for.
+    /// Nanoseconds per MiB by the pressure.
     fn pressed(&self) -> u64 {
         let level = self.pressure.map_or(0.0, |pressure| pressure.level.min(1.0));
         if level <= 0.0 {
@@ -94,12 +93,12 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// Has MemTables cover at most so many bytes of the log from now on.
+    /// Limits the log that a MemTable covers from now on, in bytes.
     pub(crate) fn cover(&self, log_bytes_per_memtable_max: u64) {
         self.log_bytes_per_memtable_max.store(log_bytes_per_memtable_max, Ordering::Relaxed);
     }
 
-    /// Bytes of the log that a MemTable may cover.
+    /// Most log that a MemTable may cover, in bytes.
     pub(crate) fn log_bytes_per_memtable_max(&self) -> u64 {
         self.log_bytes_per_memtable_max.load(Ordering::Relaxed)
     }
@@ -135,13 +134,13 @@ impl Throttle {
         });
     }
 
-    /// Asks whether the last MemTable is being filled, while all others wait for their flush: under
-    /// the lock, so that the last to ask has the last word.
+    /// Checks whether the last MemTable is being filled, while all others wait for their flush:
+    /// under the lock, so that the latest check wins.
     pub(crate) fn fills_last(&self, fills_last: impl FnOnce() -> bool) {
         self.change(|state| state.fills_last = fills_last());
     }
 
-    /// Counts a flush of `bytes` of log; the last few make the pace.
+    /// Records a flush of `bytes` of log; the pace is an average of the last few.
     pub(crate) fn flushed(&self, bytes: u64, took: Duration) {
         let nanos = (took.as_nanos() << 20) / u128::from(bytes.max(1));
         let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
@@ -151,7 +150,7 @@ impl Throttle {
         });
     }
 
-    /// Whether nobody needs to slow down.
+    /// Whether writers are not slowed down.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.nanos_per_mib.load(Ordering::Relaxed) == 0
@@ -191,7 +190,7 @@ mod tests {
         for amount in [11, 50, 90, 99] {
             let throttle = Throttle::default();
             throttle.set(Pressure::of(StallCause::Compaction, amount, 10, 100));
-            // The pauses of many writes, of which each takes the time that it sleeps.
+            // The pauses of many writes, with the sleeping time of each.
             let (mut now, mut pauses) = (now, Duration::ZERO);
             for _ in 0..64 {
                 while let Some((cause, pause)) = throttle.pause(64 << 10, now) {

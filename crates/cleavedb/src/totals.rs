@@ -30,7 +30,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Bytes written to files in all.
+    /// Bytes written to all files.
     pub fn written(&self) -> u64 {
         self.log_written
             + self.flush_written

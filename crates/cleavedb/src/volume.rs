@@ -1,4 +1,4 @@
-//! Volume: a directory beside the database's own, and what is placed there.
+//! Volume: a directory besides the database's own, and the classes of files placed there.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ pub(crate) const VOLUMES_MAX: usize = 8;
 /// Longest path of a volume, in bytes: what systems allow, and short enough for `current`.
 const PATH_LEN_MAX: usize = 4096;
 
-/// What stands for an absent field in the data.
+/// Placeholder of an absent field in the file.
 const NONE: &str = "-";
 
-/// A directory beside the database's own, and what is placed there (OHDB, section III.B). The
-/// database remembers its volumes; an open needs to name them only to add one, to place something
-/// elsewhere from now on, or if a disk was mounted elsewhere.
+/// A directory besides the database's own, and the classes of files placed there (OHDB, section
+/// III.B). The database remembers its volumes; an open needs to name them only to add one, to
+/// change a placement from now on, or if a disk was mounted elsewhere.
 ///
 /// ```
 /// # let dir = tempfile::tempdir().unwrap();
@@ -30,16 +30,16 @@ const NONE: &str = "-";
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// The directory; kept as an absolute path. A new volume must be empty. A directory that is a
-    /// volume of the database already is known by its file `volume`, whatever its path was. The
-    /// database's own directory takes back what is placed here.
+    /// The directory; kept as an absolute path. A new volume must be empty. A directory that is
+    /// already a volume of the database is recognised by its file `volume`, whatever its path was.
+    /// If it is the database's own directory, the classes are placed there again.
     pub directory: PathBuf,
-    /// What is created here from now on, besides what the database places here already; files that
-    /// are elsewhere stay there.
+    /// Classes to create here from now on, besides those that the database already places here;
+    /// existing files stay where they are.
     pub classes: Vec<FileClass>,
-    /// Once the files here have so many bytes, new ones are created in the database's own
-    /// directory. Files that are being written are not cut, so it may be exceeded by some. `None`
-    /// is no limit, or the one that the database remembers.
+    /// Bytes of files here from which on new ones are created in the database's own directory.
+    /// Files that are being written are not moved, so it may be exceeded a little. `None` is no
+    /// limit, or the one that the database remembers.
     pub capacity: Option<u64>,
 }
 
@@ -50,8 +50,7 @@ impl Volume {
         Self { directory, classes: classes.into_iter().collect(), capacity: None }
     }
 
-    /// As it stands in `current`: classes, capacity and path, which comes last for it may hold
-    /// spaces.
+    /// A line of `current`: classes, capacity and path, which comes last since it may hold spaces.
     pub(crate) fn encode(&self) -> String {
         let classes: Vec<_> = self.classes.iter().map(|class| class.name()).collect();
         let classes = if classes.is_empty() { NONE.to_owned() } else { classes.join(",") };
@@ -73,7 +72,7 @@ impl Volume {
         Some(Self { directory: fields.next()?.into(), classes, capacity })
     }
 
-    /// What is wrong with it alone.
+    /// A fault of this volume by itself.
     fn fault(&self) -> Option<&'static str> {
         let path = self.directory.to_str();
         let kept =
@@ -89,7 +88,7 @@ impl Volume {
     }
 }
 
-/// The first thing that is wrong with `volumes`.
+/// The first fault of `volumes`.
 pub(crate) fn fault(volumes: &[Volume]) -> Option<&'static str> {
     let twice =
         |nth: usize, class| volumes[..nth].iter().any(|earlier| earlier.classes.contains(&class));

@@ -110,7 +110,8 @@ pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
 const SEQS_LOW: SeqNo = 1 << 22;
 
 /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in all;
-/// may put new ones in place. `false`: the caller must wait without the lock and try again.
+/// may replace the MemTable and the log file. `false`: the caller must wait without the lock and
+/// try again.
 fn make_room(
     engine: &Engine,
     append: &mut Append,

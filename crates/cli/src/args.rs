@@ -1,4 +1,4 @@
-//! What may be typed: types only; what they mean stands in the commands.
+//! The arguments of the command line, as types; the commands implement them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ Examples:
 Exit codes:
   0    done; also when the reader of the output closes the pipe
   1    get: there is no such key
-  2    the command line cannot be meant
+  2    invalid arguments
   3    damage: check found problems, data on disk is not what was written, or a file is missing
   4    anything else: no database, in use elsewhere, another preset, disk full or not mounted,
        part left out
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Arguments of every command.
     #[command(flatten)]
     pub global: Global,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -50,7 +50,7 @@ pub struct Arguments {
 pub enum Command {
     /// Print the value of a key
     ///
-    /// Standard output gets the value and nothing else; on a terminal a line end is added.
+    /// Standard output gets only the value; on a terminal a line end is added.
     Get {
         /// The key
         key: OsString,
@@ -65,59 +65,59 @@ pub enum Command {
         #[arg(long, value_enum, default_value = "sync")]
         durability: DurabilityName,
     },
-    /// Remove a key, whether it is there or not, or all keys that begin with some bytes
+    /// Remove a key, if it exists, or all keys that begin with some bytes
     Del(DelArgs),
     /// List keys and values in key order
     ///
     /// One line each, key and value separated by a tab; bytes that are not printable text are
     /// written as C would: \t \n \r \\ \x00.
     Scan(ScanArgs),
-    /// Print how many keys there are; values are not read
+    /// Print the number of keys; values are not read
     Count(BoundArgs),
     /// Read commands from the terminal or a pipe, one a line, and keep the database open
     ///
     /// The commands are get, put, del, scan and count with their arguments, stats, sync, help and
     /// exit; words are quoted as for a shell. In a pipe the first line that fails ends it, with the
-    /// exit code of its failure and the number of the line; a key that is not there is said, and
-    /// the exit code is 1 at the end.
+    /// exit code of its failure and the number of the line; a missing key is reported, and the exit
+    /// code is 1 at the end.
     Shell(ShellArgs),
     /// Store the contents of a directory tree or a file
     ///
-    /// A key that is already there gets the new value. Writes are durable once the command ends;
-    /// what came before an error in the input stays stored. Symbolic links, devices and empty
+    /// A key that already exists gets the new value. Writes are durable once the command ends;
+    /// items before an error in the input stay stored. Symbolic links, devices and empty
     /// directories are not stored.
     Import {
-        /// From where
+        /// The source
         #[command(flatten)]
         place: Place,
-        /// How lines are to be understood
+        /// How lines are parsed
         #[command(flatten)]
         layout: Layout,
     },
     /// Write all keys and values to a directory tree or a file
     ///
-    /// What import stored comes back byte for byte. A directory must be new or empty; keys that no
-    /// file in it can have (empty parts, `.` and `..`, NUL, a file that would also be a directory)
+    /// Imported data is exported byte for byte. A directory must be new or empty; keys that cannot
+    /// be file names in it (empty parts, `.` and `..`, NUL, a file that would also be a directory)
     /// are refused and counted, and the exit code is 4 then.
     Export {
-        /// To where
+        /// The target
         #[command(flatten)]
         place: Place,
-        /// How lines are to be written
+        /// How lines are written
         #[command(flatten)]
         layout: Layout,
     },
-    /// Show what the database holds: levels, value files, live and dead bytes, amplification
+    /// Show levels, value files, live and dead bytes, and amplification
     Stats,
-    /// Read everything and check it: checksums, order, that every pointer leads to its record
+    /// Read and check everything: checksums, order, that every pointer leads to its record
     Check,
-    /// Save all that is readable in a damaged database into a new one, and say what is lost
+    /// Save everything readable in a damaged database into a new one, and report what is lost
     ///
-    /// The damaged one is only read: nothing in it changes, not even its lock is taken, so nobody
-    /// may have it open. It may lack any file, `current` and the manifest too. A key whose newest
-    /// value cannot be read is left out and named; one that may have been deleted, or overwritten,
-    /// by what is lost is saved and named. The exit code is 3 if anything was lost. The new one has
-    /// the preset of the old, a guess if `current` is lost, or that of --preset.
+    /// The damaged one is only read: nothing in it changes, and its lock is not taken, so it must
+    /// not be open elsewhere. Any file may be missing, even `current` and the manifest. A key whose
+    /// newest value cannot be read is left out and listed; one that may have been deleted, or
+    /// overwritten, by a lost write is saved and listed. The exit code is 3 if anything was lost.
+    /// The new one has the preset of the old, a guess if `current` is lost, or that of --preset.
     Repair {
         /// Directory of the damaged database
         damaged: PathBuf,
@@ -135,7 +135,8 @@ pub enum Command {
     Dump(DumpArgs),
     /// Give back the space of dead values, now
     ///
-    /// The engine does so by itself when dead values exceed its space goal; this does not wait.
+    /// The engine does so by itself when dead values exceed its space goal; this does not wait for
+    /// it.
     Collect,
     /// Merge all tables of the index into one level, now
     Compact,
@@ -162,14 +163,14 @@ pub enum Command {
     },
     /// Print the manual page, or write one for each command
     Man {
-        /// Directory for a page of each command; must be there
+        /// Directory for a page of each command; must exist
         dir: Option<PathBuf>,
     },
     /// Show the whole store at work on a copy of a real directory tree
     ///
     /// Puts the tree into a new database, reads it back and compares, updates it, reopens it,
-    /// collects garbage, checks everything, and prints what happened and what it cost. The tree is
-    /// only read. The database of --db is not touched.
+    /// collects garbage, checks everything, and prints each step and its cost. The tree is only
+    /// read. The database of --db is not touched.
     Tour(TourArgs),
 }
 
@@ -233,26 +234,26 @@ pub struct Elsewhere {
 pub struct DelArgs {
     /// The key
     pub key: Option<OsString>,
-    /// All keys that begin with these bytes, of which there must be one at least
+    /// All keys that begin with these bytes, at least one
     #[arg(long, value_name = "BYTES")]
     pub prefix: Option<OsString>,
 }
 
-/// How commands of a shell are done.
+/// How a shell runs commands.
 #[derive(Args, Debug)]
 pub struct ShellArgs {
-    /// What a write must survive before the next line is read; all survive power loss in the end
+    /// What a write must survive before the next line is read; at the end all survive power loss
     #[arg(long, value_enum, default_value = "sync")]
     pub durability: DurabilityName,
 }
 
-/// Which keys are meant; all of them if nothing is said.
+/// A range of keys; all keys by default.
 #[derive(Args, Debug)]
 pub struct BoundArgs {
     /// First key, itself included
     #[arg(long, value_name = "KEY")]
     pub from: Option<OsString>,
-    /// Last key, itself not included
+    /// End of the range, not included
     #[arg(long, value_name = "KEY")]
     pub to: Option<OsString>,
     /// Only keys that begin with these bytes
@@ -260,10 +261,10 @@ pub struct BoundArgs {
     pub prefix: Option<OsString>,
 }
 
-/// What to list.
+/// The keys to list, and the form of the list.
 #[derive(Args, Debug)]
 pub struct ScanArgs {
-    /// Which keys.
+    /// The range of keys.
     #[command(flatten)]
     pub bounds: BoundArgs,
     /// From the last key to the first
@@ -272,15 +273,15 @@ pub struct ScanArgs {
     /// At most this many
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Keys without values; values are not even read
+    /// Keys without values; values are not read
     #[arg(long)]
     pub keys_only: bool,
-    /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and its like
+    /// Raw bytes, each key and each value followed by a NUL, for `xargs -0` and similar tools
     #[arg(long)]
     pub raw0: bool,
 }
 
-/// Where keys and values come from or go to.
+/// The source or target of keys and values.
 #[derive(Args, Clone, Debug)]
 #[group(required = true, multiple = false)]
 pub struct Place {
@@ -296,16 +297,16 @@ pub struct Place {
     pub csv: Option<PathBuf>,
 }
 
-/// Which parts of a line are key and value.
+/// The parts of a line that are key and value.
 #[derive(Args, Clone, Debug)]
 pub struct Layout {
-    /// CSV: what stands between two fields, one byte, or `tab` [default: ,]
+    /// CSV: the separator of fields, one byte, or `tab` [default: ,]
     #[arg(long, value_parser = delimiter, value_name = "CHAR")]
     pub delimiter: Option<u8>,
     /// CSV: the column of the keys, by its name; by its number, from 1, with --no-header
     #[arg(long, value_name = "COLUMN")]
     pub key_column: Option<String>,
-    /// CSV: the column of the values, likewise; columns that are not named are left out then
+    /// CSV: the column of the values, likewise; other columns are left out then
     #[arg(long, value_name = "COLUMN")]
     pub value_column: Option<String>,
     /// CSV: the first line is no header
@@ -319,7 +320,7 @@ pub struct Layout {
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
-        [b'"' | b'\r' | b'\n'] => Err("quotes and line ends have a meaning of their own".into()),
+        [b'"' | b'\r' | b'\n'] => Err("quotes and line ends cannot separate fields".into()),
         [byte] => Ok(*byte),
         _ => Err("it must be one byte, or `tab`".into()),
     }

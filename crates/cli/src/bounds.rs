@@ -1,4 +1,4 @@
-//! Which keys a command means: bounds and prefix together.
+//! The range of keys of a command, from bounds and prefix.
 
 use std::ffi::OsString;
 
@@ -6,10 +6,10 @@ use crate::args::BoundArgs;
 use crate::encoding::from_argument;
 use crate::failure::Result;
 
-/// The end of a range; `None` is that of all keys.
+/// A bound of a range; `None` is an end of all keys.
 type Bound = Option<Vec<u8>>;
 
-/// The keys that `--from`, `--to` and `--prefix` leave together.
+/// The intersection of `--from`, `--to` and `--prefix`.
 pub fn bounds(args: &BoundArgs, hex: bool) -> Result<(Bound, Bound)> {
     let bytes = |argument: &Option<OsString>| {
         argument.as_deref().map(|argument| from_argument(argument, hex)).transpose()
@@ -20,7 +20,7 @@ pub fn bounds(args: &BoundArgs, hex: bool) -> Result<(Bound, Bound)> {
     Ok((from.max(prefix), to))
 }
 
-/// The least key above all that begin with `prefix`; `None` if there is none.
+/// The least key above all keys with `prefix`; `None` if there is none.
 pub fn successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
     let mut successor = prefix[..=last].to_vec();

@@ -1,5 +1,4 @@
-//! Standard output and standard error: results on the one, errors and notes on the other, each as
-//! text or as JSON.
+//! Standard output for results, standard error for errors and notes, each as text or as JSON.
 
 use std::cell::RefCell;
 use std::fmt::Display;
@@ -13,7 +12,7 @@ use crate::encoding::{JsonBytes, escape, to_hex};
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 
-/// Where results, notes and errors go, and in which form.
+/// Output of results, notes and errors, and its form.
 pub struct Console {
     /// Of the program, in front of errors.
     name: String,
@@ -41,12 +40,12 @@ impl Console {
         self.hex
     }
 
-    /// Whether progress and notes are unwanted.
+    /// Whether progress and notes are suppressed.
     pub fn quiet(&self) -> bool {
         self.quiet
     }
 
-    /// Whether somebody reads along as the output is written.
+    /// Whether the output goes to a terminal.
     pub fn on_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
@@ -68,27 +67,27 @@ impl Console {
         out.write_all(b"\n").map_err(Failure::output)
     }
 
-    /// The outcome of a command: as JSON, or as the text that it makes of itself.
+    /// The outcome of a command: as JSON, or as its own text.
     pub fn outcome<T: Serialize + Display>(&self, outcome: &T) -> Result<()> {
         if self.json { self.json_line(outcome) } else { self.line(outcome) }
     }
 
-    /// Bytes as they are shown in a line of text.
+    /// Bytes in the form for a line of text.
     pub fn shown(&self, bytes: &[u8]) -> String {
         if self.hex { to_hex(bytes) } else { escape(bytes) }
     }
 
-    /// Bytes as they are shown in JSON.
+    /// Bytes in the form for JSON.
     pub fn json_bytes<'a>(&self, bytes: &'a [u8]) -> JsonBytes<'a> {
         JsonBytes { bytes, hex: self.hex }
     }
 
-    /// Hands what is buffered to the system.
+    /// Writes buffered output.
     pub fn flush(&self) -> Result<()> {
         self.out.borrow_mut().flush().map_err(Failure::output)
     }
 
-    /// Something worth knowing that is no error.
+    /// Prints a note, which is not an error.
     pub fn note(&self, note: &str) {
         if self.quiet {
             return;
@@ -96,7 +95,7 @@ impl Console {
         say(&if self.json { json!({ "note": note }).to_string() } else { format!("note: {note}") });
     }
 
-    /// Something that was lost: said to who wants no notes, too.
+    /// Reports a loss, even if notes are suppressed.
     pub fn warn(&self, loss: &str) {
         say(&match self.json {
             true => json!({ "warning": loss }).to_string(),
@@ -104,9 +103,9 @@ impl Console {
         });
     }
 
-    /// The error that ended the command. A reader that went away is told nothing.
+    /// Reports the error that ended the command, unless the reader of the output has closed it.
     pub fn fail(&self, failure: &Failure) {
-        // What was written before the error is still a result.
+        // Output before the error is still a result.
         let _ = self.flush();
         if failure.exit() != Exit::Done {
             let (exit, message) = (failure.exit(), failure.to_string());
@@ -118,10 +117,10 @@ impl Console {
     }
 }
 
-/// Shows help, or what is wrong with the command line.
+/// Shows help, or the error in the command line.
 pub fn refuse(error: &clap::Error) -> Exit {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // Nobody to show it to is no reason to fail.
+        // A closed output is not a failure.
         let _ = error.print();
         return Exit::Done;
     }
@@ -141,7 +140,7 @@ fn say_error(kind: &str, exit: Exit, message: &str) {
     say(&json!({ "error": error }).to_string());
 }
 
-/// A line to standard error; if that is closed, nobody listens.
+/// Writes a line to standard error; errors are ignored.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }

@@ -1,6 +1,6 @@
-//! Bytes in places made for text: escaped in a listing, hex on a command line, JSON.
+//! Bytes as text: escaped in a listing, hex on a command line, JSON.
 //!
-//! Keys and values are bytes; none of the forms here loses one.
+//! Keys and values are bytes; every form here keeps all of them.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -13,12 +13,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::failure::{Failure, Result};
 
-/// The bytes that an argument stands for: its own, or those that its hex digits name.
+/// The bytes of an argument: its own, or those of its hex digits.
 pub fn from_argument(argument: &OsStr, hex: bool) -> Result<Vec<u8>> {
     if hex { from_hex(argument.as_bytes()) } else { Ok(argument.as_bytes().to_vec()) }
 }
 
-/// The bytes that hex digits name; white space around them does not matter.
+/// The bytes of hex digits; white space around them is ignored.
 pub fn from_hex(digits: &[u8]) -> Result<Vec<u8>> {
     HEXLOWER_PERMISSIVE.decode(digits.trim_ascii()).map_err(|error| {
         let shown = escape(&digits[..digits.len().min(40)]);

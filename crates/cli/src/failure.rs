@@ -1,4 +1,4 @@
-//! Why a command did not do what it was asked for, and the exit code that says so.
+//! Reasons for the failure of a command, and its exit code.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,28 @@ use std::process::ExitCode;
 
 use cleavedb::ErrorKind;
 
-/// The result of everything that can end a command.
+/// The result of calls that can end a command.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// How a command ended, as scripts see it.
+/// How a command ended, as exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All done. Also a reader that closed the pipe: it has seen enough.
+    /// Success. Also if the reader of the output closed the pipe.
     Done,
     /// `get` found nothing.
     NotFound,
-    /// The arguments cannot be meant.
+    /// Invalid arguments.
     Usage,
     /// Data on disk is not what was written.
     Damaged,
     /// Everything else: no database, in use elsewhere, a full disk, part of the work left out.
     Failed,
-    /// Stopped by a signal, in good order.
+    /// Stopped by a signal, after a regular close.
     Interrupted,
 }
 
 impl Exit {
-    /// The number that the shell sees.
+    /// The exit code.
     pub fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -49,22 +49,22 @@ impl From<Exit> for ExitCode {
 /// Why a command ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Whoever read the output went away.
-    #[error("the reader of the output has gone")]
+    /// The reader of the output closed it.
+    #[error("the reader of the output has closed it")]
     PipeClosed,
-    /// A signal that asked for the end.
+    /// A signal asked to stop.
     #[error("interrupted; the database was closed in good order")]
     Interrupted,
     /// There is no such key.
     #[error("there is no such key")]
     NotFound,
-    /// Arguments that cannot be meant.
+    /// Invalid arguments.
     #[error("{0}")]
     Usage(String),
-    /// There is no database where one must be.
+    /// The database does not exist.
     #[error("there is no database in {}; `put` and `import` create one", .0.display())]
     NoDatabase(PathBuf),
-    /// The engine's own words.
+    /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] cleavedb::Error),
     /// A measurement that could not go on, in the words of the harness.
@@ -85,19 +85,19 @@ pub enum Failure {
     /// A file of the user's.
     #[error("cannot {action} {}: {source}", named(.path))]
     File {
-        /// What was tried, as a verb: "read".
+        /// The action, as a verb: "read".
         action: &'static str,
-        /// On what.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         source: io::Error,
     },
-    /// An import that came to an end before that of its input.
+    /// An import that ended before its input.
     #[error("{cause}; {items} items are in and stay")]
     Stopped {
-        /// Why.
+        /// The reason.
         cause: Box<Failure>,
-        /// Items that are stored.
+        /// Items that were stored.
         items: u64,
     },
     /// A line of a shell that failed.
@@ -105,26 +105,26 @@ pub enum Failure {
     Line {
         /// Its number, from 1.
         number: u64,
-        /// Why.
+        /// The reason.
         cause: Box<Failure>,
     },
-    /// A file of the user's that does not hold what it should.
+    /// A user's file with invalid content.
     #[error("{}: {message}", named(.path))]
     Input {
         /// The file.
         path: PathBuf,
-        /// Where in it, and what is wrong.
+        /// The place and the fault.
         message: String,
     },
 }
 
-/// The name of a file for people.
+/// The name of a file for messages.
 fn named(path: &Path) -> std::path::Display<'_> {
     if path.as_os_str() == "-" { Path::new("standard input").display() } else { path.display() }
 }
 
 impl Failure {
-    /// Returns a closure for `map_err` on a call for a file of the user's.
+    /// Returns a closure for `map_err` on a call for a user's file.
     pub fn file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::File { action, path, source }
@@ -138,7 +138,7 @@ impl Failure {
         }
     }
 
-    /// How the command ends.
+    /// The exit code of the failure.
     pub fn exit(&self) -> Exit {
         match self {
             Self::PipeClosed => Exit::Done,

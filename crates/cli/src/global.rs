@@ -1,4 +1,4 @@
-//! What may be typed with every command.
+//! Options of every command.
 
 use std::path::PathBuf;
 
@@ -26,8 +26,8 @@ pub struct Global {
         value_name = "PATH"
     )]
     pub db: PathBuf,
-    /// Design of a new database, ktstore if not given; tuning of an existing one, which keeps its
-    /// values as it was created
+    /// Design of a new database, ktstore if not given; tuning of an existing one, which keeps the
+    /// layout of its creation
     #[arg(
         long,
         global = true,
@@ -39,9 +39,10 @@ pub struct Global {
     /// Put files of a class (log, level0, levels, segments, groups, survivors) on another disk
     ///
     /// DIR must be new or empty the first time. New files of CLASS are created there from then on,
-    /// beyond CAPACITY in the database's own directory; what lies elsewhere stays there. The
+    /// beyond CAPACITY in the database's own directory; existing files stay where they are. The
     /// database remembers it: other commands find DIR by themselves, unless its disk was mounted
-    /// elsewhere. May be given several times. With bench, the database of the benchmark is meant
+    /// elsewhere. May be given several times. With bench, it applies to the database of the
+    /// benchmark
     #[arg(
         long,
         global = true,
@@ -52,10 +53,10 @@ pub struct Global {
     pub place: Vec<Placement>,
     /// Most bytes that the database may take on disk, in all its directories
     ///
-    /// Writes are slowed before it, then what is dead is collected, and if nothing is left to
-    /// collect they fail; deletes and reads go on. Under a small limit MemTables, log files,
-    /// segments and tables are made smaller. It is kept with the database from the next write on;
-    /// `none` lifts it
+    /// Writes are slowed before it, then dead data is collected, and if there is none left they
+    /// fail; deletes and reads still work. Under a small limit MemTables, log files, segments and
+    /// tables are made smaller. It is stored with the database from the next write on; `none` lifts
+    /// it
     #[arg(
         long,
         global = true,
@@ -66,10 +67,10 @@ pub struct Global {
     pub space_limit: Option<u64>,
     /// Set an option of the engine by its name in the library, as memory_bytes=256MiB
     ///
-    /// What belongs to the layout (`layout.*`) is chosen when a database is created, and must be
-    /// the same afterwards; all else holds for this command. `--with help` lists all of them. May
-    /// be given several times. What a command has an argument of its own for, as --durability, is
-    /// taken from there; `bench` takes names of its own as well, by --option
+    /// Options of the layout (`layout.*`) are chosen when a database is created, and must be the
+    /// same afterwards; all others apply to this command. `--with help` lists all of them. May be
+    /// given several times. Options with their own argument, such as --durability, are taken from
+    /// there; `bench` takes names of its own as well, by --option
     #[arg(
         long,
         global = true,
@@ -78,20 +79,19 @@ pub struct Global {
         value_name = "NAME=VALUE"
     )]
     pub with: Vec<NamedOption>,
-    /// Open the database although the end of its log is gone: the file `window` is missing, damaged
+    /// Open the database although the end of its log is lost: the file `window` is missing, damaged
     /// or foreign
     ///
     /// The process that had the database open has died, and left the last writes in that file.
-    /// Those that were not synced are given up, and nobody knows how many they were; what was
-    /// written before them, or with `--durability sync`, is there. Better is to put the file back,
-    /// from where the directory was copied. Needed once; nothing is given up where the window is
-    /// whole
+    /// Those that were not synced are lost, and their number is unknown; earlier writes, and those
+    /// with `--durability sync`, are intact. If possible restore the file instead, from where the
+    /// directory was copied. Needed once; nothing is lost if the window is intact
     #[arg(long, global = true, hide_short_help = true)]
     pub accept_lost_window: bool,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error
     #[arg(long = "json", id = "json_output", global = true)]
     pub json: bool,
-    /// Keys and values are given and printed in hex
+    /// Keys and values are read and printed in hex
     #[arg(long, global = true)]
     pub hex: bool,
     /// No progress bars and no notes

@@ -2,7 +2,7 @@
 
 use cleavedb::Level0;
 
-/// Parts of level 0 where nobody says how many: those of the preset `ohdb`.
+/// Default number of partitions: that of the preset `ohdb`.
 const PARTITIONS: usize = 10;
 
 /// Reads `whole`, `partitions`, `partitions:N` or `one-table`.

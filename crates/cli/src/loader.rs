@@ -1,10 +1,10 @@
-//! Many writes: in batches, so that each costs little, and durable once, at the end.
+//! Bulk writes: in batches, so that each costs little, made durable once at the end.
 
 use cleavedb::{Db, Durability, WriteBatch};
 
 use crate::failure::Result;
 
-/// A batch is written once it has this many bytes or operations.
+/// A batch is written when it has this many bytes or operations.
 const BATCH_BYTES: u64 = 1 << 20;
 const BATCH_OPS: usize = 1000;
 
@@ -15,7 +15,7 @@ pub struct Loader<'a> {
     batch_bytes: u64,
     /// Keys so far.
     pub items: u64,
-    /// Those of them whose batch is written.
+    /// Keys whose batch is written.
     pub stored: u64,
     /// Bytes of keys and values so far.
     pub bytes: u64,

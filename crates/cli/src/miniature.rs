@@ -1,23 +1,22 @@
-//! Databases in miniature: all that is sized by the data is divided alike, so that a store that is
-//! written in a second has the shape of one that takes a minute.
+//! Scaled-down databases: all sizes that depend on the data are divided alike, so that a store that
+//! is written in a second has the shape of one that takes a minute.
 
 use cleavedb::{GroupOptions, Options};
 
-/// Least bytes of anything in a miniature, of a table, whose size papers vary, and of what is cut
-/// from the reserved space.
+/// Least size of any part, of a table, whose size papers vary, and of a cut of the reserved space,
+/// in bytes.
 const LEAST: u64 = 64 << 10;
 const LEAST_TABLE: u64 = 16 << 10;
 const LEAST_LOG_SEGMENT: u64 = 4 << 10;
 
-/// The power of two of parts of which one is as small as anything is made, and the unit in which a
-/// window is laid out, in bytes.
+/// Power of two of the divisor at which everything has its least size, and the unit of window
+/// lengths, in bytes.
 const LEAST_PART: u32 = 12;
 const BLOCK: usize = 4096;
 
-/// `options` for a store of one of `parts` of the data that is to have the shape that the whole has
-/// with `options`. A log window of the default length follows the MemTables if it holds all that
-/// they cover, and stays as it is if it bridges waits for the device, which do not shrink with the
-/// data.
+/// `options` for a store with one of `parts` of the data and the same shape. A log window of
+/// default length is scaled with the MemTables if it holds all the log that they cover, and is
+/// unchanged if it bridges waits for the device, which do not shrink with the data.
 pub fn miniature(options: Options, parts: u64) -> Options {
     let part = |bytes: u64| (bytes / parts.max(1)).max(LEAST);
     let part_in_memory = |bytes: usize| part(bytes as u64) as usize;
@@ -52,8 +51,8 @@ pub fn miniature(options: Options, parts: u64) -> Options {
     }
 }
 
-/// `options` for a database that may take `limit` bytes: made smaller, down to the least, until it
-/// can work within them. Memory for the cache stays, it is not on the disk.
+/// `options` for a database with a space limit of `limit` bytes: sizes are reduced, down to the
+/// least, until it can work within it. Memory for the cache stays, since it takes no disk space.
 pub fn within(options: Options, limit: u64) -> Options {
     let smaller = |parts: usize| {
         let bytes = (options.window() / parts).max(LEAST as usize);

@@ -1,4 +1,4 @@
-//! Options of the engine by their names in the library: every one can be set from the command line.
+//! Engine options by their names in the library: each can be set from the command line.
 
 use std::str::FromStr;
 
@@ -10,7 +10,7 @@ use cleavedb_units as units;
 
 use crate::{level0, space_limit};
 
-/// An option and its value, both known to make sense.
+/// A valid option and its value.
 #[derive(Clone, Debug)]
 pub struct NamedOption {
     name: &'static str,
@@ -19,8 +19,8 @@ pub struct NamedOption {
 
 type Set = fn(&mut Options, &str) -> Result<(), String>;
 
-/// Each option: its name, what it takes, and how it is set. The layout comes first, so that what
-/// depends on it is set behind it.
+/// Each option: its name, its values, and how it is set. The layout comes first, since others
+/// depend on it.
 const OPTIONS: [(&str, &str, Set); 38] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
@@ -119,7 +119,7 @@ const OPTIONS: [(&str, &str, Set); 38] = [
     }),
 ];
 
-/// How many of them are of the layout.
+/// Number of options of the layout.
 const OF_LAYOUT: usize = 5;
 
 const BYTES: &str = "a size in bytes";
@@ -129,7 +129,7 @@ pub fn parse(text: &str) -> Result<NamedOption, String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
     let known = OPTIONS.iter().find(|(known, _, _)| *known == name);
     let (name, takes, set) = known.ok_or_else(list)?;
-    // On a layout that has all that there is to set.
+    // On a layout for which all options are valid.
     let tried = set(&mut Options::preset(Preset::HashKv), value);
     tried.map_err(|why| format!("{why}; {name} takes {takes}"))?;
     Ok(NamedOption { name, value: value.to_owned() })
@@ -141,8 +141,8 @@ fn list() -> String {
     format!("the options are\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// Sets options, those of the layout first; which values leave the index follows from the layout
-/// unless it is set.
+/// Sets options, those of the layout first; the separation follows from the layout unless it is
+/// set.
 pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
     for (at, (name, takes, set)) in OPTIONS.iter().enumerate() {
         if at == OF_LAYOUT {
@@ -159,7 +159,7 @@ pub fn set(options: &mut Options, named: &[NamedOption]) -> Result<(), String> {
 }
 
 /// The policy of that name. The paper of HashKV does not say among how many groups its
-/// greedy-random draws: `greedy-random:D` says it, otherwise it is 4.
+/// greedy-random draws: `greedy-random:D` sets it, otherwise it is 4.
 pub fn victim_policy(name: &str) -> Option<VictimPolicy> {
     Some(match name.split_once(':').unwrap_or((name, "")) {
         ("greedy", "") => VictimPolicy::Greedy,
@@ -179,11 +179,11 @@ fn put<T>(field: &mut T, value: Result<T, String>) -> Result<(), String> {
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("\"{text}\" is no such number"))
+    text.parse().map_err(|_| format!("\"{text}\" is not a valid number"))
 }
 
 fn size(text: &str) -> Result<usize, String> {
-    units::parse(text)?.try_into().map_err(|_| format!("\"{text}\" is too much"))
+    units::parse(text)?.try_into().map_err(|_| format!("\"{text}\" is too large"))
 }
 
 fn truth(text: &str) -> Result<bool, String> {
@@ -195,7 +195,7 @@ fn one_of<T: Copy>(text: &str, known: &[(&str, T)]) -> Result<T, String> {
     found.map(|(_, value)| *value).ok_or_else(|| format!("there is no \"{text}\""))
 }
 
-/// The groups of a layout that has some.
+/// The groups of a layout, which must have some.
 fn groups(options: &mut Options) -> Result<&mut GroupLayout, String> {
     let groups = options.layout.groups.as_mut();
     groups.ok_or_else(|| "the layout has no groups; layout.groups makes some".to_owned())
@@ -211,7 +211,7 @@ fn partition(text: &str) -> Result<Option<Partition>, String> {
     }
 }
 
-/// Groups with this partition: the other answers stay where the layout has groups already.
+/// Groups with this partition: other options of existing groups are kept.
 fn grouped(layout: &ValueLayout, partition: Partition) -> GroupLayout {
     let before = layout.groups.unwrap_or(GroupLayout {
         partition,
@@ -227,7 +227,7 @@ mod tests {
     use super::{OPTIONS, list, parse, set};
     use cleavedb::{Options, Preset};
 
-    /// Values that each option takes.
+    /// Valid values of each option.
     const VALUES: [&str; 14] = [
         "sync",
         "true",
@@ -262,7 +262,7 @@ mod tests {
         assert!(parse("cache=1").unwrap_err().contains("cache_bytes"));
     }
 
-    /// No field of the options is without a name: their text has no other names.
+    /// Every field of the options has a name, and no other names exist.
     #[test]
     fn every_field_has_a_name() {
         let options = format!("{:#?}", Options::preset(Preset::HashKv));

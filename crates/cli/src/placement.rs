@@ -1,4 +1,4 @@
-//! What `--place` says: which classes of files lie in which directory.
+//! `--place`: which classes of files lie in which directory.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,12 @@ use cleavedb_units as units;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
     classes: Vec<FileClass>,
-    /// `None` leaves it to who opens the database.
+    /// `None` leaves it to the caller that opens the database.
     directory: Option<PathBuf>,
     capacity: Option<u64>,
 }
 
-/// Reads the classes in front of a `=`, or alone.
+/// Reads the classes in front of a `=`, or without one.
 pub fn parse_classes(text: &str) -> Result<Vec<FileClass>, String> {
     let class = |name: &str| {
         FileClass::from_name(name).ok_or_else(|| {
@@ -52,14 +52,14 @@ impl Placement {
         Ok(Self { classes: parse_classes(text)?, directory: None, capacity: None })
     }
 
-    /// The directory that was named, if one was.
+    /// The named directory, if there is one.
     pub fn directory(&self) -> Option<&Path> {
         self.directory.as_deref()
     }
 }
 
-/// The volumes that `placements` ask for, one for each directory; `unnamed` is the directory of
-/// those that name none.
+/// The volumes of `placements`, one for each directory; `unnamed` is the directory of those that
+/// name none.
 pub fn volumes(placements: &[Placement], unnamed: &Path) -> Vec<Volume> {
     let mut volumes: Vec<Volume> = Vec::new();
     for placement in placements {

@@ -1,4 +1,4 @@
-//! How far long work has come, on standard error if that is a terminal.
+//! Progress of long work, on standard error if that is a terminal.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,28 +10,28 @@ use crate::console::Console;
 
 const TICK: Duration = Duration::from_millis(120);
 
-/// A bar, or a line that counts where the end is not known.
+/// A bar, or a counter if the total is not known.
 pub struct Progress {
     bar: ProgressBar,
     begin: Instant,
-    /// When the message was last made; it costs more than a small operation.
+    /// When the message was last updated, which costs more than a small operation.
     said: Cell<Instant>,
 }
 
 impl Progress {
-    /// Counts towards bytes of which it will be known later how many they are.
+    /// Counts towards a number of bytes that is not known yet.
     pub fn towards(console: &Console, what: &str) -> Self {
         Self::new(console, what, Some(0))
     }
 
-    /// Counts towards `total` bytes, if that is known.
+    /// Counts towards `total` bytes, if it is known.
     pub fn new(console: &Console, what: &str, total: Option<u64>) -> Self {
         let bar = if console.quiet() { ProgressBar::hidden() } else { ProgressBar::no_length() };
         let template = match total {
             Some(_) => "{prefix:12} {bar:30} {binary_bytes}/{binary_total_bytes} {msg} {eta} left",
             None => "{prefix:12} {spinner} {msg} {elapsed}",
         };
-        // Whatever changes a bar draws it: the style has to come first.
+        // The style has to be set first: every change of a bar draws it.
         bar.set_style(ProgressStyle::with_template(template).expect("templates are constants"));
         if let Some(total) = total {
             bar.set_length(total);
@@ -42,18 +42,18 @@ impl Progress {
         Self { bar, begin, said: Cell::new(begin) }
     }
 
-    /// So many bytes of the total are done.
+    /// Sets the number of finished bytes.
     pub fn at(&self, bytes: u64) {
         self.bar.set_position(bytes);
     }
 
-    /// So many bytes of so many are done; both may be estimates.
+    /// Sets the numbers of finished and of total bytes; both may be estimates.
     pub fn at_of(&self, bytes: u64, total: u64) {
         self.bar.set_length(total.max(bytes));
         self.bar.set_position(bytes);
     }
 
-    /// So many items with so many bytes went through.
+    /// Sets the numbers of processed items and bytes.
     pub fn moved(&self, items: u64, bytes: u64) {
         if self.said.get().elapsed() < TICK {
             return;
@@ -68,17 +68,17 @@ impl Progress {
         ));
     }
 
-    /// Whatever there is to say.
+    /// Shows a message.
     pub fn say(&self, message: String) {
         self.bar.set_message(message);
     }
 
-    /// Does `work`, which prints, with the bar out of its way.
+    /// Runs `work`, which prints, with the bar hidden.
     pub fn aside<T>(&self, work: impl FnOnce() -> T) -> T {
         self.bar.suspend(work)
     }
 
-    /// Since it was begun.
+    /// Time since the beginning.
     pub fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }

@@ -1,4 +1,4 @@
-//! What a line of a shell may be: the commands that need no more than an open database.
+//! A line of a shell: the commands that only need an open database.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use crate::args::{BoundArgs, DelArgs, ScanArgs};
 #[derive(Debug, Parser)]
 #[command(multicall = true, disable_help_flag = true, disable_version_flag = true)]
 pub struct ShellLine {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: ShellCommand,
 }
@@ -36,9 +36,9 @@ pub enum ShellCommand {
     Scan(ScanArgs),
     /// Print how many keys there are
     Count(BoundArgs),
-    /// Show what the database holds and did, and what it has of the machine now
+    /// Show statistics of the database since its creation and now, and its use of the machine
     Stats,
-    /// Make all that was written survive power loss
+    /// Make all writes survive power loss
     Sync,
     /// End
     #[command(alias = "quit")]

@@ -1,4 +1,4 @@
-//! The space that a database takes, in the terms of its design, and how a command changed it.
+//! The space of a database, in the terms of its design, and its change by a command.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,10 +10,10 @@ use serde::Serialize;
 
 use crate::failure::Result;
 
-/// Unit of the blocks that the system counts.
+/// Unit of the system's block counts.
 const SECTOR: u64 = 512;
 
-/// What a database holds at one moment; sizes in bytes.
+/// The space of a database at one moment; sizes in bytes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Space {
     /// Keys and values: an estimate, see [`cleavedb::Metrics::data_bytes`].
@@ -22,24 +22,24 @@ pub struct Space {
     pub value_files: usize,
     /// Bytes in them.
     pub value_bytes: u64,
-    /// Bytes of records in them that are alive: an estimate as long as there are hidden ones.
+    /// Bytes of live records in them: an estimate while there are hidden dead ones.
     pub live_bytes: u64,
-    /// Bytes of records that are estimated to be dead, but that no compaction has met yet.
+    /// Estimated bytes of dead records whose entries are not compacted yet.
     pub hidden_bytes: u64,
     /// Tables of the index.
     pub tables: usize,
     /// Bytes in them.
     pub index_bytes: u64,
-    /// Bytes of value files and tables for each live byte of both.
+    /// Bytes of value files and tables per live byte of both.
     pub space_amplification: f64,
     /// Bytes of the log whose operations are in memory only.
     pub unflushed_bytes: u64,
-    /// Blocks that the files take on disk, space reserved for the log included.
+    /// Disk blocks of the files, including space reserved for the log.
     pub disk_bytes: u64,
 }
 
 impl Space {
-    /// What `db`, which lies in `path`, holds now.
+    /// The space of `db`, whose directory is `path`, now.
     pub fn of(db: &Db, path: &Path) -> Self {
         let metrics = db.metrics();
         Self {
@@ -58,15 +58,15 @@ impl Space {
 }
 
 impl Space {
-    /// What `db` holds now, and what it takes on disk once it is closed: until then space is
-    /// reserved for writes that do not come.
+    /// The space of `db` now, and its disk blocks after the close: until then space is reserved for
+    /// further writes.
     pub fn at_close(db: Db, path: &Path) -> Result<Self> {
         let (space, directories) = (Self::of(&db, path), directories(&db, path));
         db.close()?;
         Ok(Self { disk_bytes: on_disk(&directories), ..space })
     }
 
-    /// Bytes of value files that nobody needs: what is in memory only, too, is needed of the log.
+    /// Bytes of value files that are not needed; log that is not flushed is needed.
     pub fn dead_bytes(&self) -> u64 {
         self.value_bytes.saturating_sub(self.live_bytes + self.unflushed_bytes)
     }
@@ -78,14 +78,14 @@ fn directories(db: &Db, path: &Path) -> Vec<PathBuf> {
     std::iter::once(path.to_owned()).chain(volumes.map(|v| v.path.into())).collect()
 }
 
-/// Bytes of disk blocks that the files in `directories` take; files that go meanwhile do not count.
+/// Bytes of disk blocks of the files in `directories`; files removed meanwhile do not count.
 fn on_disk(directories: &[PathBuf]) -> u64 {
     let entries = directories.iter().filter_map(|directory| fs::read_dir(directory).ok()).flatten();
     let sizes = entries.flatten().filter_map(|entry| entry.metadata().ok());
     sizes.map(|metadata| metadata.blocks() * SECTOR).sum()
 }
 
-/// Two moments side by side, as lines of text.
+/// A comparison of two moments, as lines of text.
 pub fn compare(before: &Space, after: &Space) -> String {
     let rows = [
         ("", "before".to_owned(), "after".to_owned()),

@@ -1,8 +1,8 @@
-//! A space limit in words: a size, or `none`, which lifts the one that a database has.
+//! A space limit as text: a size, or `none`, which lifts an existing limit.
 
 use cleavedb_units as units;
 
-/// The limit that `text` means, in bytes, as [`cleavedb::Options::space_limit`] takes it.
+/// The limit of `text`, in bytes, as [`cleavedb::Options::space_limit`] takes it.
 pub fn parse(text: &str) -> Result<u64, String> {
     if text.eq_ignore_ascii_case("none") { Ok(u64::MAX) } else { units::parse(text) }
 }

@@ -1,4 +1,4 @@
-//! Which database a command works on, and whether it may create it.
+//! The database that a command works on, and whether the command may create it.
 
 use std::fs;
 use std::io;
@@ -13,17 +13,16 @@ use crate::global::Global;
 use crate::placement;
 use crate::{miniature, named};
 
-/// Opens the database, which must be there, with the preset that it was created with, and warns of
-/// what it lost.
+/// Opens an existing database, with the preset that it was created with, and warns of losses.
 pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
     warned(find(global)?, console)
 }
 
-/// Opens the database, which must be there; the caller says what it lost.
+/// Opens an existing database; the caller reports losses.
 pub fn find(global: &Global) -> Result<Db> {
     let path = &global.db;
     let stored = stored(path)?;
-    // A directory with files in it but without a database is for the engine to explain.
+    // The engine explains a directory with files but without a database.
     if stored.is_none() && is_empty(path)? {
         return Err(Failure::NoDatabase(path.clone()));
     }
@@ -31,7 +30,7 @@ pub fn find(global: &Global) -> Result<Db> {
     open(path, Options { create_if_missing: false, ..options(global, usual)? })
 }
 
-/// Opens the database, or creates it, and warns of what it lost.
+/// Opens the database, or creates it, and warns of losses.
 pub fn open_or_create(global: &Global, console: &Console) -> Result<Db> {
     let usual = usual(global, stored(&global.db)?);
     warned(open(&global.db, options(global, usual)?)?, console)
@@ -42,14 +41,14 @@ fn warned(db: Db, console: &Console) -> Result<Db> {
     Ok(db)
 }
 
-/// What an open could not bring back, or only from a second copy, in words.
+/// Losses and repairs of an open, in words.
 pub fn losses(report: &RecoveryReport) -> Vec<String> {
     let number = |number: u64| units::thousands(number as f64);
     let RecoveryReport { bytes_cut, operations_lost, window_lost, copies_healed, .. } = *report;
     let mut losses = Vec::new();
     if window_lost {
         losses.push(
-            "the log window was given up: the last writes that were not synced are lost".to_owned(),
+            "the log window is lost, and with it the last writes that were not synced".to_owned(),
         );
     }
     if operations_lost > 0 {
@@ -66,15 +65,16 @@ pub fn losses(report: &RecoveryReport) -> Vec<String> {
     }
     if copies_healed > 0 {
         losses.push(format!(
-            "{} edits of the manifest had a damaged copy; the other one served",
+            "{} edits of the manifest had a damaged copy; the other one was used",
             number(copies_healed)
         ));
     }
     losses
 }
 
-/// What the arguments leave as it is: of the preset that they name, or of the database as it was
-/// `stored`, or of the default. Another preset that keeps values in the same way is other tuning.
+/// The options that the arguments do not change: those of the preset that they name, or of the
+/// database as it was `stored`, or the defaults. Another preset with the same layout only changes
+/// the tuning.
 pub fn usual(global: &Global, stored: Option<Options>) -> Options {
     match (global.preset, stored) {
         (None, None) => Options::default(),
@@ -87,9 +87,9 @@ pub fn usual(global: &Global, stored: Option<Options>) -> Options {
     }
 }
 
-/// The options that the arguments of every command ask for, of which the others are `usual`.
+/// The options of the arguments of every command, the others being `usual`.
 pub fn options(global: &Global, usual: Options) -> Result<Options> {
-    // The command line takes no placement without a directory.
+    // On the command line every placement has a directory.
     let volumes = placement::volumes(&global.place, Path::new(""));
     let accept_lost_window = global.accept_lost_window;
     let mut options = Options { volumes, accept_lost_window, ..usual };
@@ -105,7 +105,7 @@ pub fn open(path: &Path, options: Options) -> Result<Db> {
     Ok(Db::open(path, options)?)
 }
 
-/// Closes the database behind what was `done` with it: what went wrong there matters more.
+/// Closes the database after `done`, whose failure matters more than that of the close.
 pub fn closed<T>(db: Db, done: Result<T>) -> Result<T> {
     let closed = db.close();
     let done = done?;
@@ -118,7 +118,7 @@ pub fn stored(path: &Path) -> Result<Option<Options>> {
     Ok(Db::stored_options(path).map_err(|error| error.with("path", path.display()))?)
 }
 
-/// Whether there is nothing in the directory, or no directory.
+/// Whether the directory is empty or missing.
 pub fn is_empty(path: &Path) -> Result<bool> {
     match fs::read_dir(path) {
         Ok(mut entries) => Ok(entries.next().is_none()),

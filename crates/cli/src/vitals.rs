@@ -1,4 +1,4 @@
-//! What a database did, what it has of the machine, and what goes wrong in it.
+//! Work, resources and problems of a database.
 
 use std::fmt;
 
@@ -6,29 +6,29 @@ use cleavedb::{JobFailure, Metrics, Totals, open_files};
 use cleavedb_units as units;
 use serde::Serialize;
 
-/// What an open database did and does.
+/// Work and state of an open database.
 #[derive(Serialize)]
 pub struct Vitals {
-    /// What it did since it was created.
+    /// Its work since it was created.
     pub totals: Written,
     memory: Memory,
     window: Window,
-    /// Files that are open for reading, and most of them that this process keeps open.
+    /// Files that are open for reading, and the most that this process keeps open.
     open_files: usize,
     open_files_max: usize,
-    /// Dead entries that ranges stepped over since the open.
+    /// Dead entries that ranges skipped since the open.
     dead_read: u64,
     snapshots: usize,
     poisoned: Option<String>,
     background_error: Option<String>,
-    /// Kinds of jobs that fail now, and are tried again.
+    /// Kinds of jobs that fail and are retried.
     failures: Vec<Failing>,
     /// Files and groups in which damage was met.
     damaged: Vec<String>,
 }
 
 impl Vitals {
-    /// What `metrics` say.
+    /// The vitals in `metrics`.
     pub fn of(metrics: &Metrics) -> Self {
         Self {
             totals: metrics.totals.into(),
@@ -45,7 +45,7 @@ impl Vitals {
         }
     }
 
-    /// What it has of the machine now.
+    /// Its use of the machine now.
     pub fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = units::bytes;
         let Memory { memtables, cache, window, spare, bound, .. } = self.memory;
@@ -68,12 +68,12 @@ impl Vitals {
         )?;
         if self.dead_read > 0 {
             let dead = units::thousands(self.dead_read as f64);
-            writeln!(f, "ranges stepped over {dead} dead entries")?;
+            writeln!(f, "ranges skipped {dead} dead entries")?;
         }
         Ok(())
     }
 
-    /// What goes wrong.
+    /// Its problems.
     pub fn problems(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(cause) = &self.poisoned {
             writeln!(f, "\nPROBLEM: writes are refused: {cause}")?;
@@ -85,13 +85,13 @@ impl Vitals {
             writeln!(f, "\nPROBLEM in the background: {error}")?;
         }
         for name in &self.damaged {
-            writeln!(f, "PROBLEM: damage in {name}; it is read, and left alone")?;
+            writeln!(f, "PROBLEM: damage in {name}; it can be read, but jobs skip it")?;
         }
         Ok(())
     }
 }
 
-/// What was written since a database was created.
+/// Bytes written since a database was created.
 #[derive(Serialize)]
 pub struct Written {
     user_bytes: u64,
@@ -153,7 +153,7 @@ impl fmt::Display for Written {
     }
 }
 
-/// What is in memory, in bytes, and the bound of all of it.
+/// Memory use in bytes, and its bound.
 #[derive(Serialize)]
 struct Memory {
     bound: u64,
@@ -162,7 +162,7 @@ struct Memory {
     /// Filters and block indexes of open tables: a part of the cache.
     tables: u64,
     window: u64,
-    /// What waits to be used again.
+    /// Free memory in pools.
     spare: u64,
 }
 
@@ -183,7 +183,7 @@ impl Memory {
     }
 }
 
-/// The newest bytes of the log. Its memory is never locked.
+/// The newest bytes of the log. Its memory is not locked.
 #[derive(Serialize)]
 struct Window {
     /// 0 before the first write of a session.

@@ -1,7 +1,7 @@
-//! Long calls of the engine: run in a thread, so that this one can show progress and hear Ctrl-C.
+//! Long calls of the engine: each runs in a thread, so that the caller can show progress and stop
+//! it.
 //!
-//! The engine has no way to cancel a call, but it gives up when the database closes; so that is how
-//! Ctrl-C stops it.
+//! The engine cannot cancel a call, but a call fails when the database closes: Ctrl-C closes it.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -15,7 +15,7 @@ use crate::progress::Progress;
 
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs `call`, showing what `describe` makes of the database meanwhile.
+/// Runs `call`, showing `describe` of the database meanwhile.
 pub fn run<T: Send + 'static>(
     db: &Db,
     progress: &Progress,

@@ -1,5 +1,6 @@
-//! How fast the index reads, merges and compacts: `cargo run --release -p cleavedb-index --example
-//! speed [directory]`. Without a directory the tables lie in memory, so that the CPU is measured.
+//! Speed of the index in reads, merges and compactions: `cargo run --release -p cleavedb-index
+//! --example speed [directory]`. Without a directory the tables lie in memory, so that the CPU is
+//! measured.
 
 use std::error::Error;
 use std::sync::Arc;

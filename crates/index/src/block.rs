@@ -10,15 +10,15 @@
 //! block    zeros · entries · restart offsets, u32 each · base seq u64 · restart count u32
 //! ```
 //!
-//! The zeros bring a data block to the end of a page; mostly there are none, or few.
+//! The zeros align the end of a data block with the end of a page; mostly there are few or none.
 //!
 //! `tag` holds the kind in bits 0 and 1, whether it is a repeat in bit 2, and the length of `seq`
 //! in bits 3 to 6. `seq` is the zigzag difference to the base, which is the sequence number of the
-//! block's first entry, little-endian without its leading zeros. An entry is passed over without
-//! decoding it: nothing in it has to be scanned for its end.
+//! block's first entry, little-endian without its leading zeros. The end of an entry follows from
+//! its lengths, so that it can be skipped without decoding it.
 //!
 //! Invariants: keys ascend, versions of a key descend; between restarts, `shared` is the *longest*
-//! common prefix with the key before (the search rests on it: it never builds a key).
+//! common prefix with the key before (the search depends on it: it never builds a key).
 //!
 //! Every offset and length is checked when it is read: damaged bytes are an error, never a panic.
 
@@ -42,7 +42,7 @@ const TAG_KIND: u8 = 0x03;
 /// Tag bit of a repeated entry.
 const TAG_REPEAT: u8 = 0x04;
 
-/// Where the length of the sequence number stands in the tag.
+/// Bit position of the length of the sequence number in the tag.
 const TAG_SEQ_SHIFT: u32 = 3;
 
 /// Bytes behind the restart offsets: base sequence number and restart count.
@@ -127,7 +127,7 @@ struct Head {
     key_at: usize,
 }
 
-/// Reads the head at offset `at`. Nearly always its three lengths are below 128, one byte each.
+/// Reads the head at offset `at`. Its three lengths are nearly always below 128, one byte each.
 #[inline]
 fn parse_head(bytes: &[u8], at: usize) -> Option<Head> {
     let word = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
@@ -197,7 +197,7 @@ impl Block {
         if end > self.restarts_at || seq_len > 8 || head.tag & TAG_KIND == 0 {
             return None;
         }
-        // The tail behind the entries is longer than this read.
+        // At least eight bytes follow, since the tail behind the entries is longer than this read.
         let word = u64::from_le_bytes(*self.bytes.get(seq_at..)?.first_chunk()?);
         let unused = 64 - 8 * seq_len as u32;
         let coded = word.checked_shl(unused).unwrap_or(0).checked_shr(unused).unwrap_or(0);
@@ -244,7 +244,7 @@ impl Block {
             match parsed.shared.cmp(&matched) {
                 Ordering::Greater => {}
                 Ordering::Less => {
-                    // A restart shares nothing by decree. The one reached here lies behind the
+                    // A restart shares nothing by definition. The one reached here lies behind the
                     // target, but may still hold an older version of the same key.
                     let same = parsed.shared == 0 && self.bytes[parsed.suffix.clone()] == *key;
                     return Ok(Some((parsed, same)));
@@ -276,7 +276,7 @@ impl Block {
 
 /// Walks one block, both ways.
 ///
-/// Stands on an entry or is not valid; after an error it is not valid.
+/// It is on an entry or not valid; after an error it is not valid.
 #[derive(Default)]
 pub(crate) struct BlockIter {
     block: Block,
@@ -297,26 +297,26 @@ struct Step {
 }
 
 impl BlockIter {
-    /// Takes another block, keeping the buffers; not valid until it is positioned.
+    /// Switches to another block, keeping the buffers; not valid until it is positioned.
     pub fn reset(&mut self, block: Block) {
         self.block = block;
         self.invalidate();
     }
 
-    /// Leaves the current entry.
+    /// Makes the iterator invalid.
     pub fn invalidate(&mut self) {
         self.valid = false;
         self.trail.clear();
         self.trail_keys.clear();
     }
 
-    /// Whether the iterator stands on an entry.
+    /// Whether the iterator is on an entry.
     #[inline]
     pub fn valid(&self) -> bool {
         self.valid
     }
 
-    /// The entry it stands on.
+    /// The current entry.
     #[inline]
     pub fn entry(&self) -> Entry<'_> {
         debug_assert!(self.valid);
@@ -329,14 +329,14 @@ impl BlockIter {
         }
     }
 
-    /// The value of the entry it stands on, as a slice that keeps the block.
+    /// The value of the current entry, as a slice that keeps the block.
     #[inline]
     pub fn keep_value(&self) -> Bytes {
         debug_assert!(self.valid);
         self.block.bytes.slice(self.current.value.clone())
     }
 
-    /// Steps on to the entry at offset `at`, which follows the current key.
+    /// Moves to the entry at offset `at`, which follows the current key.
     #[inline]
     fn step_to(&mut self, at: usize) -> Result<()> {
         self.valid = false;
@@ -386,7 +386,7 @@ impl BlockIter {
         Ok(())
     }
 
-    /// Moves one entry on.
+    /// Moves to the next entry.
     #[inline]
     pub fn next(&mut self) -> Result<()> {
         debug_assert!(self.valid);
@@ -397,7 +397,7 @@ impl BlockIter {
         self.step_to(self.current.end())
     }
 
-    /// Moves one entry back.
+    /// Moves to the previous entry.
     pub fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         if self.trail.is_empty() {

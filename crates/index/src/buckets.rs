@@ -1,14 +1,14 @@
 //! Buckets: level 0 by keys instead of by age.
 //!
 //! Tables of level 0 that are joined by common keys, directly or through others, are a *bucket*.
-//! Two buckets have no common keys, so each can be compacted by itself. Nothing about buckets is
-//! stored: what the tables cover says it all, and every version finds its buckets anew. Flushes
-//! keep them apart, or let them run into one another ([`crate::cuts`]).
+//! Two buckets have no common keys, so each can be compacted by itself. Buckets are not stored:
+//! every version computes them from the key ranges of its tables. Flushes keep buckets apart, or
+//! let them merge ([`crate::cuts`]).
 //!
 //! The tables that a run has in a bucket are a *slice*. The youngest slices of all buckets together
-//! read as one sorted place, the next ones as another: a look-up meets as many *layers* as the
-//! deepest bucket has slices, however many runs there are. Inside a bucket the order of layers is
-//! the order of positions, so the order of the search holds (invariant 6).
+//! form one sorted place, the next ones another: a look-up visits as many *layers* as the deepest
+//! bucket has slices, however many runs there are. Inside a bucket the order of layers is the order
+//! of positions, so the order of the search holds (invariant 6).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::table_set::TableSet;
 /// The tables of one run in one bucket.
 #[derive(Clone)]
 pub struct Slice {
-    /// Place of the run in level 0.
+    /// Position of the run in level 0.
     pub position: RunPosition,
     /// The tables, in key order.
     pub tables: Vec<Arc<TableHandle>>,

@@ -1,8 +1,8 @@
 //! BlockCache: the memory that all tables share, under one budget.
 //!
-//! The budget covers two kinds of memory: blocks that were read, which are evicted, and *pinned*
-//! bytes (filters and indexes of open tables), which have a bound of their own (`open_tables`).
-//! Every pinned byte is taken from the capacity left to blocks.
+//! The budget covers two kinds of memory: cached blocks, which are evicted, and *pinned* bytes
+//! (filters and indexes of open tables), which have a bound of their own (`open_tables`). Pinned
+//! bytes reduce the capacity for blocks.
 //!
 //! Invariants: blocks and pinned bytes together stay within the budget as long as the pinned bytes
 //! leave `BLOCKS_MIN` to blocks; a block up to the capacity of a shard is never refused; eviction
@@ -18,16 +18,16 @@ use quick_cache::{OptionsBuilder, Weighter};
 
 use crate::block::Block;
 
-/// Least capacity of a shard when the cache is made, in bytes. A shard refuses what exceeds it.
+/// Least initial capacity of a shard, in bytes. A shard refuses larger blocks.
 const SHARD_BYTES_MIN: u64 = 16 << 20;
 
-/// Capacity that blocks keep however much is pinned, in bytes.
+/// Capacity that remains for blocks however much is pinned, in bytes.
 const BLOCKS_MIN: u64 = 1 << 20;
 
-/// Most shards: beyond that, locks are no longer what threads wait for.
+/// Most shards: with more, threads no longer wait mainly for their locks.
 const SHARDS_MAX: u64 = 64;
 
-/// What the cache itself spends on one block, in bytes: key, hash table, list links, handle.
+/// The cache's own overhead per block, in bytes: key, hash table, list links, handle.
 const OVERHEAD: u64 = 160;
 
 /// Counters are spread over this many cache lines.
@@ -75,7 +75,7 @@ struct Counter {
     misses: AtomicU64,
 }
 
-/// What the cache did and holds.
+/// Counters and memory of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Look-ups that found their block.
@@ -88,7 +88,7 @@ pub struct CacheStats {
     pub pinned_bytes: u64,
 }
 
-/// Most bytes that are read ahead of a scan if nobody says.
+/// Most bytes that are read ahead of a scan, by default.
 pub const READ_AHEAD: usize = 512 << 10;
 
 /// Cache of blocks, shared by all tables of a database.
@@ -120,16 +120,16 @@ impl BlockCache {
         Self { blocks, budget, read_ahead: READ_AHEAD, pinned, pinned_max, counters }
     }
 
-    /// The same, with at most so many bytes of a table read ahead of a scan that is to fill it;
-    /// with 0 each block is read when its turn comes.
+    /// The same, with at most `read_ahead` bytes of a table read ahead of a scan that fills the
+    /// cache; with 0 each block is read when it is needed.
     #[must_use]
     pub fn reading_ahead(self, read_ahead: usize) -> Self {
         Self { read_ahead, ..self }
     }
 
-    /// The same, with at most so many bytes of filters and indexes, or those of one table if that
-    /// is more: beyond that, tables that were not read of late are closed. Without a bound
-    /// otherwise.
+    /// The same, with at most `pinned_max` bytes of filters and indexes, or those of one table if
+    /// that is more: beyond that, tables that were not read lately are closed. Without this call
+    /// there is no bound.
     #[must_use]
     pub fn pinning(self, pinned_max: u64) -> Self {
         Self { pinned_max, ..self }
@@ -161,12 +161,12 @@ impl BlockCache {
         found
     }
 
-    /// Whether the block at `offset` of table `file` is there; not counted as a look-up.
+    /// Whether the block at `offset` of table `file` is cached; not counted as a look-up.
     pub(crate) fn holds(&self, file: FileNumber, offset: u64) -> bool {
         self.blocks.contains_key(&(file, offset))
     }
 
-    /// Keeps the block at `offset` of table `file`, which must own its memory alone.
+    /// Caches the block at `offset` of table `file`, which must not share its memory.
     pub(crate) fn insert(&self, file: FileNumber, offset: u64, block: Block) {
         self.blocks.insert((file, offset), block);
     }
@@ -176,19 +176,19 @@ impl BlockCache {
         self.change_pinned(|pinned| pinned + bytes);
     }
 
-    /// Gives back `bytes` of pinned memory.
+    /// Releases `bytes` of pinned memory.
     pub(crate) fn unpin(&self, bytes: u64) {
         self.change_pinned(|pinned| pinned.saturating_sub(bytes));
     }
 
     fn change_pinned(&self, change: impl FnOnce(u64) -> u64) {
-        // The lock is held across both steps: of two changes the later capacity must win.
+        // The lock covers both steps, so that the later of two changes sets the capacity.
         let mut pinned = self.pinned.lock();
         *pinned = change(*pinned);
         self.blocks.set_capacity(self.budget.saturating_sub(*pinned).max(BLOCKS_MIN));
     }
 
-    /// What the cache did and holds now.
+    /// Counters and memory of the cache now.
     pub fn stats(&self) -> CacheStats {
         let sum = |side: fn(&Counter) -> &AtomicU64| {
             self.counters.iter().map(|counter| side(counter).load(Ordering::Relaxed)).sum()

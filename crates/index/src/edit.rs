@@ -1,4 +1,4 @@
-//! VersionEdit: the step from one version to the next, as the manifest records it.
+//! VersionEdit: the change from one version to the next, as the manifest records it.
 //!
 //! Encoding (`docs/format.md`, "Version edit"): a version byte, then two counted lists.
 //!
@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 /// Deepest level.
 pub const LEVEL_MAX: u8 = 6;
 
-/// Place of a run in level 0; the youngest run has the greatest position.
+/// Position of a run in level 0; the youngest run has the greatest position.
 ///
 /// The epoch counts flushes. A write-back run takes the epoch at which its collection fixed its
 /// inputs, with a greater `order` than every run of that epoch: above what it read, below the rest.
@@ -43,17 +43,17 @@ pub struct AddedTable {
     pub meta: TableMeta,
 }
 
-/// What changes from one version to the next. A table that is removed and added moves.
+/// Changes from one version to the next. A table that is both removed and added moves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VersionEdit {
-    /// Tables that come.
+    /// Tables to add.
     pub added: Vec<AddedTable>,
-    /// Tables that go.
+    /// Tables to remove.
     pub removed: Vec<FileNumber>,
 }
 
 impl VersionEdit {
-    /// Whether nothing changes.
+    /// Whether the edit changes nothing.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.removed.is_empty()
     }
@@ -92,7 +92,7 @@ impl VersionEdit {
             return Err(error.with("version", version));
         }
         let mut edit = Self::default();
-        // Counts are not trusted with memory: each element takes bytes, and they run out first.
+        // Memory is not allocated by these counts: each element takes bytes, which run out first.
         for _ in 0..cursor.varint()? {
             edit.removed.push(FileNumber(cursor.varint()?));
         }
@@ -155,7 +155,7 @@ mod tests {
         for i in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[i] ^= 0xff;
-            // The record around an edit has the checksum; here it is enough not to panic.
+            // The record of an edit has the checksum; here decoding must only not panic.
             let _ = VersionEdit::decode(&mut Cursor::new(&damaged, "edit"));
         }
     }

@@ -1,4 +1,4 @@
-//! What the index stores, and the one way to walk it.
+//! Entries of the index, and the interface to iterate over them.
 
 use bytes::Bytes;
 use cleavedb_base::{EntryKind, Result, SeqNo};
@@ -12,8 +12,8 @@ pub struct Entry<'a> {
     pub seq: SeqNo,
     /// Tombstone, inline value, or pointer.
     pub kind: EntryKind,
-    /// Whether a write-back run repeated this entry only so that the run alone answers for its key.
-    /// Dropping a repeat frees nothing in the value store: the original entry owns the record.
+    /// Whether a write-back run repeated this entry only so that the run has all versions of its
+    /// key. Dropping a repeat frees nothing in the value store: the original entry owns the record.
     pub repeat: bool,
     /// The inline value, the encoded pointer, or nothing.
     pub value: &'a [u8],
@@ -27,7 +27,7 @@ impl Entry<'_> {
     }
 }
 
-/// What a look-up found: one version of the key that was asked for.
+/// Result of a look-up: one version of the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexHit {
     /// Sequence number of the operation that made it.
@@ -40,23 +40,23 @@ pub struct IndexHit {
     pub value: Bytes,
 }
 
-/// Walks entries in index order, both ways.
+/// Iterates over entries in index order, in both directions.
 ///
 /// A new iterator is not valid until it is positioned. After an error the iterator is not valid,
 /// and the error is returned by every further call: a failed read never looks like the end of the
 /// data.
 pub trait EntryIter: Send {
-    /// Whether the iterator stands on an entry.
+    /// Whether the iterator is on an entry.
     fn valid(&self) -> bool;
-    /// The entry it stands on; panics if not [`EntryIter::valid`].
+    /// The current entry; panics if not [`EntryIter::valid`].
     fn entry(&self) -> Entry<'_>;
-    /// The entry it stands on, if it stands on one: one call where sources are compared.
+    /// The current entry, if valid: one call where sources are compared.
     #[inline]
     fn peek(&self) -> Option<Entry<'_>> {
         self.valid().then(|| self.entry())
     }
-    /// The value of the entry it stands on, to keep: a slice of what holds it where that is a
-    /// cached block, else a copy.
+    /// The value of the current entry, to keep: a slice of the cached block that holds it if there
+    /// is one, else a copy.
     fn keep_value(&self) -> Bytes {
         Bytes::copy_from_slice(self.entry().value)
     }
@@ -65,25 +65,25 @@ pub trait EntryIter: Send {
     /// Moves to the last entry.
     fn seek_last(&mut self) -> Result<()>;
     /// Moves to the first entry at or after (`key`, `seq`) in index order. `SEQ_MAX` is the first
-    /// place of a key.
+    /// position of a key.
     fn seek(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
-    /// Says that a `seek` or `seek_before` to this place comes next, so that what several sources
-    /// have to read for it is fetched side by side. Costs speed only if it does not come.
+    /// Announces that a `seek` or `seek_before` to this position comes next, so that the reads of
+    /// several sources run in parallel. A wrong announcement only costs speed.
     fn expect_seek(&mut self, _key: &[u8], _seq: SeqNo) {}
-    /// Whether it *waits*: a seek found a place in front of everything that would have to be read.
-    /// Until it arrives it is not valid, and [`EntryIter::peek`] shows a place that is not behind
-    /// its next entry: enough to see that others come first.
+    /// Whether it *waits*: a seek found a position in front of the first entry that would have to
+    /// be read. Until it arrives it is not valid, and [`EntryIter::peek`] returns a position that
+    /// is not behind its next entry: enough to see that other sources come first.
     fn waits(&self) -> bool {
         false
     }
-    /// Moves to the entry before which it waits.
+    /// Moves to the entry that it waits in front of.
     fn arrive(&mut self) -> Result<()> {
         Ok(())
     }
     /// Moves to the last entry before (`key`, `seq`) in index order.
     fn seek_before(&mut self, key: &[u8], seq: SeqNo) -> Result<()>;
-    /// Moves one entry on; panics if not valid.
+    /// Moves to the next entry; panics if not valid.
     fn next(&mut self) -> Result<()>;
-    /// Moves one entry back; panics if not valid.
+    /// Moves to the previous entry; panics if not valid.
     fn prev(&mut self) -> Result<()>;
 }

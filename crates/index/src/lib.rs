@@ -1,4 +1,4 @@
-//! Where is it: a log-structured merge tree from tree keys to inline values or value pointers.
+//! The index: a log-structured merge tree from tree keys to inline values or value pointers.
 //!
 //! Modules are listed bottom first; a module uses only those above it.
 

@@ -13,7 +13,7 @@ use crate::cache::BlockCache;
 use crate::table_format::TableMeta;
 use crate::table_handle::{TableHandle, TableStore};
 
-/// What readers hold of a table; the reference count is the checker's, which orders the drops.
+/// The references of readers to a table; the reference count is the checker's, which orders drops.
 struct Held {
     handle: TableHandle,
     obsolete_files: std::sync::Arc<ObsoleteFiles>,
@@ -30,8 +30,8 @@ impl Held {
     }
 }
 
-/// A version lets go of a table that an edit dropped, another one is still read, and a job removes
-/// what is queued.
+/// A version drops a table that an edit removed, a reader still uses it, and a job removes queued
+/// files.
 fn a_reader_holds_a_retired_table() {
     let in_version = Held::new();
     let obsolete_files = in_version.obsolete_files.clone();
@@ -59,7 +59,7 @@ fn a_reader_holds_a_retired_table() {
     assert_eq!(found + left, 1, "a table is queued once");
 }
 
-/// At close a version lets go of a table that no edit has dropped.
+/// At close a version drops a table that no edit removed.
 fn a_table_that_stays() {
     let held = Held::new();
     let obsolete_files = held.obsolete_files.clone();
@@ -69,7 +69,7 @@ fn a_table_that_stays() {
     };
     drop(held);
     reader.join().unwrap();
-    assert!(obsolete_files.take_name().is_none(), "a table that nobody retired is queued");
+    assert!(obsolete_files.take_name().is_none(), "a table that was not retired is queued");
 }
 
 #[test]

@@ -1,13 +1,13 @@
 //! MergeIter: many sorted sources read as one.
 //!
 //! Sources are given youngest first. Where two hold the same (key, sequence number), the younger
-//! one's entry comes first (in walks backwards: last), so that whoever looks at a key's entries in
-//! order meets the one that answers for it before those that it replaces.
+//! one's entry comes first (in backward walks: last), so that a reader of a key's entries in order
+//! sees the valid one before those that it replaces.
 //!
-//! The smallest of k entries is kept by a tournament (a *loser tree*): inner node n remembers who
-//! lost there, so a step costs one comparison per round, log2 k in all, and none for one source.
-//! A source that waits in front of its next table takes part with that table's first key, and is
-//! made to arrive when it wins: most scans end before.
+//! The smallest of k entries is kept by a tournament (a *loser tree*): inner node n stores the
+//! loser of its round, so a step costs one comparison per round, log2 k in all, and none for one
+//! source. A source that waits in front of its next table takes part with that table's first key,
+//! and arrives only when it wins: most scans end before.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ enum Direction {
 /// Merges sources; see the module.
 pub struct MergeIter {
     sources: Vec<Box<dyn EntryIter>>,
-    /// Who stands on the current entry.
+    /// The source of the current entry.
     winner: usize,
     /// Losers of the inner nodes 1..k; the children of node n are 2n and 2n + 1, leaves follow.
     losers: Vec<usize>,
@@ -63,7 +63,7 @@ impl MergeIter {
         }
     }
 
-    /// Plays all rounds anew.
+    /// Plays all rounds again.
     fn rebuild(&mut self, direction: Direction) {
         self.direction = direction;
         let count = self.sources.len();
@@ -77,7 +77,7 @@ impl MergeIter {
         self.winner = if count > 1 { winners[1] } else { 0 };
     }
 
-    /// Plays the rounds of the winner again, after it moved.
+    /// Replays the rounds of the winner, after it moved.
     #[inline]
     fn replay(&mut self) {
         let mut winner = self.winner;
@@ -93,7 +93,7 @@ impl MergeIter {
         self.winner = winner;
     }
 
-    /// Lets winners arrive, until one wins that is there. Most sources never have to.
+    /// Lets waiting winners arrive, until one wins that does not wait. Most sources never have to.
     fn let_winner_arrive(&mut self) -> Result<()> {
         while self.sources.get(self.winner).is_some_and(|source| source.waits()) {
             if let Err(error) = self.sources[self.winner].arrive() {
@@ -126,7 +126,7 @@ impl MergeIter {
         self.let_winner_arrive()
     }
 
-    /// Turns round on the current entry: every source is put on its neighbour of that entry in the
+    /// Turns round on the current entry: every source moves to its neighbour of that entry in the
     /// new direction. Of equal entries, those of younger sources come before it, others behind it.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let (winner, entry) = (self.winner, self.entry());

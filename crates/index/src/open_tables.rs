@@ -1,8 +1,8 @@
 //! Open tables: filters and indexes in memory, within a bound.
 //!
-//! A table that was read once stays open, so that a look-up costs one block at most. If filters and
-//! indexes of all open tables take more than their bound, a table that nobody has read of late
-//! ([`Clock`]) is closed, and opened again by who reads it next. Who is reading it keeps it.
+//! A table stays open after its first read, so that a look-up costs one block at most. If filters
+//! and indexes of all open tables exceed their bound, a table that was not read lately ([`Clock`])
+//! is closed, and reopened by its next reader. Current readers keep it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::table::Table;
 
 /// The tables of one database that are open.
 pub(crate) struct OpenTables {
-    /// Most bytes of their filters and indexes; one table may have more.
+    /// Most bytes of their filters and indexes; a single table may exceed it.
     most: u64,
     open: Mutex<Open>,
 }
@@ -29,17 +29,17 @@ struct Open {
     bytes: u64,
 }
 
-/// Where the handle of a table keeps it while it is open.
+/// The slot of a table's handle for the table while it is open.
 #[derive(Default)]
 pub(crate) struct Seat {
     table: ArcSwapOption<Table>,
     /// Its number while it is taken, changed under the lock.
     number: AtomicU64,
-    /// Whether it was read since the last look.
+    /// Whether it was read since the last look of the clock.
     used: AtomicBool,
 }
 
-/// A table that somebody reads: it stays open for as long.
+/// A table in use by a reader: it stays open as long.
 pub struct TableRef(Guard<Option<Arc<Table>>>);
 
 impl Deref for TableRef {
@@ -57,7 +57,7 @@ impl Seat {
     pub(crate) fn table(&self) -> Option<TableRef> {
         let table = self.table.load();
         table.as_ref()?;
-        // Not stored where it is set: readers on other cores would lose the line.
+        // Stored only if it changes: a store would take the cache line from readers on other cores.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
@@ -71,7 +71,7 @@ impl OpenTables {
         Self { most, open: Mutex::default() }
     }
 
-    /// Opens a table in `seat`, and closes others while they are more than the bound allows.
+    /// Opens a table in `seat`, and closes others until the bound holds.
     #[cold]
     pub(crate) fn open(
         &self,
@@ -92,7 +92,7 @@ impl OpenTables {
         all.seats.insert(number, seat.clone());
         let mut closed = Vec::new();
         while all.bytes > self.most && all.seats.len() > 1 {
-            // The new one may go as well, and is what the caller reads all the same.
+            // The new one may be evicted too; the caller can still read it.
             let oldest = all.seats.take(|seat| seat.used.swap(false, Ordering::Relaxed));
             let Some(table) = oldest.and_then(|seat| seat.table.swap(None)) else { break };
             all.bytes -= table.pinned();
@@ -102,8 +102,8 @@ impl OpenTables {
         Ok(TableRef(Guard::from_inner(Some(table))))
     }
 
-    /// Whether another table may stay open without one being closed for it. How much memory it will
-    /// take is not known before: it is taken for the mean of those that are open.
+    /// Whether another table may stay open without closing one. Its memory is not known before: the
+    /// mean of the open tables is assumed.
     pub(crate) fn has_room(&self) -> bool {
         let open = self.open.lock();
         let mean = open.bytes / open.seats.len().max(1) as u64;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     /// The first read of each new table waited for its filter and its index: forty of them in a row
-    /// held up a client for 50 ms.
+    /// delayed a client by 50 ms.
     #[test]
     fn tables_are_opened_ahead_while_there_is_room() {
         let world = World::new();

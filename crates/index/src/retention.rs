@@ -1,8 +1,7 @@
-//! Which versions of a key somebody can still see.
+//! Which versions of a key are still visible to a reader.
 //!
-//! Live snapshots cut the sequence numbers into stripes; of each key, the newest version in each
-//! stripe is seen by somebody, every other version by nobody. A flush, a compaction and a
-//! collection apply this one rule.
+//! Live snapshots divide the sequence numbers into stripes; of each key, only the newest version in
+//! each stripe is visible. Flushes, compactions and collections apply this one rule.
 
 use cleavedb_base::SeqNo;
 
@@ -27,7 +26,7 @@ impl<'a> Retention<'a> {
         self.kept = None;
     }
 
-    /// Whether somebody can see this version of the current key.
+    /// Whether a reader can see this version of the current key.
     #[inline]
     pub fn keep(&mut self, seq: SeqNo) -> bool {
         let stripe = self.snapshots.partition_point(|snapshot| *snapshot < seq);

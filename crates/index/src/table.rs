@@ -1,12 +1,12 @@
 //! Table: one open sorted file of the index.
 //!
 //! Filter and index stay in memory while the table is open, so a look-up costs at most one block:
-//! the filter says whether the key may be there, the index which block answers for it. Blocks come
-//! from the shared [`BlockCache`], or, for whoever reads a table from end to end, through a window
-//! of its own that bypasses the cache.
+//! the filter says whether the key may be there, the index which block holds it. Blocks come from
+//! the shared [`BlockCache`], or, for readers of a whole table, through a private window that
+//! bypasses the cache.
 //!
-//! Invariant: nothing that was read is used before its checksum, its lengths and its place were
-//! checked. Every error names the file and the offset of the block.
+//! Invariant: bytes are used only after their checksum, lengths and place were checked. Every error
+//! names the file and the offset of the block.
 
 use std::sync::Arc;
 
@@ -30,23 +30,23 @@ mod parts;
 
 pub use parts::TableParts;
 
-/// First window of a scan through the cache that turned out to be sequential, in bytes.
+/// First read-ahead of a sequential scan through the cache, in bytes.
 const AHEAD_BYTES_MIN: usize = 8 << 10;
 
-/// Window of who reads a table from end to end, in bytes. The next one is on its way meanwhile, so
-/// a short one does; a large compaction has dozens of them.
+/// Read-ahead window of a reader of a whole table, in bytes. The next window is fetched meanwhile,
+/// so a short one suffices; a large compaction has dozens of them.
 const WINDOW_BYTES: usize = 128 << 10;
 
-/// How an iterator gets its blocks.
+/// How an iterator fetches its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
     /// From the cache; misses fill it. Misses in a row are read ahead, in growing windows.
     Cached,
-    /// In large windows past the cache: for collection and checks, which read each block once.
+    /// In large windows past the cache: for collections and checks, which read each block once.
     Ahead,
-    /// The same for who is the last to read the table, a compaction: the kernel may forget what was
-    /// read. Otherwise all inputs pass through the page cache, and drive out what others read and
-    /// the young log, which then reaches the device for nothing (decision 0011).
+    /// As above, for the last reader of the table, a compaction: the kernel may evict its pages.
+    /// Otherwise all inputs pass through the page cache, and evict pages of other readers and of
+    /// the young log, which then reaches the device needlessly (decision 0011).
     Last,
 }
 
@@ -84,7 +84,7 @@ impl Table {
         (self.filter.memory() + self.index.memory()) as u64
     }
 
-    /// What is known of the table, as its own properties say it.
+    /// The metadata of the table, from its own properties.
     pub fn meta(&self) -> &TableMeta {
         &self.meta
     }
@@ -113,8 +113,8 @@ impl Table {
         block.get(key, snapshot).map_err(|e| self.source().fact(e, handle.offset))
     }
 
-    /// Has the block fetched in which (`key`, `seq`) has its place, unless it is cached; waits for
-    /// nothing.
+    /// Prefetches the block that holds the position of (`key`, `seq`), unless it is cached; does
+    /// not wait.
     pub(crate) fn expect(&self, key: &[u8], seq: SeqNo) {
         let at = self.index.find(key, seq);
         if at == self.index.len() {
@@ -162,7 +162,7 @@ impl Table {
         Ok(block)
     }
 
-    /// Whether the middle of the table is in memory: a guess at whether most of it is.
+    /// Whether the middle of the table is in memory: an estimate of whether most of it is.
     pub(crate) fn is_in_memory(&self) -> bool {
         self.file.is_in_memory(self.index.data_end() / 2)
     }
@@ -268,7 +268,7 @@ impl Source<'_> {
 /// Fetches the blocks of one iterator.
 struct BlockReader {
     mode: ReadMode,
-    /// Bytes read ahead, which begin at offset `window_at`.
+    /// Bytes read ahead, beginning at offset `window_at`.
     window: Bytes,
     window_at: u64,
     /// Offset of the block behind the one fetched last.
@@ -295,7 +295,7 @@ impl BlockReader {
             return table.load_block(handle);
         }
         self.ahead = (self.ahead * 2).max(AHEAD_BYTES_MIN).min(most);
-        // What is cached owns its memory: a slice would keep the whole window alive.
+        // A cached block must own its memory: a slice would keep the whole window alive.
         let stored = Bytes::copy_from_slice(&self.windowed(table, handle, self.ahead)?);
         let block = table.source().open_block(stored, handle)?;
         let block = table.source().parse(block, handle)?;
@@ -328,10 +328,10 @@ impl BlockReader {
     }
 }
 
-/// Walks one table, both ways.
+/// Iterates over one table, in both directions.
 pub struct TableIter {
     table: Arc<Table>,
-    /// Index of the block that `data` walks.
+    /// Index of the current block, which `data` iterates over.
     at: usize,
     data: BlockIter,
     reader: BlockReader,
@@ -340,7 +340,7 @@ pub struct TableIter {
 }
 
 impl TableIter {
-    /// Enters block `at`; false if there is no such block.
+    /// Moves to block `at`; false if there is no such block.
     fn enter(&mut self, at: usize) -> Result<bool> {
         self.data.invalidate();
         if at >= self.table.index.len() {
@@ -358,7 +358,7 @@ impl TableIter {
         self.error.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Runs one movement, unless an earlier one failed; keeps the error if this one does.
+    /// Runs one movement, unless an earlier one failed; keeps the error if this one fails.
     fn run(&mut self, movement: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         self.status()?;
         movement(self).map_err(|error| self.fail(error))
@@ -366,7 +366,7 @@ impl TableIter {
 
     #[cold]
     fn fail(&mut self, error: Error) -> Error {
-        // Errors of the block decoder know neither file nor offset.
+        // Errors of the block decoder have neither file nor offset.
         let error = match error.fact("file") {
             Some(_) => error,
             None => self.table.source().fact(error, self.table.index.handle(self.at).offset),

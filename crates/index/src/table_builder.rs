@@ -1,8 +1,8 @@
 //! TableBuilder: writes sorted entries as one table, front to back.
 //!
-//! Bytes leave through one buffer of about 1 MiB, so a table costs one write call per MiB, and the
-//! memory of the buffer, the index and the hashes of the keys. A table is complete once
-//! [`TableBuilder::finish`] returned: its data is synced then (its name is the caller's, by
+//! Bytes are written through one buffer of about 1 MiB, so a table costs one write call per MiB,
+//! and memory for the buffer, the index and the hashes of the keys. A table is complete once
+//! [`TableBuilder::finish`] returned: its data is synced then (the caller makes its name durable by
 //! `sync_dir`). A builder that is dropped before leaves a file that no edit names.
 
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use cleavedb_base::filter::Filter;
 /// Length at which the write buffer is written, in bytes.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Most that an entry of a block is longer than its key and its value, and a restart.
+/// Most bytes of an entry beyond its key and value, including a restart.
 const ENTRY_HEAD_MAX: usize = 28;
 
-/// Part of a block that may be padding, one in so many. Entries of up to a few hundred bytes leave
-/// less unused, half of their own length on average.
+/// Divisor of a block's length that gives the most padding. Entries of up to a few hundred bytes
+/// leave less unused, half of their own length on average.
 const PADDING_SHARE: usize = 16;
 
 /// Writes one table.
@@ -42,7 +42,7 @@ pub struct TableBuilder {
     sealer: Sealer,
     block: BlockBuilder,
     index: BlockBuilder,
-    /// The finished data block that the index does not name yet: its separator needs the next key.
+    /// The finished data block that is not in the index yet: its separator needs the next key.
     unindexed: Option<BlockHandle>,
     hashes: Vec<u64>,
     last_key: Vec<u8>,
@@ -108,10 +108,10 @@ impl TableBuilder {
         if self.block.len() >= self.block_bytes { self.finish_block(0) } else { Ok(()) }
     }
 
-    /// Zeros with which the block should end before `entry`, so that it ends with a page: one that
-    /// lies in two pages costs twice the memory in the page cache, and often twice the reading.
-    /// None while the entry may fit in, where more would be wasted than that is worth, and where
-    /// the length of a stored block is not known before (compression).
+    /// Zeros with which the block should end before `entry`, so that it ends with a page: a block
+    /// across two pages costs twice the memory in the page cache, and often twice the reads. None
+    /// while the entry may fit, where the padding would be too long, and where the length of a
+    /// stored block is not known before (compression).
     fn padding_before(&self, entry: &Entry<'_>) -> Option<usize> {
         let pages = self.block_bytes.is_multiple_of(BLOCK) && self.sealer.stores_as_is();
         if !pages || self.block.is_empty() {
@@ -125,12 +125,12 @@ impl TableBuilder {
         (full && !fits && padding <= self.block_bytes / PADDING_SHARE).then_some(padding)
     }
 
-    /// Whether nothing was added.
+    /// Whether no entry was added.
     pub fn is_empty(&self) -> bool {
         self.meta.entries == 0
     }
 
-    /// About the length of the table if it were finished now, in bytes.
+    /// Estimated length of the table if it were finished now, in bytes.
     pub fn estimated_size(&self) -> u64 {
         let filter = self.hashes.len() as u64 * u64::from(self.bits_per_key) / 8;
         self.offset() + self.block.len() as u64 + self.index.len() as u64 + filter
@@ -149,7 +149,7 @@ impl TableBuilder {
         if self.buffer.len() >= WRITE_BYTES { self.write() } else { Ok(()) }
     }
 
-    /// Names a data block in the index, by a separator at or behind the block's last entry and in
+    /// Adds a data block to the index, with a separator at or behind the block's last entry and in
     /// front of `next_key`, the key of the next block's first entry.
     fn index_block(&mut self, handle: BlockHandle, next_key: Option<&[u8]>, new_key: bool) {
         let separator = match next_key {
@@ -164,7 +164,7 @@ impl TableBuilder {
         self.index.add(&Entry { key: separator, seq, kind, repeat: false, value: &value });
     }
 
-    /// Writes what is buffered, as far as direct access takes it: whole blocks.
+    /// Writes the buffer as far as direct access allows: whole blocks.
     fn write(&mut self) -> Result<()> {
         let len = self.buffer.len() / self.file.alignment() * self.file.alignment();
         write_all_at(&*self.file, &self.buffer[..len], self.written)
@@ -174,7 +174,7 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes all that is buffered, and cuts the padding off again.
+    /// Writes the whole buffer, padded, and cuts the padding off.
     fn write_end(&mut self) -> Result<()> {
         let end = self.offset();
         self.buffer.pad_to(self.file.alignment());
@@ -213,7 +213,7 @@ impl TableBuilder {
         Ok(self.meta)
     }
 
-    /// Adds filter, index and properties. They are read once and kept: never compressed.
+    /// Adds filter, index and properties. They are read once and kept in memory: never compressed.
     fn add_meta_blocks(&mut self) -> Result<Footer> {
         let mut sealer = Sealer::new(Compression::None)?;
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! What a table looks like on disk, and what the rest of the engine knows of one.
+//! The format of tables on disk, and the metadata that the engine keeps of each.
 //!
 //! A table is written once, front to back, and never changed (`docs/format.md`, "Table"):
 //!
@@ -7,7 +7,7 @@
 //! stored block = payload · compression u8 · check u32
 //! ```
 //!
-//! A *stored block* is checked before one byte of it is used: `check` covers payload and
+//! A *stored block* is checked before any byte of it is used: `check` covers payload and
 //! compression byte and is seeded with the file's identity and the block's offset, so a stale,
 //! swapped or misplaced block never passes. The payload of a compressed block is the length of the
 //! block as u32 and then the compressed bytes.
@@ -24,7 +24,7 @@ use cleavedb_storage::aligned::AlignedBuf;
 
 use crate::entry::Entry;
 
-/// Last bytes of every table begin with this.
+/// First bytes of the last field of every table.
 const MAGIC: [u8; 8] = *b"CLVTABLE";
 
 /// Version of the table format that this release writes, and the newest that it reads.
@@ -39,13 +39,13 @@ pub const TRAILER_LEN: usize = 5;
 /// Longest block: one value of the greatest size, its key, and a block's worth of smaller entries.
 pub const BLOCK_LEN_MAX: usize = VALUE_LEN_MAX + (1 << 21);
 
-/// Greatest `block_bytes` that may be asked for: 1 MiB.
+/// Greatest `block_bytes` that is allowed: 1 MiB.
 pub const BLOCK_TARGET_MAX: usize = 1 << 20;
 
 /// Level of Zstandard: the fastest of its ordinary ones, as compaction is bound by CPU.
 const ZSTD_LEVEL: i32 = 1;
 
-/// How blocks are compressed; each block says it for itself.
+/// How blocks are compressed; each block stores its own method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Compression {
@@ -76,7 +76,7 @@ impl Default for TableOptions {
     }
 }
 
-/// Where a stored block lies.
+/// Place of a stored block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockHandle {
     /// Offset of the payload, in bytes.
@@ -121,7 +121,7 @@ impl BlockHandle {
     }
 }
 
-/// The end of a table: where everything else is found.
+/// The end of a table, which locates all other parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footer {
     /// The filter; data blocks end where it begins.
@@ -168,14 +168,14 @@ impl Footer {
             return Err(Error::new(ErrorKind::NewerFormat, message).with("version", version));
         }
         if version != VERSION || reserved.iter().any(|&byte| byte != 0) {
-            return Err(Error::corruption("table footer has fields that no release writes"));
+            return Err(Error::corruption("table footer has invalid fields"));
         }
         let [filter, index, properties] = handles;
         Ok(Self { filter: filter?, index: index?, properties: properties? })
     }
 }
 
-/// Turns blocks into stored blocks.
+/// Compresses and checksums blocks.
 pub struct Sealer {
     compression: Compression,
     zstd: Option<zstd::bulk::Compressor<'static>>,
@@ -195,7 +195,7 @@ impl Sealer {
         Ok(Self { compression, zstd, scratch: Vec::new() })
     }
 
-    /// Whether blocks are stored as they are, so that their length is known before.
+    /// Whether blocks are stored uncompressed, so that their length is known before.
     pub fn stores_as_is(&self) -> bool {
         self.compression == Compression::None
     }
@@ -210,7 +210,7 @@ impl Sealer {
     ) -> Result<BlockHandle> {
         let start = out.len();
         let compressed = self.compress(block)?;
-        // Smaller by less than an eighth does not pay for the work of every later reader.
+        // Saving less than an eighth does not pay for decompressing at every later read.
         let compression = match compressed {
             Some(len) if len + 4 <= block.len() - block.len() / 8 => {
                 out.extend_from_slice(&(block.len() as u32).to_le_bytes());
@@ -246,7 +246,7 @@ impl Sealer {
     }
 }
 
-/// The block in `stored`, a whole stored block that lies at `offset` of the file `identity`.
+/// Verifies and decompresses `stored`, a whole stored block at `offset` of the file `identity`.
 ///
 /// A block that is not compressed shares the memory of `stored`.
 pub fn unseal(stored: Bytes, identity: FileIdentity, offset: u64) -> Result<Bytes> {
@@ -268,7 +268,7 @@ pub fn unseal(stored: Bytes, identity: FileIdentity, offset: u64) -> Result<Byte
 }
 
 thread_local! {
-    /// A Zstandard context is 160 KiB: too much to set up for every 4 KiB block.
+    /// A Zstandard context is 160 KiB: too expensive to set up for every 4 KiB block.
     static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
 }
 
@@ -288,7 +288,7 @@ fn decompress(compression: u8, packed: &[u8], len: usize) -> Option<Vec<u8>> {
     (block.len() == len).then_some(block)
 }
 
-/// What is known of a table without opening it. The manifest records it; the properties block
+/// Metadata of a table, known without opening it. The manifest records it; the properties block
 /// repeats it, without number and size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableMeta {
@@ -312,7 +312,7 @@ pub struct TableMeta {
     pub max_seq: SeqNo,
     /// Bytes of keys and values of all entries, before compression.
     pub raw_bytes: u64,
-    /// Bytes of the records that this table's pointers own; those of repeats are left out.
+    /// Bytes of the records that this table's pointers own; repeats own none.
     pub pointer_bytes: u64,
 }
 
@@ -335,7 +335,7 @@ impl TableMeta {
     }
 
     /// Counts an entry; `new_key` says that the one before has another key. Size and largest key
-    /// are set when the table ends.
+    /// are set when the table is finished.
     #[inline]
     pub(crate) fn count(&mut self, entry: &Entry<'_>, new_key: bool) -> Result<()> {
         if self.entries == 0 {

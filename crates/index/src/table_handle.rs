@@ -1,9 +1,9 @@
-//! TableHandle: a table that versions share, opened when it is read, and its end.
+//! TableHandle: a table shared by versions; opens it at its first read and ends its life.
 //!
-//! A table leaves the database by an edit, but versions that readers hold may still name it. Each
+//! A table leaves the database by an edit, but versions in use by readers may still name it. Each
 //! holds an `Arc` of the handle; once the edit is durable the handle is *retired*, and the last
 //! `Arc` that drops queues the file in the [`ObsoleteFiles`]. A handle that was not retired (at
-//! close) leaves its file alone.
+//! close) does not touch its file.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::open_tables::{OpenTables, Seat, TableRef};
 use crate::table::Table;
 use crate::table_format::TableMeta;
 
-/// Seeks that a table may cost before it is compacted: one for so many of its bytes, since a seek
-/// takes about as long as compacting them (LevelDB's numbers), and at least so many.
+/// Bytes of a table per seek that it may cost before it is compacted, since a seek takes about as
+/// long as compacting them (LevelDB's numbers); a minimum number of seeks applies.
 const SEEK_BYTES: u64 = 16 << 10;
 const SEEKS_MIN: u64 = 100;
 
-/// What tables of one database have in common: where they lie and who caches and removes them.
+/// What tables of one database share: their storage, their cache and the queue for their removal.
 pub struct TableStore {
     storage: Arc<dyn Storage>,
     database_id: u64,
@@ -33,7 +33,7 @@ pub struct TableStore {
 }
 
 impl TableStore {
-    /// The tables of database `database_id` in `storage`. How many stay open is the cache's to say
+    /// The tables of database `database_id` in `storage`. The cache bounds how many stay open
     /// ([`BlockCache::pinning`]).
     pub fn new(
         storage: Arc<dyn Storage>,
@@ -45,7 +45,7 @@ impl TableStore {
         Self { storage, database_id, cache, open_tables, obsolete_files }
     }
 
-    /// What ties blocks to table `number`.
+    /// Identity that ties blocks to table `number`.
     pub fn identity(&self, number: FileNumber) -> FileIdentity {
         FileIdentity::new(self.database_id, number)
     }
@@ -86,8 +86,8 @@ pub struct TableHandle {
     store: Arc<TableStore>,
     seat: Arc<Seat>,
     obsolete: AtomicBool,
-    /// Seeks that it may still cost where level 0 is kept so that this counts
-    /// ([`crate::compaction::Level0::compacts_on_seeks`]); nobody touches it elsewhere.
+    /// Seeks that it may still cost, if level 0 is kept in a way that counts them
+    /// ([`crate::compaction::Level0::compacts_on_seeks`]); otherwise unused.
     seeks_left: AtomicU64,
 }
 
@@ -103,26 +103,27 @@ impl TableHandle {
         (meta.size / SEEK_BYTES).max(SEEKS_MIN)
     }
 
-    /// A read looked here and had to look on: true if that was the last seek that the table may
-    /// cost.
+    /// Charges the table for a read that went on to another table; true if this was the last seek
+    /// that it may cost.
     pub fn charge_seek(&self) -> bool {
-        // Relaxed: only the count matters, and who saw the end of it tells others through a lock.
+        // Relaxed: only the count matters, and the reader that ends it notifies others through a
+        // lock.
         let charged = |left: u64| left.checked_sub(1);
         let before = self.seeks_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
         before == Ok(1)
     }
 
-    /// Whether the table has cost all seeks that it may.
+    /// Whether the table has used up its seeks.
     pub fn seeks_are_spent(&self) -> bool {
         self.seeks_left.load(Ordering::Relaxed) == 0
     }
 
-    /// Lets the table cost seeks anew, in a new place.
+    /// Resets the seeks of the table, in a new place.
     pub(crate) fn renew_seeks(&self) {
         self.seeks_left.store(Self::seeks_allowed(&self.meta), Ordering::Relaxed);
     }
 
-    /// What is known of the table.
+    /// The metadata of the table.
     #[inline]
     pub fn meta(&self) -> &TableMeta {
         &self.meta
@@ -133,7 +134,7 @@ impl TableHandle {
         self.meta.number
     }
 
-    /// The table, opened now if it is not open. After a failure the next call tries again.
+    /// The table, which is opened if it is not open. After a failure the next call tries again.
     #[inline]
     pub fn table(&self) -> Result<TableRef> {
         match self.seat.table() {
@@ -142,9 +143,9 @@ impl TableHandle {
         }
     }
 
-    /// Opens the table before anybody reads it, if it may stay open without another one being
-    /// closed for it: the first read of each of many new tables would wait for its filter and its
-    /// index. What fails is tried again by who reads it.
+    /// Opens the table before its first read, if it may stay open without closing another one:
+    /// otherwise the first read of each of many new tables waits for its filter and its index. The
+    /// first read retries after a failure.
     pub fn open_ahead(&self) {
         if self.store.open_tables.has_room() {
             let _ = self.table();
@@ -157,7 +158,7 @@ impl TableHandle {
         self.seat.table().is_some()
     }
 
-    /// Says that the edit that removed the table is durable: its file goes with the last reader.
+    /// Marks the table as removed by a durable edit: its last reader queues the file for removal.
     pub fn retire(&self) {
         if planted(Bug::BuriedUnderReaders) {
             self.enqueue();
@@ -175,7 +176,7 @@ impl TableHandle {
 impl Drop for TableHandle {
     fn drop(&mut self) {
         self.store.open_tables.close(&self.seat);
-        // Relaxed: whoever drops it is alone.
+        // Relaxed: a drop has exclusive access.
         if self.obsolete.load(Ordering::Relaxed) {
             self.enqueue();
         }

@@ -1,10 +1,10 @@
-//! TableIndex: which block of a table answers for a key.
+//! TableIndex: finds the block of a table that holds the position of a key.
 //!
 //! On disk the index is a block with one entry per data block: a separator (a key and sequence
 //! number at or behind the last entry of the data block, in front of the first of the next) and the
 //! block's handle. It is checked and unpacked once, when the table is opened, so that a look-up is
-//! one binary search over a dense array and cannot fail: of each separator, eight bytes behind the
-//! prefix that all have in common stand in that array, and only separators that agree there are
+//! one binary search over a dense array and cannot fail: the array has eight bytes of each
+//! separator, behind the prefix that all share, and only separators that are equal there are
 //! compared in full.
 //!
 //! Invariants: separators ascend; data blocks follow one another from offset 0 without a gap.
@@ -16,19 +16,19 @@ use crate::table_format::{BlockHandle, TRAILER_LEN};
 
 /// The index of one table, in memory.
 pub(crate) struct TableIndex {
-    /// What all separators begin with.
+    /// Common prefix of all separators.
     prefix: Vec<u8>,
-    /// The eight bytes behind the prefix, as a number that orders like them.
+    /// The eight bytes behind the prefix, as a number with the same order.
     fences: Vec<u64>,
-    /// The separators behind the prefix, one after another, and where each ends.
+    /// The separators without the prefix, concatenated, and the end of each.
     suffixes: Vec<u8>,
     ends: Vec<u32>,
     seqs: Vec<SeqNo>,
-    /// Where each block begins, and where the last ends.
+    /// The beginning of each block, and the end of the last.
     offsets: Vec<u64>,
 }
 
-/// The first eight bytes of `key`, zeros behind its end, as a number that orders like them.
+/// The first eight bytes of `key`, padded with zeros, as a number with the same order.
 #[inline]
 fn fence(key: &[u8]) -> u64 {
     if let Some(head) = key.first_chunk() {
@@ -73,12 +73,12 @@ impl TableIndex {
             iter.next()?;
         }
         if end != data_end {
-            return Err(Error::corruption("index of a table names not all of its data"));
+            return Err(Error::corruption("index of a table does not cover all of its data"));
         }
         Ok(index)
     }
 
-    /// Whether a separator may stand behind the last one.
+    /// Whether a separator may follow the last one.
     fn follows(&self, suffix: &[u8], seq: SeqNo) -> bool {
         self.len().checked_sub(1).is_none_or(|last| self.is_before(last, suffix, seq))
     }
@@ -94,13 +94,13 @@ impl TableIndex {
         self.prefix.len() + self.suffixes.len() + self.len() * (8 + 4 + 8 + 8)
     }
 
-    /// Where the last block ends.
+    /// End of the last block.
     #[inline]
     pub(crate) fn data_end(&self) -> u64 {
         self.offsets[self.len()]
     }
 
-    /// Where block `i` lies.
+    /// Place of block `i`.
     #[inline]
     pub(crate) fn handle(&self, i: usize) -> BlockHandle {
         let offset = self.offsets[i];
@@ -112,13 +112,14 @@ impl TableIndex {
         [&self.prefix, self.suffix(i)].concat()
     }
 
-    /// Separator `i` behind the prefix.
+    /// Separator `i` without the prefix.
     fn suffix(&self, i: usize) -> &[u8] {
         let start = i.checked_sub(1).map_or(0, |before| self.ends[before] as usize);
         &self.suffixes[start..self.ends[i] as usize]
     }
 
-    /// The block in which (`key`, `seq`) has its place; [`TableIndex::len`] if that is behind all.
+    /// The block that holds the position of (`key`, `seq`); [`TableIndex::len`] if that is behind
+    /// all.
     #[inline]
     pub(crate) fn find(&self, key: &[u8], seq: SeqNo) -> usize {
         let Some(rest) = key.strip_prefix(&self.prefix[..]) else {
@@ -146,7 +147,7 @@ impl TableIndex {
     }
 }
 
-/// What all separators of an index block begin with: what the first and the last have in common.
+/// The common prefix of all separators of an index block: that of the first and the last.
 fn separator_prefix(block: &Block) -> Result<Vec<u8>> {
     let mut iter = BlockIter::default();
     iter.reset(block.clone());

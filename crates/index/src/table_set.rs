@@ -1,5 +1,5 @@
-//! TableSet: sorted tables without common keys, which can be read as one. A level is one, a run of
-//! level 0 is one.
+//! TableSet: sorted tables without common keys, which can be read as one. A level is a set, and so
+//! is a run of level 0.
 //!
 //! Invariant: tables ascend, and each ends before the next begins, so at most one may hold a key.
 
@@ -22,7 +22,7 @@ pub struct TableSet {
 }
 
 impl TableSet {
-    /// The set of `tables`, in any order; fails if two of them have common keys.
+    /// The set of `tables`, in any order; fails if two of them share keys.
     pub fn new(mut tables: Vec<Arc<TableHandle>>) -> Result<Self> {
         tables.sort_by(|a, b| a.meta().smallest.cmp(&b.meta().smallest));
         for pair in tables.windows(2) {
@@ -91,7 +91,7 @@ impl TableSet {
     ) -> Option<TableSetIter> {
         let within = self.indexes_within(lower, upper);
         let tables = Arc::clone(&self.tables);
-        // Whoever reads all of it gains nothing.
+        // A reader of the whole set gains nothing by waiting.
         let may_wait = mode == ReadMode::Cached;
         (!within.is_empty()).then(|| TableSetIter {
             within,
@@ -101,16 +101,16 @@ impl TableSet {
     }
 }
 
-/// Walks sorted tables without common keys as one source, opening each when it is reached.
+/// Iterates over sorted tables without common keys as one source; opens each when it is reached.
 pub struct TableSetIter {
     all: Arc<[Arc<TableHandle>]>,
-    /// Which of them it walks.
+    /// The tables that it iterates over.
     within: Range<usize>,
     mode: ReadMode,
-    /// Index of the table that `current` walks, among those.
+    /// Index of the current table, among those.
     at: usize,
     current: Option<TableIter>,
-    /// It stands before the first entry of table `at`, which it has not entered.
+    /// Whether it waits before the first entry of table `at`, which was not entered.
     waits: bool,
     /// Whether a seek to a key between two tables waits before the second.
     may_wait: bool,
@@ -118,7 +118,7 @@ pub struct TableSetIter {
 }
 
 impl TableSetIter {
-    /// An iterator over `tables`, which are those of a [`TableSet`] or a part of it.
+    /// An iterator over `tables`, which are those of a [`TableSet`] or a part of them.
     pub fn new(tables: impl Into<Arc<[Arc<TableHandle>]>>, mode: ReadMode) -> Self {
         let all = tables.into();
         let (current, error) = (None, None);
@@ -131,7 +131,7 @@ impl TableSetIter {
         &self.all[self.within.clone()]
     }
 
-    /// Enters table `at`; none if there is no such table.
+    /// Moves to table `at`; none if there is no such table.
     fn enter(&mut self, at: usize) -> Result<Option<&mut TableIter>> {
         if self.current.is_none() || self.at != at {
             self.current = None;
@@ -157,14 +157,14 @@ impl TableSetIter {
         self.current.as_ref().is_some_and(|iter| iter.valid())
     }
 
-    /// The table that a seek to `key` enters, and whether it may as well wait before it.
+    /// The table that a seek to `key` enters, and whether it may wait before it instead.
     fn table_at(&self, key: &[u8]) -> (usize, bool) {
         let at = self.tables().partition_point(|table| &*table.meta().largest < key);
         let before = self.tables().get(at).is_some_and(|table| &*table.meta().smallest > key);
         (at, self.may_wait && before)
     }
 
-    /// Goes on to the next table if the current one has ended.
+    /// Moves to the next table if the current one has ended.
     fn settle_forward(&mut self) -> Result<()> {
         if self.on_entry() {
             return Ok(());
@@ -175,7 +175,7 @@ impl TableSetIter {
         }
     }
 
-    /// Goes back to the table before if the current one has ended.
+    /// Moves to the table before if the current one has ended.
     fn settle_backward(&mut self) -> Result<()> {
         if self.on_entry() {
             return Ok(());
@@ -256,7 +256,7 @@ impl EntryIter for TableSetIter {
 
     fn expect_seek(&mut self, key: &[u8], seq: SeqNo) {
         let (at, waits) = self.table_at(key);
-        // An error comes again when the table is entered for the seek.
+        // The seek will enter the table again and return its error.
         if !waits && let Ok(Some(iter)) = self.enter(at) {
             iter.expect_seek(key, seq);
         }

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: owned entries, files in memory, small worlds of tables.
+//! Shared by the tests of this crate: owned entries, files in memory, small worlds of tables.
 
 use std::io;
 use std::sync::Arc;
@@ -64,12 +64,13 @@ impl Item {
     }
 }
 
-/// Index order; of equal entries nothing is said.
+/// Sorts into index order; the order of equal entries is unspecified.
 pub fn sort(items: &mut [Item]) {
     items.sort_by(|a, b| a.key.cmp(&b.key).then(b.seq.cmp(&a.seq)));
 }
 
-/// Sorted entries with few keys, so that keys have several versions, and unique sequence numbers.
+/// Sorted entries with few different keys, so that keys have several versions, and unique sequence
+/// numbers.
 pub fn items(count: usize) -> impl Strategy<Value = Vec<Item>> {
     let value = prop_oneof![3 => 0..20usize, 1 => Just(300usize)];
     let one = (any::<u8>(), 0..5u8, any::<bool>(), value, any::<u16>());
@@ -131,7 +132,7 @@ fn current(iter: &dyn EntryIter) -> Option<Item> {
     iter.valid().then(|| Item::of(iter.entry()))
 }
 
-/// Drives `iter` by `steps` beside a cursor over `items`: what it must be.
+/// Drives `iter` by `steps` and compares it with a cursor over `items`.
 pub fn check_walk(iter: &mut dyn EntryIter, items: &[Item], steps: &[(u8, u16)]) {
     let probes = probes(items);
     let mut at: Option<usize> = None;
@@ -282,7 +283,7 @@ pub fn identity() -> FileIdentity {
     FileIdentity::new(1, NUMBER)
 }
 
-/// Small blocks, so that few entries fill many.
+/// Small blocks, so that a few entries fill several.
 pub fn small_blocks(compression: Compression) -> TableOptions {
     TableOptions { block_bytes: 200, compression, ..TableOptions::default() }
 }
@@ -308,7 +309,7 @@ pub fn table_bytes(items: &[Item], options: &TableOptions) -> Vec<u8> {
     file.0.lock().clone()
 }
 
-/// Most bytes of filters and indexes of a [`World`].
+/// Most bytes of filters and indexes in a [`World`].
 pub const PINNED_MAX: u64 = 4 << 10;
 
 /// A simulated directory of tables with a counter of file numbers.
@@ -324,7 +325,7 @@ impl World {
         let sim = Sim::new();
         sim.stop_recording();
         let obsolete_files = Arc::new(ObsoleteFiles::default());
-        // A few tables at a time are open.
+        // Only a few tables may be open at a time.
         let cache = Arc::new(BlockCache::new(4 << 20).pinning(PINNED_MAX));
         let storage = Arc::new(sim.clone());
         let store = TableStore::new(storage, 1, cache, Arc::clone(&obsolete_files));
@@ -350,7 +351,7 @@ impl TableFactory for World {
     }
 }
 
-/// Collects what was dropped.
+/// Records the reported drops.
 #[derive(Default)]
 pub struct Dropped(pub Vec<Item>);
 

@@ -1,8 +1,8 @@
-//! Version: the immutable read state of the index, level 0 and six levels of tables.
+//! Version: an immutable state of the index, level 0 and six levels of tables.
 //!
 //! Level 0 is a list of runs, youngest first, ordered by explicit position, never by sequence
-//! numbers. Deeper levels are one [`TableSet`] each. An edit makes a new version, which shares all
-//! that did not change with the old one; a reader keeps the version that it began with.
+//! numbers. Deeper levels are one [`TableSet`] each. An edit makes a new version, which shares
+//! everything unchanged with the old one; a reader keeps the version that it began with.
 //!
 //! Invariant (design, 5.6): every version of a key in a younger place is newer than, or the same
 //! as, every version in an older place. So the first hit at or below a snapshot, from the youngest
@@ -26,21 +26,21 @@ const DEEP_LEVELS: usize = LEVEL_MAX as usize;
 
 /// One sorted run of level 0.
 pub struct Run {
-    /// Its place in level 0.
+    /// Its position in level 0.
     pub position: RunPosition,
     /// Its tables.
     pub set: TableSet,
 }
 
-/// An immutable read state of the index.
+/// An immutable state of the index.
 #[derive(Clone)]
 pub struct Version {
     store: Arc<TableStore>,
     /// Level 0, youngest first.
     runs: Vec<Arc<Run>>,
-    /// The same by keys, ascending.
+    /// Level 0 by keys, ascending.
     buckets: Arc<[Bucket]>,
-    /// The same as few places as possible, youngest first.
+    /// Level 0 as few places as possible, youngest first.
     layers: Arc<[TableSet]>,
     /// Levels 1 through [`LEVEL_MAX`].
     levels: [Arc<TableSet>; DEEP_LEVELS],
@@ -63,9 +63,9 @@ impl Version {
         &self.buckets
     }
 
-    /// The position above all runs of `epoch`, below all of later epochs: where a flush of a new
-    /// epoch goes, or the write-back of a collection that fixed its inputs at `epoch`. Orders may
-    /// repeat once a run has left, so ask when the run is installed.
+    /// The position above all runs of `epoch`, below those of later epochs: for a flush of a new
+    /// epoch, or for the write-back of a collection that fixed its inputs at `epoch`. Orders may
+    /// repeat once a run has left, so it must be computed when the run is installed.
     pub fn next_position(&self, epoch: u64) -> RunPosition {
         let same = self.runs.iter().map(|run| run.position).find(|p| p.epoch == epoch);
         RunPosition { epoch, order: same.map_or(0, |position| position.order + 1) }
@@ -110,7 +110,7 @@ impl Version {
         self.get_up_to(u64::MAX, key, hash, snapshot)
     }
 
-    /// Whether some table may hold `key`, as the filters say it.
+    /// Whether a table may hold `key`, according to the filters.
     pub fn may_contain(&self, key: &[u8], hash: u64) -> Result<bool> {
         for place in self.sorted_runs(u64::MAX) {
             if let Some(handle) = place.find(key)
@@ -122,8 +122,8 @@ impl Version {
         Ok(false)
     }
 
-    /// Has the block fetched from which [`Version::get`] will most likely answer, so that several
-    /// keys are fetched side by side. Waits for nothing but tables that are not open yet.
+    /// Prefetches the block from which [`Version::get`] will most likely answer, so that several
+    /// keys are fetched in parallel. Waits only for tables that are not open yet.
     pub fn expect(&self, key: &[u8], hash: u64, snapshot: SeqNo) {
         let tables = self.sorted_runs(u64::MAX).filter_map(|place| place.find(key)?.table().ok());
         let mut holding = tables.filter(|table| table.may_contain(hash));
@@ -142,9 +142,9 @@ impl Version {
         self.search(self.sorted_runs(epoch), key, hash, snapshot, |_| {})
     }
 
-    /// As [`Version::get`]. If more than one table is looked at, this is a seek too many, and is
-    /// charged to the first of them; also says whether it was the last that this table may cost.
-    /// As in LevelDB a table is looked at if its keys reach across `key`, whatever its filter says.
+    /// As [`Version::get`]. If more than one table is looked at, a seek is charged to the first of
+    /// them; also returns whether it was the last that this table may cost. As in LevelDB a table
+    /// is looked at if its key range contains `key`, whatever its filter says.
     pub fn get_charging(
         &self,
         key: &[u8],
@@ -161,7 +161,7 @@ impl Version {
         Ok((found, charged.is_some_and(TableHandle::charge_seek)))
     }
 
-    /// The first hit in `places`; `looks` hears of each table before it is asked.
+    /// The first hit in `places`; `looks` is called with each table before it is read.
     #[inline]
     fn search<'a>(
         &self,
@@ -184,7 +184,7 @@ impl Version {
     }
 
     /// All entries of `key` at or below `snapshot`, newest first, without runs of later epochs than
-    /// `epoch`. Where two places hold the same operation, the younger one's entry counts.
+    /// `epoch`. If two places hold the same operation, the younger one's entry is returned.
     pub fn versions_of(
         &self,
         epoch: u64,
@@ -230,7 +230,7 @@ impl Version {
     }
 
     /// The version after `edit`. Fails if the edit removes a table that is not there, adds one that
-    /// is, or puts tables with common keys into one level or run.
+    /// is already there, or puts tables with common keys into one level or run.
     pub fn apply(&self, edit: &VersionEdit) -> Result<Self> {
         let mut removed: HashMap<FileNumber, Option<Arc<TableHandle>>> =
             edit.removed.iter().map(|&number| (number, None)).collect();
@@ -250,7 +250,7 @@ impl Version {
         let mut added: BTreeMap<(u8, Option<RunPosition>), Vec<Arc<TableHandle>>> = BTreeMap::new();
         for AddedTable { level, position, meta } in &edit.added {
             if *level > LEVEL_MAX || position.is_some() != (*level == 0) {
-                let error = Error::corruption("version edit adds a table to no place");
+                let error = Error::corruption("version edit adds a table without a place");
                 return Err(error.with("table", meta.number).with("level", level));
             }
             if !present.insert(meta.number) {
@@ -319,7 +319,7 @@ impl Version {
     }
 
     /// Retires the tables that `edit` removes from this version, once the edit is durable. Tables
-    /// that it only moves stay.
+    /// that it only moves are kept.
     pub fn retire(&self, edit: &VersionEdit) {
         let mut gone: HashSet<FileNumber> = edit.removed.iter().copied().collect();
         for added in &edit.added {
@@ -330,7 +330,7 @@ impl Version {
         }
     }
 
-    /// Opens the tables that `edit` has added before anybody reads them, as far as there is room
+    /// Opens the tables that `edit` added before their first read, as far as there is room
     /// ([`TableHandle::open_ahead`]).
     pub fn open_ahead(&self, edit: &VersionEdit) {
         let added: HashSet<FileNumber> = edit.added.iter().map(|table| table.meta.number).collect();

@@ -1,9 +1,9 @@
-//! VisibleIter: what one snapshot sees, each key once, in both directions.
+//! VisibleIter: the keys that one snapshot sees, each once, in both directions.
 //!
-//! Of each key the newest version at or below the snapshot counts; a tombstone hides the key.
-//! Forwards that version is the first one met, so the merge stands on it and nothing is copied but
-//! the key. Backwards versions come oldest first, so the walk keeps the newest so far and has
-//! already left the key when it stops.
+//! The newest version of a key at or below the snapshot counts; a tombstone hides the key. Forwards
+//! that version is the first one read, so the merge stays on it and only the key is copied.
+//! Backwards versions come oldest first, so the iterator keeps the newest so far and has already
+//! passed the key when it stops.
 
 use bytes::Bytes;
 use cleavedb_base::limits::SEQ_MAX;
@@ -12,19 +12,19 @@ use cleavedb_base::{EntryKind, Result, SeqNo};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
 
-/// Versions of one key that are stepped over before the walk seeks past them instead.
+/// Versions of one key that are skipped one by one before the iterator seeks past them.
 const STEPS_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Invalid,
-    /// The merge stands on the version that is yielded.
+    /// The merge is on the version that is yielded.
     Forward,
-    /// The merge stands in front of the key that is yielded; the version was copied.
+    /// The merge is in front of the key that is yielded; the version was copied.
     Backward,
 }
 
-/// Keys that a snapshot sees within bounds.
+/// Visible keys of a snapshot within bounds.
 pub struct VisibleIter {
     merged: MergeIter,
     snapshot: SeqNo,
@@ -35,13 +35,13 @@ pub struct VisibleIter {
     seq: SeqNo,
     kind: EntryKind,
     value: Vec<u8>,
-    /// Entries that were stepped over since somebody asked.
+    /// Entries that were skipped since the last call of [`VisibleIter::take_dead`].
     dead: u64,
 }
 
 impl VisibleIter {
-    /// What `snapshot` sees of `merged`, from `lower` (inclusive) to `upper` (exclusive), both tree
-    /// keys. Not valid until it is positioned.
+    /// The part of `merged` that `snapshot` sees, from `lower` (inclusive) to `upper` (exclusive),
+    /// both tree keys. Not valid until it is positioned.
     pub fn new(
         merged: MergeIter,
         snapshot: SeqNo,
@@ -62,14 +62,14 @@ impl VisibleIter {
         }
     }
 
-    /// Entries that were stepped over since the last call: tombstones, and versions that the
-    /// snapshot does not see or that a newer one hides.
+    /// Entries that were skipped since the last call: tombstones, and versions that the snapshot
+    /// does not see or that a newer one hides.
     #[inline]
     pub fn take_dead(&mut self) -> u64 {
         std::mem::take(&mut self.dead)
     }
 
-    /// Whether the iterator stands on a key.
+    /// Whether the iterator is on a key.
     #[inline]
     pub fn valid(&self) -> bool {
         self.state != State::Invalid
@@ -162,12 +162,12 @@ impl VisibleIter {
             State::Backward => self.merged.seek(&self.key, self.seq)?,
         }
         self.skip_key()?;
-        // What was yielded is not dead.
+        // The yielded version is not dead.
         self.dead = self.dead.saturating_sub(1);
         self.find_forward()
     }
 
-    /// Moves to the key before. After an error, returns it again.
+    /// Moves to the previous key. After an error, returns it again.
     pub fn prev(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Invalid) {
             State::Invalid => return self.merged.status(),
@@ -177,7 +177,7 @@ impl VisibleIter {
         self.find_backward()
     }
 
-    /// Whether the merge stands on a version of the key.
+    /// Whether the merge is on a version of the key.
     #[inline]
     fn on_key(&self) -> bool {
         self.merged.peek().is_some_and(|entry| entry.key == self.key)
@@ -189,7 +189,7 @@ impl VisibleIter {
         self.key.extend_from_slice(self.merged.entry().key);
     }
 
-    /// Leaves the rest of the key's versions, forwards.
+    /// Skips the rest of the key's versions, forwards.
     #[inline]
     fn skip_key(&mut self) -> Result<()> {
         for _ in 0..STEPS_MAX {
@@ -200,7 +200,7 @@ impl VisibleIter {
             self.merged.next()?;
         }
         self.merged.seek(&self.key, 0)?;
-        // The same operation may stand in several sources.
+        // Several sources may have the same operation.
         while self.on_key() {
             self.merged.next()?;
         }
@@ -229,7 +229,7 @@ impl VisibleIter {
         Ok(())
     }
 
-    /// Leaves the versions of one key that are newer than the snapshot, forwards.
+    /// Skips the versions of one key that are newer than the snapshot, forwards.
     fn skip_newer(&mut self) -> Result<()> {
         self.take_key();
         for _ in 0..STEPS_MAX {
@@ -258,8 +258,8 @@ impl VisibleIter {
         Ok(())
     }
 
-    /// Copies the newest visible version of the key and leaves the key, backwards; whether there is
-    /// one that is no tombstone.
+    /// Copies the newest visible version of the key and passes the key, backwards; returns whether
+    /// there is one that is not a tombstone.
     fn newest_backward(&mut self) -> Result<bool> {
         let mut found = false;
         for _ in 0..STEPS_MAX {
@@ -282,7 +282,8 @@ impl VisibleIter {
         Ok(found)
     }
 
-    /// Copies the merge's entry if the snapshot sees it; whether it is no tombstone then.
+    /// Copies the merge's entry if the snapshot sees it; returns whether it is not a tombstone
+    /// then.
     fn copy_version(&mut self) -> Option<bool> {
         let entry = self.merged.entry();
         if entry.seq > self.snapshot {

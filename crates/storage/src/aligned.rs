@@ -1,10 +1,10 @@
 //! A byte buffer whose start is aligned as direct I/O asks.
 //!
-//! A long one lies in a huge page. A direct write hands the device the pages of its buffer one by
-//! one, as many in a request as the device takes, often 128: a write of 1 MiB in small pages is two
-//! requests, in a huge page one. The device of the reference machine takes 1,300 MiB/s of the first
-//! and 1,600 of the second, for a third less processor time. Such pages are used again: the system
-//! clears a fresh one in the time that the device needs to write it.
+//! A long buffer lies in a huge page. A direct write passes the pages of its buffer to the device
+//! one by one, as many in a request as the device takes, often 128: a write of 1 MiB in small pages
+//! is two requests, in a huge page one. The device of the reference machine writes 1,300 MiB/s with
+//! the first and 1,600 with the second, for a third less processor time. Huge pages are reused: the
+//! system takes as long to clear a new one as the device needs to write it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
@@ -26,7 +26,7 @@ static HUGE_PAGES: LazyLock<Arc<PagePool>> = LazyLock::new(|| PagePool::of(HUGE_
 pub struct AlignedBuf {
     /// None for a buffer without capacity.
     memory: Option<PageBuf>,
-    /// Bytes in front of the boundary; not part of the content.
+    /// Bytes in front of the aligned address; not part of the content.
     start: usize,
     /// Bytes of content.
     len: usize,
@@ -39,7 +39,7 @@ impl AlignedBuf {
             return Self::default();
         }
         let memory = match capacity {
-            // Under a checker nothing may outlive a schedule.
+            // Under a checker no memory may outlive a schedule.
             LONG_MIN.. if !cfg!(feature = "checked") => HUGE_PAGES.take(capacity.max(HUGE_MIN)),
             _ => PageBuf::zeroed(capacity + BLOCK - 1),
         };
@@ -77,7 +77,7 @@ impl AlignedBuf {
         self.append(bytes);
     }
 
-    /// Appends bytes for which there is room.
+    /// Appends bytes that fit the capacity.
     #[inline]
     fn append(&mut self, bytes: &[u8]) {
         let at = self.len;

@@ -18,7 +18,7 @@ use crate::name::Name;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// An existing file, for reading. It may be closed between two calls and opened again by its
-    /// name: a file that was removed or renamed since is not read through the handle.
+    /// name: a file that was removed or renamed since cannot be read through the handle.
     Read,
     /// An existing file, for reading and writing.
     ReadWrite,
@@ -42,9 +42,9 @@ pub enum Access {
 /// How a file is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoveMode {
-    /// A long one in pieces, with rests, so that the device serves others meanwhile.
+    /// A long file in pieces, with rests, so that the device serves other requests meanwhile.
     Paced,
-    /// Without rests: its space is wanted, or there is nobody to be spared.
+    /// Without rests: its space is needed, or there is no other work to protect.
     Immediate,
 }
 
@@ -65,12 +65,12 @@ layered! {
     fn remove(&self, name: &Name, pace: RemoveMode) -> io::Result<()>;
     /// Every file with one of our names, and its length. Other files are ignored.
     fn list(&self) -> io::Result<Vec<(Name, u64)>>;
-    /// Names in the directory that are not ours: a new database is not created among strangers.
+    /// Names in the directory that are not ours: no database is created among other files.
     fn foreign(&self) -> io::Result<Vec<String>>;
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
-    /// Takes the lock on the directory; `WouldBlock` if somebody, also in this process, holds it:
-    /// the error's own words are then the process id of the holder, if it is known.
+    /// Takes the lock on the directory; `WouldBlock` if another handle, also in this process, holds
+    /// it: then the error's text is the process id of the holder, if it is known.
     fn lock(&self) -> io::Result<Lock>;
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;
@@ -94,14 +94,14 @@ layered! {
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize>;
     /// Makes data and length durable (not the name).
     fn sync(&self) -> io::Result<()>;
-    /// Reserves disk space up to `len` without changing the length, so that "disk full" shows here.
+    /// Reserves disk space up to `len` without changing the length, so that a full disk shows here.
     fn allocate(&self, len: u64) -> io::Result<()>;
     /// Cuts or extends the file.
     fn truncate(&self, len: u64) -> io::Result<()>;
-    /// Gives back the disk space of a range that nobody will read any more; the length stays. The
-    /// bytes read as zeros or, also after a crash, as they were. Where holes are not supported, and
-    /// in a file that has another name ([`File::is_copied`]), nothing happens, and the space comes
-    /// back with the file.
+    /// Frees the disk space of a range that will not be read any more; the length stays. The bytes
+    /// read as zeros or, also after a crash, as they were. Where holes are not supported, and in a
+    /// file that has another name ([`File::is_copied`]), nothing happens, and the space is freed
+    /// with the file.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
@@ -111,7 +111,7 @@ layered! {
     /// Whether it has another name, under which somebody keeps a copy; false where nobody knows.
     fn is_copied(&self) -> io::Result<bool>;
     /// Maps the first `len` bytes of the file, which may have fewer yet, for a window: stores into
-    /// the memory outlive the process. `None` where that is not so, or where a store might end in a
+    /// the memory outlive the process. `None` where they would not, or where a store might end in a
     /// signal.
     fn map(&self, len: usize) -> io::Result<Option<Mapping>>;
     /// Makes the file `len` bytes long, so that a store into its mapping needs no further block.
@@ -161,8 +161,8 @@ pub fn write_all_at(file: &dyn File, mut buf: &[u8], mut offset: u64) -> io::Res
     Ok(())
 }
 
-/// Whether a call failed for want of space on the disk, or of the user's share of it; a limit of
-/// the database's own is another matter.
+/// Whether a call failed because the disk or the user's quota is full. The database's own space
+/// limit is not meant.
 pub fn is_full(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::StorageFull
         || error.raw_os_error() == Some(Errno::DQUOT.raw_os_error())

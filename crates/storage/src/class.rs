@@ -1,17 +1,17 @@
-//! FileClass: what a placement tells apart, decided when a file is created.
+//! FileClass: the kinds of files that a placement can tell apart, decided when a file is created.
 //!
-//! A class says more than a [`FileKind`]: tables of level 0 and tables below it are files of one
-//! kind. A file keeps the directory that it was created in, whatever becomes of it.
+//! A class is finer than a [`FileKind`]: tables of level 0 and tables below it are files of one
+//! kind. A file stays in the directory that it was created in.
 
 use crate::name::FileKind;
 
-/// What a new file is made for.
+/// What a new file is created for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FileClass {
     /// Log files. The window stays in the database's own directory, which should therefore lie on
     /// the faster disk.
     Log,
-    /// Tables that are written for level 0: by flushes, by collections, by merges within it.
+    /// Tables of level 0: written by flushes, by collections and by merges within level 0.
     Level0,
     /// Tables that compactions write for the levels below.
     Levels,
@@ -50,7 +50,7 @@ impl FileClass {
         if level == 0 { Self::Level0 } else { Self::Levels }
     }
 
-    /// What its files are called.
+    /// The kind of its files.
     pub fn kind(self) -> FileKind {
         match self {
             Self::Log => FileKind::Log,

@@ -1,8 +1,8 @@
-//! The window that a process left behind, as recovery reads it.
+//! The window that an earlier process left, as recovery reads it.
 //!
 //! It is read as an ordinary file: after the death of the process the kernel has every byte that
-//! was stored, and after a loss of power it may hold any mix of old and new sectors. Its header is
-//! read by itself; records in the log buffer are checked by who reads the log.
+//! was stored, and after a loss of power it may hold any mix of old and new sectors. Its header has
+//! checks of its own; records in the log buffer are checked by the reader of the log.
 
 use std::io;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::api::{Access, File, Mode, Storage, read_exact_at};
 use crate::name::{FileKind, Name};
 use crate::window_header::{HEADER_LEN, Watermark, WindowIdentity, decode_identity, mark_check};
 
-/// What lies under the name of the window.
+/// What recovery finds under the name of the window.
 pub enum FoundWindow {
-    /// Nothing.
+    /// No file.
     Missing,
     /// A file without a valid header: damaged, or its header never reached the disk.
     Blank,
-    /// The window of another database, or another one of this.
+    /// The window of another database, or an older one of this database.
     Foreign(WindowIdentity),
-    /// The one that was looked for.
+    /// The window of this database that was looked for.
     Ours(LeftWindow),
 }
 
-/// A window that a process left behind.
+/// A window that an earlier process left.
 pub struct LeftWindow {
     file: Arc<dyn File>,
     /// Length of the log buffer.
@@ -34,8 +34,8 @@ pub struct LeftWindow {
 }
 
 impl LeftWindow {
-    /// Looks for the window of `identity`; `same_boot` says whether the machine has run since it
-    /// was made, so that all that was stored is there.
+    /// Looks for the window of `identity`; `same_boot` says whether the machine has not been
+    /// restarted since it was made, so that every store is there.
     pub fn find(
         storage: &dyn Storage,
         identity: WindowIdentity,
@@ -48,7 +48,7 @@ impl LeftWindow {
             Err(e) => return Err(e),
         };
         let len = file.len()?.saturating_sub(HEADER_LEN as u64);
-        // A length that no window has is one that did not reach the disk.
+        // An invalid length means that the extension did not reach the disk.
         let len = len - len % BLOCK as u64;
         if len == 0 {
             return Ok(FoundWindow::Blank);
@@ -83,7 +83,7 @@ impl LeftWindow {
         self.len
     }
 
-    /// How far the log had come, if that can be believed.
+    /// The value of a watermark, if it is trustworthy.
     pub fn mark(&self, mark: Watermark) -> Option<u64> {
         self.marks[mark as usize]
     }

@@ -1,10 +1,10 @@
 //! One storage made of several directories, each class of file in a place of its own.
 //!
-//! The first directory is the database's own: it holds what makes it one (`current`, the manifest,
-//! the window) and every class that is placed nowhere else. The others are *volumes*. A class
-//! decides where a file is created, and nothing else: where a file lies is known from the
-//! directories themselves, which are listed once, and it stays there until it is removed. So a
-//! placement may change from open to open, and a table that moves down a level stays on its disk.
+//! The first directory is the database's own: it holds the metadata (`current`, the manifest, the
+//! window) and every class that is placed nowhere else. The others are *volumes*. A class only
+//! decides where a file is created: the place of an existing file is known from the directories
+//! themselves, which are listed once, and it stays there until it is removed. So a placement may
+//! change from open to open, and a table that moves down a level stays on its disk.
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{HashMap, HashSet};
@@ -25,11 +25,11 @@ use crate::name::{FileKind, Name};
 pub struct Directory {
     /// Its files.
     pub storage: Arc<dyn Storage>,
-    /// Where it is, for messages.
+    /// Its path, for messages.
     pub path: String,
-    /// What is placed here; the first directory also takes what is placed nowhere.
+    /// Classes placed here; the first directory also takes all that are placed nowhere.
     pub classes: Vec<FileClass>,
-    /// Once its files have so many bytes, new ones are created in the first directory.
+    /// Bytes of its files from which on new ones are created in the first directory.
     pub capacity: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ impl Directory {
         })
     }
 
-    /// The same error, which says where, unless it is one of the whole process.
+    /// Adds the path to the error, unless it concerns the whole process.
     fn says(&self, error: io::Error) -> io::Error {
         let of_process = [Errno::MFILE, Errno::NFILE].map(|e| Some(e.raw_os_error()));
         if self.path.is_empty() || of_process.contains(&error.raw_os_error()) {
@@ -64,16 +64,16 @@ impl Directory {
 /// A directory, and whether its names are durable.
 struct Tracked {
     directory: Directory,
-    /// Counts changes of names, each behind the change.
+    /// Counts changes of names; incremented after the change.
     changes: AtomicU64,
-    /// The count up to which they are durable, `None` once a sync has failed; locked while they are
-    /// being made so.
+    /// The count up to which changes are durable, `None` once a sync has failed; locked during a
+    /// sync.
     synced: Mutex<Option<u64>>,
 }
 
 impl Tracked {
     fn new(directory: Directory) -> Self {
-        // What an earlier process changed may not be durable.
+        // Changes of an earlier process may not be durable.
         Self { directory, changes: AtomicU64::new(1), synced: Mutex::new(Some(0)) }
     }
 
@@ -87,7 +87,7 @@ impl Tracked {
         if *synced == Some(changes) {
             return Ok(());
         }
-        // A system tells of a failure once: a second call would be believed.
+        // The system reports a failure once: a second sync would seem to succeed.
         let Some(_) = synced.take() else {
             let error = io::Error::other("an earlier sync of the directory failed; reopen");
             return Err(self.directory.says(error));
@@ -103,15 +103,15 @@ impl Tracked {
 pub struct MultiDirStorage {
     first: Directory,
     volumes: Vec<Tracked>,
-    /// Files that lie in volumes, and in which one.
+    /// Files in volumes, and the volume of each.
     homes: RwLock<HashMap<Name, usize>>,
 }
 
 impl MultiDirStorage {
     /// The database's own directory and its volumes.
     ///
-    /// Fails with [`cleavedb_base::ErrorKind::Corruption`] if a file lies in two of them, or one in
-    /// a volume that belongs into the first.
+    /// Fails with [`cleavedb_base::ErrorKind::Corruption`] if a file lies in two of them, or if a
+    /// volume holds a file that belongs in the first.
     pub fn new(first: Directory, volumes: Vec<Directory>) -> Result<Self> {
         let mut homes = HashMap::new();
         let list = |directory: &Directory| {
@@ -186,7 +186,7 @@ impl MultiDirStorage {
         Ok(file)
     }
 
-    /// Where the volume is in which a file lies; `None` if it lies in the first directory.
+    /// The volume that holds the file; `None` if it lies in the first directory.
     pub fn volume_of(&self, name: &Name) -> Option<&Directory> {
         Some(&self.home(name)?.directory)
     }
@@ -199,7 +199,7 @@ impl MultiDirStorage {
     }
 }
 
-/// Whether every directory has a file of this kind of its own.
+/// Whether every directory has its own file of this kind.
 fn stays_in_each(kind: FileKind) -> bool {
     matches!(kind, FileKind::Lock | FileKind::Volume | FileKind::VolumeNew)
 }
@@ -210,7 +210,7 @@ fn is_placed(kind: FileKind) -> bool {
 }
 
 impl Storage for MultiDirStorage {
-    /// A file that is created in this way lies in the first directory.
+    /// Files created this way lie in the first directory.
     fn open(&self, name: &Name, mode: Mode, access: Access) -> io::Result<Arc<dyn File>> {
         match self.home(name) {
             None => self.first.storage.open(name, mode, access),
@@ -252,8 +252,8 @@ impl Storage for MultiDirStorage {
         self.first.storage.foreign()
     }
 
-    /// The first directory always; of the volumes those whose names have changed since, so that a
-    /// job waits for the disks only that it wrote to.
+    /// Syncs the first directory always, and volumes whose names have changed since, so that a job
+    /// waits only for the disks that it wrote to.
     fn sync_dir(&self) -> io::Result<()> {
         if !planted(Bug::VolumeNotSynced) {
             self.volumes.iter().try_for_each(Tracked::sync)?;
@@ -270,7 +270,7 @@ impl Storage for MultiDirStorage {
         Ok(Box::new(locks))
     }
 
-    /// The space of the fullest directory: it is the one that stops a write.
+    /// The free space of the fullest directory, which is the one that stops a write.
     fn free_space(&self) -> io::Result<u64> {
         self.volumes().try_fold(self.first.storage.free_space()?, |least, volume| {
             Ok(least.min(volume.storage.free_space().map_err(|e| volume.says(e))?))

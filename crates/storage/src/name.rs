@@ -25,11 +25,11 @@ pub enum FileKind {
     CurrentNew,
     /// `window`: the newest part of the log, mapped into memory.
     Window,
-    /// `reserve`: space that is kept for when the disk is full.
+    /// `reserve`: space that is kept for a full disk.
     Reserve,
     /// `lock`: held while the database is open.
     Lock,
-    /// `volume`: of which database another directory is a volume; replaced by rename.
+    /// `volume`: in a further directory, names the database that it belongs to; replaced by rename.
     Volume,
     /// `volume.new`: the next `volume`, before its rename.
     VolumeNew,
@@ -117,7 +117,7 @@ impl Name {
         let kind = FileKind::ALL.into_iter().find(|k| k.suffix() == Some(suffix))?;
         let number = FileNumber(digits.parse().ok()?);
         let name = Self::numbered(kind, number);
-        // One spelling per name: "7.log" and "+7.log" are somebody else's files.
+        // One spelling per name: "7.log" and "+7.log" are foreign files.
         (name.to_string() == spelled).then_some(name)
     }
 

@@ -1,10 +1,9 @@
-//! Threads that stand back: what nobody waits for should not take a processor from what somebody
-//! waits for.
+//! Lower priority of background threads, so that they do not take a processor from threads that
+//! calls wait for.
 
-/// Lets other threads go before this one from now on, by `niceness` (1 to 19). Refused, it changes
-/// nothing.
+/// Lowers the priority of this thread from now on, by `niceness` (1 to 19). A refusal is ignored.
 pub fn stand_back(niceness: i32) {
-    // On Linux it is the thread's own; elsewhere it is the process's, which is not ours to slow.
+    // On Linux niceness belongs to the thread; elsewhere to the process, which is not slowed down.
     if cfg!(target_os = "linux") {
         let _ = rustix::process::nice(niceness);
     }

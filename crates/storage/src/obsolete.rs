@@ -1,14 +1,14 @@
-//! Files and parts of files that nobody can reach any more, waiting to be given back.
+//! Obsolete files and file ranges, waiting to be removed or punched.
 //!
 //! A table, a segment or an extent that an edit dropped may still be read through an older read
-//! state. Its last reader lets go of it anywhere, also deep in a `get`; that thread only queues it
+//! state. Its last reader may release it anywhere, also deep in a `get`; that thread only queues it
 //! here, and a background job removes the file or punches the hole.
 
 use cleavedb_base::sync::Mutex;
 
 use crate::name::{FileKind, Name};
 
-/// A range of a file that nobody reads any more.
+/// An obsolete range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hole {
     /// The file.
@@ -19,32 +19,31 @@ pub struct Hole {
     pub len: u64,
 }
 
-/// Queue of names whose files may be removed, and of ranges that may be given back.
+/// Queue of files to remove and of ranges to punch.
 #[derive(Default)]
 pub struct ObsoleteFiles {
-    /// Names, and how long the files are.
+    /// Names, and the lengths of the files.
     names: Mutex<Vec<(Name, u64)>>,
     holes: Mutex<Vec<Hole>>,
 }
 
 impl ObsoleteFiles {
-    /// Queues a file of `len` bytes whose drop is durable in the manifest and which no reader
-    /// holds.
+    /// Queues a file of `len` bytes whose drop is durable in the manifest and which has no readers.
     pub fn enqueue(&self, name: Name, len: u64) {
         self.names.lock().push((name, len));
     }
 
-    /// Bytes of the files that are queued.
+    /// Bytes of the queued files.
     pub fn dead_bytes(&self) -> u64 {
         self.names.lock().iter().map(|(_, len)| len).sum()
     }
 
-    /// Log files that are queued.
+    /// Queued log files.
     pub fn logs(&self) -> usize {
         self.names.lock().iter().filter(|(name, _)| name.kind() == FileKind::Log).count()
     }
 
-    /// Queues a range whose drop is durable in the manifest and which no reader holds.
+    /// Queues a range whose drop is durable in the manifest and which has no readers.
     pub fn give_back(&self, hole: Hole) {
         self.holes.lock().push(hole);
     }
@@ -54,8 +53,8 @@ impl ObsoleteFiles {
         std::mem::take(&mut *self.holes.lock())
     }
 
-    /// Takes the name of the file that should go next: of a log, if there is one. What the kernel
-    /// has not written of a young log never reaches the device if it goes in time.
+    /// Takes the name of the next file to remove: a log if there is one. Bytes of a young log that
+    /// the kernel has not written never reach the device if it is removed in time.
     pub fn take_name(&self) -> Option<Name> {
         self.take_log().or_else(|| self.take_other())
     }
@@ -65,7 +64,7 @@ impl ObsoleteFiles {
         self.take(|kind| kind == FileKind::Log)
     }
 
-    /// Takes the name of a file that is no log.
+    /// Takes the name of a file that is not a log.
     pub fn take_other(&self) -> Option<Name> {
         self.take(|kind| kind != FileKind::Log)
     }

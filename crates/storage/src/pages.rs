@@ -1,11 +1,10 @@
-//! Pages: zeroed memory of a MemTable or a flush, taken from the system and given back to it.
+//! Pages: zeroed memory of a MemTable or a flush, mapped from the system and returned to it.
 //!
-//! A MemTable is tens of MiB that live for less than a second under load, and so is what a flush
-//! reads of the log. An allocator keeps such memory for itself when it is freed, and what it keeps
-//! is missing where reads need it most, in the page cache: of 400 MiB resident after a load, 145
-//! were freed. So a large piece is a mapping of its own, in huge pages where the system has them,
-//! which also spares most TLB misses to whoever asks for one place after another. A small piece
-//! comes from the allocator.
+//! A MemTable is tens of MiB that live for less than a second under load, and so is the part of the
+//! log that a flush reads. An allocator keeps such memory when it is freed, and then the page cache
+//! lacks it, where reads need it most: of 400 MiB resident after a load, 145 were freed memory. So
+//! a large piece is a mapping of its own, in huge pages where the system has them, which also saves
+//! most TLB misses of random access. A small piece comes from the allocator.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -18,13 +17,13 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 /// Length from which a piece is a mapping of its own, in bytes.
 const MAPPED_MIN: usize = 1 << 20;
 
-/// Length from which huge pages are asked for, in bytes: theirs.
+/// Length from which huge pages are asked for, in bytes: one huge page.
 pub const HUGE_MIN: usize = 2 << 20;
 
 /// Alignment of every piece, in bytes.
 pub const ALIGN: usize = 8;
 
-/// Zeroed memory of a fixed length. Who may touch which bytes and when is its owner's affair.
+/// Zeroed memory of a fixed length. Its owner decides which bytes are accessed by whom and when.
 pub struct Pages {
     start: *mut u8,
     len: usize,
@@ -36,7 +35,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// `len` zeroed bytes, at least 1. Ends the process if there is no memory, as every allocation.
+    /// `len` zeroed bytes, at least 1. Aborts if there is no memory, as every allocation.
     pub fn new(len: usize) -> Self {
         Self::made_of(len, Advice::LinuxHugepage)
     }
@@ -46,7 +45,7 @@ impl Pages {
         Self { start, len }
     }
 
-    /// Where the memory begins; aligned to [`ALIGN`].
+    /// Start of the memory; aligned to [`ALIGN`].
     #[inline]
     pub fn start(&self) -> *mut u8 {
         self.start
@@ -67,8 +66,8 @@ impl Drop for Pages {
             unsafe { dealloc(self.start, layout(self.len)) };
             return;
         }
-        // SAFETY: the range is the mapping that `map` made; its owner is gone, so nobody refers to
-        // its bytes any more.
+        // SAFETY: the range is the mapping that `map` made; its owner is gone, so there are no
+        // references to its bytes.
         let unmapped = unsafe { munmap(self.start.cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "munmap of an own mapping failed: {unmapped:?}");
     }
@@ -94,19 +93,19 @@ fn map(len: usize, pages: Advice) -> *mut u8 {
     let mapped = unsafe { mmap_anonymous(ptr::null_mut(), len, protection, MapFlags::PRIVATE) };
     let Ok(start) = mapped else { handle_alloc_error(layout(len)) };
     if len >= HUGE_MIN {
-        // SAFETY: the range is a mapping of our own; the advice changes no byte, and a system that
-        // does not take it costs speed or memory only.
+        // SAFETY: the range is a mapping of our own; the advice changes no byte, and a refusal only
+        // costs speed or memory.
         let _ = unsafe { madvise(start, len, pages) };
     }
     start.cast()
 }
 
-/// Bytes in such memory, with one owner: to be read into as a whole.
+/// Bytes in such memory with one owner, used as a buffer to read into.
 pub struct PageBuf {
-    /// There until it is dropped.
+    /// Present until it is dropped.
     pages: Option<Pages>,
     len: usize,
-    /// Where the memory goes then, if not to the system.
+    /// The pool that the memory returns to; `None` for the system.
     pool: Option<Arc<PagePool>>,
 }
 
@@ -116,14 +115,14 @@ impl PageBuf {
         Self { pages: Some(Pages::new(len)), len, pool: None }
     }
 
-    /// The same, of which maybe little is ever touched: no huge page is taken for a byte.
+    /// As `zeroed`, for memory of which little may be touched: it does not use huge pages.
     pub fn sparse(len: usize) -> Self {
         let pages = Pages::made_of(len, Advice::LinuxNoHugepage);
         Self { pages: Some(pages), len, pool: None }
     }
 
-    /// Where the memory begins; aligned to [`ALIGN`]. Who may touch which bytes and when is the
-    /// owner's affair.
+    /// Start of the memory; aligned to [`ALIGN`]. The owner decides which bytes are accessed by
+    /// whom and when.
     #[inline]
     pub fn start(&self) -> *mut u8 {
         self.pages().start()
@@ -145,11 +144,11 @@ impl Drop for PageBuf {
     }
 }
 
-/// Pieces of one length for who reads much, again and again: for the system to clear their pages
-/// each time was a tenth of all processor time of a load.
+/// Pool of equal-sized read buffers: clearing new pages each time took a tenth of the processor
+/// time of a load.
 pub struct PagePool {
     len: usize,
-    /// Most pieces that wait for somebody.
+    /// Most free buffers in the pool.
     most: usize,
     free: Mutex<Vec<Pages>>,
 }
@@ -160,7 +159,7 @@ impl PagePool {
         Self::of(len, usize::MAX)
     }
 
-    /// The same; no more than `most` wait in it.
+    /// As `new`; keeps at most `most` free buffers.
     pub fn of(len: usize, most: usize) -> Arc<Self> {
         Arc::new(Self { len, most, free: Mutex::default() })
     }
@@ -170,9 +169,9 @@ impl PagePool {
         self.len
     }
 
-    /// `len` bytes of any content, in a piece that comes back to the pool when it is dropped; in
-    /// one of their own if they are longer than the pool's, or much shorter: the least that the
-    /// system clears of one is a huge page.
+    /// A buffer of `len` bytes of any content. It returns to the pool when it is dropped; a buffer
+    /// longer than the pool's pieces, or much shorter, is allocated on its own: the system clears
+    /// at least a huge page of a new one.
     pub fn take(self: &Arc<Self>, len: usize) -> PageBuf {
         if len > self.len || len < self.len / 4 {
             return PageBuf::zeroed(len);
@@ -185,19 +184,19 @@ impl PagePool {
     /// As [`PagePool::take`], with zeros in it.
     pub fn take_zeroed(self: &Arc<Self>, len: usize) -> PageBuf {
         let mut piece = self.take(len);
-        // What is the system's has none but zeros, and is best not touched before its use.
+        // A new piece from the system has only zeros, and is best not touched before its use.
         if piece.pool.is_some() {
             piece.fill(0);
         }
         piece
     }
 
-    /// Memory of the pieces that wait for somebody, in bytes.
+    /// Memory of the free buffers, in bytes.
     pub fn waiting(&self) -> u64 {
         (self.free.lock().len() * self.len) as u64
     }
 
-    /// Gives to the system what nobody uses now.
+    /// Returns the free buffers to the system.
     pub fn clear(&self) {
         let free = std::mem::take(&mut *self.free.lock());
         drop(free);
@@ -208,7 +207,7 @@ impl Deref for PageBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the piece is initialised memory of at least this length, known to nobody else.
+        // SAFETY: the piece is initialised memory of at least this length, and no one else has it.
         unsafe { slice::from_raw_parts(self.pages().start(), self.len) }
     }
 }

@@ -1,16 +1,16 @@
-//! Asking for memory ahead of its use.
+//! Prefetching memory into the processor's cache.
 //!
-//! Where records are taken in another order than they lie in memory, each waits for a line or two.
-//! Of the processor time of a flush that moves values into groups, a third was spent in the three
-//! functions that touch a key or a record first (decision 0017).
+//! Records that are visited in another order than they lie in memory cost a cache miss or two each.
+//! A flush that moves values into groups spent a third of its processor time in the three functions
+//! that touch a key or a record first (decision 0017).
 
-/// Bytes of a line that the processor fetches at once.
+/// Bytes of a cache line.
 const LINE_LEN: usize = 64;
 
-/// Most lines that are asked for: what follows comes by itself.
+/// Most lines to prefetch: the processor fetches the following ones by itself.
 const LINES_MAX: usize = 16;
 
-/// Asks for the line at `at`, which need not be valid.
+/// Prefetches the line at `at`, which need not be valid.
 #[inline]
 pub fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -23,13 +23,13 @@ pub fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Asks for the first lines of `bytes`.
+/// Prefetches the first lines of `bytes`.
 #[inline]
 pub fn prefetch_bytes(bytes: &[u8]) {
     prefetch_at(bytes.as_ptr(), bytes.len());
 }
 
-/// Asks for the first lines of the `len` bytes at `at`, which need not be valid.
+/// Prefetches the first lines of the `len` bytes at `at`, which need not be valid.
 #[inline]
 pub(crate) fn prefetch_at(at: *const u8, len: usize) {
     (0..len).step_by(LINE_LEN).take(LINES_MAX).for_each(|line| prefetch(at.wrapping_add(line)));

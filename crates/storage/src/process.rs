@@ -1,21 +1,21 @@
-//! Which process this is, and what belongs to the one that made it.
+//! Identity of the process, and values that only the process that made them may use.
 //!
 //! `fork` gives a child everything of its parent, descriptors and the mapped log window included,
-//! but no thread. An engine that a child used would write over what the parent has acknowledged.
-//! So every call asks which process it is in, which must cost next to nothing: the answer lies in
-//! a page that the kernel empties in every child.
+//! but no thread. An engine used by a child would overwrite data that the parent has acknowledged.
+//! So every call checks its process, which must cost next to nothing: the id lies in a page that
+//! the kernel clears in every child.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
-/// The number of this process.
+/// The id of this process.
 #[cfg(not(feature = "checked"))]
 #[inline]
 pub fn id() -> u32 {
     page::id()
 }
 
-/// The number of this process: under a checker nobody forks.
+/// The id of this process: there is no fork under a checker.
 #[cfg(feature = "checked")]
 pub fn id() -> u32 {
     std::process::id()
@@ -30,8 +30,8 @@ mod page {
     use cleavedb_base::sync::atomic::{AtomicU32, Ordering};
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-    /// Holds the number, or 0 in a child that has not asked yet; `None` where the kernel does not
-    /// empty pages.
+    /// Holds the id, or 0 in a child that has not asked yet; `None` where the kernel cannot clear
+    /// pages at a fork.
     static PAGE: LazyLock<Option<&'static AtomicU32>> = LazyLock::new(map);
 
     #[inline]
@@ -58,21 +58,21 @@ mod page {
         let start =
             unsafe { mmap_anonymous(ptr::null_mut(), BLOCK, protection, MapFlags::PRIVATE) };
         let start = start.ok()?;
-        // SAFETY: the range is the mapping that was just made, which nobody uses yet.
+        // SAFETY: the range is the mapping that was just made, which is not used yet.
         let emptied = unsafe { madvise(start, BLOCK, Advice::LinuxWipeOnFork) };
         if emptied.is_err() {
-            // SAFETY: as above; nobody has heard of the mapping.
+            // SAFETY: as above; the mapping is not shared.
             let _ = unsafe { munmap(start, BLOCK) };
             return None;
         }
-        // SAFETY: the page is aligned, zeroed, never unmapped, and used as this atomic only; the
-        // kernel empties it in a child before that runs.
+        // SAFETY: the page is aligned, zeroed, never unmapped, and used only as this atomic; the
+        // kernel clears it in a child before the child runs.
         Some(unsafe { &*start.cast::<AtomicU32>() })
     }
 }
 
-/// A value of the process that made it. In a child it is not dropped: what its drop would do, and
-/// the locks that it would take, belong to the parent.
+/// A value of the process that made it. In a child it is not dropped: its drop would act on the
+/// parent's resources and take the parent's locks.
 pub struct Own<T> {
     value: ManuallyDrop<T>,
     process: u32,
@@ -86,7 +86,7 @@ impl<T> Own<T> {
 }
 
 impl<T: Clone> Clone for Own<T> {
-    /// Of the same process.
+    /// A copy that belongs to the same process.
     fn clone(&self) -> Self {
         Self { value: self.value.clone(), process: self.process }
     }

@@ -1,16 +1,16 @@
-//! QuotaStorage: a storage that takes no more of the disk than it was given.
+//! QuotaStorage: a storage that takes no more disk space than its limit.
 //!
 //! Directories of one database share a [`Budget`]. Every call that needs space asks it first and
-//! fails as on a full disk if there is none, so no mistake of the engine above exceeds the limit:
-//! the engine plans with what the budget tells, so as not to meet it in the middle of a job.
+//! fails as on a full disk if there is none, so that no mistake of the engine exceeds the limit.
+//! The engine plans with what the budget tells, so that jobs do not fail in the middle.
 //!
-//! What a file takes is what is written of it or reserved ahead, less the holes in it, until its
-//! name is gone and its last handle closed. That is what the disk beneath says when a file is
-//! opened that was there before, and is counted from then on.
+//! A file takes what is written of it or reserved ahead, less its holes, until its name is gone and
+//! its last handle closed. For files that existed before, the disk beneath is asked when they are
+//! opened; from then on the changes are counted.
 //!
-//! Two kinds of bytes are counted and never refused, since a database is lost without them, and
-//! have bounds of their own: what names the rest (`current`, the manifest, the window, stamps), for
-//! which a part of the limit is set apart, and log records, for which space was reserved before.
+//! Two kinds of bytes are counted and never refused, since a database is lost without them; they
+//! have bounds of their own: metadata (`current`, the manifest, the window, stamps), for which a
+//! part of the limit is set apart, and log records, for which space was reserved before.
 
 use std::collections::HashMap;
 use std::io;
@@ -27,22 +27,22 @@ use crate::name::{FileKind, Name};
 /// Bytes of the disk that several storages may take together.
 pub struct Budget {
     limit: u64,
-    /// Part of the limit that is set apart for what names the rest.
+    /// Part of the limit that is set apart for metadata.
     apart: u64,
-    /// Bytes that files with data take, and the others.
+    /// Bytes of files with data, and of the others.
     data: AtomicU64,
     names: AtomicU64,
     planned: AtomicU64,
 }
 
-/// Bytes that a job says it will need, until this is dropped.
+/// Bytes that a job announces to need, until this is dropped.
 pub struct Plan {
     budget: Arc<Budget>,
     bytes: u64,
 }
 
 impl Plan {
-    /// How many they are.
+    /// The announced bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -55,14 +55,13 @@ impl Drop for Plan {
 }
 
 impl Budget {
-    /// A budget of `limit` bytes, `apart` of which are for what names the rest and is never
-    /// refused.
+    /// A budget of `limit` bytes, `apart` of which are for metadata, which is never refused.
     pub fn new(limit: u64, apart: u64) -> Self {
         let [data, names, planned] = [0; 3].map(AtomicU64::new);
         Self { limit, apart, data, names, planned }
     }
 
-    /// Bytes that may be taken in all.
+    /// Most bytes of all files.
     pub fn limit(&self) -> u64 {
         self.limit
     }
@@ -81,19 +80,19 @@ impl Budget {
         self.names.load(Ordering::Relaxed)
     }
 
-    /// Bytes that running jobs said they would need.
+    /// Bytes that running jobs have announced.
     pub fn planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
     }
 
-    /// Most bytes that files with data may take.
+    /// Most bytes of files with data.
     pub fn most(&self) -> u64 {
         self.limit.saturating_sub(self.apart.max(self.names()))
     }
 
-    /// Plans a job that will need so many bytes; `None` if there may not be so many, and `others`
-    /// besides. What it has written counts twice until its plan is dropped: the next job waits
-    /// rather than meet the limit. Who needs nothing always gets it.
+    /// Plans a job that will need `bytes`; `None` if they do not fit beside `others`. Bytes that
+    /// the job has written count twice until its plan is dropped: the next job waits instead of
+    /// reaching the limit. A plan of 0 bytes is always granted.
     pub fn plan(self: &Arc<Self>, bytes: u64, others: u64) -> Option<Plan> {
         let room = self.unused(others);
         let fits = |sum: &u64| bytes == 0 || *sum <= room;
@@ -102,7 +101,7 @@ impl Budget {
         Some(Plan { budget: Arc::clone(self), bytes })
     }
 
-    /// Most bytes that a job may plan now, if there may be `others` besides.
+    /// Most bytes that a job may plan now, beside `others`.
     pub fn room(&self, others: u64) -> u64 {
         self.unused(others).saturating_sub(self.planned())
     }
@@ -134,19 +133,19 @@ impl Budget {
     }
 }
 
-/// What bytes are for.
+/// The purpose of bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Claim {
-    /// They are refused if there is no room.
+    /// Data: refused if there is no room.
     Data,
     /// Log records: space was reserved for them before, as data.
     Record,
-    /// They name the rest.
+    /// Metadata: never refused.
     Name,
 }
 
 impl Claim {
-    /// What a write to such a file is for.
+    /// The purpose of a write to such a file.
     fn of(kind: FileKind) -> Self {
         match kind {
             FileKind::Table | FileKind::Segment | FileKind::Group => Self::Data,
@@ -155,13 +154,13 @@ impl Claim {
         }
     }
 
-    /// What space that is reserved in such a file is for.
+    /// The purpose of space that is reserved in such a file.
     fn reserving(self) -> Self {
         if self == Self::Record { Self::Data } else { self }
     }
 }
 
-/// What a file takes.
+/// The space of a file.
 #[derive(Default)]
 struct Size {
     len: u64,
@@ -179,7 +178,7 @@ impl Size {
     }
 }
 
-/// A file, for as long as it has a name or is open.
+/// A file, as long as it has a name or is open.
 struct Inode {
     budget: Arc<Budget>,
     claim: Claim,
@@ -194,8 +193,8 @@ impl Inode {
         Arc::new(inode)
     }
 
-    /// Makes the file end at `end`, by what is written or reserved from `from` on, if it ended
-    /// before. Returns whether that may fill a hole, such as the rest of one that was cut.
+    /// Extends the file to `end`, by bytes written or reserved from `from` on, if it ended before.
+    /// Returns whether that may fill a hole, such as the rest of one that was cut.
     fn grow(&self, from: u64, end: u64, written: bool) -> io::Result<bool> {
         let mut size = self.size.lock();
         let claim = if written { self.claim } else { self.claim.reserving() };
@@ -208,7 +207,7 @@ impl Inode {
         Ok(filled > 0)
     }
 
-    /// Has `file` say what it takes, if it `may` be less than was counted.
+    /// Asks `file` for its space, if it `may` take less than was counted.
     fn recount(&self, file: &dyn File, may: bool) -> io::Result<()> {
         match may {
             true => self.change(|size| {
@@ -223,7 +222,7 @@ impl Inode {
         self.size.lock().end()
     }
 
-    /// Changes what the file takes, to something that was not asked for.
+    /// Changes the space of the file without asking the budget.
     fn change<T>(&self, change: impl FnOnce(&mut Size) -> T) -> T {
         let mut size = self.size.lock();
         let before = size.space();
@@ -248,7 +247,7 @@ pub struct QuotaStorage {
 }
 
 impl QuotaStorage {
-    /// `inner` within `budget`, which what is there already is counted in, even if it is more.
+    /// `inner` within `budget`. Existing files count, even if they exceed it.
     pub fn new(inner: Arc<dyn Storage>, budget: Arc<Budget>) -> io::Result<Self> {
         let mut files = HashMap::new();
         for (name, len) in inner.list()? {
@@ -306,7 +305,7 @@ impl FileLayer for LimitedFile {
         &*self.inner
     }
 
-    /// A write that fails keeps the space that it asked for, until the file is removed.
+    /// A failed write keeps the space that it asked for until the file is removed.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         let filled = self.inode.grow(offset, offset + buf.len() as u64, true)?;
         let written = self.inner.write_at(buf, offset)?;
@@ -332,19 +331,19 @@ impl FileLayer for LimitedFile {
             self.inner.truncate(len)?;
             let space = self.inner.space()?;
             if len <= size.len {
-                // Also if the file is as long as before.
+                // Also if the length is the same as before.
                 size.reserved = size.reserved.min(len);
             }
             size.len = len;
             if filled || size.holes > 0 {
-                // Which of them are gone is for the disk to say.
+                // The disk tells which holes are gone.
                 size.holes = size.end().saturating_sub(space);
             }
             Ok(())
         })
     }
 
-    /// What comes back is what the disk says, asked while nobody else changes the file.
+    /// The disk is asked for the freed space while no other call changes the file.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
         self.inode.change(|size| {
             let before = self.inner.space()?;

@@ -1,10 +1,10 @@
-//! Reserve: space that a database keeps, so that it goes on when its disk is full.
+//! Reserve: space that a database keeps, so that it continues when its disk is full.
 //!
-//! The file `reserve` holds nothing but blocks. When a write finds the disk full the file is cut by
-//! so much, and the write is tried again; reads need none of it. What was lent is taken back
-//! once there is room ([`Reserve::keep`]); until then the reserve is *short*, and whoever uses it
-//! should write only what frees space. Space that is asked for ahead ([`File::allocate`]) is
-//! not lent on its own: who asks can do with less.
+//! The file `reserve` only holds blocks. When a write finds the disk full the file is cut by as
+//! much, and the write is tried again; reads need none of it. Lent space is taken back once there
+//! is room ([`Reserve::keep`]); until then the reserve is *short*, and only writes that free space
+//! should be made. Space that is reserved ahead ([`File::allocate`]) is not lent: its caller can do
+//! with less.
 //!
 //! No part of the file is ever read, so a crash may leave any length of it.
 
@@ -19,22 +19,22 @@ use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use crate::api::{Access, File, FileLayer, Mode, Storage, StorageLayer, is_full};
 use crate::name::{FileKind, Name};
 
-/// Fewest bytes that are lent at once: a file takes blocks for more than its data.
+/// Fewest bytes that are lent at once: a file needs blocks beyond those of its data.
 const LENT_MIN: u64 = 2 * BLOCK as u64;
 
-/// Part of the reserve, one in so many, that is left to deletes by those that write data, and to
-/// those by deletes, which would free nothing without them.
+/// Divisor of the reserve: data leaves one part to deletes, and deletes leave one part to flushes
+/// and metadata, without which they would free nothing.
 const FOR_DELETES: u64 = 16;
 const FOR_DATA: u64 = 3;
 
-/// What space is borrowed for.
+/// The purpose of borrowed space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Borrower {
-    /// Tables and values that a job writes: it can be given up.
+    /// Tables and values that a job writes: the job can be given up.
     Data,
     /// The log of deletes.
     Deletes,
-    /// What names the rest, and log records that were admitted: without them nothing goes on.
+    /// Metadata, and log records that were admitted: nothing works without them.
     Names,
 }
 
@@ -50,18 +50,18 @@ impl Borrower {
 /// Bytes that a reserve should have.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// All of them.
+    /// Its whole length.
     pub len: u64,
-    /// Those of them that are for what names the rest.
+    /// The part of it for metadata.
     pub names: u64,
-    /// Those of them that are for flushes, which deletes leave them.
+    /// The part of it for flushes, which deletes leave to them.
     pub flushes: u64,
-    /// What it is cut to if it is longer.
+    /// Length to which a longer reserve is cut.
     pub most: u64,
 }
 
 impl Wanted {
-    /// What is left by a borrower.
+    /// Bytes that a borrower must leave.
     fn left_by(&self, borrower: Borrower) -> u64 {
         match borrower {
             Borrower::Data => self.names + self.len / FOR_DELETES,
@@ -83,21 +83,21 @@ pub struct Reserve {
 
 #[derive(Default)]
 struct Kept {
-    /// Length of the file, once it was looked at.
+    /// Length of the file, once it was read.
     len: Option<u64>,
-    /// Length that it should have, as far as anybody has said.
+    /// Length that it should have, as last requested.
     wanted: Wanted,
-    /// The file system does not set space apart.
+    /// Whether the file system cannot reserve space.
     is_vain: bool,
 }
 
 impl Kept {
-    /// The file, opened for one use: a store that is idle has no descriptor for it.
+    /// The file, opened for one use: an idle store needs no descriptor for it.
     fn open(&mut self, storage: &dyn Storage) -> io::Result<Arc<dyn File>> {
         let name = Name::fixed(FileKind::Reserve);
         let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
         if self.len.is_none() {
-            // A copy may have a hole there.
+            // The file of a copy may have a hole there.
             self.len = Some(file.len()?.min(file.space()?));
         }
         Ok(file)
@@ -115,7 +115,7 @@ impl Kept {
 }
 
 impl Reserve {
-    /// The reserve in `storage`, which is not touched before somebody needs it.
+    /// The reserve in `storage`, which is not touched before it is needed.
     pub fn new(storage: Arc<dyn Storage>) -> Self {
         Self { storage, kept: Mutex::default(), short: AtomicBool::new(false) }
     }
@@ -126,35 +126,35 @@ impl Reserve {
         self.short.load(Ordering::Relaxed)
     }
 
-    /// Bytes that it has now.
+    /// Its current length, in bytes.
     pub fn len(&self) -> u64 {
         self.kept.lock().len()
     }
 
-    /// Whether it has none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes that it should have.
+    /// The length that it should have, in bytes.
     pub fn wanted(&self) -> u64 {
         self.kept.lock().wanted.len
     }
 
-    /// Bytes that this borrower may get.
+    /// Bytes that this borrower may get now.
     pub fn left_for(&self, borrower: Borrower) -> u64 {
         let kept = self.kept.lock();
         kept.len().saturating_sub(kept.wanted.left_by(borrower))
     }
 
-    /// Bytes that deletes may have of it when it is as long as is wanted.
+    /// Bytes that deletes may borrow when the reserve has its full length.
     pub fn for_deletes(&self) -> u64 {
         let wanted = self.kept.lock().wanted;
         wanted.len.saturating_sub(wanted.left_by(Borrower::Deletes))
     }
 
-    /// Makes it as long as is wanted, as far as the disk has room. Where space cannot be set apart
-    /// there is none; where the file cannot be opened now it stays as it is.
+    /// Extends it to the wanted length, as far as the disk has room. Where space cannot be reserved
+    /// it stays empty; where the file cannot be opened now it stays as it is.
     pub fn keep(&self, wanted: Wanted) {
         let mut kept = self.kept.lock();
         kept.wanted = wanted;
@@ -193,11 +193,11 @@ impl Reserve {
         if planted(Bug::ReserveNotRefilled) && self.is_short() {
             return Ok(());
         }
-        // What there is, if it is less than what is wanted.
+        // The free space, if it is less than what is wanted.
         let free = self.storage.free_space()? / BLOCK as u64 * BLOCK as u64;
         for wanted in [wanted, wanted.min(len + free)] {
             match file.allocate(wanted) {
-                // Some of it may have been set apart before there was no more.
+                // A part may have been allocated before the disk was full.
                 Err(e) if is_full(&e) => kept.cut(&*file, len)?,
                 Ok(()) if file.space()? >= wanted => return kept.cut(&*file, wanted),
                 failed => {
@@ -210,8 +210,8 @@ impl Reserve {
         Ok(())
     }
 
-    /// Gives `bytes` of it to who finds the disk full, and more if little is left to give. Returns
-    /// whether there was anything.
+    /// Frees `bytes` of it, rounded up, for a write that finds the disk full. Returns whether any
+    /// were freed.
     pub fn lend(&self, bytes: u64, borrower: Borrower) -> bool {
         let mut kept = self.kept.lock();
         let Ok(file) = kept.open(&*self.storage) else { return false };
@@ -226,7 +226,8 @@ impl Reserve {
         is_lent
     }
 
-    /// Makes a call that needs about so many bytes, with what the reserve has if the disk is full.
+    /// Makes a call that needs about `bytes` of space, with the help of the reserve if the disk is
+    /// full.
     pub fn lending<T>(
         &self,
         mut bytes: u64,
@@ -251,7 +252,7 @@ pub struct Reserving {
 }
 
 impl Reserving {
-    /// `inner`, with what `reserve` has.
+    /// `inner`, backed by `reserve`.
     pub fn new(inner: Arc<dyn Storage>, reserve: Arc<Reserve>) -> Self {
         Self { inner, reserve }
     }
@@ -296,7 +297,7 @@ impl FileLayer for ReservingFile {
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        // The last block of what is shared with a copy is written anew.
+        // The last block, if it is shared with a copy, is written to a new place.
         self.reserve.lending(LENT_MIN, self.borrower, || self.inner.truncate(len))
     }
 }

@@ -1,8 +1,8 @@
 //! Segments: files of records, written once, read by pointer.
 //!
 //! A log file is a segment whose newest part may still lie in the window. A reader verifies what it
-//! reads: a record is returned only if its checksums hold and it carries the keyspace, key and
-//! sequence number that the caller's index entry names (invariant 6).
+//! reads: a record is returned only if its checksums hold and it has the keyspace, key and sequence
+//! number of the caller's index entry (invariant 6).
 
 mod far;
 
@@ -70,7 +70,7 @@ impl Segment {
         &self.file
     }
 
-    /// Marks the segment as dropped by a durable edit: its file goes with its last reader.
+    /// Marks the segment as dropped by a durable edit: its last reader queues the file for removal.
     pub fn mark_obsolete(&self) {
         if planted(Bug::BuriedUnderReaders) {
             self.enqueue();
@@ -79,7 +79,7 @@ impl Segment {
     }
 
     fn enqueue(&self) {
-        // Not to know the length costs smoothness only.
+        // An unknown length only makes the removal less smooth.
         self.obsolete_files.enqueue(self.name, self.file.len().unwrap_or(0));
     }
 
@@ -93,7 +93,7 @@ impl Segment {
             return Ok(());
         }
         read_exact_at(&*self.file, &mut buf[..in_file], offset).map_err(|e| {
-            // A pointer beyond the end means that bytes are gone, not that a call failed.
+            // A pointer beyond the end means that bytes are lost, not that a call failed.
             if e.kind() == std::io::ErrorKind::UnexpectedEof {
                 self.damaged(offset, "the file ends before the record that a pointer names")
             } else {
@@ -102,22 +102,22 @@ impl Segment {
         })
     }
 
-    /// Fills `page` from `offset` on and verifies its checksum: see [`SegmentWriter::append_page`].
+    /// Reads a page at `offset` and verifies its checksum: see [`SegmentWriter::append_page`].
     pub fn read_page(&self, offset: u64, page: &mut [u8; BLOCK]) -> Result<()> {
         self.read(offset, page)?;
         let (content, check) = page.split_at(BLOCK - 4);
         if check == check32(content, self.identity.seed(offset)).to_le_bytes() {
             return Ok(());
         }
-        Err(self.damaged(offset, "a page of a map is damaged"))
+        Err(self.damaged(offset, "a page of a key directory is damaged"))
     }
 
-    /// Says that these bytes will be read soon; see [`File::will_need`].
+    /// Announces that these bytes will be read soon; see [`File::will_need`].
     pub fn will_need(&self, offset: u64, len: usize) {
         self.file.will_need(offset, len);
     }
 
-    /// Asks for the memory of these bytes, if the log's window holds them.
+    /// Prefetches the memory of these bytes, if the log's window holds them.
     #[inline]
     pub fn prefetch(&self, offset: u64, len: usize) {
         if let Some((ring, base)) = &self.young {
@@ -144,9 +144,9 @@ impl Segment {
         self.matching(record, pointer, keyspace, key, seq)
     }
 
-    /// The record at `pointer`, which is that of (`keyspace`, `key`, `seq`), if the log's window,
-    /// which is `held`, has it in one piece. Its payload is not compared with its checksum: nobody
-    /// had it since it was stored there.
+    /// The record at `pointer`, verified to be that of (`keyspace`, `key`, `seq`), if the log's
+    /// window, which is `held`, has it in one piece. Its payload checksum is not compared: the
+    /// bytes have not left memory since they were stored.
     #[inline]
     pub fn in_window<'h>(
         &self,
@@ -160,7 +160,7 @@ impl Segment {
         Some(self.matching(record, pointer, keyspace, key, seq))
     }
 
-    /// `record`, if it is the one that an entry names.
+    /// `record`, if it is the one that the index entry names.
     #[inline]
     fn matching<'a>(
         &self,
@@ -182,14 +182,14 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // Relaxed: whoever drops it is alone.
+        // Relaxed: a drop has exclusive access.
         if self.obsolete.load(Ordering::Relaxed) {
             self.enqueue();
         }
     }
 }
 
-/// Writes a segment of survivors, front to back, in large aligned pieces.
+/// Writes a segment front to back, in large aligned pieces.
 pub struct SegmentWriter {
     name: Name,
     identity: FileIdentity,
@@ -230,12 +230,12 @@ impl SegmentWriter {
         self.len() == FileHeader::RECORD_LEN as u64
     }
 
-    /// Whether `len` more bytes only fill the buffer, without a call of the storage.
+    /// Whether `len` more bytes fit the buffer, so that no call of the storage is needed.
     pub fn has_room(&self, len: usize) -> bool {
         self.buf.len() + len < WRITE_LEN
     }
 
-    /// Appends a record, its payload checksum as it was, and returns its place.
+    /// Appends a record with its payload checksum unchanged, and returns its place.
     #[inline]
     pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
         let offset = self.len();
@@ -245,8 +245,8 @@ impl SegmentWriter {
         Ok(ValuePointer { file: self.name.number(), offset, len: header.record_len() as u32 })
     }
 
-    /// Appends a record that is copied in pieces, and returns its place. If that fails, part of it
-    /// was appended: nothing of this file may be used.
+    /// Appends a record that is copied in pieces, and returns its place. If that fails, a part of
+    /// it was appended: this file must not be used.
     pub fn append_far(&mut self, record: &FarRecord<'_>) -> Result<ValuePointer> {
         let header = Header { more: false, ..record.header };
         let offset = self.len();
@@ -263,7 +263,7 @@ impl SegmentWriter {
         self.push(&[0; BLOCK][..padding as usize])
     }
 
-    /// Appends a page, whose last four bytes become its checksum, tied to its place.
+    /// Appends a page. Its last four bytes are replaced by its checksum, tied to its place.
     pub fn append_page(&mut self, page: &mut [u8; BLOCK]) -> Result<()> {
         let seed = self.identity.seed(self.len());
         let (content, check) = page.split_at_mut(BLOCK - 4);

@@ -1,11 +1,11 @@
 //! The log window: a piece of memory that holds the newest bytes of the log.
 //!
-//! On a real disk it is a file, all blocks of which are its own, mapped shared: a store into it
-//! survives the death of the process as a write to the page cache would, without a system call. Its
-//! first page says whose window it is and how far the log had come ([`Watermark`]); behind it lies
-//! the log buffer, whose bytes are addressed modulo its length, so callers speak of log positions.
-//! It is made short and grows with its use. Nothing here decides what may be overwritten; the log
-//! does. See `docs/format.md`, "Window".
+//! On a real disk it is a file with its own blocks, mapped shared: a store into it survives the
+//! death of the process as a write to the page cache would, without a system call. Its first page
+//! names the database and says how far the log had come ([`Watermark`]); behind it lies the log
+//! buffer, whose bytes are addressed modulo its length, so callers use log positions. It starts
+//! short and grows with its use. The log decides what may be overwritten, not the window. See
+//! `docs/format.md`, "Window".
 
 use std::io;
 use std::ops::Range;
@@ -38,7 +38,7 @@ unsafe impl Send for Window {}
 unsafe impl Sync for Window {}
 
 impl Window {
-    /// Makes the window of `identity` in `storage` anew, for a log that ends at `position` in its
+    /// Creates the window of `identity` in `storage`, for a log that ends at `position` in its
     /// files, with a log buffer of `len` bytes that may grow to `capacity`, both multiples of a
     /// block. Where a file cannot be mapped without the risk of a signal, or on a full disk, it is
     /// memory of the process, which does not survive it ([`Window::survives`]), and there is no
@@ -58,7 +58,7 @@ impl Window {
         let made = file.map(HEADER_LEN + capacity).and_then(|mapping| {
             let Some(Mapping { memory, observer }) = mapping else { return Ok(None) };
             file.extend_mapped((HEADER_LEN + len) as u64)?;
-            // In this order: a header that is whole has a watermark.
+            // In this order, so that a complete header always has a watermark.
             let drained = Watermark::Drained.offset() as u64;
             write_all_at(&*file, &position.to_le_bytes(), drained)?;
             write_all_at(&*file, &encode_identity(identity), 0)?;
@@ -73,7 +73,7 @@ impl Window {
                 Self::in_the_process(len, capacity)
             }
             Err(e) => {
-                // What was reserved so far is not kept from others.
+                // Frees the space that was reserved so far.
                 let _ = storage.remove(&name, RemoveMode::Immediate);
                 match is_full(&e) {
                     true => Self::in_the_process(len, capacity),
@@ -120,7 +120,7 @@ impl Window {
         self.survives
     }
 
-    /// Gives the file of the window blocks for a log buffer of `len` bytes, which is not used
+    /// Allocates blocks in the window's file for a log buffer of `len` bytes, which is not used
     /// before [`Window::set_len`].
     pub fn extend(&self, storage: &dyn Storage, len: usize) -> io::Result<()> {
         assert!(self.len() <= len && len <= self.capacity(), "a ring of {len} bytes");
@@ -129,7 +129,7 @@ impl Window {
             let file = storage.open(&name, Mode::ReadWrite, Access::Random)?;
             let extended = file.extend_mapped((HEADER_LEN + len) as u64);
             if extended.is_err() {
-                // Recovery goes by the length of the file: it must be that of the log buffer.
+                // Recovery takes the length of the log buffer from the file, so both must agree.
                 let cut = file.truncate((HEADER_LEN + self.len()) as u64);
                 cut.map_err(io::Error::other)?;
             }
@@ -138,16 +138,16 @@ impl Window {
         Ok(())
     }
 
-    /// Makes the log buffer `len` bytes long, for which it was extended before. Every position has
-    /// another place from here on.
+    /// Makes the log buffer `len` bytes long, for which it was extended before. This changes the
+    /// place of every position.
     ///
     /// # Safety
-    /// Nobody else uses the window, and none of its bytes is needed any more.
+    /// No other code uses the window, and none of its bytes is needed any more.
     pub(crate) unsafe fn set_len(&self, len: usize) {
         self.len.store(len, Ordering::Relaxed);
     }
 
-    /// Notes how far the log has come, for the recovery after the death of the process.
+    /// Stores how far the log has come, for recovery after the death of the process.
     #[inline]
     pub(crate) fn note(&self, mark: Watermark, value: u64) {
         if !self.survives {
@@ -162,7 +162,7 @@ impl Window {
     #[inline]
     fn note_at(&self, offset: usize, value: u64) {
         let at = self.memory.start().wrapping_add(offset).cast::<u64>();
-        // SAFETY: the header lies in the memory, at a multiple of 8, and is touched here only, as
+        // SAFETY: the header lies in the memory, at a multiple of 8, and is accessed only here, as
         // an atomic.
         unsafe { AtomicU64::from_ptr(at) }.store(value.to_le(), Ordering::Release);
         if let Some(observer) = &self.observer {
@@ -224,25 +224,25 @@ impl Window {
         }
     }
 
-    /// Has the system put memory behind a range of whole pages of the log buffer now: see
+    /// Has the system back a range of whole pages of the log buffer with memory now: see
     /// [`WindowMemory::touch`].
     pub(crate) fn touch(&self, range: Range<usize>) -> io::Result<()> {
         let ring = self.len();
         assert!(range.end <= ring, "{range:?} is not in a window of {ring}");
-        // The system refuses parts of pages, as it refuses advice that it does not know.
+        // The system refuses partial pages with the same error as unknown advice.
         let whole = range.start.is_multiple_of(BLOCK) && range.end.is_multiple_of(BLOCK);
         debug_assert!(whole, "{range:?} are not whole pages");
         self.memory.touch(HEADER_LEN + range.start..HEADER_LEN + range.end)
     }
 
-    /// Asks for the memory of the bytes at log position `at`.
+    /// Prefetches the memory of the bytes at log position `at`.
     #[inline]
     pub(crate) fn prefetch(&self, at: u64, len: usize) {
         let (position, first) = self.pieces(at, len);
         prefetch_at(self.ring.wrapping_add(position), first);
     }
 
-    /// The longest run of bytes at log position `at` that does not wrap, at most `len` of them.
+    /// The longest run of bytes at log position `at` that does not wrap, at most `len` bytes.
     ///
     /// # Safety
     /// No store to these positions may happen while the slice lives.
@@ -254,7 +254,7 @@ impl Window {
     }
 }
 
-/// Access to a window that nobody else uses, for the tests of this crate.
+/// Access to a window that no other code uses, for the tests of this crate.
 #[cfg(test)]
 pub(crate) mod probe {
     use super::Window;

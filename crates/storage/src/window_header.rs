@@ -1,4 +1,4 @@
-//! The first page of a window's file: whose window it is, and how far the log has come.
+//! The first page of a window's file: its database, and how far the log has come.
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::checksum::check32;
@@ -24,42 +24,42 @@ pub(crate) fn encode_identity(identity: WindowIdentity) -> Vec<u8> {
     bytes
 }
 
-/// What stands behind a watermark that is believed after a loss of power.
+/// The check value behind a watermark that is valid even after a loss of power.
 pub(crate) fn mark_check(value: u64) -> u64 {
     u64::from(check32(&value.to_le_bytes(), u64::from_le_bytes(MAGIC)))
 }
 
-/// Whose window the header says it is; `None` if it is none.
+/// The identity in the header; `None` if it is invalid.
 pub(crate) fn decode_identity(bytes: &[u8]) -> Option<WindowIdentity> {
     let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let identity = WindowIdentity { database_id: word(12)?, number: FileNumber(word(20)?) };
     (bytes.get(..IDENTITY_LEN)? == encode_identity(identity)).then_some(identity)
 }
 
-/// Whose window it is.
+/// Identity of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowIdentity {
     /// Id of the database.
     pub database_id: u64,
-    /// Its own number, which no other window of the database has.
+    /// Its own number, unique among the windows of the database.
     pub number: FileNumber,
 }
 
-/// How far the log has come, as the first page of a window tells it; each only grows. They stand in
-/// sectors of their own, so that a loss of power leaves an old one or a new one.
+/// How far the log has come, as stored in the first page of a window; each value only grows. Each
+/// has its own sector, so that a loss of power leaves the old value or the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watermark {
-    /// The greatest sequence number that is visible. Believed only if no power was lost since.
+    /// The greatest visible sequence number. Valid only if no power was lost since.
     Visible,
-    /// Log position up to which the window was drained. Believed only if no power was lost since.
+    /// Log position up to which the window was drained. Valid only if no power was lost since.
     Drained,
-    /// The greatest sequence number that is durable in the log or elsewhere. It has a check of its
-    /// own, and is believed whatever came since.
+    /// The greatest sequence number that is durable in the log or elsewhere. It has its own check,
+    /// so it is valid even after a loss of power.
     Durable,
 }
 
 impl Watermark {
-    /// Where it stands in the file.
+    /// Its offset in the file.
     pub(crate) fn offset(self) -> usize {
         match self {
             Self::Visible => 1024,

@@ -14,8 +14,8 @@ use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::log::{log_of, spare_of};
 use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 
-/// Schedules that are drawn: at random, and by priorities that change at two points. Of 3,000 one
-/// set in four did not meet the bug that is planted below, of 20,000 all did.
+/// Schedules that are drawn: at random, and by priorities that change at two points. One in four
+/// sets of 3,000 did not meet the planted bug below; all sets of 20,000 did.
 const SCHEDULES: usize = 100_000;
 const DEPTH: usize = 3;
 
@@ -31,7 +31,7 @@ struct Store {
     appender: Mutex<Appender>,
     sim: Sim,
     name: Name,
-    /// Where what is needed begins.
+    /// Where the needed part of the log begins.
     needed: Mutex<u64>,
 }
 
@@ -44,7 +44,7 @@ impl Store {
         Self { log, appender: Mutex::new(appender), sim, name, needed: Mutex::new(0) }
     }
 
-    /// A commit that is as safe as a write to the kernel.
+    /// A commit that is as durable as a write to the kernel.
     fn commit(&self) {
         let end = self.append();
         self.log.drain_to(end).unwrap();
@@ -59,7 +59,7 @@ impl Store {
         reserved.end
     }
 
-    /// A flush of all but the last record; nobody reads the others any more.
+    /// A flush of all but the last record; there are no more readers of the others.
     fn flush(&self) {
         let end = self.appender.lock().end().saturating_sub(RECORD);
         let mut needed = self.needed.lock();
@@ -69,7 +69,7 @@ impl Store {
         }
     }
 
-    /// Goes on in the next file; returns where that begins.
+    /// Continues in the next file; returns its beginning.
     fn rotate(&self) -> u64 {
         let mut appender = self.appender.lock();
         let next = self.log.rotate(&mut appender, spare_of(&self.sim, 2)).unwrap();
@@ -77,7 +77,7 @@ impl Store {
         next.base
     }
 
-    /// Whether the first file can be given to somebody else.
+    /// Whether the first file can be reused.
     fn is_free(&self) -> bool {
         self.log.is_done_with(FileNumber(1)) && self.first_len() == 0
     }
@@ -120,7 +120,7 @@ fn a_sync_beside_a_drain() {
     store.sync();
 }
 
-/// Syncs drain what is needed, while flushes let the drain pass by the rest.
+/// Syncs drain the needed log, while flushes let the drain skip the rest.
 fn a_sync_beside_a_flush() {
     let store = Arc::new(Store::new(WriteBack::OnPressure));
     let flushes = {
@@ -146,7 +146,7 @@ fn a_look_beside_a_drain() {
     commits.join().unwrap();
 }
 
-/// Nothing is written to a file that was found to be free.
+/// A file that was found to be free is not written any more.
 fn a_free_file_beside_a_drain() {
     let store = Arc::new(Store::new(WriteBack::OnPressure));
     store.append();
@@ -161,7 +161,7 @@ fn a_free_file_beside_a_drain() {
     let after = store.is_free();
     drain.join().unwrap();
     assert!(!before, "it is needed");
-    assert!(!after || store.first_len() == 0, "somebody else's file was written");
+    assert!(!after || store.first_len() == 0, "a file that was found free was written");
 }
 
 fn check_free() {

@@ -1,5 +1,5 @@
-//! Stores on disks without a free byte: they are opened, read, deleted from, closed, and give back
-//! what was deleted.
+//! Stores on disks without a free byte: they can be opened, read, deleted from and closed, and
+//! deletes free space.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::read::Checked;
 use crate::records::{key, value};
 use crate::setup::{Setup, set_segments};
 
-/// What the disk holds at first.
+/// Capacity of the disk at first, in bytes.
 const CAPACITY: u64 = 4 << 20;
 
 fn open(sim: &Sim, options: &Options) -> Checked<Db> {
@@ -19,17 +19,17 @@ fn open(sim: &Sim, options: &Options) -> Checked<Db> {
     db.map_err(|e| format!("open failed: {e}"))
 }
 
-/// Somebody takes all that is free.
+/// Fills the disk, as another program would.
 fn take_the_rest(sim: &Sim, capacity: &mut u64) -> Checked<()> {
     *capacity -= sim.free_space().map_err(|e| e.to_string())?;
     sim.set_capacity(*capacity);
     Ok(())
 }
 
-/// How long a record lives of which one in ten is deleted while others are written.
+/// Number of writes after which a record may be deleted; every tenth is.
 const LIFE: u32 = 60;
 
-/// Writes records until one is refused, and deletes some; says how many were not.
+/// Writes records until one is refused, and deletes some; returns the number of those written.
 fn fill(db: &Db, first: u32) -> Checked<u32> {
     for i in first.. {
         if i >= first + LIFE && (i - LIFE) % 10 == 9 {
@@ -44,8 +44,8 @@ fn fill(db: &Db, first: u32) -> Checked<u32> {
     unreachable!("the disk is never full")
 }
 
-/// Whether those of `0..count` are there that `is_there` names, but for those that went when they
-/// were written.
+/// Checks that the records of `0..count` exist for which `is_there` is true, except those that
+/// `fill` deleted.
 fn check(db: &Db, count: u32, is_there: impl Fn(u32) -> bool) -> Checked<()> {
     for i in 0..count {
         let got = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
@@ -63,7 +63,7 @@ pub fn closed_when_full(setup: &Setup, capacity: u64) -> Checked<()> {
     sim.stop_recording();
     sim.set_capacity(capacity);
     let db = open(&sim, &setup.options)?;
-    // Longer than what a log file begins with on a full disk.
+    // Longer than the first allocation of a log file on a full disk.
     let value = |i: u32| vec![i as u8; 20 << 10];
     let count = (0..).find(|i| db.put(&key(*i), &value(*i)).is_err()).unwrap_or_default();
     db.close().map_err(|e| format!("close failed: {e}"))?;
@@ -77,8 +77,8 @@ pub fn closed_when_full(setup: &Setup, capacity: u64) -> Checked<()> {
     Ok(())
 }
 
-/// Closes a store of some records and takes what is free. Fails if a write is then refused for
-/// another reason.
+/// Closes a store of some records and fills the disk. Fails if a write is then refused for another
+/// reason than space.
 pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
     let sim = Sim::new();
     sim.stop_recording();
@@ -98,11 +98,11 @@ pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
     db.put(b"more", &[7; 100]).or_else(unless_full).map_err(refused)
 }
 
-/// Fills the disk, closes the store or kills it, and lets somebody take the rest; then half of the
-/// store goes, and it is written again. Fails if much less fits then than went.
+/// Fills the disk, closes or kills the store, and fills the rest of the disk; then deletes half of
+/// the store and writes it again. Fails if the new records need much more space than was freed.
 pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
     let mut setup = setup.clone();
-    // So large that not each of them gets a block of each flush.
+    // So large that a flush does not write a block to each group.
     set_segments(&mut setup.options, 64 << 10, 16 << 10);
     let mut sim = Sim::new();
     sim.stop_recording();
@@ -114,7 +114,7 @@ pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
     match killed {
         true => {
             sim = sim.kill();
-            // Else what it has open would take space for ever.
+            // Otherwise its open files would keep their space.
             drop(db);
         }
         false => _ = db.close().map_err(|e| format!("close failed: {e}"))?,
@@ -147,12 +147,12 @@ pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
     }
 }
 
-/// Of what is deleted, one part in so many must fit again at least: the reserve is filled first.
+/// Divisor: least part of the deleted records that must fit again. The reserve is refilled first.
 const ROOM_MIN: u32 = 5;
 
-/// Files as long as on a large disk, which others fill: a store that is much shorter than the disk
-/// loses three of ten of its `count` records of `len` bytes, all over it, and is written again.
-/// Fails if much less fits then than went.
+/// Files as long as on a large disk that other programs fill: a store much shorter than the disk
+/// deletes three of ten of its `count` records of `len` bytes, spread over all of it, and writes
+/// them again. Fails if the new records need much more space than was freed.
 pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) -> Checked<()> {
     let sim = Sim::new();
     sim.stop_recording();
@@ -185,7 +185,7 @@ pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) 
     db.close().map_err(|e| format!("close failed: {e}"))?;
     let went = (0..count).filter(|i| goes(*i)).count() as u32;
     match again {
-        _ if again < went / ROOM_MIN => Err(format!("room for {again} records where {went} went")),
+        _ if again < went / ROOM_MIN => Err(format!("room for {again} records of {went} deleted")),
         _ => Ok(()),
     }
 }

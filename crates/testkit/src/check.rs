@@ -1,10 +1,10 @@
-//! The oracle: what must hold of any disk that a crash left.
+//! The oracle: the properties of every disk state that a crash may leave.
 //!
-//! 1. What survives is the state after some prefix of the commit order, at least as long as what
-//!    was acknowledged in a mode that covers the crash, at most as long as what was begun.
+//! 1. The surviving content is the state after a prefix of the commit order: at least the commits
+//!    acknowledged in a mode that covers the crash, at most those begun.
 //! 2. Get, scans in both directions and a snapshot agree; the store's own check finds no problem.
 //! 3. The files are those that the manifest names.
-//! 4. A second open changes nothing; further writes, a collection and another open obey the model.
+//! 4. A second open changes nothing; further writes, a collection and another open match the model.
 
 use cleavedb::{Db, Durability};
 use cleavedb_storage::FileKind;
@@ -21,13 +21,13 @@ use crate::state::State;
 /// Fewest and most commits that may have survived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
-    /// Acknowledged commits that the crash may not take.
+    /// Acknowledged commits that the crash must not lose.
     pub least: usize,
     /// Commits that had begun.
     pub most: usize,
 }
 
-/// Knows the states that are allowed.
+/// The oracle of the states that are allowed.
 pub struct Oracle<'a> {
     /// How the store is opened.
     pub setup: &'a Setup,
@@ -39,7 +39,7 @@ pub struct Oracle<'a> {
 
 impl Oracle<'_> {
     /// Opens `images`, one of each disk, and checks points 1 to 3; `thorough` adds point 4. Returns
-    /// how many commits survived, and the state.
+    /// the number of commits that survived, and the state.
     pub fn check(
         &self,
         images: &[Image],
@@ -65,7 +65,7 @@ impl Oracle<'_> {
         Ok((survived, state))
     }
 
-    /// Which prefix survived.
+    /// Finds the prefix that survived.
     fn content(&self, db: &Db, bounds: Bounds) -> Checked<(usize, State)> {
         let state = everything(db)?;
         let Bounds { least, most } = bounds;
@@ -79,15 +79,15 @@ impl Oracle<'_> {
             Some(n) if n < least => {
                 format!("acknowledged writes are lost: {n} commits survived of {least}")
             }
-            Some(n) => format!("{n} commits are there, but only {most} were begun"),
+            Some(n) => format!("{n} commits survived, but only {most} were begun"),
             None => format!(
-                "the content ({} keys) is the state after no prefix of {least} to {most} commits",
+                "the content ({} keys) matches no prefix of {least} to {most} commits",
                 state.len()
             ),
         })
     }
 
-    /// Every way of reading gives the same.
+    /// Checks that all ways of reading agree.
     fn agreement(&self, db: &Db, state: &State) -> Checked {
         let expected = state.range(None, None);
         let backward = collect(db.range(None, None), Scan::Backward)?;
@@ -102,7 +102,7 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// A second open finds the same; then the store goes on to work.
+    /// A second open finds the same state; then the store continues to work.
     fn second_open(&self, images: &[Image], state: &State) -> Checked {
         let disks = Disks::from_images(images, self.setup);
         disks.stop_recording();
@@ -133,7 +133,7 @@ fn further_writes(keys: &[Vec<u8>]) -> Vec<Op> {
     ops
 }
 
-/// The directories hold what the manifest names, and nothing else.
+/// Checks that the directories hold the files of the manifest, and no others.
 pub fn check_files(db: &Db, disks: &Disks) -> Checked {
     let metrics = db.metrics();
     let files: Vec<_> = disks.images().iter().flat_map(Image::list).collect();

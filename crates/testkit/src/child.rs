@@ -1,12 +1,12 @@
-//! A test that runs itself in a process of its own, whose directory, limits and end are its own.
+//! A test that runs itself in a process of its own, with its own directory, limits and end.
 
 use std::process::{Command, Output};
 
-/// Names the test that a child is to be.
+/// Names the test that the child process runs.
 const CHILD: &str = "CLEAVEDB_TEST_CHILD";
 
-/// Runs `body` in a process of its own, which is this test again: `test` is its full name. Panics
-/// with what the child has said if it fails.
+/// Runs `body` in a process of its own, which runs this test again: `test` is its full name. Panics
+/// with the child's output if it fails.
 pub fn in_a_child(test: &str, body: impl FnOnce()) {
     if std::env::var(CHILD).as_deref() == Ok(test) {
         return body();

@@ -1,14 +1,14 @@
-//! Writes to a real store, and the map that it must then be equal to.
+//! Writes to a real store, and a map of its expected content.
 
 use std::collections::BTreeMap;
 
 use cleavedb::Db;
 use cleavedb_storage_sim::sim::Rng;
 
-/// Keys that are drawn, if nothing else is said.
+/// Default number of keys.
 const KEYS: u64 = 400;
 
-/// A store's expected content, and the generator that goes on changing both.
+/// A store's expected content, and the generator that changes both.
 #[derive(Clone)]
 pub struct Churn {
     rng: Rng,
@@ -22,13 +22,13 @@ impl Churn {
         Self { rng: Rng::new(seed), keys: KEYS, model: BTreeMap::new() }
     }
 
-    /// The same over so many keys.
+    /// The same with this number of keys.
     #[must_use]
     pub fn over(self, keys: u64) -> Self {
         Self { keys, ..self }
     }
 
-    /// The same content, and other writes from now on: a copy of the store.
+    /// The same content, with other writes from now on: for a copy of the store.
     #[must_use]
     pub fn copied(&self, seed: u64) -> Self {
         Self { rng: Rng::new(seed), ..self.clone() }
@@ -53,7 +53,7 @@ impl Churn {
         }
     }
 
-    /// Writes, and has every kind of job run in between.
+    /// Writes, with every kind of job in between.
     pub fn work(&mut self, db: &Db, count: usize) {
         for _ in 0..2 {
             self.write(db, count / 2);
@@ -63,7 +63,7 @@ impl Churn {
         db.wait_idle().unwrap();
     }
 
-    /// Compares every key, by itself and in order, and has the store check itself.
+    /// Compares every key, by point reads and by a scan, and runs the store's own check.
     #[track_caller]
     pub fn check(&self, db: &Db) {
         let mut items = db.range(None, None).map(|item| item.unwrap());

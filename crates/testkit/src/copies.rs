@@ -10,8 +10,7 @@ use crate::read::Checked;
 use crate::session::open;
 use crate::setup::Setup;
 
-/// Copies a database, closed or while it is open, and writes to both; fails if a file of one has a
-/// name of the other's.
+/// Copies a database, closed or open, and writes to both; fails if both create a file of one name.
 pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
     let failed = |e: Error| e.to_string();
     let opened = |sim: &Sim| open(Arc::new(sim.clone()), setup).map_err(failed);
@@ -46,7 +45,7 @@ pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
     let of_copy = names(&copy)?;
     let both = |name: &Name| name.number().0 > 0 && of_copy.contains(name);
     match names(&original)?.iter().find(|name| !before.contains(name) && both(name)) {
-        Some(name) => Err(format!("the original and its copy have both made {name}")),
+        Some(name) => Err(format!("the original and its copy both created {name}")),
         None => Ok(()),
     }
 }

@@ -1,8 +1,7 @@
 //! The simulated disks of one machine, which crash at the same moment and lose different amounts.
 //!
 //! The first holds the database's own directory, each other one a volume. They share a clock, so a
-//! crash point is a moment of the machine: each disk stands where it stood then, and what survives
-//! on one says nothing of the others.
+//! crash point is one moment for all disks; what survives on one is independent of the others.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use crate::setup::Setup;
 #[derive(Clone)]
 pub struct Disks(Vec<Sim>);
 
-/// What each disk of a machine holds at rest.
+/// The content of each disk of a machine at rest.
 pub type Images = Vec<Image>;
 
 /// The path of volume `number`, from 1 on, in setups.
@@ -51,7 +50,7 @@ impl Disks {
         Self::from_images(&vec![Image::default(); setup.disks()], setup)
     }
 
-    /// Disks that hold `images`, all of it durable, as after a reboot.
+    /// Disks with the content `images`, all of it durable, as after a reboot.
     ///
     /// # Panics
     /// If there is no image.
@@ -62,7 +61,7 @@ impl Disks {
         Self(std::iter::once(first.clone()).chain(volumes).collect())
     }
 
-    /// Empty disks that remember nothing: for long runs that no crash check follows.
+    /// Empty disks without recording: for long runs without crash checks.
     pub fn forgetful(setup: &Setup) -> Self {
         let disks = Self::new(setup);
         disks.stop_recording();
@@ -79,7 +78,7 @@ impl Disks {
         &self.0
     }
 
-    /// As the engine takes them.
+    /// As storages for the engine.
     pub fn storages(&self) -> Vec<Arc<dyn Storage>> {
         self.0.iter().map(|sim| -> Arc<dyn Storage> { Arc::new(sim.clone()) }).collect()
     }
@@ -90,17 +89,17 @@ impl Disks {
         Self(self.0.iter().map(Sim::kill).collect())
     }
 
-    /// What they hold now, durable or not.
+    /// Their current content, durable or not.
     pub fn images(&self) -> Images {
         self.0.iter().map(Sim::image).collect()
     }
 
-    /// Operations of all of them so far.
+    /// Number of operations of all of them so far.
     pub fn time(&self) -> usize {
         self.0[0].time()
     }
 
-    /// A replay of all of them, standing before the first operation.
+    /// A replay of all of them, before the first operation.
     pub fn replay(&self) -> Replays {
         let replays = self.0.iter().map(|sim| sim.replay(SECTOR)).collect();
         Replays { disks: self.clone(), replays, point: 0 }
@@ -121,12 +120,12 @@ pub struct Replays {
 }
 
 impl Replays {
-    /// The crash point: how many operations of all disks happened before it.
+    /// The crash point: the number of operations of all disks before it.
     pub fn point(&self) -> usize {
         self.point
     }
 
-    /// Walks on to `point`.
+    /// Replays up to `point`.
     pub fn advance(&mut self, point: usize) {
         self.point = point;
         for (sim, replay) in self.disks.0.iter().zip(&mut self.replays) {
@@ -134,7 +133,7 @@ impl Replays {
         }
     }
 
-    /// What the disks hold if only the process dies here.
+    /// The content of the disks if only the process dies here.
     pub fn process_kill(&self) -> Images {
         self.replays.iter().map(Replay::process_kill).collect()
     }
@@ -152,8 +151,8 @@ impl Replays {
         Some(images)
     }
 
-    /// What the disks may hold if the power fails here: of one disk all that it enumerates; of
-    /// several first the most on one and the least on another, then combinations drawn at random.
+    /// Possible contents if the power fails here: of one disk all that it enumerates; of several
+    /// first the most on one and the least on another, then combinations drawn at random.
     pub fn power_loss(&self, options: &PowerLoss) -> Vec<Images> {
         let each: Vec<Images> =
             self.replays.iter().map(|replay| replay.power_loss(options).collect()).collect();
@@ -170,13 +169,13 @@ impl Replays {
     }
 }
 
-/// Combinations of what each disk may hold: at most as many as one disk would have.
+/// Combinations of the possible contents of each disk: at most as many as for one disk.
 fn drawn(each: &[Images], options: &PowerLoss, point: usize) -> Vec<Images> {
     let all: usize = each.iter().map(Vec::len).product();
     let mut rng = Rng::new(options.seed ^ (point as u64).rotate_left(17));
     let mut choices: Vec<Vec<usize>> = Vec::new();
-    // A disk's first image has all that was pending or nothing; its second, or its last one, has
-    // the other.
+    // A disk's first image has all pending operations or none; its second or last one has the
+    // opposite.
     for disk in 0..each.len() {
         for other in [1, usize::MAX] {
             let choose = |at| if at == disk { 0 } else { other };

@@ -1,5 +1,5 @@
-//! Options that are drawn at random, all of them, sizes and ratios alike; and stores that are
-//! opened again and again with others, whose work must come to an end each time.
+//! Options drawn at random, including sizes and ratios; and stores that are reopened with other
+//! options, whose background work must end each time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::endless::damage;
 use crate::read::Checked;
 use crate::setup::tiny;
 
-/// What is chosen once, when a store is created.
+/// Options that are fixed when a store is created.
 pub fn created(rng: &mut Rng) -> Options {
     let preset = Preset::ALL[rng.index(Preset::ALL.len())];
     let mut options = tiny(preset);
@@ -43,11 +43,11 @@ fn size(rng: &mut Rng, least: u64, doublings: u64) -> u64 {
     least << rng.below(doublings)
 }
 
-/// What flushes may write because groups are many for their length: a block for each.
+/// Space for flushes to many short groups, in bytes: a block for each.
 const GROUPS_ROOM: u64 = 4 << 20;
 
-/// All options that may be others at each open, for a store of at most `live` bytes. No field is
-/// taken over unnamed, so that a new option is drawn, too.
+/// All options that may change at each open, for a store of at most `live` bytes. Every field is
+/// named, so that a new option cannot be forgotten.
 pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
     let separates = base.min_separated != MinSeparated::Never;
     let least = [0, 64, 500, 4000][rng.index(4)];
@@ -82,7 +82,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         level1_bytes: size(rng, 4 << 10, 6),
         space_amplification: 1.05 + rng.below(100) as f64 / 100.0,
         space_floor: [0, 16 << 10, 64 << 10, 256 << 10][rng.index(4)],
-        // None but the disk's, whatever the last open had.
+        // No limit but the disk's, whatever the last open had.
         space_limit: Some(u64::MAX),
         accept_lost_window: base.accept_lost_window,
         groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
@@ -122,7 +122,7 @@ fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
     }
 }
 
-/// Opens of one store, rounds of each, and writes of one.
+/// Opens of one store, rounds of each, and writes of one round.
 const OPENS: u32 = 6;
 const ROUNDS: u32 = 4;
 const WRITES: usize = 120;
@@ -131,31 +131,31 @@ const WRITES: usize = 120;
 const KEYS: usize = 150;
 const LENS: [usize; 5] = [5, 60, 300, 1500, 6000];
 
-/// Bytes that may be alive.
+/// Most live bytes.
 const LIVE: u64 = KEYS as u64 * 2000;
 
-/// Jobs that may run after a round before none is due.
+/// Most jobs after a round until none is due.
 const JOBS_MAX: u64 = 2000;
 
-/// What is in a store.
+/// Content of a store.
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Bytes that these jobs may write for each byte that there is, and besides: what wins nothing and
-/// is done again and again writes more.
+/// Bytes that these jobs may write for each existing byte, and in addition: jobs that repeat
+/// without gain write more.
 const WRITTEN_MAX: u64 = 8;
 const WRITTEN_FEW: u64 = 256 << 10;
 
-/// A store and what must be in it.
+/// A store and its expected content.
 struct Store {
     db: Db,
     model: Model,
     snapshots: Vec<(Snapshot, Model)>,
-    /// Whether its files were damaged: then an error says so, but no answer is wrong.
+    /// Whether its files were damaged: then reads may fail, but must not return wrong values.
     damaged: bool,
 }
 
 impl Store {
-    /// Whether there may be garbage that no job can win.
+    /// Whether there may be garbage that no job can reclaim.
     fn holds_garbage(&self) -> bool {
         self.damaged || !self.snapshots.is_empty()
     }
@@ -171,17 +171,17 @@ impl Store {
             }
         };
         match done {
-            // What is dead and cannot go: in a snapshot, or behind damage.
+            // Dead records cannot be reclaimed: a snapshot holds them, or damage.
             Err(e) if e.kind() == ErrorKind::NoSpace && self.holds_garbage() => Ok(()),
             done => done.map(drop).map_err(|e| format!("a write: {e} {:?}", self.db.metrics())),
         }
     }
 
-    /// Runs jobs until none is due; how many. Damage is an error once.
+    /// Runs jobs until none is due; returns their number. Damage is reported once.
     fn wait_idle(&self) -> Checked<u64> {
         let threads = self.db.options().background != Background::Manual;
         for jobs in 0..JOBS_MAX {
-            // Where threads do the work, it is theirs to come to an end.
+            // With threads, the store itself runs the jobs.
             let step = if threads { self.db.wait_idle().map(|()| false) } else { self.db.step() };
             match step {
                 Ok(false) => return Ok(jobs),
@@ -214,7 +214,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes, with steps and snapshots in between, and settles.
+    /// Writes, with jobs and snapshots in between, and settles.
     fn round(&mut self, rng: &mut Rng) -> Checked<u64> {
         for _ in 0..WRITES {
             self.write(rng)?;
@@ -246,14 +246,14 @@ impl Store {
     }
 }
 
-/// A store that is opened with other options each time, written, and now and then damaged: whether
-/// writers wait for nothing, all work comes to an end and is worth it, and every answer is right.
-/// The most jobs that it took.
+/// A store that is reopened with other options each time, written, and sometimes damaged: checks
+/// that writers are not blocked for ever, that jobs end and are worth their cost, and that all
+/// answers are right. Returns the most jobs of a round.
 pub fn drawn_stores_settle(seed: u64) -> Checked<u64> {
     drawn_stores(seed, |_| Background::Manual)
 }
 
-/// The same where threads do the work.
+/// As above, with background threads.
 pub fn drawn_stores_settle_with_threads(seed: u64) -> Checked<()> {
     drawn_stores(seed, |rng| Background::Threads(1 + rng.index(3))).map(drop)
 }
@@ -270,7 +270,7 @@ fn drawn_stores(seed: u64, background: fn(&mut Rng) -> Background) -> Checked<u6
         let failed = |e: String| format!("open {open}, {options:?}: {e}");
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7);
         let db = match db {
-            // What replay needs was damaged.
+            // The damaged part was needed by replay.
             Err(e) if damaged && e.kind() == ErrorKind::Corruption => return Ok(most),
             db => db.map_err(|e| failed(e.to_string()))?,
         };

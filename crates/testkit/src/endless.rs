@@ -1,4 +1,4 @@
-//! Work that must come to an end: how many jobs it takes until none is due.
+//! Background work must end: counts the jobs until none is due.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::records::{key, value};
 use crate::session::open_all;
 use crate::setup::Setup;
 
-/// Collections that 50 small writes and settling may take: about as many as there are groups.
+/// Most collections for 50 small writes and settling: about the number of groups.
 const COLLECTIONS_MAX: u64 = 30;
 
-/// Jobs that may run before none is due.
+/// Most jobs until none is due.
 const JOBS_MAX: usize = 10_000;
 
 /// Runs jobs until none is due.
@@ -31,8 +31,8 @@ pub fn settled(db: &Db) -> Checked<()> {
     Err(format!("{JOBS_MAX} jobs have run, and one is due still"))
 }
 
-/// Short values with a cold log, whose segments are short, too, under tight goals: whether settling
-/// is soon done each time.
+/// Short values and a cold log with short segments, under tight goals: checks that settling ends
+/// soon each time.
 pub fn short_segments_settle(seed: u64) -> Checked<()> {
     let mut rng = Rng::new(seed);
     let mut options = Setup::tagged(true).options;
@@ -65,7 +65,7 @@ fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
     Db::open_in(Arc::new(sim.clone()), options.clone(), 7).map_err(|e| format!("open failed: {e}"))
 }
 
-/// Writes one of `round` to each of `records`.
+/// Writes the values of `round` to `records`.
 fn write(db: &Db, records: Range<u32>, round: u32) -> Checked<()> {
     for i in records {
         db.put(&key(i), &value(i, round)).map_err(|e| format!("record {i}: {e}"))?;
@@ -73,7 +73,7 @@ fn write(db: &Db, records: Range<u32>, round: u32) -> Checked<()> {
     Ok(())
 }
 
-/// Flips a bit in every few bytes of the files of `kind`, but for their headers.
+/// Flips a bit in every few bytes of the files of `kind`, except in their headers.
 pub(crate) fn damage(sim: &Sim, kind: FileKind) -> Sim {
     let mut image = sim.image();
     for (name, len) in image.list() {
@@ -84,8 +84,8 @@ pub(crate) fn damage(sim: &Sim, kind: FileKind) -> Sim {
     Sim::from_image(image)
 }
 
-/// A store with damaged blocks in its tables: whether everything else goes on, no job goes round in
-/// circles, and the damage is told.
+/// A store with damaged blocks in its tables: checks that everything else works, that no job
+/// repeats without end, and that the damage is reported.
 pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
     let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
     let options = Setup::tiny(preset, true).options;
@@ -96,13 +96,13 @@ pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
     let db = opened(&damage(&sim, FileKind::Table), &options)?;
     for round in 1..6 {
         write(&db, 0..300, round)?;
-        // Each damaged place is an error once, and is left alone then.
+        // Each damaged place fails once, and is skipped then.
         let failed = (0..JOBS_MAX).find(|_| matches!(db.step(), Ok(false)));
         failed.ok_or_else(|| format!("{preset}: {JOBS_MAX} jobs ran or failed"))?;
     }
     let metrics = db.metrics();
     if metrics.damaged.is_empty() || metrics.background_error.is_none() {
-        return Err(format!("{preset}: no damage is told"));
+        return Err(format!("{preset}: no damage is reported"));
     }
     for i in 0..300 {
         match db.get(&key(i)) {
@@ -115,8 +115,8 @@ pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
     Ok(())
 }
 
-/// A store whose tables of level 1 are damaged, and whose keys are written again and again: whether
-/// level 0, which cannot leave, stays about as long as what lives.
+/// A store with damaged tables in level 1 whose keys are rewritten again and again: checks that
+/// level 0, which cannot be compacted, stays about as long as the live data.
 pub fn damage_fills_no_level0(seed: u64) -> Checked<()> {
     let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
     let options = Setup::tiny(preset, true).options;
@@ -142,8 +142,8 @@ pub fn damage_fills_no_level0(seed: u64) -> Checked<()> {
     }
 }
 
-/// A store whose values are damaged, all but those that are written anew: whether writers go on,
-/// although none of the garbage can be collected.
+/// A store with damaged values, except rewritten ones: checks that writes go on, although the
+/// garbage cannot be collected.
 pub fn damaged_values_stop_no_writer(seed: u64) -> Checked<()> {
     let preset = [Preset::WiscKey, Preset::HashKv, Preset::KtStore][seed as usize % 3];
     let options = Setup::tiny(preset, true).options;
@@ -154,19 +154,19 @@ pub fn damaged_values_stop_no_writer(seed: u64) -> Checked<()> {
     let kind = if preset == Preset::WiscKey { FileKind::Log } else { FileKind::Group };
     let db = opened(&damage(&sim, kind), &options)?;
     for round in 1..5 {
-        // What is written once keeps files from going as a whole.
+        // Values that are written once keep whole files from being dropped.
         for i in (0..400).step_by(4) {
             write(&db, i..i + 3, round).map_err(|e| format!("{preset}: {e}"))?;
         }
     }
     if db.metrics().damaged.is_empty() {
-        return Err(format!("{preset}: no damage is told"));
+        return Err(format!("{preset}: no damage is reported"));
     }
     Ok(())
 }
 
-/// A store near its space limit, whose tables are damaged: whether writers that search for space
-/// hear nothing of the damage that jobs meet, but at most that there is no space.
+/// A store near its space limit, with damaged tables: checks that writers that search for space do
+/// not get errors of the damage that jobs meet, but at most that there is no space.
 pub fn damage_refuses_no_writer_that_searches(seed: u64) -> Checked<()> {
     let setup = Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true);
     let sim = Sim::new();
@@ -179,13 +179,13 @@ pub fn damage_refuses_no_writer_that_searches(seed: u64) -> Checked<()> {
         store.fill(0..count, round).map_err(|e| format!("{setup}: {e}"))?;
     }
     match store.db.metrics().damaged.is_empty() {
-        true => Err(format!("{setup}: no damage is told")),
+        true => Err(format!("{setup}: no damage is reported")),
         false => Ok(()),
     }
 }
 
-/// A store that was closed while its last log file was longer than the garbage that is tolerated:
-/// whether it takes writes.
+/// A store that was closed while its last log file was longer than the tolerated garbage: checks
+/// that it accepts writes.
 pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
     let preset = Preset::ALL[seed as usize % Preset::ALL.len()];
     let mut options = Setup::tiny(preset, true).options;
@@ -198,18 +198,18 @@ pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
     write(&db, 0..300, 0).map_err(|e| format!("{preset}: {e}"))
 }
 
-/// A store on two disks, one of which has no room for tables below level 0: whether collections go
-/// on.
+/// A store on two disks, one of which has no room for tables below level 0: checks that collections
+/// go on.
 pub fn collections_go_on_without_compactions(_: u64) -> Checked<()> {
     let setup = Setup::tiny(Preset::WiscKey, true).on_two_disks([FileClass::Levels]);
     let disks = Disks::forgetful(&setup);
     let db = open_all(&disks.storages(), &setup).map_err(|e| e.to_string())?;
-    // The first write says in each volume what it has seen.
+    // The first write stamps each volume.
     write(&db, 0..1, 0)?;
     disks.sims()[1].set_capacity(1);
     write(&db, 0..200, 0)?;
     for round in 1..8 {
-        // What is written once keeps files from going as a whole.
+        // Values that are written once keep whole files from being dropped.
         for i in (0..200).step_by(4) {
             write(&db, i..i + 3, round)?;
         }
@@ -224,11 +224,11 @@ pub fn collections_go_on_without_compactions(_: u64) -> Checked<()> {
     }
 }
 
-/// Dead entries that finding the first key of a queue may meet.
+/// Most dead entries that a search for the first key of a queue may skip.
 const DEAD_MAX: u64 = 1000;
 
-/// A queue that was emptied from the front: how many dead entries finding the first key meets, and
-/// how many bytes of tables are left, after a settle and without a call for a compaction.
+/// A queue that was emptied from the front: counts the dead entries that a search for the first key
+/// skips, and the bytes of tables that are left, after a settle and without an explicit compaction.
 pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
     let designs = Setup::designs();
     let setup = &designs[seed as usize % designs.len()];
@@ -259,8 +259,8 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
     Ok(())
 }
 
-/// The same for a consumer that knows its keys, and never looks for the first one: all that it has
-/// deleted is in memory.
+/// The same for a consumer that knows its keys, and never searches for the first one: its deletes
+/// are all in memory.
 pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
     let designs = Setup::designs();
     let setup = &designs[seed as usize % designs.len()];

@@ -1,7 +1,7 @@
 //! The crash loop: every point of a recording, every kind of crash, many images of each.
 //!
-//! States are counted once per distinct image. From a share of the recovered states the walk goes
-//! on: the recovery, and a few operations after it, are recorded in turn and crash as well.
+//! States are counted once per distinct image. Some of the recovered states are explored further:
+//! their recovery, and a few operations after it, are recorded and crash as well.
 
 use std::collections::HashSet;
 
@@ -14,27 +14,27 @@ use crate::recording::{Crash, Recording};
 use crate::setup::Setup;
 use crate::state::State;
 
-/// How much of the space of crashes is visited.
+/// How much of the space of crashes is explored.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Images tried of one power loss.
+    /// Most images of one power loss.
     pub images_max: usize,
-    /// Of so many states, one is checked thoroughly.
+    /// One in this number of states is checked thoroughly.
     pub thorough_one_in: u64,
-    /// Of so many states, one is recovered on a recording disk and crashes again.
+    /// One in this number of states is recovered on a recording disk and crashes again.
     pub deeper_one_in: u64,
     /// Crashes in a row.
     pub depth: usize,
-    /// Points visited of the first recording: about so many, or all.
+    /// Number of points of the first recording, approximately; none for all.
     pub points: Option<usize>,
-    /// Points visited of a recording below the first: about so many.
+    /// Number of points of a later recording, approximately.
     pub deeper_points: usize,
-    /// What is done between a recovery and the next crash.
+    /// Number of operations between a recovery and the next crash.
     pub profile: Profile,
-    /// Operations between a recovery and the next crash.
+    /// Number of operations between a recovery and the next crash.
     pub deeper_ops: usize,
-    /// How the store is opened after the first crash, the second and so on, in turn; as before if
-    /// there is none.
+    /// Setups of the opens after the first crash, the second and so on, in turn; if empty, the
+    /// setup stays the same.
     pub recover_with: Vec<Setup>,
     /// Seed of all choices.
     pub seed: u64,
@@ -57,16 +57,16 @@ impl Default for Plan {
     }
 }
 
-/// What was visited.
+/// Counts of an exploration.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Distinct states, by depth: images that were never seen before, in whatever recording.
+    /// Distinct states, by depth: images that were new, in any recording.
     pub states: Vec<u64>,
-    /// Recoveries that were checked: the same image may be met with another promise.
+    /// Recoveries that were checked: the same image may be checked against several promises.
     pub checked: u64,
     /// States checked thoroughly.
     pub thorough: u64,
-    /// Images that were seen before.
+    /// Images that were not new.
     pub repeated: u64,
 }
 
@@ -77,33 +77,32 @@ impl Totals {
     }
 }
 
-/// Walks through recordings.
+/// Explores recordings.
 pub struct Explorer {
     plan: Plan,
     rng: Rng,
     images: HashSet<u64>,
-    /// Images of the present recording with the promises that they were checked against.
+    /// Images of the current recording with the promises that they were checked against.
     seen: HashSet<(u64, Bounds)>,
-    /// What was visited so far.
+    /// Counts so far.
     pub totals: Totals,
 }
 
 impl Explorer {
-    /// An explorer that has seen nothing.
+    /// An explorer without visited states.
     pub fn new(plan: Plan) -> Self {
         let rng = Rng::new(plan.seed);
         let (images, seen) = (HashSet::new(), HashSet::new());
         Self { plan, rng, images, seen, totals: Totals::default() }
     }
 
-    /// Makes the choices from here on a function of `seed` alone.
+    /// Makes the further choices a function of `seed` alone.
     pub fn reseed(&mut self, seed: u64) {
         self.plan.seed = seed;
         self.rng = Rng::new(seed);
     }
 
-    /// Visits the crashes of a recording; fails with a description of the first that is not
-    /// survived.
+    /// Explores the crashes of a recording; fails with a description of the first failed recovery.
     pub fn explore(&mut self, recording: &Recording) -> Result<(), String> {
         self.explore_from(recording, 0)
     }
@@ -199,7 +198,7 @@ impl Explorer {
         outcome.map_err(|failure| describe(&failure, replay, crash, bounds, depth))
     }
 
-    /// Recovers on a recording disk, works a little, and crashes again.
+    /// Recovers on a recording disk, runs a few operations, and crashes again.
     fn deeper(
         &mut self,
         recording: &Recording,

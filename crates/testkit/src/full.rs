@@ -1,4 +1,4 @@
-//! Stores that are filled up to their space limit, on disks that say what is in use.
+//! Stores that are filled up to their space limit, on disks that report the used space.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::read::Checked;
 use crate::records::{key, value};
 use crate::setup::{Setup, set_segments};
 
-/// What the disks hold: far more than any limit here.
+/// Capacity of the disks: far above any limit here.
 const CAPACITY: u64 = 1 << 40;
 
 /// Limit of each store, most of which is set apart for manifests.
 pub const LIMIT: u64 = 15 << 20;
 
-/// `setup` within the limit. Groups are so large that not each of them gets a block of each flush.
+/// `setup` within the limit. Groups are so large that a flush does not write a block to each.
 pub fn limited(setup: &Setup) -> Options {
     let mut options = Options { space_limit: Some(LIMIT), ..setup.options.clone() };
     set_segments(&mut options, 256 << 10, 32 << 10);
@@ -55,14 +55,15 @@ impl FullStore {
         Self::on(self.sim, self.options)
     }
 
-    /// Whether no more than the limit is in use now.
+    /// Checks that the used space is within the limit now.
     pub fn within(&self) -> Checked<()> {
         let free = self.sim.free_space().map_err(|e| e.to_string())?;
         let used = CAPACITY - free;
         if used <= LIMIT { Ok(()) } else { Err(format!("{used} bytes in use")) }
     }
 
-    /// Writes one of `round` to each of `records` until one is refused; says how many were not.
+    /// Writes the values of `round` to `records` until one is refused; returns the number of those
+    /// written.
     pub fn fill(&self, records: impl Iterator<Item = u32>, round: u32) -> Checked<u32> {
         let mut written = 0;
         for i in records {
@@ -86,7 +87,7 @@ impl FullStore {
         Ok(())
     }
 
-    /// Whether each of `records` is what a round wrote, or is not there.
+    /// Checks that each of `records` has the value of its round, or is absent.
     pub fn check(&self, records: impl Iterator<Item = (u32, Option<u32>)>) -> Checked<()> {
         for (i, round) in records {
             let got = self.db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
@@ -98,8 +99,8 @@ impl FullStore {
     }
 }
 
-/// Fills a store, reads it, opens it again, deletes half of it and fills it again. How many records
-/// it took at first, and then.
+/// Fills a store, reads it, reopens it, deletes half of it and fills it again. Returns the numbers
+/// of records that it accepted.
 pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
     let store = FullStore::new(limited(setup))?;
     let count = store.fill(0.., 0)?;
@@ -108,7 +109,7 @@ pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
         return Err(format!("not the error of a full store: {error}"));
     }
     store.check((0..count).map(|i| (i, Some(0))))?;
-    // It stays full at the next open.
+    // It is still full after the next open.
     let store = store.reopened()?;
     store.within()?;
     store.delete((0..count).step_by(2))?;
@@ -122,8 +123,9 @@ pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
     }
 }
 
-/// Collects a store whose disk is full, with room for 0 to `rooms` blocks more: it says so, leaves
-/// no file behind, loses nothing, and collects once there is room. How many collections failed.
+/// Collects a store on a full disk, with room for 0 to `rooms` more blocks: checks that it fails
+/// with the right error, leaves no file behind, loses nothing, and succeeds once there is room.
+/// Returns the number of failed collections.
 pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
     let records = 0..120;
     let image = half_dead(setup, records.clone())?;
@@ -131,10 +133,10 @@ pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
     for room in 0..=rooms {
         let sim = Sim::from_image(image.clone());
         let store = FullStore::on(sim.clone(), setup.options.clone())?;
-        // What the first write makes is there before the disk is full.
+        // The files that the first write creates must exist before the disk is full.
         store.db.delete(&key(records.end)).map_err(|e| format!("a delete: {e}"))?;
         let used = CAPACITY - sim.free_space().map_err(|e| e.to_string())?;
-        // The reserve is no help: all of it is missing.
+        // The reserve cannot help: all of it is used up.
         sim.set_capacity(used + room * BLOCK as u64 - reserve(&sim)?);
         let full = match store.db.collect() {
             Ok(()) => false,
@@ -144,13 +146,13 @@ pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
         sim.set_capacity(CAPACITY);
         failed += usize::from(full);
         store.check(records.clone().map(|i| (i, Some(i % 2))))?;
-        // An edit that found no room may be there or not: then only an open goes on.
+        // An edit that found no room may or may not be durable: then the store must be reopened.
         let writes = store.db.put(&key(records.end), b"more").is_ok();
         let closed = store.db.close();
         let before = data_files(&sim)?;
         let store = FullStore::on(sim, setup.options.clone())?;
         if writes && (closed.is_err() || data_files(&store.sim)? != before) {
-            return Err(format!("with room for {room} blocks something stays of {before:?}"));
+            return Err(format!("with room for {room} blocks something remains of {before:?}"));
         }
         store.db.collect().map_err(|e| format!("once there is room: {e}"))?;
         store.check(records.clone().map(|i| (i, Some(i % 2))))?;
@@ -165,7 +167,7 @@ fn reserve(sim: &Sim) -> Checked<u64> {
     Ok(reserve.map_or(0, |(_, len)| len))
 }
 
-/// Tables, segments and groups on a disk: an open removes those that nobody knows.
+/// Tables, segments and groups on a disk: an open removes unknown ones.
 fn data_files(sim: &Sim) -> Checked<Vec<String>> {
     let data = |kind| matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group);
     let files = sim.list().map_err(|e| e.to_string())?.into_iter().map(|(name, _)| name);

@@ -1,6 +1,6 @@
-//! A storage with doors: calls that a test chose wait until it lets them go on.
+//! A storage with doors: calls chosen by a test wait until it releases them.
 //!
-//! So a job of a real thread is held in its middle for as long as a test looks at the others.
+//! So a test can hold a job of a real thread in its middle while it observes the others.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use cleavedb_storage::{Access, File, FileKind, Mode, Name, RemoveMode, Storage, StorageLayer};
 
-/// How often a test looks whether something has come about.
+/// Interval at which a test polls a condition.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// What calls a door holds.
+/// The calls that a door holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Door {
     /// Creations of files.
@@ -20,11 +20,11 @@ pub enum Door {
     Remove,
 }
 
-/// A door that is shut.
+/// A closed door.
 struct Shut {
     door: Door,
     kind: FileKind,
-    /// Calls that it will still hold; others pass.
+    /// Number of calls that it will still hold; further ones pass.
     left: usize,
 }
 
@@ -42,7 +42,7 @@ pub struct Gated {
     opened: Condvar,
 }
 
-/// Opens the door when it is dropped. Declare it behind the database, whose close waits for the
+/// Opens the door when it is dropped. Declare it after the database, whose close waits for the
 /// threads that are held.
 pub struct Guard<'a>(&'a Gated);
 
@@ -75,7 +75,7 @@ impl Gated {
         self.lock().waiting
     }
 
-    /// How files were removed since the last call, in this order.
+    /// How files were removed since the last call, in order.
     pub fn removed(&self) -> Vec<RemoveMode> {
         std::mem::take(&mut self.lock().removed)
     }
@@ -113,7 +113,7 @@ impl StorageLayer for Gated {
     }
 }
 
-/// Waits until `done`, for `limit` at most; says whether it came about.
+/// Waits for `done`, at most `limit`; returns whether it became true.
 pub fn eventually(limit: Duration, done: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !done() {

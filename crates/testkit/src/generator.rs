@@ -1,40 +1,42 @@
 //! Operations from a seed, shaped by a profile.
 //!
-//! Keys come from a small pool, so that versions of one key meet; values carry the number of their
-//! write, so that no two are equal and an old one cannot pass for a new one.
+//! Keys come from a small pool, so that keys get several versions; values contain the number of
+//! their write, so that all are different and an old one cannot pass for a new one.
 
 use cleavedb::Durability;
 use cleavedb_storage_sim::sim::Rng;
 
 use crate::op::{Op, Scan, Write};
 
-/// What operations are made of.
+/// The mix of operations.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Lengths of values, each as likely as the others; a length varies by a sixteenth.
+    /// Lengths of values, equally likely; each varies by a sixteenth.
     pub value_lens: Vec<usize>,
     /// Keys in the pool.
     pub keys: usize,
     /// Whether the pool has long keys and keys of 0xFF bytes.
     pub odd_keys: bool,
-    /// Whether operations that only read are made.
+    /// Whether to generate operations that only read.
     pub reads: bool,
     /// Chance, in percent, that a write goes to memory only.
     pub buffered: u64,
     /// Chance, in percent, that a write is synced.
     pub synced: u64,
-    /// Whether collections, compactions and flushes are asked for; else they come by themselves.
+    /// Whether to generate collections, compactions and flushes; otherwise only the engine starts
+    /// them.
     pub collects: bool,
     /// Chance, in percent, that a write is one of several of a batch.
     pub batches: u64,
-    /// Chance, in percent, that a session ends with an operation, besides what the others do.
+    /// Chance, in percent, that a session ends with an operation, in addition to the others that
+    /// end it.
     pub endings: u64,
-    /// Whether the process may be killed; only where nothing is written to memory only.
+    /// Whether the process may be killed; only if no write goes to memory only.
     pub kills: bool,
 }
 
 impl Profile {
-    /// Few keys, small values and a long one, nothing that only reads: for crashes.
+    /// Few keys, small values and a long one, no operations that only read: for crash tests.
     pub fn crash() -> Self {
         Self {
             value_lens: vec![0, 10, 300, 1500, 3000, 20_000],
@@ -50,7 +52,7 @@ impl Profile {
         }
     }
 
-    /// Batches in short sessions, most of which go on with the log of the one before.
+    /// Batches in short sessions, most of which resume the log of the one before.
     pub fn sessions() -> Self {
         let value_lens = vec![0, 40, 90, 300, 900, 5000, 20_000];
         Self { value_lens, batches: 70, endings: 30, ..Self::crash() }
@@ -100,7 +102,7 @@ impl Generator {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        // The smaller of two: some keys are written more often than others.
+        // The smaller of two draws: some keys are written more often than others.
         let at = self.rng.index(self.pool.len()).min(self.rng.index(self.pool.len()));
         self.pool[at].clone()
     }
@@ -186,11 +188,11 @@ impl Generator {
     }
 }
 
-/// A value that names its write.
+/// A value that contains the number of its write.
 pub fn value(write: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     let mut rng = Rng::new(write);
-    // Half of it repeats, so that compression has something to find.
+    // Half of it repeats, so that it can be compressed.
     let (noise, rest) = bytes.split_at_mut(len.div_ceil(2));
     rng.fill(noise);
     rest.fill(write as u8);
@@ -200,7 +202,7 @@ pub fn value(write: u64, len: usize) -> Vec<u8> {
 fn pool(rng: &mut Rng, profile: &Profile) -> Vec<Vec<u8>> {
     let mut pool: Vec<Vec<u8>> = (0..profile.keys)
         .map(|i| match i % 3 {
-            // An empty key is a key.
+            // An empty key is valid.
             _ if i == 0 => Vec::new(),
             0 => format!("key{i:04}").into_bytes(),
             1 => format!("k{}", i / 3).into_bytes(),

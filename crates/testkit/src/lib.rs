@@ -1,8 +1,8 @@
-//! What the engine is tested with: a model, operations, a session that compares, a crash loop.
+//! Test tools for the engine: a model, operations, a session that compares, a crash loop.
 //!
 //! Everything is a function of a seed. [`Session`] runs operations against the engine and the
-//! [`State`] that a sorted map holds; [`Recording`] runs them on a simulated disk and remembers
-//! what was acknowledged when; [`Explorer`] rebuilds the disks that a crash may leave and asks the
+//! [`State`], a sorted map; [`Recording`] runs them on a simulated disk and records when each was
+//! acknowledged; [`Explorer`] rebuilds the disks that a crash may leave and checks them with the
 //! oracle in [`check`]. Modules are listed bottom first; a module uses only those above it.
 
 #![forbid(unsafe_code)]
@@ -42,7 +42,7 @@ pub use setup::Setup;
 pub use state::State;
 
 /// Makes a test of every planted mistake: the caller's function `caught` gets the mistake and the
-/// check that is to notice it.
+/// check that must notice it.
 #[macro_export]
 macro_rules! caught {
     ($($test:ident: $bug:ident by $check:ident;)*) => {

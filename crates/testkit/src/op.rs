@@ -1,8 +1,8 @@
 //! Operations: everything that a user can ask of the engine, as data.
 //!
 //! An operation prints in one line, so a failing run can be read from top to bottom. Snapshots are
-//! named by their age among those that are held, modulo their number, so every list of operations
-//! means something, also with parts cut out.
+//! identified by their age among those that are held, modulo their number, so that a list of
+//! operations stays valid when parts are cut out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl fmt::Debug for Write {
     }
 }
 
-/// A key, printed without filling the page.
+/// A key, shortened for printing.
 pub fn short(key: &[u8]) -> String {
     match key.len() {
         0..=24 => key.escape_ascii().to_string(),
@@ -47,21 +47,21 @@ pub fn short(key: &[u8]) -> String {
     }
 }
 
-/// In which order a range is read.
+/// The order in which a range is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// Front to back.
     Forward,
     /// Back to front.
     Backward,
-    /// Steps from both ends, as the bits say, until they meet.
+    /// From both ends, one bit per step, until they meet.
     Both(u64),
 }
 
-/// Something that a user asks for.
+/// An operation of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A batch; of one write, a plain put or delete.
+    /// A batch; a plain put or delete if it has one write.
     Write(Vec<Write>, Durability),
     /// Reads one key.
     Get(Vec<u8>),
@@ -79,7 +79,7 @@ pub enum Op {
     DropSnapshot(usize),
     /// Writes memory to tables.
     Flush,
-    /// Runs so many background jobs.
+    /// Runs this number of background jobs.
     Step(usize),
     /// Merges all tables.
     Compact,

@@ -1,4 +1,4 @@
-//! Reading ranges in every order, and whole stores, with the errors as text.
+//! Reads ranges in every order, and whole stores, with errors as text.
 
 use cleavedb::{Bytes, Db, Item, Range};
 
@@ -31,13 +31,13 @@ pub fn collect(mut range: Range, scan: Scan) -> Checked<Vec<Item>> {
         }
     }
     if range.next().is_some() || range.next_back().is_some() {
-        return Err(format!("{scan:?} went on after its end"));
+        return Err(format!("{scan:?} returned items after its end"));
     }
     front.extend(back.into_iter().rev());
     Ok(front)
 }
 
-/// Compares what a range gave with what it should have given.
+/// Compares the items of a range with the expected ones.
 pub fn compare(what: &str, got: &[Item], expected: &[(&[u8], &[u8])]) -> Checked {
     for (i, (item, (key, value))) in got.iter().zip(expected).enumerate() {
         if item.key != *key || item.value != *value {

@@ -1,4 +1,4 @@
-//! A workload on simulated disks, with what was acknowledged when.
+//! A recorded workload on simulated disks, with the time of each acknowledgement.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use crate::state::State;
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crash {
-    /// The process dies; what it wrote survives.
+    /// The process dies; everything that it wrote survives.
     Kill,
-    /// The power fails; only what was synced is sure to survive.
+    /// The power fails; only synced data is certain to survive.
     Power,
 }
 
-/// From this point of the history on, so many commits must survive such a crash.
+/// From this point on, this number of commits must survive such a crash.
 #[derive(Clone, Copy, Debug)]
 struct Promise {
     at: usize,
@@ -30,16 +30,16 @@ struct Promise {
     durability: Durability,
 }
 
-/// What was before a recording began.
+/// The state before a recording began.
 #[derive(Default)]
 struct Past {
     hashes: Vec<u64>,
-    /// Commits that a kill, and a power loss, must leave.
+    /// Commits that must survive a kill, and a power loss.
     least: [usize; 2],
     keys: BTreeSet<Vec<u8>>,
 }
 
-/// A workload that ran, the disks that it ran on, and what it was promised.
+/// A workload that was run, with its disks and the promises made to it.
 pub struct Recording {
     /// How the store was opened.
     pub setup: Setup,
@@ -47,11 +47,11 @@ pub struct Recording {
     pub disks: Disks,
     /// Hash of the state after each number of commits, from 0 on.
     pub hashes: Vec<u64>,
-    /// Every key that is in the first state or was written.
+    /// Every key of the first state, and every key that was written.
     pub keys: Vec<Vec<u8>>,
-    /// For each commit, how many operations the disks had seen when it began.
+    /// For each commit, the number of disk operations before it began.
     begun: Vec<usize>,
-    /// How many operations the disks had seen after each operation of the workload.
+    /// The number of disk operations after each operation of the workload.
     after: Vec<usize>,
     promises: Vec<Promise>,
 }
@@ -63,9 +63,9 @@ impl Recording {
         Self::run(setup, Disks::new(setup), State::default(), past, ops)
     }
 
-    /// Runs `ops` on the disks `images` that a crash of this recording left, and which `survived`
+    /// Runs `ops` on the disks `images` that a crash of this recording left, in which `survived`
     /// commits, with the content `state`, survived; `setup` says how they are opened. Until the
-    /// open has made them durable, another crash may take what the first crash could have taken.
+    /// open has made them durable, another crash may lose what the first crash could have lost.
     pub fn next(
         &self,
         setup: &Setup,
@@ -98,7 +98,7 @@ impl Recording {
             ],
         };
         let mut session = Session::on(&disks, setup, state)?;
-        // An open makes durable what it found.
+        // An open makes the content that it found durable.
         recording.promise(Durability::Sync);
         for op in ops {
             if let Op::Write(writes, _) = op {
@@ -132,12 +132,12 @@ impl Recording {
         }
     }
 
-    /// The point of the history behind operation `op` of the workload.
+    /// The point of the history right after operation `op` of the workload.
     pub fn after(&self, op: usize) -> usize {
         self.after[op]
     }
 
-    /// What may have survived a crash at `point`.
+    /// The commits that may have survived a crash at `point`.
     pub fn bounds(&self, point: usize, crash: Crash) -> Bounds {
         let covers = |promise: &&Promise| {
             promise.at <= point

@@ -1,4 +1,4 @@
-//! A session: the engine and the model side by side, every answer compared.
+//! A session: runs the engine and the model side by side and compares every answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::read::{Checked, collect, compare, compare_value, everything};
 use crate::setup::Setup;
 use crate::state::State;
 
-/// Most background jobs that one operation may run: more is a loop that does not end.
+/// Most background jobs of one operation: more means an endless loop.
 const STEPS_MAX: usize = 10_000;
 
 /// The id of every database in tests.
 pub const DATABASE_ID: u64 = 0xc1ea_7e0d;
 
-/// An engine under test, and what it should hold.
+/// An engine under test, and its expected content.
 pub struct Session {
     storages: Vec<Arc<dyn Storage>>,
     /// The disks, if they are simulated: then the process can be killed.
@@ -43,7 +43,7 @@ pub fn open_all(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db, Erro
     Db::open_beside(storages[0].clone(), volume, setup.options.clone(), DATABASE_ID)
 }
 
-/// Commits a batch; one write goes the short way.
+/// Commits a batch; a single write uses the plain call.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
     if let [write] = writes {
         return match &write.value {
@@ -61,13 +61,13 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
     db.write(&batch, durability)
 }
 
-/// Whether, while `ops` run, tables go from level 0 to deeper levels and others stay in it: with
+/// Whether, while `ops` run, tables move from level 0 to deeper levels while others stay: with
 /// level 0 in partitions that is a bucket that leaves by itself.
 pub fn a_part_leaves_level0(setup: &Setup, ops: &[Op]) -> Checked<bool> {
     let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
     let told = |session: &Session| {
         let metrics = session.db().metrics();
-        // Levels without tables are not told.
+        // Levels without tables are not reported.
         let (first, deeper): (Vec<_>, Vec<_>) =
             metrics.levels.iter().partition(|level| level.level == 0);
         let entries: u64 = first.iter().map(|level| level.entries).sum();
@@ -103,12 +103,12 @@ impl Session {
     /// The engine.
     ///
     /// # Panics
-    /// After a reopening that failed.
+    /// After a failed reopen.
     pub fn db(&self) -> &Db {
         self.db.as_ref().expect("the last open succeeded")
     }
 
-    /// What it should hold.
+    /// The expected content.
     pub fn model(&self) -> &State {
         &self.model
     }
@@ -200,7 +200,7 @@ impl Session {
         }
     }
 
-    /// The store's own check, and the number of keys that it found.
+    /// Runs the store's own check, and compares the number of keys.
     pub fn verify(&self) -> Checked {
         let report = self.db().verify().map_err(|e| e.to_string())?;
         if let Some(problem) = report.problems.first() {
@@ -212,7 +212,7 @@ impl Session {
         Ok(())
     }
 
-    /// Closes (or kills) and opens; then everything must be as it was.
+    /// Closes (or kills) and reopens; the content must be the same.
     fn reopen(&mut self, clean: bool) -> Checked {
         self.leave(clean)?;
         let opened = open_all(&self.storages, &self.setup);
@@ -220,7 +220,7 @@ impl Session {
         self.compare_all()
     }
 
-    /// Ends the process, in order or by a kill.
+    /// Ends the process, by a close or by a kill.
     pub fn leave(&mut self, clean: bool) -> Checked {
         self.snapshots.clear();
         let Some(db) = self.db.take() else { return Ok(()) };
@@ -228,7 +228,7 @@ impl Session {
             return db.close().map(drop).map_err(|e| format!("close failed: {e}"));
         }
         let disks = self.disks.as_ref().ok_or("only a process on simulated disks can be killed")?;
-        // What is dropped now belongs to a dead process: it changes nothing.
+        // The old handle belongs to a dead process: its drop must change nothing.
         let disks = disks.kill();
         drop(db);
         self.storages = disks.storages();

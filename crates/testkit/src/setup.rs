@@ -1,4 +1,4 @@
-//! How the engine is run in a test: options, and what the disk under it can do.
+//! How the engine is run in a test: its options, and the abilities of the disk under it.
 
 use std::fmt;
 
@@ -48,7 +48,7 @@ pub fn tiny(preset: Preset) -> Options {
     }
 }
 
-/// Makes the segments of groups so long, where there are groups and they have such segments.
+/// Sets the segment lengths of groups, if there are groups with such segments.
 pub fn set_segments(options: &mut Options, main: u64, log: u64) {
     let Some(layout) = options.layout.groups else { return };
     options.groups.main_segment_bytes = main;
@@ -69,7 +69,7 @@ fn tiny_groups(layout: GroupLayout) -> GroupOptions {
     }
 }
 
-/// A name, and what is changed under it.
+/// A name, and the change of options that it stands for.
 type Change = (&'static str, fn(&mut Options));
 
 impl Setup {
@@ -103,10 +103,10 @@ impl Setup {
         setup
     }
 
-    /// Tiny sizes, groups by hash of which the index knows what is alive.
+    /// Tiny sizes, groups by hash with liveness by the index.
     pub fn hash_by_index(window_survives: bool) -> Self {
         let base = Self::tiny(Preset::HashKv, window_survives);
-        let mut setup = Self { name: format!("{base}, alive by the index"), ..base };
+        let mut setup = Self { name: format!("{base}, liveness by the index"), ..base };
         setup.groups().liveness = LivenessRule::Index;
         let layout = *setup.groups();
         setup.options.groups = tiny_groups(layout);
@@ -114,7 +114,7 @@ impl Setup {
         setup
     }
 
-    /// How it keeps values in groups, which it must.
+    /// Its group layout, which must exist.
     pub fn groups(&mut self) -> &mut GroupLayout {
         self.options.layout.groups.as_mut().expect("its layout has groups")
     }
@@ -137,8 +137,8 @@ impl Setup {
         setup
     }
 
-    /// Tiny sizes, log files longer than the window, which holds all that no flush has covered: the
-    /// log is in no file.
+    /// Tiny sizes, with log files longer than the window, which holds everything that was not
+    /// flushed: no part of the log is in a file.
     pub fn log_in_window(preset: Preset) -> Self {
         let base = Self::tiny(preset, true);
         let mut setup = Self { name: format!("{base}, log in its window"), ..base };
@@ -146,9 +146,9 @@ impl Setup {
         setup
     }
 
-    /// The same with level 0 kept so, and so small that parts of it leave in a workload of 40
-    /// operations. Only long values leave the index: entries that point outside are so short that
-    /// no run would be worth cutting, and no bucket would fill.
+    /// The same with level 0 kept in this way, and so small that parts of it leave in a workload of
+    /// 40 operations. Only long values leave the index: entries with pointers are so short that
+    /// runs would not be cut, and buckets would not fill.
     #[must_use]
     pub fn with_small_level0(mut self, level0: Level0) -> Self {
         self.name = format!("{self}, small level 0: {level0:?}");
@@ -172,8 +172,8 @@ impl Setup {
         .map(|setup| setup.with_small_level0(Level0::Partitions(3)))
     }
 
-    /// The same with level 0 kept so, and so large that it merges within itself before any of it
-    /// leaves.
+    /// The same with level 0 kept in this way, and so large that it merges within itself before any
+    /// part of it leaves.
     #[must_use]
     pub fn with_large_level0(mut self, level0: Level0) -> Self {
         self.name = format!("{self}, large level 0: {level0:?}");
@@ -187,8 +187,8 @@ impl Setup {
             .map(|preset| Self::tiny(preset, true).with_large_level0(Level0::Partitions(3)))
     }
 
-    /// Every design once: each preset, `hashkv` with a cold log and by the index, soft pointers,
-    /// and `lsm` with long values.
+    /// Every design once: each preset, `hashkv` with a cold log and with liveness by the index,
+    /// soft pointers, and `lsm` with long values.
     pub fn designs() -> Vec<Self> {
         let presets = Preset::ALL.into_iter().map(|preset| Self::tiny(preset, true));
         let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
@@ -231,7 +231,7 @@ impl Setup {
         all
     }
 
-    /// Every setup that must answer like every other: presets, windows, sizes, compression.
+    /// Every setup, all of which must give the same answers: presets, windows, sizes, compression.
     pub fn all() -> Vec<Self> {
         let mut all = Self::all_presets();
         all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::OneTable));

@@ -1,7 +1,7 @@
-//! The model: what an ordered map would hold, with a hash that follows every change.
+//! The model: the content as an ordered map, with a hash that is updated with every change.
 //!
-//! The hash is a sum over the pairs, so it costs the same to update as the map, and the state after
-//! each of a thousand writes can be recognised later without keeping a thousand maps.
+//! The hash is a sum over the pairs, so that an update costs no more than that of the map, and the
+//! state after each of a thousand writes can be recognised later without keeping a thousand maps.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub struct State {
     hash: u64,
 }
 
-/// Hash of one pair: a part of the sum.
+/// Hash of one pair: a term of the sum.
 pub fn pair_hash(key: &[u8], value: &[u8]) -> u64 {
     hash64(key, hash64(value, 0x7a11))
 }
@@ -49,7 +49,7 @@ impl State {
         self.map.get(key).map(|value| &**value)
     }
 
-    /// All pairs, in the order of keys.
+    /// All pairs, in key order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
         self.map.iter().map(|(key, value)| (&key[..], &value[..]))
     }
@@ -67,12 +67,12 @@ impl State {
         self.map.len()
     }
 
-    /// Whether there is no key.
+    /// Whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// Equal states have equal hashes.
+    /// The hash of the content; equal states have equal hashes.
     pub fn hash(&self) -> u64 {
         self.hash
     }

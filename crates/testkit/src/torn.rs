@@ -1,4 +1,4 @@
-//! A batch that a crash has torn, and the log that goes on behind it.
+//! A batch that a crash has torn, and the log that continues behind it.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::read::Checked;
 use crate::session::{commit, open};
 use crate::setup::Setup;
 
-/// Cuts a log at every sector, which tears its last batch, and opens what is left; then writes to
-/// it and kills it, or compacts and closes it. Fails if a part of the batch came back, or if
-/// anything else is gone.
+/// Cuts a log at every sector, which tears its last batch, and opens it; then writes to it and
+/// kills it, or compacts and closes it. Fails if a part of the batch reappears, or if anything else
+/// is lost.
 pub fn a_torn_batch_stays_away(setup: &Setup) -> Checked {
     let failed = |e: Error| e.to_string();
     let first = disk(setup, Image::default());
@@ -55,7 +55,7 @@ fn goes_on(setup: &Setup, torn: Image, is_written: bool) -> Checked {
     if is_written {
         db.put(b"after", &[4; 700]).map_err(failed)?;
     } else {
-        // Its log file holds nothing, and goes: the torn batch ends the last one that is left.
+        // Its log file is empty and is removed: the torn batch ends the last one that remains.
         db.compact().and_then(|()| db.collect()).and_then(|()| db.close()).map_err(failed)?;
     }
     let db = open(Arc::new(disk(setup, sim.image())), setup).map_err(failed)?;

@@ -1,8 +1,8 @@
-//! Calls between files that no import shows: a type whose methods stand in several files.
+//! Calls between files that no import shows: a type with methods in several files.
 //!
 //! Where each file has an `impl` block of one type, a method calls another by `self.name()` without
-//! naming the file that has it. So files may call each other in a circle, however the modules are
-//! ordered. Here such a call counts as a use of the file with the method, as an import does.
+//! naming its file. So files may call each other in a cycle, whatever the order of modules. Here
+//! such a call counts as a use of the file with the method, as an import does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use crate::source::{Source, is_word, matching_brace};
 /// Files of one crate that reach each other by calls and imports.
 pub type Cycle = BTreeSet<String>;
 
-/// An `impl` block: its type, and where its body lies.
+/// An `impl` block: its type, and the range of its body.
 struct Block<'a> {
     of: &'a str,
     body: std::ops::Range<usize>,
 }
 
-/// Where the methods of a crate are, by type and name; types spelled as a field of them is.
+/// The files of the methods of a crate, by type and name; types are spelled like fields of them.
 type Methods<'a> = BTreeMap<(String, &'a str), BTreeSet<&'a str>>;
 
-/// The circles of files in each crate, two files or more, the largest first.
+/// The cycles of files in each crate, of two files or more, the largest first.
 pub fn cycles(repo: &Repo) -> Vec<Cycle> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in &repo.sources {
@@ -107,8 +107,8 @@ fn snake(of: &str) -> String {
     name
 }
 
-/// The files with the methods that a file calls: by `self` those of the type whose block it is, by
-/// a field, a variable or a getter those of the type of that name.
+/// The files with the methods that a file calls: by `self` those of the type of the block, by a
+/// field, a variable or a getter those of the type with that name.
 fn called<'a>(source: &Source, methods: &Methods<'a>) -> BTreeSet<&'a str> {
     let code = source.product_code();
     let blocks = blocks(code);

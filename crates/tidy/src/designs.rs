@@ -1,7 +1,7 @@
-//! Where the engine asks which design a database is: everywhere but in the files that answer it.
+//! Lines that check the design of a database outside of the files of the designs.
 //!
-//! How values are kept is one struct, each question about it has a file for each answer, and the
-//! presets are a table. A line elsewhere that asks is a branch that the next design must find.
+//! How values are kept is one struct, each question about it has a file per answer, and the presets
+//! are a table. A check elsewhere is a branch that must be extended for each new design.
 
 use crate::repo::{Finding, Repo};
 
@@ -22,7 +22,7 @@ const ANSWERS: [&str; 9] = [
     "crates/index/src/compaction/level0/",
 ];
 
-/// What a line says that asks: the answers by name, and what is derived from them.
+/// Code that checks a design: the answers by name, and predicates derived from them.
 const QUESTIONS: [&str; 31] = [
     "layout.groups",
     ".layout()",
@@ -57,11 +57,11 @@ const QUESTIONS: [&str; 31] = [
     ".writes_back_on_pressure()",
 ];
 
-/// Kinds of value files, which stand for designs where a line compares them.
+/// Kinds of value files, which stand for designs where they are compared.
 const KINDS: [&str; 3] = ["FileKind::Log", "FileKind::Segment", "FileKind::Group"];
 const COMPARED: [&str; 4] = ["==", "!=", "=>", "matches!"];
 
-/// Lines of product code that ask.
+/// Lines of product code with such a check.
 pub fn asked(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in &repo.sources {

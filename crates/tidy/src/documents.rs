@@ -13,7 +13,7 @@ pub const REQUIRED: [&str; 6] = [
     "docs/testing.md",
 ];
 
-/// Where the byte layouts are described; code points to its sections.
+/// The description of the byte layouts; code refers to its sections.
 const FORMAT: &str = "docs/format.md";
 
 /// Required documents that are missing.
@@ -22,7 +22,7 @@ pub fn required(repo: &Repo) -> Vec<Finding> {
     missing.map(|path| Finding::new(path, 0, "the document is missing")).collect()
 }
 
-/// Paths in backticks, and links, in the documents that lead nowhere.
+/// Paths in backticks, and links, in the documents whose targets do not exist.
 pub fn paths(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for (document, text) in repo.texts.iter().filter(|(path, _)| is_document(path)) {
@@ -46,8 +46,8 @@ pub fn paths(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Symbols that a document names together with a file (`Symbol` in `file.rs`) and that are not in
-/// the code of that file.
+/// Symbols that a document names together with a file (`Symbol` in `file.rs`) and that the code of
+/// that file does not contain.
 pub fn symbols(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for (document, text) in repo.texts.iter().filter(|(path, _)| is_document(path)) {
@@ -92,7 +92,7 @@ fn is_document(path: &str) -> bool {
         || ["docs/", "data/"].iter().any(|folder| path.starts_with(folder) && path.ends_with(".md"))
 }
 
-/// Whether `path`, which may hold a `*`, is there, or is a required document that may still come.
+/// Whether `path`, which may hold a `*`, exists, or is a required document that may be missing.
 fn exists(repo: &Repo, path: &str) -> bool {
     let path = path.trim_end_matches('/');
     let pending = !repo.has_engine() && REQUIRED.contains(&path);
@@ -160,7 +160,7 @@ fn alternatives(spelled: &str) -> Vec<String> {
     }
 }
 
-/// `target`, seen from `folder`, from the root.
+/// `target`, relative to `folder`, as a path from the root.
 fn join(folder: &str, target: &str) -> String {
     let mut parts: Vec<_> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {
@@ -173,7 +173,7 @@ fn join(folder: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// References in code to sections of the format document that are not there.
+/// References in code to sections of the format document that do not exist.
 pub fn sections(repo: &Repo) -> Vec<Finding> {
     let format = repo.texts.get(FORMAT);
     let headings: Vec<_> = format.iter().flat_map(|text| headings(text)).collect();
@@ -190,7 +190,7 @@ pub fn sections(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Headings, without their marks and without a number in front.
+/// Headings, without their marks and without a leading number.
 fn headings(text: &str) -> Vec<String> {
     let marked = unfenced(text).filter_map(|(_, line)| line.strip_prefix('#'));
     let bare = marked.map(|line| line.trim_start_matches('#').trim());

@@ -1,4 +1,4 @@
-//! Habits of a line: the opening of a file, unfinished work, dead code in comments, glob imports.
+//! Habits in code: the opening of a file, unfinished work, code in comments, glob imports.
 
 use crate::repo::{Finding, Repo};
 use crate::source::{line_of, words};
@@ -31,7 +31,7 @@ pub fn unfinished(repo: &Repo) -> Vec<Finding> {
     found
 }
 
-/// Plain comments that look like code: their line ends in `;` or `{`, or is a lone `}`.
+/// Plain comments that look like code: a line ends in `;` or `{`, or is a lone `}`.
 pub fn commented_out(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in &repo.sources {

@@ -1,9 +1,8 @@
-//! The rules of the house as functions over the text of the repository.
+//! The house rules as functions over the text of the repository.
 //!
-//! A rule takes a [`Repo`] and returns what it found; `tests/tidy.rs` runs every rule over this
-//! repository, and the tests beside each rule plant a violation and see it caught. Nothing here
-//! compiles or runs the code that it reads: a small lexer tells code from comments and strings, and
-//! the rest is text.
+//! A rule takes a [`Repo`] and returns its findings; `tests/tidy.rs` runs every rule over this
+//! repository, and the tests beside each rule plant a violation and check that it is found. No rule
+//! compiles or runs the code: a small lexer separates code from comments and strings.
 //!
 //! Modules are listed bottom first; a module uses only those above it.
 

@@ -1,4 +1,4 @@
-//! The order of crates, as their manifests say it.
+//! The order of crates, as declared by their manifests.
 //!
 //! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit} <- bench-cli`; the two
 //! stores are strangers to one another, and the front ends see the public crate only, and `bench`

@@ -1,4 +1,4 @@
-//! The order of modules: a crate is read from the bottom up, and no file is forgotten.
+//! The order of modules: bottom first in each crate, with every file declared.
 //!
 //! `lib.rs` (or `main.rs`) lists the modules of its crate bottom first, and a module names only
 //! modules listed before it. Inside a folder the same holds for the list in its `mod.rs`; a file in
@@ -60,7 +60,7 @@ fn check(repo: &Repo, tree: &Tree, found: &mut Vec<Finding>) {
     }
 }
 
-/// The segments of `path`, seen from module `own`, from the root of the crate.
+/// The segments of `path`, as seen from module `own`, as a path from the root of the crate.
 fn absolute(own: &[String], path: &CodePath) -> Option<Vec<String>> {
     let supers = path.segments.iter().take_while(|segment| *segment == "super").count();
     let (base, rest) = match path.segments.first().map(String::as_str) {
@@ -72,7 +72,7 @@ fn absolute(own: &[String], path: &CodePath) -> Option<Vec<String>> {
     Some([base, rest].concat())
 }
 
-/// What is wrong with `own` naming `target`.
+/// The violation, if `own` must not name `target`.
 fn problem(tree: &Tree, own: &[String], target: &[String], called_macro: bool) -> Option<String> {
     let Named::Module(named) = resolve(tree, target, 0) else { return None };
     if named.is_empty() {
@@ -92,11 +92,11 @@ fn problem(tree: &Tree, own: &[String], target: &[String], called_macro: bool) -
     Some(format!("names {lower}, which {list} lists after {}", own[..=fork].join("::")))
 }
 
-/// What a path leads to.
+/// The target of a path.
 enum Named {
     /// An item of this module.
     Module(Vec<String>),
-    /// Something outside the crate.
+    /// Outside of the crate.
     Outside,
 }
 

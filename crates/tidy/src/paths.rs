@@ -1,4 +1,4 @@
-//! Paths in code: what a `use` or an expression names through `crate::`, `super::` or `self::`.
+//! Paths in code: the targets of `use` and expressions through `crate::`, `super::` or `self::`.
 
 use crate::source::{is_word, line_of, words};
 
@@ -9,7 +9,7 @@ pub struct CodePath {
     pub line: usize,
     /// Segments as written; the first is `crate`, `super` or `self` unless it is a re-export.
     pub segments: Vec<String>,
-    /// The name that `as` gives it.
+    /// The name given by `as`.
     pub alias: Option<String>,
     /// Whether it names a macro that is called.
     pub called_macro: bool,

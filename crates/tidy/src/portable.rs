@@ -1,4 +1,4 @@
-//! Nothing in the repository is bound to one machine: no absolute paths, no hosts of a registry.
+//! The repository is not bound to one machine: it has no absolute paths and no registry hosts.
 
 use crate::repo::{Finding, Repo};
 
@@ -15,8 +15,7 @@ const MACHINE: [&str; 9] = [
     concat!("/tmp/", "target"),
 ];
 
-/// Hosts that a link may name: sources of papers, documentation and code, and names that stand for
-/// no host.
+/// Hosts that a link may name: sources of papers, documentation and code, and example names.
 const HOSTS: [&str; 20] = [
     "github.com",
     "docs.rs",
@@ -55,7 +54,7 @@ const REGISTRY: [&str; 8] = [
 /// The only source that the lock file may name.
 const LOCK_SOURCE: &str = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
 
-/// Absolute paths of some machine.
+/// Absolute paths that exist on one machine only.
 pub fn machine_paths(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, i, line) in lines(repo) {

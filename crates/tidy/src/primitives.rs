@@ -1,4 +1,4 @@
-//! Where locks, atomics and threads come from: a lock that a checker does not know would stop it.
+//! The source of locks, atomics and threads: a checker cannot control those of other crates.
 
 use crate::repo::{Finding, Repo};
 use crate::source::line_of;
@@ -23,7 +23,7 @@ const REAL: [&str; 9] = [
     "std::thread::yield_now",
 ];
 
-/// Primitives that product code of the engine takes from elsewhere.
+/// Primitives in product code of the engine from other sources.
 pub fn elsewhere(repo: &Repo) -> Vec<Finding> {
     let mut found = Vec::new();
     for source in &repo.sources {

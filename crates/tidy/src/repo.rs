@@ -1,4 +1,4 @@
-//! The files of the repository, read once, and what a rule reports about them.
+//! The files of the repository, read once, and the findings of rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::source::Source;
 /// Folders that are not part of the repository: version control and build output.
 const SKIPPED: [&str; 2] = [".git", "target"];
 
-/// Endings of the files that are read as text. Files without an ending are read too (scripts).
+/// Suffixes of the files that are read as text. Files without a suffix are read too (scripts).
 const TEXT: [&str; 14] =
     ["c", "csv", "h", "json", "lock", "md", "py", "rs", "sh", "svg", "toml", "txt", "yaml", "yml"];
 
@@ -22,7 +22,7 @@ const TEXT_LEN_MAX: u64 = 4 << 20;
 pub struct Finding {
     /// File, from the root of the repository.
     pub path: String,
-    /// Line, from 1; 0 if the whole file is meant.
+    /// Line, from 1; 0 for the whole file.
     pub line: usize,
     /// What is wrong.
     pub what: String,
@@ -111,7 +111,7 @@ impl Repo {
         self.names.contains(path)
     }
 
-    /// Whether the engine itself is there. Before that, documents about it may be missing.
+    /// Whether the engine exists. Before that, documents about it may be missing.
     pub fn has_engine(&self) -> bool {
         self.has("crates/cleavedb/Cargo.toml")
     }

@@ -1,7 +1,7 @@
 //! Size: lines of a file, lines of a function, columns of a line.
 //!
-//! The bounds are on the maximum, because averages hide the tail: a codebase becomes hard to read
-//! through its few huge files and functions.
+//! The bounds are on the maximum, because averages hide the outliers: a few huge files and
+//! functions make a codebase hard to read.
 
 use crate::repo::{Finding, Repo};
 use crate::source::{Source, line_of, matching_brace, words};

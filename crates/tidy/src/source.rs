@@ -1,8 +1,8 @@
 //! One Rust file in three views: the text, the code alone, and the comments alone.
 //!
 //! The views have the same lines. In the code view comments and the contents of strings and
-//! character literals are blank; in the comment view everything but comments is blank. A rule that
-//! looks for a word in code can therefore not be fooled by a sentence, nor by a test's string.
+//! character literals are blank; in the comment view everything but comments is blank. So a rule
+//! that searches code for a word does not find it in a sentence or a test's string.
 
 /// A Rust file and its views.
 pub struct Source {
@@ -16,7 +16,7 @@ pub struct Source {
     pub comments: String,
 }
 
-/// What the lexer stands in.
+/// State of the lexer.
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Code,

@@ -1,4 +1,4 @@
-//! The modules of a crate, as their `mod` declarations and the folders say.
+//! The modules of a crate, from their `mod` declarations and the folders.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::paths::{CodePath, reexports};
 use crate::repo::Repo;
 use crate::source::Source;
 
-/// A module and where it lies.
+/// A module and its file.
 pub struct Module {
     /// Its file, from the root of the repository.
     pub file: String,
@@ -14,7 +14,7 @@ pub struct Module {
     pub children: Vec<String>,
     /// Whether it is compiled for tests only.
     pub test: bool,
-    /// What its `pub use` declarations name.
+    /// The targets of its `pub use` declarations.
     pub reexports: Vec<CodePath>,
 }
 
@@ -25,7 +25,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The tree that grows from `root`.
+    /// The tree with the root file `root`.
     pub fn grow(repo: &Repo, root: &str) -> Self {
         let mut tree = Self { modules: BTreeMap::new() };
         tree.add(repo, Vec::new(), root, false);
@@ -95,8 +95,8 @@ fn declared(line: &str) -> Option<&str> {
     rest.trim_start().strip_prefix("mod ")?.strip_suffix(';').map(str::trim)
 }
 
-/// Files from which the modules of the crate in `folder` grow: what cargo finds by itself, and
-/// every `path = ".."` of the manifest.
+/// Root files of the targets of the crate in `folder`: those that cargo finds by itself, and every
+/// `path = ".."` of the manifest.
 pub fn roots(repo: &Repo, folder: &str) -> Vec<String> {
     let manifest = repo.texts.get(&format!("{folder}/Cargo.toml"));
     let named: Vec<String> = manifest

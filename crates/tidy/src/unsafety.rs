@@ -1,4 +1,4 @@
-//! Where `unsafe` may stand, and that every use of it is argued.
+//! Files that may hold `unsafe`, and a safety comment at each use.
 
 use crate::repo::{Finding, Repo};
 use crate::source::{Source, line_of, words};
@@ -19,7 +19,7 @@ pub const ALLOWED: [&str; 10] = [
     "bench-peers/src/native/*",
 ];
 
-/// Most lines between a `// SAFETY:` comment and the `unsafe` that it argues for.
+/// Most lines between a `// SAFETY:` comment and its `unsafe`.
 const DISTANCE_MAX: usize = 3;
 
 /// `unsafe` in files that may not hold it.

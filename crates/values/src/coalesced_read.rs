@@ -1,10 +1,10 @@
-//! Stretches: records that are wanted soon and lie close together are read by one contiguous read
+//! Stretches: records that will be read soon and lie close together are read by one contiguous read
 //! (KT-Store, section 3.3, "Range-Query Procedure").
 //!
-//! The paper reads each table once, from the smallest offset that is wanted to the greatest. Here
-//! that has a price: a gap is read along only if it is shorter than what a disk transfers in the
-//! time of a seek, and if not more is wasted in a stretch than is wanted in it. A stretch is told
-//! to the device at once and read in chunks when their turns come.
+//! The paper reads each table once, from the smallest requested offset to the greatest. Here a gap
+//! is read along only if it is shorter than what a disk transfers in the time of a seek, and only
+//! while a stretch has no more unrequested bytes than requested ones. A stretch is announced to the
+//! device at once and read in chunks when they are needed.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -18,29 +18,29 @@ use cleavedb_storage::segment::{Segment, is_far};
 /// seek (8 ms).
 const GAP_MAX: u64 = 1 << 20;
 
-/// How much is read at once, and into what.
+/// Size of a read, and its buffer.
 #[derive(Clone, Copy)]
 pub enum ReadBuffers<'a> {
-    /// Little: a value that its user keeps holds on to its chunk.
+    /// Small shared buffers: a value that its user keeps holds its chunk in memory.
     Shared,
-    /// As much as a piece of this pool, for who takes all records in any order and keeps none.
+    /// Pieces of this pool: large reads; records are copied out, in any order.
     Pooled(&'a Arc<PagePool>),
 }
 
-/// Bytes of a chunk out of which values are kept.
+/// Bytes of a chunk from which values are kept.
 const KEPT_LEN: u64 = 256 << 10;
 
-/// Most bytes of a chunk of which nothing is kept: those of a pool of pieces.
+/// Most bytes of a pooled chunk, from which nothing is kept.
 pub const POOLED_LEN: u64 = 16 << 20;
 
-/// Part of a file that holds wanted records.
+/// Part of a file that holds requested records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CoalescedRead {
-    /// Of the first wanted byte.
+    /// Offset of the first requested byte.
     begin: u64,
-    /// Behind the last wanted byte.
+    /// Offset behind the last requested byte.
     end: u64,
-    /// Wanted bytes in it.
+    /// Requested bytes in it.
     wanted: u64,
 }
 
@@ -50,7 +50,7 @@ impl CoalescedRead {
         Self { begin, end: begin + wanted, wanted }
     }
 
-    /// This stretch and a record behind it, if one read of both is cheaper than two.
+    /// This stretch extended by a record behind it, if one read of both is cheaper than two.
     fn with(self, pointer: ValuePointer) -> Option<Self> {
         let wanted = self.wanted + u64::from(pointer.len);
         let gap = pointer.offset.checked_sub(self.end)?;
@@ -60,7 +60,7 @@ impl CoalescedRead {
     }
 }
 
-/// Divides what is wanted of one file, by offset, into stretches, each with its records.
+/// Divides the requested records of one file, sorted by offset, into stretches.
 fn stretches(wanted: &[ValuePointer]) -> Vec<(CoalescedRead, &[ValuePointer])> {
     let mut found = Vec::new();
     let mut rest = wanted;
@@ -76,18 +76,18 @@ fn stretches(wanted: &[ValuePointer]) -> Vec<(CoalescedRead, &[ValuePointer])> {
     found
 }
 
-/// Neighbouring records of a stretch, read together when the first of them is.
+/// Neighbouring records of a stretch, read together when the first one is needed.
 pub struct Chunk {
     segment: Arc<Segment>,
     begin: u64,
     len: usize,
     pool: Option<Arc<PagePool>>,
-    /// None if the read failed: then each record is read, and answers, for itself.
+    /// None if the read failed: then each record is read by itself.
     bytes: OnceLock<Option<Bytes>>,
 }
 
 impl Chunk {
-    /// All of it, read if it was not yet.
+    /// The whole chunk, which is read at the first call.
     fn all(&self) -> Option<&Bytes> {
         let bytes = self.bytes.get_or_init(|| {
             let mut bytes = match &self.pool {
@@ -105,7 +105,7 @@ impl Chunk {
         Some(self.all()?.slice(self.place(pointer)?))
     }
 
-    /// The same, for who keeps nothing of it.
+    /// The bytes of a record in it, to be copied out.
     pub fn bytes_of(&self, pointer: ValuePointer) -> Option<&[u8]> {
         Some(&self.all()?[self.place(pointer)?])
     }
@@ -115,7 +115,7 @@ impl Chunk {
         Some(&self.bytes.get()?.as_ref()?[self.place(pointer)?])
     }
 
-    /// Where in the chunk a record lies.
+    /// Range of a record in the chunk.
     fn place(&self, pointer: ValuePointer) -> Option<Range<usize>> {
         let begin = pointer.offset.checked_sub(self.begin)? as usize;
         let end = begin + pointer.len as usize;
@@ -123,8 +123,9 @@ impl Chunk {
     }
 }
 
-/// Tells the device what is wanted of `segment`, by offset, and divides it into chunks: the chunk
-/// of each record. One that stands alone has none: it is read as if nobody had looked ahead.
+/// Announces the requested records of `segment`, sorted by offset, to the device, and divides them
+/// into chunks; returns the chunk of each record. A record that stands alone has none: it is read
+/// without read-ahead.
 pub(crate) fn prefetch_records(
     segment: &Arc<Segment>,
     wanted: &[ValuePointer],
@@ -136,7 +137,7 @@ pub(crate) fn prefetch_records(
     };
     let mut found = Vec::with_capacity(wanted.len());
     for (stretch, records) in stretches(wanted) {
-        // The kernel cuts long advice short.
+        // The kernel truncates long advice.
         for begin in (stretch.begin..stretch.end).step_by(chunk_len as usize) {
             let len = chunk_len.min(stretch.end - begin);
             segment.will_need(begin, len as usize);

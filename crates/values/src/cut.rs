@@ -2,7 +2,7 @@
 //!
 //! A bound is the shortest prefix that tells the keys on its two sides apart. That is the trie of
 //! KT-Store (section 3.2) with compressed paths: long common prefixes, binary keys and skew need no
-//! special case, and a key that would end at an inner node belongs to the leaf before it.
+//! special case, and a key that ends at an inner node belongs to the leaf before it.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ pub fn separator<'a>(before: &[u8], key: &'a [u8]) -> &'a [u8] {
     &key[..key.len().min(same + 1)]
 }
 
-/// Part of a part by which a cut may miss its ideal place, if that makes the bound shorter: 1/4.
+/// Divisor of a part: a cut may be off by this if the bound gets shorter.
 const CUT_SLACK: u64 = 4;
 
-/// A bound, and how far it is from ideal, to be compared.
+/// A bound, and its distance from the ideal, for comparison.
 type Candidate<'a> = ((bool, u64, u64), &'a [u8]);
 
-/// The bounds that divide `records`, which are keys in their order and lengths, into about `parts`
-/// parts of about the same length: fewer where a key is longer than a part.
+/// The bounds that divide `records`, keys in ascending order and their lengths, into about `parts`
+/// parts of similar length: fewer where a key is longer than a part.
 pub fn cut<'a>(records: impl Iterator<Item = (&'a [u8], u64)> + Clone, parts: u64) -> Vec<Vec<u8>> {
     let part = records.clone().map(|(_, len)| len).sum::<u64>() / parts.max(1);
     if parts < 2 || part == 0 {
@@ -57,7 +57,7 @@ mod tests {
         let keys = ["user/0001", "user/0002", "user/0003", "user/1", "user/1001", "user/1002"];
         assert_eq!(cut_evenly(&keys, 2), ["user/1"]);
         assert_eq!(cut_evenly(&["a", "b", "c", "d"], 4), ["b", "c", "d"]);
-        // The same key in many versions cannot be divided.
+        // Versions of one key cannot be divided.
         assert!(cut_evenly(&["a", "a", "a"], 2).is_empty());
         assert!(cut_evenly(&[], 2).is_empty() && cut_evenly(&["a", "b"], 1).is_empty());
     }

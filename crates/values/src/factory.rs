@@ -1,4 +1,4 @@
-//! Where new files come from: the store that writes them knows no numbers and no directory.
+//! Creates new value files: the store that writes them knows neither numbers nor directories.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use cleavedb_base::Result;
 use cleavedb_storage::segment::SegmentWriter;
 use cleavedb_storage::{File, Name};
 
-/// Makes files for values.
+/// Creates files for values.
 pub trait SegmentFactory: Sync {
     /// A new, empty file with a durable number.
     fn create(&self) -> Result<(Name, Arc<dyn File>)>;

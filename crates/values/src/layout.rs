@@ -1,4 +1,4 @@
-//! How a database keeps its values: the questions whose answers its files depend on.
+//! How a database keeps its values: the choices that its files depend on.
 //!
 //! A layout is chosen when a database is created, stored in its manifest, and compared at every
 //! open. All other options are tuning, which each open may choose anew. A design of a paper is a
@@ -11,22 +11,21 @@ use cleavedb_base::{Error, ErrorKind, Result};
 
 use crate::partition::Partition;
 
-/// Where values are, and who knows which of them are alive.
+/// Where values are, and how collection finds the live ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueLayout {
-    /// What the log is, besides the write-ahead log.
+    /// The role of the log besides write-ahead logging.
     pub log: LogRole,
-    /// The groups to which flushes move values from the log, if there are any.
+    /// The groups into which flushes move values from the log, if there are any.
     pub groups: Option<GroupLayout>,
 }
 
-/// What the log is for.
+/// The role of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogRole {
-    /// The write-ahead log: a flush makes it needless. Only long values stay there where there are
-    /// no groups.
+    /// The write-ahead log: a flush makes it obsolete. Without groups, only long values stay there.
     WriteAhead,
-    /// The store of values, too: the index points into it, and its files are collected (WiscKey,
+    /// Also the store of values: the index points into it, and its files are collected (WiscKey,
     /// section 3.3).
     ValueStore,
 }
@@ -34,42 +33,42 @@ pub enum LogRole {
 /// How values are kept in groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupLayout {
-    /// Which group has a key, and how groups begin, split and merge.
+    /// How keys are divided into groups, and how groups are created, split and merged.
     pub partition: Partition,
-    /// What a collection asks to know which records are alive.
+    /// How a collection finds the live records.
     pub liveness: LivenessRule,
-    /// How the index learns where a collection has put survivors.
+    /// How the index learns the new places of survivors.
     pub relocation: Relocation,
     /// Where a collection puts survivors.
     pub survivors: SurvivorRoute,
 }
 
-/// What tells a collection which records of a group are alive.
+/// How a collection finds the live records of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LivenessRule {
-    /// The records of the group: each operation on a key that has a record there leaves one, a
-    /// small one if it has no value (HashKV, section 3.3).
+    /// By the records of the group: each operation on a key with a record there leaves one, a small
+    /// one if it has no value (HashKV, section 3.3).
     Records,
-    /// The index, whose part for the keys of the group is read together with it (KT-Store).
+    /// By the index, whose part for the keys of the group is read together with it (KT-Store).
     Index,
 }
 
-/// How the index learns where a collection of groups has put survivors.
+/// How the index learns the new places of survivors of a group collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relocation {
-    /// It gets a sorted run of new pointers, in level 0 (HashKV, section 3.3).
+    /// By a sorted run of new pointers, in level 0 (HashKV, section 3.3).
     WriteBack,
-    /// It does not: a reader finds a survivor by key, in the map of its group's survivors.
+    /// Not at all: a reader finds a survivor by key, in the key directory of its group's survivors.
     Soft,
 }
 
-/// Where survivors of a group's collection go.
+/// Where a group collection moves survivors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SurvivorRoute {
     /// Back to their group.
     Group,
-    /// Values that were not updated since their insert to a log of cold values; a tag stays in the
-    /// group in their place (HashKV, section 3.4).
+    /// Values that were not updated since their insert to a log of cold values; a tag stays in
+    /// their place in the group (HashKV, section 3.4).
     Tagged,
 }
 
@@ -82,8 +81,8 @@ impl GroupLayout {
 }
 
 impl Relocation {
-    /// Whether a collection writes a run of new pointers; if not, survivors have maps by which
-    /// readers find them.
+    /// Whether a collection writes a run of new pointers; if not, survivors have key directories by
+    /// which readers find them.
     pub fn writes_run(self) -> bool {
         self == Self::WriteBack
     }
@@ -111,26 +110,27 @@ impl ValueLayout {
         *self != Self::INLINE
     }
 
-    /// Fails with [`ErrorKind::InvalidOptions`] and the reason if the answers do not fit together.
+    /// Fails with [`ErrorKind::InvalidOptions`] and the reason if the choices contradict each
+    /// other.
     pub fn validate(&self) -> Result<()> {
         let Some(groups) = self.groups else { return Ok(()) };
         let tags = groups.survivors == SurvivorRoute::Tagged;
         let rules = [
             (
                 self.log == LogRole::WriteAhead,
-                "a log that is the store of values has no groups beside it; use one of them",
+                "a log that stores values cannot be combined with groups; use one of them",
             ),
             (
                 !matches!(groups.partition, Partition::Prefix(bytes) if !(1..=8).contains(&bytes)),
-                "groups by prefix have prefixes of 1 to 8 bytes: each prefix has a group",
+                "groups by prefix need prefixes of 1 to 8 bytes: each prefix is a group",
             ),
             (
                 groups.liveness == LivenessRule::Index || groups.partition == Partition::Hash,
-                "records tell what is alive in groups by hash only; others ask the index",
+                "liveness by records needs groups by hash; use liveness by the index",
             ),
             (
                 !tags || groups.liveness == LivenessRule::Records,
-                "tagging needs groups whose records tell what is alive: a tag is such a record",
+                "tagging needs groups with liveness by records: a tag is such a record",
             ),
             (
                 !tags || groups.relocation == Relocation::WriteBack,
@@ -156,7 +156,7 @@ impl ValueLayout {
         }
     }
 
-    /// Reads a layout that makes sense.
+    /// Reads a valid layout.
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
         let log = if flag(cursor)? { LogRole::ValueStore } else { LogRole::WriteAhead };
         let groups = match flag(cursor)? {
@@ -165,8 +165,7 @@ impl ValueLayout {
         };
         let layout = Self { log, groups };
         let sound = layout.validate();
-        sound
-            .map_err(|e| Error::corruption(format!("a layout makes no sense: {}", e.message())))?;
+        sound.map_err(|e| Error::corruption(format!("a layout is not valid: {}", e.message())))?;
         Ok(layout)
     }
 }
@@ -185,7 +184,7 @@ fn flag(cursor: &mut Cursor<'_>) -> Result<bool> {
     match cursor.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(Error::corruption(format!("a layout has an unknown answer {other}"))),
+        other => Err(Error::corruption(format!("a layout has an unknown field value {other}"))),
     }
 }
 
@@ -225,7 +224,7 @@ impl fmt::Display for GroupLayout {
 mod tests {
     use super::*;
 
-    /// Every combination, whether it makes sense or not.
+    /// Every combination, valid or not.
     fn all() -> Vec<ValueLayout> {
         let mut all = vec![ValueLayout::INLINE, ValueLayout::LOG];
         for log in [LogRole::WriteAhead, LogRole::ValueStore] {

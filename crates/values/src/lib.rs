@@ -1,7 +1,7 @@
-//! Where the bytes are: segments of records, what lives in them, and how their space comes back.
+//! The value store: segments of records, their live bytes, and the reclaiming of their space.
 //!
-//! There is no index inside: whoever collects asks a small trait, [`collect::Liveness`], that the
-//! engine implements. Modules are listed bottom first; a module uses only those above it.
+//! It has no index: collection uses a small trait, [`collect::Liveness`], that the engine
+//! implements. Modules are listed bottom first; a module uses only those above it.
 
 #![forbid(unsafe_code)]
 

@@ -1,15 +1,15 @@
-//! Partitions: which group a key belongs to (HashKV, section 3.2; KT-Store, section 3.2).
+//! Partitions: how keys are divided into groups (HashKV, section 3.2; KT-Store, section 3.2).
 //!
 //! Every key has a *token* in one ordered space: its hash, the tree key itself, or its beginning. A
 //! group owns the tokens from its bound up to the next group's, so groups tile the space, whatever
-//! their sizes. A group that outgrew its limit is divided at new bounds; no other group notices.
+//! their sizes. A group that outgrew its limit is divided at new bounds; no other group changes.
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{Error, Result};
 
-/// A group: a number that is never used again.
+/// A group: a number that is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u64);
 
@@ -19,21 +19,22 @@ impl std::fmt::Display for GroupId {
     }
 }
 
-/// Which group has a key. What follows from it, how groups begin, split and merge, is in
-/// [`crate::groups::sizing`].
+/// How keys are divided into groups. [`crate::groups::sizing`] defines how groups of each partition
+/// are created, split and merged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partition {
-    /// The hash of the tree key: groups are even, and know nothing of ranges (HashKV, section 3.2).
+    /// By the hash of the tree key: groups are of equal size, without key order (HashKV, section
+    /// 3.2).
     #[default]
     Hash,
-    /// The tree key: a group is a range of keys (KT-Store, section 3.2).
+    /// By the tree key: a group is a range of keys (KT-Store, section 3.2).
     Range,
-    /// So many bytes at the beginning of the user key, as in the paper of KT-Store: a group for
-    /// each prefix. The keys that are shorter share the first group, the paper's `TT_IN`.
+    /// By this number of bytes at the beginning of the user key, as in the paper of KT-Store: a
+    /// group for each prefix. Shorter keys share the first group, the paper's `TT_IN`.
     Prefix(u8),
 }
 
-/// A place in the space that groups tile; ordered as bytes.
+/// A point in the space that groups tile; ordered as bytes.
 pub enum Token<'a> {
     /// A hash, big-endian.
     Hash([u8; 8]),
@@ -94,7 +95,7 @@ impl Partition {
             1 => Self::Range,
             number => {
                 let bytes = u8::try_from(number - 1);
-                let what = "an edit names a partition that cannot be";
+                let what = "an edit names a partition that is not valid";
                 Self::Prefix(bytes.map_err(|_| Error::corruption(what))?)
             }
         })

@@ -1,4 +1,4 @@
-//! The segments that one read state of the database can read, and how a pointer becomes a value.
+//! The segments that one read state can reach, and reading values by pointer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::groups::{ExtentHandle, KeyDirectoryReader, Location};
 #[derive(Clone, Default)]
 pub struct SegmentSet {
     segments: Vec<Arc<Segment>>,
-    /// Held so that no place is given back that this read state can reach.
+    /// Held so that no range is punched that this read state can reach.
     extents: Arc<BTreeMap<Location, Arc<ExtentHandle>>>,
 }
 
 impl SegmentSet {
-    /// This set with `added` and without `removed`; the removed segments' files go with their last
-    /// reader.
+    /// This set with `added` and without `removed`; the removed segments' files are queued by their
+    /// last reader.
     #[must_use]
     pub fn with(&self, added: &[Arc<Segment>], removed: &[FileNumber]) -> Self {
         let mut segments = self.segments.clone();
@@ -43,14 +43,14 @@ impl SegmentSet {
         Self { segments: self.segments.clone(), extents: Arc::new(extents) }
     }
 
-    /// The segments of one kind, without extents: few, for who looks for one again and again.
+    /// The segments of one kind, without extents: a small set for frequent look-ups.
     #[must_use]
     pub fn of_kind(&self, kind: FileKind) -> Self {
         let of_kind = self.segments.iter().filter(|segment| segment.name().kind() == kind);
         Self { segments: of_kind.cloned().collect(), extents: Arc::default() }
     }
 
-    /// This set and all that is in `other`.
+    /// The union of this set and `other`.
     #[must_use]
     pub fn joined(&self, other: &Self) -> Self {
         let extents: Vec<_> = other.extents.values().cloned().collect();
@@ -66,15 +66,15 @@ impl SegmentSet {
         })
     }
 
-    /// The extent that a pointer names, if it is still there.
+    /// The extent of a pointer, if it still exists.
     fn extent_of(&self, pointer: ValuePointer) -> Option<&Arc<ExtentHandle>> {
         let place = Location { file: pointer.file, offset: pointer.offset };
         let (_, extent) = self.extents.range(..=place).next_back()?;
         extent.holds(place).then_some(extent)
     }
 
-    /// Whether the record that a pointer names is where it says, if it ever was. A file that is not
-    /// a group's stays as long as somebody can see what points there, an extent does not.
+    /// Whether the record of a pointer is still in its place, if it ever was. Files other than
+    /// group files stay as long as a pointer into them is visible, an extent does not.
     #[inline]
     pub fn is_there(&self, pointer: ValuePointer) -> bool {
         match self.get(pointer.file) {
@@ -85,8 +85,8 @@ impl SegmentSet {
         }
     }
 
-    /// Where one of `extents` has the record of (`encoded_key`, `seq`), whose key has this hash, if
-    /// a collection has moved it away from `pointer`.
+    /// Place of the record of (`encoded_key`, `seq`), with this hash of the key, in one of
+    /// `extents`, if a collection has moved it away from `pointer`.
     pub fn find_moved(
         &self,
         extents: impl Iterator<Item = Location>,
@@ -116,7 +116,7 @@ impl SegmentSet {
         self.segments.iter()
     }
 
-    /// The segment that a pointer names.
+    /// The segment of a pointer.
     pub fn find(&self, pointer: ValuePointer) -> Result<&Arc<Segment>> {
         self.get(pointer.file).ok_or_else(|| {
             Error::corruption("a pointer names a value file that does not exist")
@@ -125,16 +125,16 @@ impl SegmentSet {
         })
     }
 
-    /// Says that the record at `pointer` will be read soon, so that the device fetches many side by
-    /// side: WiscKey's parallel range reads (section 3.2), without threads that wait for them.
+    /// Announces that the record at `pointer` will be read soon, so that the device fetches many in
+    /// parallel: WiscKey's parallel range reads (section 3.2), without threads that wait for them.
     pub fn will_need(&self, pointer: ValuePointer) {
         if let Some(segment) = self.get(pointer.file) {
             segment.will_need(pointer.offset, pointer.len as usize);
         }
     }
 
-    /// Says that the records at `wanted` will be read soon, and which of them are to be read
-    /// together: the chunk of each, in the order of `wanted`, or none where a record stands alone.
+    /// Announces that the records at `wanted` will be read soon, and combines neighbours: returns
+    /// the chunk of each, in the order of `wanted`, or none for a record that is read by itself.
     pub fn prefetch_records(
         &self,
         wanted: &[ValuePointer],
@@ -161,7 +161,7 @@ impl SegmentSet {
         Ok(bytes)
     }
 
-    /// Asks for the memory of the record at `pointer`, if the log's window holds it.
+    /// Prefetches the memory of the record at `pointer`, if the log's window holds it.
     pub fn prefetch(&self, pointer: ValuePointer) {
         if let Some(segment) = self.get(pointer.file) {
             segment.prefetch(pointer.offset, pointer.len as usize);
@@ -216,14 +216,14 @@ impl SegmentSet {
         Ok(record)
     }
 
-    /// Reads the value that (`encoded_key`, `seq`) points to and verifies that it is that very
+    /// Reads the value of (`encoded_key`, `seq`) at `pointer` and verifies that it is that very
     /// record.
     pub fn read(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<Bytes> {
         self.value_of(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
     }
 
-    /// Verifies what [`SegmentSet::read`] would read, and returns its length; a far record is never
-    /// held whole.
+    /// Verifies the record that [`SegmentSet::read`] would read, and returns its length; a far
+    /// record is not held whole in memory.
     pub fn check(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<u64> {
         if !is_far(pointer) {
             return Ok(self.read(pointer, encoded_key, seq)?.len() as u64);
@@ -233,7 +233,7 @@ impl SegmentSet {
         Ok(u64::from(record.header.value_len))
     }
 
-    /// As [`SegmentSet::read`], out of a chunk that holds the record.
+    /// As [`SegmentSet::read`], from a chunk that holds the record.
     pub fn read_in(
         &self,
         chunk: &Chunk,

@@ -1,18 +1,18 @@
-//! Hidden garbage: values that are dead although no compaction has met their entries yet.
+//! Hidden garbage: values that are dead although no compaction has dropped their entries yet.
 //!
-//! The table of value files is exact about what the index has dropped; what newer entries shadow
-//! without having met it counts as live there. A space goal on that figure would let a store of
-//! updates double unnoticed. So a flush asks the filters of the tables how many of its keys are
-//! there already, and adds so many records to this estimate; whatever exposes garbage takes from
-//! it. It is an estimate and is published as one (invariant 11); it only decides when to collect,
-//! never what.
+//! The table of value files is exact about entries that the index has dropped; entries that newer
+//! ones shadow, but that no compaction has merged with them, count as live. With a space goal on
+//! that figure a store with updates could double in size unnoticed. So a flush checks in the
+//! filters of the tables how many of its keys exist already, and adds as many records to this
+//! estimate; compactions and collections that expose garbage subtract from it. It is an estimate
+//! and is published as one (invariant 11); it only decides when to collect, never what.
 
-/// Keys of a flush that are looked for in the filters, at least, if there are so many: enough to
-/// know their share within a percent.
+/// Least number of keys of a flush that are looked up in the filters, if it has as many: enough to
+/// estimate their share within a percent.
 const ASKED_MIN: usize = 8192;
 
-/// Of how many keys one is looked for in a flush of `keys`, and stands for that many. A look-up is
-/// a cache miss or more in each place, which is a tenth of a flush if all keys are asked about.
+/// Sampling interval for a flush of `keys`: one key in this many is looked up. A look-up costs a
+/// cache miss or more in each place, which is a tenth of a flush if all keys are looked up.
 pub fn sampling_interval(keys: usize) -> u64 {
     (keys / ASKED_MIN).max(1) as u64
 }
@@ -28,9 +28,10 @@ pub fn after_compaction(unexposed: u64, died: u64) -> u64 {
     unexposed.saturating_sub(died)
 }
 
-/// After a collection of a file with `counted` live bytes of which `survived` did, while `live`
-/// bytes were counted in all files. A victim that hid less than its share disproves the estimate by
-/// as much, so that files in which everything lives are not collected again and again.
+/// After a collection of a file with `counted` live bytes of which `survived` were moved, while
+/// `live` bytes were counted in all files. A victim with less unexposed garbage than its share
+/// lowers the estimate by the difference, so that files without garbage are not collected again and
+/// again.
 pub fn after_collection(unexposed: u64, counted: u64, survived: u64, live: u64) -> u64 {
     let found = counted.saturating_sub(survived);
     let share = (u128::from(unexposed) * u128::from(counted) / u128::from(live.max(1))) as u64;

@@ -1,9 +1,9 @@
-//! What every log file and segment holds and how much of it lives: exact, and part of the manifest.
+//! The length and live bytes of every log file and segment: exact, and part of the manifest.
 //!
-//! *Live* bytes of a file are the lengths of the records that some index entry in a table owns.
-//! They grow when a flush or a collection publishes pointers and shrink when a compaction drops
-//! them, in the same manifest edit that publishes or drops, so the figure is exact after any crash
-//! (invariant 11). Garbage that no compaction has met yet still counts as live.
+//! *Live* bytes of a file are the lengths of the records that index entries in tables own. They
+//! grow when a flush or a collection publishes pointers and shrink when a compaction drops them, in
+//! the same manifest edit, so the figure is exact after any crash (invariant 11). Garbage whose
+//! entries no compaction has dropped yet still counts as live.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub struct ValueFileMeta {
     pub kind: FileKind,
     /// Log position of its first byte; 0 for segments and for logs that are not sealed.
     pub base: u64,
-    /// Bytes up to the end of its last record, once nothing will be appended any more.
+    /// Bytes up to the end of its last record, once the file is complete.
     pub len: Option<u64>,
-    /// Bytes that were durable when a log file was begun again: no replay may end before.
+    /// Bytes that were durable when a log file was resumed: replay must not end before.
     pub durable: u64,
     /// Bytes of records that index entries in tables own.
     pub live: u64,
@@ -32,15 +32,16 @@ pub struct ValueFileMeta {
 pub enum ValueFileEdit {
     /// A new file, created and durable in its directory.
     Add(FileNumber, FileKind),
-    /// The file's log position and final length are known.
+    /// The log position and the final length of a file.
     Seal(FileNumber, u64, u64),
     /// Index entries with pointers to this many bytes were published.
     LiveAdded(FileNumber, u64),
     /// Index entries with pointers to this many bytes were dropped.
     LiveRemoved(FileNumber, u64),
-    /// The file goes.
+    /// The file is removed.
     Remove(FileNumber),
-    /// A log file that was sealed goes on: what it held is durable, what follows is to be replayed.
+    /// A sealed log file is resumed: its bytes so far are durable, the following ones are to be
+    /// replayed.
     Resume(FileNumber),
 }
 
@@ -127,7 +128,7 @@ impl ValueFiles {
         self.files.iter().map(|(number, facts)| (*number, facts))
     }
 
-    /// Applies one change. Fails, and changes nothing, if it contradicts what is known.
+    /// Applies one change. Fails, and changes nothing, if it contradicts the table of value files.
     pub fn apply(&mut self, edit: &ValueFileEdit) -> Result<()> {
         match *edit {
             ValueFileEdit::Add(number, kind) => {
@@ -143,18 +144,18 @@ impl ValueFiles {
             ValueFileEdit::Resume(number) => {
                 let facts = self.known(number)?;
                 let (FileKind::Log, Some(len)) = (facts.kind, facts.len.take()) else {
-                    let what = "a file that is no sealed log is begun again";
+                    let what = "a file that is not a sealed log is resumed";
                     return Err(Error::corruption(what).with("file", number));
                 };
                 facts.durable = len;
             }
             ValueFileEdit::LiveAdded(number, bytes) => self.known(number)?.live += bytes,
             ValueFileEdit::LiveRemoved(number, bytes) => {
-                // The file may be gone: a collection moved its records, and the entries that still
-                // point there are shadowed by the ones that it wrote.
+                // The file may have been removed: a collection moved its records, and the entries
+                // that still point there are shadowed by the ones that it wrote.
                 if let Some(facts) = self.files.get_mut(&number) {
                     facts.live = facts.live.checked_sub(bytes).ok_or_else(|| {
-                        Error::corruption("more bytes died in a file than lived there")
+                        Error::corruption("more bytes died in a file than were live there")
                             .with("file", number)
                             .with("died", bytes)
                             .with("live", facts.live)
@@ -245,9 +246,9 @@ impl ValueFiles {
     }
 
     /// Bytes of all sealed logs and segments, without the headers that every file has: a collection
-    /// cannot win them back, and a goal that counted them might never be reached. Of group files
-    /// the table of groups knows which parts are still there. Of logs those below `upto` count, the
-    /// first that replay would still need: nobody may collect the others.
+    /// cannot reclaim them, and a goal that counted them might never be reached. Of group files the
+    /// table of groups knows which parts still exist. Of logs those below `upto` count, the first
+    /// one that replay still needs: later ones cannot be collected.
     pub fn sealed(&self, upto: FileNumber) -> u64 {
         self.collectable(upto).map(|(_, _, len)| without_header(len)).sum()
     }

@@ -1,4 +1,4 @@
-//! Which files to collect next: a pure choice from the table of value files.
+//! Which files to collect next: a pure function of the table of value files.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ pub struct SpaceGoal {
     pub floor: u64,
 }
 
-/// Part of the tolerated garbage that may gather before collection begins, in percent: it must win
-/// the race against writers before they have to be slowed down.
+/// Percentage of the tolerated garbage at which collection begins: it must be faster than the
+/// writers, before they have to be slowed down.
 const BEGIN_PERCENT: u64 = 85;
 
 impl SpaceGoal {
-    /// Bytes of files that are tolerated for this many live bytes.
+    /// Bytes of files that are tolerated for this number of live bytes.
     pub fn allowed(&self, live: u64) -> u64 {
         ((live as f64 * self.amplification) as u64).max(live.saturating_add(self.floor))
     }
@@ -33,21 +33,21 @@ impl SpaceGoal {
     }
 }
 
-/// What a collection may win, and what it must move for that; both in bytes.
+/// Bytes that a collection may reclaim, and those that it must move for that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostBenefit {
-    /// Bytes that come back.
+    /// Bytes to reclaim.
     pub reclaimed: u64,
-    /// Bytes that live on.
+    /// Live bytes to move.
     pub rewritten: u64,
 }
 
-/// Part of its bytes that a victim must be able to give back, in percent: below, a collection would
-/// copy much for little, and with all victims like this it would copy without end.
+/// Least percentage of a victim's bytes that must be reclaimable: below, a collection would copy
+/// much for little, and with all victims like this it would copy without end.
 const WINS_MIN_PERCENT: u128 = 3;
 
 impl CostBenefit {
-    /// Whether a collection may win enough.
+    /// Whether a collection may reclaim enough.
     pub fn is_worth_it(self) -> bool {
         let (reclaimed, all) =
             (u128::from(self.reclaimed), u128::from(self.reclaimed) + u128::from(self.rewritten));
@@ -57,16 +57,16 @@ impl CostBenefit {
         reclaimed > 0 && reclaimed * 100 >= all * WINS_MIN_PERCENT
     }
 
-    /// Whether this collection wins more for each byte that it moves.
+    /// Whether this collection reclaims more for each byte that it moves.
     pub fn is_better_than(self, other: Self) -> bool {
         let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
         product(self.reclaimed, other.rewritten) > product(other.reclaimed, self.rewritten)
     }
 }
 
-/// The segment of the cold log whose collection wins most for what it moves, the oldest of equals.
-/// What is dead in it is known, but for its part of the `hidden` bytes of garbage that are
-/// estimated among all that entries own, `owned` bytes.
+/// The segment of the cold log whose collection reclaims most per moved byte, the oldest of equals.
+/// Its dead bytes are known, except for its share of the `hidden` bytes of garbage that are
+/// estimated among all `owned` bytes, which entries own.
 pub fn most_dead(
     value_files: &ValueFiles,
     unexposed: u64,
@@ -87,11 +87,11 @@ pub fn most_dead(
         .reduce(|best, other| if other.1.is_better_than(best.1) { other } else { best })
 }
 
-/// The paper's order (WiscKey, 3.3.2): from the tail of the log. Files are numbered in the order in
-/// which they were begun and survivors get files of their own, so the lowest number is the tail.
+/// The paper's order (WiscKey, 3.3.2): from the tail of the log. Files are numbered in the order of
+/// their creation and survivors get files of their own, so the lowest number is the tail.
 ///
-/// `upto` is the first log file that replay would still need; logs from there on are no victims,
-/// nor are files that are not `sound`.
+/// `upto` is the first log file that replay still needs; logs from there on are not victims, nor
+/// are files that are not `sound`.
 pub fn oldest_first(
     value_files: &ValueFiles,
     upto: FileNumber,
@@ -100,8 +100,7 @@ pub fn oldest_first(
     value_files.collectable(upto).map(|(number, ..)| number).find(|number| sound(*number))
 }
 
-/// Of those that [`oldest_first`] chooses from the one with most dead bytes, as far as is known:
-/// for a disk that is full.
+/// The file with most known dead bytes among those of [`oldest_first`], for a full disk.
 pub fn emptiest_first(
     value_files: &ValueFiles,
     upto: FileNumber,
@@ -112,8 +111,8 @@ pub fn emptiest_first(
     files.reduce(|most, next| if next.0 > most.0 { next } else { most }).map(|(_, number)| number)
 }
 
-/// Bytes of the records of sealed files that no collection may read, and those of the live ones
-/// among them: logs from `upto` on, which replay still needs, and files that are not `sound`.
+/// Bytes of the records of sealed files that no collection may read, and of the live ones among
+/// them: logs from `upto` on, which replay still needs, and files that are not `sound`.
 pub fn out_of_reach(
     value_files: &ValueFiles,
     upto: FileNumber,
@@ -129,7 +128,8 @@ pub fn out_of_reach(
     })
 }
 
-/// Files that hold nothing alive and can go without being read. See [`oldest_first`] for `upto`.
+/// Files without live records, which can be removed without reading them. See [`oldest_first`] for
+/// `upto`.
 pub fn dead_files(value_files: &ValueFiles, upto: FileNumber) -> Vec<FileNumber> {
     let dead = value_files.collectable(upto).filter(|(_, meta, _)| meta.live == 0);
     dead.map(|(number, ..)| number).collect()
@@ -204,8 +204,8 @@ mod tests {
         );
     }
 
-    /// The percentage was taken of whole hundreds of bytes: in a short file each byte was worth a
-    /// collection, which left a file just as short.
+    /// The percentage was computed of whole hundreds of bytes: in a short file each byte was worth
+    /// a collection, which left a file just as short.
     #[test]
     fn a_byte_of_a_short_file_is_not_worth_a_collection() {
         let gain = |reclaimed, rewritten| CostBenefit { reclaimed, rewritten };

@@ -1,8 +1,8 @@
 //! A checker's primitives in the forms that the engine uses: those of `parking_lot` and `arc-swap`.
 //!
-//! A checker's lock can be poisoned and its condition variable takes the guard away; here neither
-//! shows. No wait ends by its time, so that a checker meets every wake-up that is missing, which
-//! a retry would hide. A sleep gives up the processor.
+//! A checker's lock can be poisoned and its condition variable takes the guard by value; both are
+//! hidden here. No wait times out, so that a checker finds every missing wake-up, which a retry
+//! would hide. A sleep yields the processor.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
@@ -30,7 +30,7 @@ impl<T> Mutex<T> {
         MutexGuard(Some(self.0.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Takes the lock if nobody has it.
+    /// Takes the lock if it is free.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
     }
@@ -58,12 +58,12 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition without waiting threads.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives up the lock until somebody notifies.
+    /// Releases the lock until a notification, then takes it again.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.0.take().expect("only a wait takes the guard away");
         guard.0 = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
@@ -74,7 +74,7 @@ impl Condvar {
         self.wait(guard);
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }
@@ -91,18 +91,18 @@ impl<T> RwLock<T> {
         Self(sync::RwLock::new(value))
     }
 
-    /// Waits until nobody writes.
+    /// Waits until there is no writer.
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until nobody else reads or writes.
+    /// Waits until there is no other reader or writer.
     pub fn write(&self) -> sync::RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The swap of a read state, as the crate `arc-swap`.
+/// An atomically swapped `Arc`, as the crate `arc-swap`.
 pub mod swap {
     use std::sync::Arc;
 
@@ -133,7 +133,7 @@ pub mod swap {
             self.0.lock().clone()
         }
 
-        /// The value now, to be looked at for a moment.
+        /// The value now, for a short use.
         pub fn load(&self) -> Guard<Arc<T>> {
             Guard(self.load_full())
         }
@@ -143,8 +143,8 @@ pub mod swap {
             std::mem::replace(&mut *self.0.lock(), value)
         }
 
-        /// Replaces the value by what `change` makes of it, again if another was faster. Returns
-        /// the value before.
+        /// Replaces the value by the result of `change`, which is called again after a concurrent
+        /// change. Returns the value before.
         pub fn rcu<R: Into<Arc<T>>>(&self, mut change: impl FnMut(&Arc<T>) -> R) -> Arc<T> {
             loop {
                 let before = self.load_full();

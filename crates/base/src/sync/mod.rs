@@ -1,11 +1,11 @@
-//! What threads share: locks, atomics, the swap of a read state, and threads themselves.
+//! What threads share: locks, atomics, atomically swapped values, and threads themselves.
 //!
-//! The engine takes them from here and from nowhere else, so that a checker can put its own in
-//! their place and run the very code that users run. In a build for users these are the types of
-//! `parking_lot`, `arc-swap` and `std` by re-export: nothing is wrapped. The feature `loom` puts
-//! loom's there, for all schedules of small pieces with every stale value that the memory model
-//! allows; the feature `shuttle` puts shuttle's there, for schedules of large pieces, drawn by a
-//! seed. With either feature the code runs under that checker only.
+//! The engine takes them from here only, so that a checker can put its own in their place and run
+//! the code that users run. In a build for users these are re-exports of the types of
+//! `parking_lot`, `arc-swap` and `std`, without wrappers. The feature `loom` selects loom's, for
+//! all schedules of small pieces with every stale value that the memory model allows; the feature
+//! `shuttle` selects shuttle's, for schedules of large pieces, drawn by a seed. With either feature
+//! the code runs under that checker only.
 
 mod plain;
 #[cfg(feature = "checked")]
@@ -32,8 +32,8 @@ pub use std::{hint, sync::atomic, thread};
 
 pub use plain::{Plain, PlainRange};
 
-/// What no checker replaces: atomics of a mapped page, which is not ours to make; a length that
-/// changes only while nobody else uses what it is the length of; and what the whole process shares,
+/// Types that no checker replaces: atomics in a mapped page, which the engine does not allocate; a
+/// length that changes only while no other thread uses the object; and state of the whole process,
 /// since a checker knows only what was made in the schedule that it runs.
 pub mod real {
     pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
@@ -41,9 +41,9 @@ pub mod real {
     pub use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// Does `work` for all `parts` at the same time, each but the first on a thread of its own if there
-/// is one; what came out, in the order of the parts. One after the other under a checker, since
-/// what they share is not what it is there for. If one panics, so does this.
+/// Does `work` for all `parts` in parallel, each but the first on its own thread if one can be
+/// started; returns the results in the order of the parts. Under a checker the parts run one after
+/// the other, since the checker does not test what they share. A panic of one part is passed on.
 pub fn side_by_side<P: Copy + Send, T: Send>(parts: &[P], work: impl Fn(P) -> T + Sync) -> Vec<T> {
     #[cfg(feature = "checked")]
     return parts.iter().map(|part| work(*part)).collect();

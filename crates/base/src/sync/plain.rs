@@ -1,11 +1,11 @@
 //! Plain memory that atomics publish: what a checker needs to see a race on it.
 //!
 //! Raw bytes are invisible to a checker. A [`Plain`] stands for some of them: the code says where
-//! it writes and where it reads them, and loom fails if a read does not come behind the write in
-//! every order that the memory model allows. Without loom it has no size and does nothing.
+//! it writes and where it reads them, and loom fails if a read is not ordered after the write in
+//! every execution that the memory model allows. Without loom it has no size and does nothing.
 
-/// Bytes of a [`PlainRange`] that count as one piece: a test keeps ranges of different owners this
-/// far apart.
+/// Bytes of a [`PlainRange`] that count as one piece: tests keep ranges of different owners at
+/// least this far apart.
 #[cfg(feature = "loom")]
 const PIECE: usize = 64;
 

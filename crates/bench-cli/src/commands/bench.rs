@@ -1,4 +1,4 @@
-//! `bench`: the workloads on one preset; its commands are elsewhere.
+//! `bench`: the workloads on one preset; the commands for many engines have their own files.
 
 use cleavedb::Options;
 use cleavedb_bench::cli::{self, BenchArgs, Report};
@@ -22,7 +22,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     if let Some(many) = &args.many {
         return bench_suite::run(many, global, console);
     }
-    // Volumes are the opener's own matter: it makes and deletes them.
+    // The opener creates and deletes the volumes itself.
     let (durability, volumes) = (args.durability.into(), Vec::new());
     let options =
         Options { durability, volumes, ..store::options(global, store::usual(global, None))? };
@@ -38,9 +38,9 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     } else {
         cli::run(bench, &opener).map_err(failed)
     };
-    // A run that the arguments did not allow never had a directory.
+    // A run with invalid arguments has created no directory.
     let begun = !matches!(&report, Err(failure) if failure.exit() == Exit::Usage);
-    // A run that went well has deleted its own directory.
+    // A successful run has deleted its own directory.
     let own = report.is_err().then_some(&*bench.dir);
     let volumes = global.place.iter().filter_map(Placement::directory);
     let mut left = own.into_iter().chain(volumes);
@@ -48,7 +48,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
     let deleted = left.try_for_each(|path| Scratch::claim(path)?.delete());
     match report {
         Err(_) if interrupt::interrupted() => Err(Failure::Interrupted),
-        // What went wrong first is what there is to say.
+        // The first failure is the one to report.
         Err(failure) => Err(failure),
         Ok(report) => {
             deleted.map_err(failed)?;
@@ -60,7 +60,7 @@ pub(super) fn run(args: &BenchCommand, global: &Global, console: &Console) -> Re
 /// Prints each result, and the check at the end, as a line of JSON.
 struct Lines<'a> {
     console: &'a Console,
-    /// Why a line could not be printed.
+    /// The error of printing a line, if one failed.
     failure: Option<Failure>,
 }
 
@@ -69,7 +69,7 @@ impl Reader for Lines<'_> {
         let printed = self.console.json_line(line).and_then(|()| self.console.flush());
         printed.map_err(|failure| {
             self.failure = Some(failure);
-            BenchError::Usage("nobody reads the results".to_owned())
+            BenchError::Usage("the results cannot be written".to_owned())
         })
     }
 

@@ -10,7 +10,7 @@ use cleavedb_cli::failure::{Exit, Failure, Result};
 use crate::bench_args::Pages;
 use crate::failure::failed;
 
-/// What to report on.
+/// The arguments of a report.
 pub(super) struct Asked<'a> {
     /// Result files.
     pub files: &'a [PathBuf],

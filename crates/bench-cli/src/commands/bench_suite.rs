@@ -21,22 +21,22 @@ use crate::bench_args::{Many, Pages, SuiteArgs};
 use crate::commands::bench_report::{self, Asked};
 use crate::failure::failed;
 
-/// Engines for whom two minutes are enough: the default preset, the one that keeps values in the
-/// tree, and the tree that all others are compared with.
+/// Engines of the two-minute benchmark: the default preset, the one that keeps values in the tree,
+/// and the tree that all others are compared with.
 const FEW: [&str; 3] = ["cleave-ktstore", "cleave-lsm", "rocksdb"];
 
-/// Which engines take part if none are named.
+/// Engines that run if none are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Engines {
     /// All presets.
     Presets,
-    /// Those that a first answer needs.
+    /// Those of the two-minute benchmark.
     Few,
     /// All presets and all peers.
     All,
 }
 
-/// The engine that others are compared with, if it is there.
+/// The engines to compare with, in order of preference.
 const BASELINES: [&str; 2] = ["rocksdb", "cleave-lsm"];
 
 pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exit> {
@@ -55,7 +55,7 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
             let engines = if *all { Engines::All } else { Engines::Few };
             let targets = targets(args, engines, global, console)?;
             interrupt::watch(console)?;
-            // Peers that cannot be divided run only where somebody has time.
+            // Peers that cannot be scaled down run only in longer benchmarks.
             let few = engines == Engines::Few && args.engines.is_empty();
             let parts = match miniature {
                 Some(parts) => *parts,
@@ -97,7 +97,7 @@ pub(super) fn run(many: &Many, global: &Global, console: &Console) -> Result<Exi
     }
 }
 
-/// What takes hours is kept, asked or not.
+/// Results of runs that take hours are always stored.
 fn kept(args: &SuiteArgs, name: &str) -> SuiteArgs {
     let results = args.results.clone().unwrap_or_else(|| format!("{name}.jsonl").into());
     let out = args.pages.out.clone().unwrap_or_else(|| results.with_extension("html"));
@@ -105,7 +105,7 @@ fn kept(args: &SuiteArgs, name: &str) -> SuiteArgs {
     SuiteArgs { results: Some(results), pages, ..args.clone() }
 }
 
-/// Into how many parts a quick answer's data is to be divided here and now.
+/// The divisor of all sizes for a quick benchmark on this machine now.
 fn tried(args: &SuiteArgs, console: &Console) -> Result<u64> {
     if args.resume {
         let message = "--resume goes on with the sizes of before: name them by --miniature, which \
@@ -116,7 +116,7 @@ fn tried(args: &SuiteArgs, console: &Console) -> Result<u64> {
         trial::parts(&preset(Preset::Lsm)?, &args.dir, &interrupt::interrupted).map_err(failed)?;
     if parts > 1 {
         console.note(&format!(
-            "this machine is slow now: all sizes are divided by {parts} (--miniature {parts})"
+            "this machine is slow: all sizes are divided by {parts} (--miniature {parts})"
         ));
     }
     Ok(parts)
@@ -186,7 +186,7 @@ fn preset(preset: Preset) -> Result<Target> {
     })
 }
 
-/// The presets, and the peers that are found: those that were named, or else that take part.
+/// The presets and found peers that were named, or that take part by default.
 fn targets(
     args: &SuiteArgs,
     engines: Engines,
@@ -207,7 +207,7 @@ fn targets(
         if !left.is_empty() {
             let names: Vec<_> = left.iter().map(|target| target.engine.as_str()).collect();
             let names = names.join(", ");
-            console.note(&format!("left out for time, --all or --engines has them: {names}"));
+            console.note(&format!("left out for time; --all or --engines adds them: {names}"));
         }
         targets = taken;
     }
@@ -261,8 +261,8 @@ fn announce(settings: &Settings, console: &Console) {
     ));
 }
 
-/// The command that was typed, without what only says where things are or which part is chosen: it
-/// is to be read, and repeated, elsewhere.
+/// The typed command, without arguments that only name places or select a part, so that it can be
+/// repeated elsewhere.
 fn typed(given: impl Iterator<Item = String>) -> String {
     const DROPPED: [&str; 6] = ["--only", "--dir", "--results", "--out", "--markdown", "--peers"];
     let mut words = vec!["cleave".to_owned()];

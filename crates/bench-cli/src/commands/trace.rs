@@ -1,4 +1,4 @@
-//! `trace`: recorded operations, made and looked at.
+//! `trace`: recording and showing operations.
 
 use cleavedb_bench::trace::Summary;
 use cleavedb_bench::transcript::transcribe;

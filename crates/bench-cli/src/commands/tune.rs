@@ -1,4 +1,4 @@
-//! `tune`: from which size on values had better leave the index, measured on the user's own disk.
+//! `tune`: finds the size from which on separation pays, on the user's own disk.
 
 use std::fmt;
 use std::fs;
@@ -27,21 +27,21 @@ use crate::engine::{CleaveOpener, stays_cached};
 use crate::failure::failed;
 use crate::tune_args::{Saved, TuneArgs};
 
-/// Data of the store that is imitated, in bytes: as large as the ones that the presets are measured
+/// Data of the simulated store, in bytes: as large as the stores that the presets are measured
 /// with. Deeper trees favour separation more.
 const IMITATED: u64 = 2 << 30;
-/// The directory of the stores that are measured.
+/// The directory of the measured stores.
 const SCRATCH: &str = "tune-data";
 
-/// What the search is for.
+/// The object of the search.
 struct Target {
-    /// What was named, or else the database of --db.
+    /// The named path, or else the database of --db.
     path: PathBuf,
     /// Whether it is a database.
     stored: bool,
-    /// Its options, as far as the arguments leave them.
+    /// Its options, as far as the arguments do not change them.
     usual: Options,
-    /// Where the stores are made.
+    /// The directory of the measured stores.
     directory: PathBuf,
 }
 
@@ -50,7 +50,7 @@ impl Target {
         let path = args.dir.as_ref().unwrap_or(&global.db).clone();
         let stored = store::stored(&path)?;
         let is_stored = stored.is_some();
-        // The stores that are measured are small, and made for the search.
+        // The measured stores are small, and only made for the search.
         let usual = Options { space_limit: None, ..store::usual(global, stored) };
         let directory = match (is_stored.then_some(()), &args.dir) {
             (Some(_), _) => beside(&path)?,
@@ -61,12 +61,12 @@ impl Target {
         Ok(Self { path, stored: is_stored, usual, directory })
     }
 
-    /// The database, which must be there.
+    /// The database, which must exist.
     fn open(&self, global: &Global, console: &Console) -> Result<Db> {
         store::open_existing(&Global { db: self.path.clone(), ..global.clone() }, console)
     }
 
-    /// The threshold that the database has now.
+    /// The current threshold of the database.
     fn present(&self, global: &Global, console: &Console) -> Result<Option<usize>> {
         let db = self.open(global, console)?;
         let present = db.options().min_separated.least();
@@ -89,7 +89,7 @@ fn beside(database: &Path) -> Result<PathBuf> {
     Ok(if same { parent(&whole).to_owned() } else { whole })
 }
 
-/// What was found, under which conditions.
+/// The result, and the conditions of the measurement.
 #[derive(Serialize)]
 struct Outcome {
     preset: &'static str,
@@ -97,24 +97,24 @@ struct Outcome {
     workload: String,
     durability: String,
     data_bytes: u64,
-    /// Whether the stores lay in the page cache.
+    /// Whether the stores were in the page cache.
     cached: bool,
     seconds: f64,
     sizes: Vec<Row>,
     /// `at`, `always`, `never`, or `unknown` if it was interrupted early.
     verdict: &'static str,
-    /// Bytes of the shortest value that had better be separated.
+    /// Length of the shortest value that should be separated, in bytes.
     threshold: Option<usize>,
-    /// The nearest sizes of which the one and the other is certain.
+    /// The nearest sizes for which each alternative is certain.
     surely_inline: Option<usize>,
     surely_separated: Option<usize>,
-    /// What the database has had so far.
+    /// The threshold of the database so far.
     present: Option<usize>,
     saved: bool,
 }
 
 impl Outcome {
-    /// Fills in what `curve` says.
+    /// Fills in the result of `curve`.
     fn found(mut self, curve: &Curve) -> Self {
         self.sizes = curve.rows();
         (self.verdict, self.threshold) = match curve.threshold() {
@@ -151,7 +151,7 @@ impl Outcome {
             (Some(inline), Some(from)) => format!("not up to {inline} B, but from {from} B on"),
             (Some(inline), None) => format!("not up to {inline} B"),
             (None, Some(from)) => format!("from {from} B on"),
-            (None, None) => "nothing is certain: more --time says more".to_owned(),
+            (None, None) => "nothing is certain: use more --time".to_owned(),
         }
     }
 
@@ -209,7 +209,7 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
         );
         return Err(Failure::Usage(message));
     }
-    // What cannot be opened is found out before the search, not behind it.
+    // A database that cannot be opened fails before the search, not after it.
     let present =
         (target.stored || args.save).then(|| target.present(global, console)).transpose()?;
     let mut curve = Curve::default();
@@ -228,15 +228,15 @@ pub(super) fn run(args: &TuneArgs, global: &Global, console: &Console) -> Result
         }
         _ => Ok(()),
     };
-    // What took minutes to find is shown, whatever came behind it.
+    // A result that took minutes is shown, whatever fails afterwards.
     if searched.is_ok() || curve.pairs() > 0 {
         console.outcome(&outcome)?;
     }
     searched.and(saved).map(|()| Exit::Done)
 }
 
-/// Measures stores with `options`, in miniature, until time is over. An interrupted search has a
-/// curve too.
+/// Measures stores with `options`, scaled down, until the time is over. An interrupted search
+/// returns its curve too.
 fn search(
     args: &TuneArgs,
     target: &Target,
@@ -302,7 +302,7 @@ fn search(
     Ok((outcome, searched))
 }
 
-/// What is measured now, and what is known so far.
+/// The current measurement, and the results so far.
 fn describe(curve: &Curve, next: Next) -> String {
     let Next { value_bytes, pair, separated } = next;
     let how = if separated { "separated" } else { "inline" };
@@ -320,7 +320,7 @@ fn save(least: Option<usize>, target: &Target, global: &Global, console: &Consol
     Ok(())
 }
 
-/// Stores what the user says.
+/// Stores the threshold given by the user.
 fn set(saved: Saved, target: &Target, global: &Global, console: &Console) -> Result<Exit> {
     let least = match saved {
         Saved::Default => None,

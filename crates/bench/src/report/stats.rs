@@ -9,7 +9,7 @@ pub struct Spread {
     pub least: f64,
     /// The most.
     pub most: f64,
-    /// How many there are.
+    /// Number of entries.
     pub count: usize,
 }
 

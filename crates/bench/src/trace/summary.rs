@@ -41,7 +41,7 @@ pub struct Summary {
 /// Some numbers, in short.
 #[derive(Debug, Default, Serialize)]
 pub struct Sizes {
-    /// How many there are.
+    /// Number of entries.
     pub count: u64,
     /// The smallest.
     pub least: u64,

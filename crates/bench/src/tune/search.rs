@@ -34,7 +34,7 @@ pub struct Search<'a> {
     pub separated: &'a dyn Opener,
     /// The same with values in the index.
     pub inline: &'a dyn Opener,
-    /// Where the stores are made.
+    /// The directory of the measured stores.
     pub scratch: &'a Scratch,
     /// What is done, in this order; the last one counts. [`Search::phases`] makes them.
     pub phases: Vec<Workload>,

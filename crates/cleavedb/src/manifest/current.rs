@@ -1,8 +1,8 @@
-//! The file `current`: names the manifest, in text that a person can read.
+//! The file `current`: names the manifest, in text that people can read.
 //!
-//! It is the first file that an open reads and the last that a creation writes. Format version and
-//! preset stand here, so that a newer format or another preset is noticed before anything is
-//! touched, and the volumes, so that an open finds them. See `docs/format.md`, "Current".
+//! It is the first file that an open reads and the last that a creation writes. It has the format
+//! version and the preset, so that a newer format or another preset is detected before anything is
+//! changed, and the volumes, so that an open finds them. See `docs/format.md`, "Current".
 
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_storage::log::{FORMAT_VERSION, newer_format};
@@ -44,7 +44,7 @@ impl Current {
         let mut field = |name: &str| {
             lines.next().and_then(|line| line.strip_prefix(name)).map(str::trim).ok_or_else(damaged)
         };
-        // The version comes first: another version may spell the rest in another way.
+        // The version comes first: the rest may be spelled differently in another version.
         let version: u32 = field("cleavedb format ")?.parse().map_err(|_| damaged())?;
         if version != FORMAT_VERSION {
             return Err(newer_format(version));
@@ -64,18 +64,18 @@ impl Current {
         if current.encode() == text { Ok(current) } else { Err(damaged()) }
     }
 
-    /// Reads `current`; `None` if there is none.
+    /// Reads `current`; `None` if it does not exist.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
         let bytes = text::read(storage, Name::fixed(FileKind::Current))?;
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 
-    /// Writes the next `current`, which counts for nothing yet.
+    /// Writes the next `current`, which is not valid yet.
     pub(super) fn prepare(&self, storage: &dyn Storage) -> Result<()> {
         text::prepare(storage, Name::fixed(FileKind::CurrentNew), &self.encode())
     }
 
-    /// Puts it in its place, durably. The manifest that it names is durable already.
+    /// Renames it into place, durably. The manifest that it names is durable already.
     pub(super) fn replace(storage: &dyn Storage) -> Result<()> {
         let [name, new] = [FileKind::Current, FileKind::CurrentNew].map(Name::fixed);
         text::replace(storage, name, new)

@@ -1,5 +1,5 @@
-//! One step of the set of live files: everything that a flush, a compaction or a collection
-//! changes, atomically (invariant 4).
+//! One change of the set of live files: all changes of a flush, a compaction or a collection,
+//! atomically (invariant 4).
 
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::{Error, FileNumber, Result, SeqNo};
@@ -19,12 +19,12 @@ pub(crate) struct ReplayHead {
     pub(crate) position: u64,
 }
 
-/// A time in which the database is written to, from the first write after an open to the close.
+/// A period of writes to the database, from the first write after an open to the close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
     /// Number of the window that holds the end of the log, if it outlives the process.
     pub(crate) window: Option<FileNumber>,
-    /// The run of the machine in which the session began, see [`Storage::boot_id`].
+    /// The boot of the machine in which the session began, see [`Storage::boot_id`].
     ///
     /// [`Storage::boot_id`]: cleavedb_storage::Storage::boot_id
     pub(crate) boot_id: u64,
@@ -41,28 +41,28 @@ pub(crate) struct Edit {
     pub(crate) value_files: Vec<ValueFileEdit>,
     pub(crate) groups: Vec<GroupEdit>,
     pub(crate) head: Option<ReplayHead>,
-    /// File numbers below are spoken for.
+    /// File numbers below are reserved.
     pub(crate) next_file: Option<u64>,
-    /// Sequence numbers below are spoken for.
+    /// Sequence numbers below are reserved.
     pub(crate) seq_limit: Option<SeqNo>,
     /// Epoch of the youngest flush.
     pub(crate) epoch: Option<u64>,
     /// Estimated bytes of unexposed garbage.
     pub(crate) unexposed: Option<u64>,
-    /// Least length that is separated, and one more; 0 if the preset is to decide.
+    /// The shortest separated length plus one; 0 if the preset decides.
     pub(crate) min_separated: Option<u64>,
-    /// Most bytes that the files may take; 0 if the disk alone limits them.
+    /// Most bytes of all files; 0 if only the disk limits them.
     pub(crate) space_limit: Option<u64>,
-    /// A session begins, or, with `None`, ends: the log is durable up to its end, which the table
-    /// of value files knows, and there is no window.
+    /// A session begins, or, with `None`, ends: then the log is durable up to its end, which the
+    /// ledger has, and there is no window.
     pub(crate) session: Option<Option<Session>>,
     /// Every operation up to this sequence number is in a table.
     pub(crate) flushed: Option<SeqNo>,
-    /// The directory in which the database is, see [`Storage::directory_id`].
+    /// The directory of the database, see [`Storage::directory_id`].
     ///
     /// [`Storage::directory_id`]: cleavedb_storage::Storage::directory_id
     pub(crate) directory_id: Option<u64>,
-    /// What the database did up to the close that this edit makes.
+    /// Counters of the database up to the close that this edit records.
     pub(crate) totals: Option<Totals>,
 }
 
@@ -84,7 +84,7 @@ const LAYOUT: u8 = 15;
 const SPACE_LIMIT: u8 = 16;
 
 impl Edit {
-    /// The encoding: fields behind tags. See `docs/format.md`, "Manifest".
+    /// The encoding: tagged fields. See `docs/format.md`, "Manifest".
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(layout) = &self.layout {

@@ -1,4 +1,4 @@
-//! What a manifest says: the set of live files, and how one edit changes it.
+//! The content of a manifest: the set of live files, and how an edit changes it.
 
 use std::sync::Arc;
 
@@ -24,24 +24,24 @@ pub(crate) struct LiveFiles {
     pub(crate) epoch: u64,
     /// Estimated bytes that the table of value files counts as live although they are dead.
     pub(crate) unexposed: u64,
-    /// What [`Edit::separation`] says.
+    /// See [`Edit::separation`].
     pub(super) min_separated: u64,
-    /// What [`Edit::space_limit`] says.
+    /// See [`Edit::space_limit`].
     pub(crate) space_limit: u64,
-    /// The session under way; none after a close.
+    /// The current session; none after a close.
     pub(crate) session: Option<Session>,
-    /// Whether the last one ended with a close: then nothing follows the end of the log.
+    /// Whether the last session ended with a close: then nothing may follow the end of the log.
     pub(crate) closed: bool,
     /// Every operation up to this sequence number is in a table.
     pub(crate) flushed: SeqNo,
-    /// The directory in which the database was when it was last written; 0 if nobody knows.
+    /// The directory of the database when it was last written; 0 if unknown.
     pub(crate) directory_id: u64,
-    /// What the database did up to the last close.
+    /// Counters of the database up to the last close.
     pub(crate) totals: Totals,
 }
 
 impl LiveFiles {
-    /// Nothing, as in a new database.
+    /// An empty set, as in a new database.
     pub(crate) fn empty(tables: &Arc<TableStore>) -> Self {
         Self {
             version: Arc::new(Version::empty(tables.clone())),
@@ -118,7 +118,7 @@ impl LiveFiles {
         }
     }
 
-    /// Estimated bytes of records that somebody can still see.
+    /// Estimated bytes of records that are still visible.
     pub(crate) fn estimated_live(&self) -> u64 {
         self.owned().saturating_sub(self.unexposed)
     }
@@ -133,12 +133,12 @@ impl LiveFiles {
         self.value_files.live() + self.groups.live()
     }
 
-    /// Bytes that values take, but for logs that replay would need, which nobody may collect.
+    /// Bytes of values, without logs that replay still needs, which cannot be collected.
     pub(crate) fn value_bytes(&self) -> u64 {
         self.value_files.sealed(self.head_file()) + self.groups.bytes()
     }
 
-    /// First log file that replay would need.
+    /// First log file that replay needs.
     pub(crate) fn head_file(&self) -> FileNumber {
         self.head.map_or(FileNumber(0), |head| head.file)
     }

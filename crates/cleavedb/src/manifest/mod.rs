@@ -1,10 +1,10 @@
 //! The manifest: a log of edits, the one commit point for the set of live files.
 //!
-//! Every edit is written twice, in one write, and synced before anybody acts on it. The second copy
-//! is what tells rot from a torn write: a crash leaves the first copy, or nothing, behind the last
-//! synced edit; a copy that is damaged while something valid follows was damaged later. An open
-//! after a crash, or of a copy, and a manifest that has grown long begin a new file with the whole
-//! state in one edit.
+//! Every edit is written twice, in one write, and synced before it takes effect. The second copy
+//! tells bit rot from a torn write: a crash leaves the first copy, or nothing, behind the last
+//! synced edit; a damaged copy followed by something valid was damaged later. An open after a
+//! crash, or of a copy, and a manifest that has grown long begin a new file with the whole state in
+//! one edit.
 
 mod text;
 mod unexposed;
@@ -35,7 +35,7 @@ const GROWTH: u64 = 4;
 const LEN_MIN: u64 = 64 << 10;
 pub(crate) const LEN_MAX: u64 = 4 << 20;
 
-/// File numbers that one edit reserves: one sync for so many new files.
+/// File numbers that one edit reserves, which saves a sync per new file.
 const NUMBERS_RESERVED: u64 = 1000;
 
 /// The manifest, open for edits.
@@ -46,16 +46,16 @@ pub(crate) struct Manifest {
     file: Option<Arc<dyn File>>,
     identity: FileIdentity,
     offset: u64,
-    /// Length of the state that the file began with, as far as is known.
+    /// Length of the initial state of the file, as far as it is known.
     state_len: u64,
     /// Length at which the file is replaced by a new one.
     len_max: u64,
     /// The live files.
     live: LiveFiles,
-    /// Next number to hand out; numbers up to `live.next_file` are reserved on disk.
+    /// Next number to use; numbers up to `live.next_file` are reserved on disk.
     next_file: u64,
     written: u64,
-    /// Whether a failure from here on leaves it open what the disk holds.
+    /// Whether a failure from here on leaves the content of the disk unknown.
     in_doubt: bool,
 }
 
@@ -69,7 +69,7 @@ impl Manifest {
         Stored::read(storage, current)?.load(tables)
     }
 
-    /// Goes on with the manifest that `current` names, in whose directory nothing else was changed.
+    /// Continues the manifest that `current` names, in whose directory nothing else was changed.
     /// Nothing is written before the first edit.
     pub(crate) fn resume(storage: Arc<MultiDirStorage>, current: Current, loaded: Loaded) -> Self {
         let Loaded { live, len, is_whole, .. } = loaded;
@@ -82,9 +82,9 @@ impl Manifest {
             file: None,
             offset: len,
             state_len,
-            // What cannot be continued is replaced before the first edit.
+            // A manifest that cannot be continued is replaced before the first edit.
             len_max: if is_whole { len_max(state_len) } else { 0 },
-            // A close that has begun a new manifest gave its number back.
+            // A close that has begun a new manifest released its number again.
             next_file: live.next_file.max(number.0 + 1),
             live,
             written: 0,
@@ -92,7 +92,7 @@ impl Manifest {
         }
     }
 
-    /// Whether manifest `number` of a database, with an edit or more, lies in `storage`.
+    /// Whether `storage` holds manifest `number` of a database, with at least one edit.
     pub(crate) fn is_there(
         storage: &dyn Storage,
         number: FileNumber,
@@ -111,8 +111,8 @@ impl Manifest {
         Ok(read_copies(&bytes, identity, &mut 0)?.is_some())
     }
 
-    /// Begins the new manifest that `current` names, with `live` in it, and makes it the current
-    /// one.
+    /// Begins the new manifest that `current` names, with the content `live`, and makes it the
+    /// current one.
     pub(crate) fn begin(
         storage: Arc<MultiDirStorage>,
         current: Current,
@@ -123,8 +123,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Writes the manifest that `current` will name, and the files that will name it, all of which
-    /// count for nothing yet. After a failure the manifest is gone.
+    /// Writes the manifest that `current` will name, and the files that will name it, none of which
+    /// is valid yet. After a failure the manifest is removed.
     fn prepare(storage: Arc<MultiDirStorage>, current: Current, live: LiveFiles) -> Result<Self> {
         let number = current.manifest;
         let mut live = live;
@@ -148,7 +148,7 @@ impl Manifest {
         };
         let written = manifest.append(&manifest.live.export());
         if let Err(e) = written.and_then(|()| manifest.prepare_names()) {
-            // What cannot be removed now is an orphan, which the next open removes.
+            // If it cannot be removed now it is an orphan, which the next open removes.
             let _ = manifest.storage.remove(&name, RemoveMode::Immediate);
             return Err(e);
         }
@@ -156,7 +156,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Writes what will say, here and in every volume, that this is the manifest.
+    /// Writes the files that will name this manifest, here and in every volume.
     fn prepare_names(&self) -> Result<()> {
         let Current { database_id, manifest, .. } = self.current;
         for (at, volume) in self.storage.volumes().enumerate() {
@@ -167,7 +167,7 @@ impl Manifest {
         self.current.prepare(&*self.storage)
     }
 
-    /// Makes a manifest that was prepared the current one. The stamps of the volumes go first, see
+    /// Makes a prepared manifest the current one. The stamps of the volumes are replaced first, see
     /// `stamp`.
     fn take_effect(&self) -> Result<()> {
         let synced = self.storage.sync_dir();
@@ -182,7 +182,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Says in every volume that it has seen this manifest.
+    /// Writes this manifest's number to the stamp of every volume.
     fn stamp_volumes(&self) -> Result<()> {
         for volume in self.storage.volumes() {
             let stamped = VolumeIdentity::replace(&*volume.storage).map_err(Error::with_remedy);
@@ -201,18 +201,17 @@ impl Manifest {
         Name::numbered(FileKind::Manifest, self.current.manifest)
     }
 
-    /// Bytes that the next manifest may begin with.
+    /// Greatest initial length of the next manifest, in bytes.
     pub(crate) fn next_len_max(&self) -> u64 {
         self.offset.min(self.state_len.saturating_mul(2)).max(self.offset / 2)
     }
 
-    /// Has the file replaced when it is half as long as else, since the disk is full.
+    /// Replaces the file at half the usual length, since the disk is full.
     pub(crate) fn keep_short(&mut self) {
         self.len_max = self.len_max.min(self.state_len.max(LEN_MIN / GROWTH) * GROWTH / 2);
     }
 
-    /// Has the next edit begin a new file if this one has become long for what is left of the state
-    /// that it began with.
+    /// Lets the next edit begin a new file if this one is long compared with the current state.
     pub(crate) fn forget_what_went(&mut self) {
         if self.offset > LEN_MIN {
             let state_len = 2 * self.live.export().encode().len() as u64;
@@ -220,18 +219,18 @@ impl Manifest {
         }
     }
 
-    /// Bytes written so far, all files counted.
+    /// Bytes written so far, to all files.
     pub(crate) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Makes `edit` durable and then true. After an error the manifest's file may or may not hold
-    /// it, if that [is in doubt](Self::is_in_doubt): the caller poisons the database.
+    /// Makes `edit` durable and then applies it. After an error it is open whether the file holds
+    /// it, if the manifest [is in doubt](Self::is_in_doubt): the caller poisons the database.
     pub(crate) fn commit(&mut self, edit: &Edit) -> Result<()> {
-        // Before the copy is made: the new file reserves numbers.
+        // Before the state is copied: the new file reserves numbers.
         if self.offset > self.len_max {
             match self.replace() {
-                // The old one serves as well, for a while.
+                // The old file can still be used for a while.
                 Err(_) if !self.in_doubt && self.len_max > 0 => {
                     (self.state_len, self.len_max) = (self.offset, self.offset + LEN_MIN);
                 }
@@ -249,7 +248,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether the last commit failed, and nobody knows what the disk holds of it.
+    /// Whether the last commit failed in a way that leaves the content of the disk unknown.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.in_doubt
     }
@@ -294,43 +293,42 @@ impl Manifest {
         new.take_effect()?;
         new.written += self.written;
         *self = new;
-        // What cannot be removed now is an orphan, which the next open removes.
+        // If it cannot be removed now it is an orphan, which the next open removes.
         let _ = self.storage.remove(&old, RemoveMode::Immediate);
         Ok(())
     }
 
-    /// The next file number that was never used, before an edit reserves it: for files that prove
-    /// nothing if the edit does not come about.
+    /// The next unused file number, before an edit reserves it: for files that prove nothing if the
+    /// edit fails.
     pub(crate) fn take_number(&mut self) -> FileNumber {
         self.next_file += 1;
         FileNumber(self.next_file - 1)
     }
 
-    /// Where an edit puts the end of the numbers that are spoken for, so that others follow without
-    /// an edit.
+    /// The end of the reserved numbers after an edit, so that the next ones need no edit.
     pub(crate) fn numbers_reserved(&self) -> u64 {
         self.next_file + NUMBERS_RESERVED
     }
 
-    /// The first number that was not handed out.
+    /// The first number that was not used.
     pub(crate) fn next_number(&self) -> u64 {
         self.next_file
     }
 
-    /// Has the numbers go on at `number` or above, and a new file hold the edits: what a copy
-    /// writes is never taken for what its original does.
+    /// Continues the numbers at `number` or above, and the edits in a new file: files of a copy are
+    /// thereby never taken for those of its original.
     pub(crate) fn become_a_copy(&mut self, number: u64) {
         self.next_file = self.next_file.max(number);
         self.begin_anew();
     }
 
-    /// Has the next edit begin a new file, whose number the volumes see: an older copy of one of
-    /// them is noticed by it.
+    /// Lets the next edit begin a new file, whose number the volumes store: it reveals an older
+    /// copy of a volume.
     pub(crate) fn begin_anew(&mut self) {
         self.len_max = 0;
     }
 
-    /// A file number that was never used.
+    /// An unused file number.
     pub(crate) fn allocate(&mut self) -> Result<FileNumber> {
         if self.next_file >= self.live.next_file {
             let next_file = Some(self.next_file + NUMBERS_RESERVED);
@@ -341,7 +339,7 @@ impl Manifest {
     }
 }
 
-/// Length at which a manifest that began with a state of `len` bytes is replaced.
+/// Length at which a manifest with an initial state of `len` bytes is replaced.
 fn len_max(len: u64) -> u64 {
     (GROWTH * len).clamp(LEN_MIN, LEN_MAX.max(2 * len))
 }

@@ -1,4 +1,4 @@
-//! Reading a manifest: which edits it holds, and whether its end is torn or damaged.
+//! Reading a manifest: its edits, and whether its end is torn or damaged.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use super::live::LiveFiles;
 pub(crate) struct Stored {
     name: Name,
     edits: Vec<Edit>,
-    /// Bytes that they take.
+    /// Bytes of the edits.
     len: usize,
-    /// Whether nothing follows them, and both copies of each are whole.
+    /// Whether nothing follows them, and both copies of each are valid.
     is_whole: bool,
     /// Edits of which one copy is damaged.
     healed: u64,
 }
 
-/// What a manifest says, and whether edits may follow it.
+/// The content of a manifest, and whether it can be continued.
 pub(crate) struct Loaded {
     pub(crate) live: LiveFiles,
     /// Length of the edits.
@@ -52,9 +52,9 @@ impl Stored {
         Ok(stored)
     }
 
-    /// Reads the edits. Each stands there twice; one whole copy is enough.
+    /// Reads the edits. Each is stored twice; one valid copy is enough.
     fn read_edits(&mut self, bytes: &[u8], identity: FileIdentity) -> Result<()> {
-        // Fields of the first edit of an earlier build mean something else by now.
+        // The first edit of an earlier build has fields with another meaning.
         let name = self.name;
         let failed = |e, is_first| if is_first { no_layout(name) } else { e };
         loop {
@@ -64,8 +64,8 @@ impl Stored {
             self.edits.push(edit);
             self.healed += u64::from(!whole);
         }
-        // Every edit is synced before the next is written: a whole record behind the end means that
-        // the end is damage and not a torn write. (A header alone may be the second copy's, torn as
+        // Every edit is synced before the next is written: a valid record behind the end means that
+        // the end is damaged and not torn. (A lone header may belong to the second copy, torn as
         // well.)
         match next_record(bytes, identity, self.len + 1) {
             Some(_) => {
@@ -76,7 +76,7 @@ impl Stored {
         }
     }
 
-    /// How values are kept, as the first edit says.
+    /// The layout in the first edit.
     pub(crate) fn value_layout(&self) -> Result<ValueLayout> {
         let layout = self.edits.first().and_then(|edit| edit.layout);
         layout.ok_or_else(|| no_layout(self.name))
@@ -88,7 +88,7 @@ impl Stored {
         last.filter(|limit| *limit != 0)
     }
 
-    /// What the edits come to.
+    /// Applies all edits.
     pub(crate) fn load(self, tables: &Arc<TableStore>) -> Result<Loaded> {
         if self.edits.is_empty() {
             let what = "the manifest holds no edit; restore it from a backup";
@@ -135,7 +135,7 @@ pub(crate) fn read_copies(
         let whole = second.is_some_and(|second| second.value == first.value);
         return Ok(Some((Edit::decode(first.value)?, whole)));
     }
-    // The second copy lies one record's length on; both have the same length.
+    // The second copy begins one record's length further; both have the same length.
     for at in *offset + HEADER_LEN..bytes.len().saturating_sub(HEADER_LEN) + 1 {
         if let Some(second) = parse(at)
             && at - *offset == second.header.record_len()

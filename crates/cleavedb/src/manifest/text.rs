@@ -1,5 +1,5 @@
-//! Small files of text that a person can read: lines of fields, a checksum at the end, replaced by
-//! rename only.
+//! Small text files that people can read: lines of fields with a checksum at the end, replaced only
+//! by rename.
 
 use cleavedb_base::checksum::check32;
 use cleavedb_base::{Error, Result};
@@ -9,14 +9,14 @@ use cleavedb_storage::{Access, Mode, Name, RemoveMode, Storage};
 /// Longest file of this kind.
 const LEN_MAX: u64 = 64 << 10;
 
-/// The text with the line that proves it.
+/// The text with its checksum line.
 pub(super) fn sealed(mut text: String) -> String {
     let check = check32(text.as_bytes(), 0);
     text.push_str(&format!("check {check:08x}\n"));
     text
 }
 
-/// The bytes of the file `name`; `None` if there is none.
+/// The content of the file `name`; `None` if it does not exist.
 pub(super) fn read(storage: &dyn Storage, name: Name) -> Result<Option<Vec<u8>>> {
     let failed = |e| Error::io("read the file", e).with("file", name);
     let file = match storage.open(&name, Mode::Read, Access::Random) {
@@ -30,8 +30,7 @@ pub(super) fn read(storage: &dyn Storage, name: Name) -> Result<Option<Vec<u8>>>
     Ok(Some(bytes))
 }
 
-/// Writes `text` to the file `new`, which is to take the place of another: durably, but for its
-/// name.
+/// Writes `text` to the file `new`, which is to replace another: durable except for its name.
 pub(super) fn prepare(storage: &dyn Storage, new: Name, text: &str) -> Result<()> {
     let failed = |e| Error::io("write the file", e).with("file", new);
     match storage.remove(&new, RemoveMode::Immediate) {
@@ -43,14 +42,14 @@ pub(super) fn prepare(storage: &dyn Storage, new: Name, text: &str) -> Result<()
     file.sync().map_err(|e| Error::sync_failed("the file", e).with("file", new))
 }
 
-/// Puts the file `new`, which was prepared, in the place of `name`, durably.
+/// Renames the prepared file `new` to `name`, durably.
 pub(super) fn replace(storage: &dyn Storage, name: Name, new: Name) -> Result<()> {
     let renamed = storage.rename(&new, &name);
     renamed.map_err(|e| Error::io("replace the file", e).with("file", name))?;
     storage.sync_dir().map_err(|e| Error::sync_failed("the directory", e))
 }
 
-/// Checks that `decode` refuses every text that is not `whole`.
+/// Checks that `decode` refuses every text but `whole`.
 #[cfg(test)]
 pub(super) fn assert_damage_is_noticed(whole: &[u8], decode: impl Fn(&[u8]) -> bool) {
     assert!(decode(whole));

@@ -1,4 +1,4 @@
-//! How much of what index entries own can be dead, in the estimate of the table of value files.
+//! Upper bound of the unexposed garbage, by the table of value files's counts.
 
 use cleavedb_index::Version;
 

@@ -1,9 +1,9 @@
-//! The file `volume`: says of which database a directory is a volume, and how old it is.
+//! The file `volume`: names the database that a directory is a volume of, and its age.
 //!
 //! Each new manifest is written into the stamps of all volumes before `current` names it. So a
-//! stamp names the manifest that `current` names, or one whose open did not finish, which then lies
-//! in the database's own directory; anything else is a directory that was replaced by an older copy
-//! of itself. See `docs/format.md`, "Volume".
+//! stamp names the current manifest, or one of an unfinished open, which then lies in the
+//! database's own directory; any other number shows that the directory was replaced by an older
+//! copy. See `docs/format.md`, "Volume".
 
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::log::{FORMAT_VERSION, newer_format};
@@ -55,12 +55,12 @@ impl VolumeIdentity {
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 
-    /// Writes the next stamp of a directory, which counts for nothing yet.
+    /// Writes the next stamp of a directory, which is not valid yet.
     pub(super) fn prepare(&self, storage: &dyn Storage) -> Result<()> {
         text::prepare(storage, Name::fixed(FileKind::VolumeNew), &self.encode())
     }
 
-    /// Puts it in its place, durably.
+    /// Renames it into place, durably.
     pub(super) fn replace(storage: &dyn Storage) -> Result<()> {
         let [name, new] = [FileKind::Volume, FileKind::VolumeNew].map(Name::fixed);
         text::replace(storage, name, new)

@@ -1,12 +1,12 @@
-//! Disk: on a small one files, MemTables and levels are small, too. A job that frees something
-//! writes about as much before; on a full disk it must find room for that in what is reserved.
+//! Small disks: files, MemTables and levels are limited to parts of the disk. A job that frees
+//! space first writes about as much; on a full disk it must fit the reserve.
 
 use cleavedb_base::limits::BLOCK;
 
 use super::Options;
 
-/// Parts of the disk, one in so many: a MemTable and a file that is collected as one, a table, and
-/// each of the first two levels. At 8 GiB nothing is smaller than by default.
+/// Divisors of the disk: for a MemTable or a file that is collected as a whole, for a table, and
+/// for each of the first two levels. From 8 GiB on they exceed the default sizes.
 const FILE: u64 = 32;
 const TABLE: u64 = 256;
 const LEVEL: u64 = 16;
@@ -15,10 +15,10 @@ const LEVEL: u64 = 16;
 const FILE_MIN: u64 = 64 << 10;
 
 impl Options {
-    /// A disk that limits no default size, in bytes.
+    /// Size of a disk that does not limit any default, in bytes.
     pub(crate) const LARGE_DISK: u64 = 8 << 30;
 
-    /// These options for a database that has `bytes` of a disk, its own files included.
+    /// These options for a database on a disk with `bytes` for it, including its own files.
     pub(crate) fn within_disk(self, bytes: u64) -> Self {
         if bytes >= Self::LARGE_DISK {
             return self;

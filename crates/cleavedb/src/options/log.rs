@@ -1,10 +1,10 @@
-//! What follows for the log from where values are: how it is written, what a flush and a collection
-//! owe it, and how large what belongs to it may be.
+//! The consequences of the layout for the log: how it is written, what flushes and collections do
+//! with it, and its sizes.
 //!
-//! The log holds every write first. Where values stay in it (WiscKey), its files are the store, and
-//! are collected. Where a flush moves them to groups or to tables it makes the log needless; to
-//! move them to groups it must read it once more. All that differs is decided here, so that no
-//! other file asks which of the three it is.
+//! The log gets every write first. Where values stay in it (WiscKey), its files are the value
+//! store, and are collected. Where a flush moves values to groups or to tables, it releases the
+//! log; to move them to groups it must read the log again. All differences are decided here, so
+//! that no other file checks which of the three it is.
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Result, SeqNo};
@@ -14,11 +14,11 @@ use cleavedb_values::{LogRole, ValueLayout};
 
 use super::{Durability, Options};
 
-/// How many times as many runs of level 0 wait to be merged while a flush that moves values waits.
+/// Factor for the runs of level 0 that trigger a merge, while a flush that moves values is waiting.
 const PATIENCE: usize = 2;
 
-/// Least log that a MemTable covers while there is much garbage, in bytes: below, flushes would
-/// cost more than they spare writers.
+/// Least log that a MemTable covers while there is much garbage, in bytes: with less, flushes would
+/// cost writers more than they save.
 const COVERED_MIN: u64 = 16 << 20;
 
 /// Parts of the memory, each a divisor of it: a MemTable, one that holds values, and what a window
@@ -27,9 +27,8 @@ const MEMTABLE: usize = 12;
 const MEMTABLE_OF_VALUES: usize = 32;
 const WINDOW_ROOM: usize = 96;
 
-/// Bounds of a window that is drained as soon as there is enough for a write, in bytes: a dozen
-/// writes of the drain, or a few where the drain does not wait for the device; and the part of the
-/// memory that it may be.
+/// Bounds of an eagerly drained window, in bytes: a dozen writes of the drain, or a few where the
+/// drain does not wait for the device; and its divisor of the memory.
 const WINDOW: usize = 16 << 20;
 const WINDOW_OF_VALUES: usize = 4 << 20;
 const WINDOW_PART: usize = 12;
@@ -37,24 +36,24 @@ const WINDOW_PART: usize = 12;
 /// Where values go from the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogPolicy {
-    /// Nowhere: they stay.
+    /// They stay in the log.
     Stay,
     /// To groups, at the flush.
     ToGroups,
-    /// To tables, at the flush, but for long ones, which stay.
+    /// To tables, at the flush, except long ones, which stay in the log.
     ToTables,
 }
 
-/// Bytes of garbage at which writers are stopped for the log, and what its MemTables may cover.
+/// Limits of garbage in the log, and of the log that MemTables cover.
 pub(crate) struct LogGarbage {
-    /// Bytes beyond what stops writers elsewhere.
+    /// Bytes of garbage beyond the usual limit that stops writers.
     pub(crate) beyond: u64,
     /// Most log that a MemTable may cover.
     pub(crate) log_bytes_per_memtable_max: u64,
 }
 
 impl LogPolicy {
-    /// What follows from a layout.
+    /// The policy for a layout.
     pub(crate) fn of(layout: &ValueLayout) -> Self {
         match (layout.log, layout.groups) {
             (LogRole::ValueStore, _) => Self::Stay,
@@ -63,9 +62,9 @@ impl LogPolicy {
         }
     }
 
-    /// When the log goes from the window to its files. Where a flush makes it needless, and nobody
-    /// asks for it to be durable before, it need not; values on their way to tables are small and
-    /// the window is, too.
+    /// When the log is written from the window to its files. The drain is lazy where a flush
+    /// releases the log and it need not be durable before; values for tables are small, and so is
+    /// the window.
     fn drain(self, durability: Durability) -> WriteBack {
         match (self, durability) {
             (Self::ToGroups, Durability::Buffered | Durability::Os) => WriteBack::OnPressure,
@@ -73,12 +72,12 @@ impl LogPolicy {
         }
     }
 
-    /// How the log is written. Past the page cache, if the window holds what a block does not fill
-    /// yet (else every commit must be written as it is), and if it must reach the device anyway:
-    /// because tables point into it, or because commits are synced by default. A log that nobody
-    /// asks to be durable and that a flush makes needless stays in memory, and is mostly gone
-    /// before the kernel writes it back (decision 0011). What a flush is to read again stays in
-    /// memory, too.
+    /// How the log is written. It bypasses the page cache if the window holds partially filled
+    /// blocks (otherwise every commit must be written by itself) and if the log must reach the
+    /// device anyway: because tables point into it, or because commits are synced by default. A log
+    /// that need not be durable and that a flush releases stays in memory, and is mostly removed
+    /// before the kernel writes it back (decision 0011). Log that a flush will read again also
+    /// stays in memory.
     pub(crate) fn access(self, durability: Durability, window_survives: bool) -> Access {
         let reaches_the_device = match self {
             Self::Stay => true,
@@ -89,7 +88,7 @@ impl LogPolicy {
     }
 
     /// Most log that one MemTable covers, in bytes. Values that move to groups at the flush count
-    /// as its own: until then they are nowhere else.
+    /// as memory of the MemTable: until then they are nowhere else.
     pub(crate) fn log_bytes_per_memtable_max(self, options: &Options) -> u64 {
         let most = if self == Self::ToGroups { options.memtable() as u64 } else { u64::MAX };
         options.memtable_log_bytes.min(most)
@@ -124,14 +123,14 @@ impl LogPolicy {
         self.drain(options.durability)
     }
 
-    /// Length at which a log file ends. One that is the store is rewritten by a collection, which
-    /// has room for `rewritten_max` bytes; elsewhere it goes as a whole.
+    /// Length at which a log file ends. Where the log is the value store, a collection rewrites a
+    /// file, in at most `rewritten_max` bytes; otherwise files are removed as a whole.
     pub(crate) fn file_bytes(self, options: &Options, rewritten_max: u64) -> u64 {
         let most = if self == Self::Stay { rewritten_max } else { u64::MAX };
         options.log_file_bytes.min(most)
     }
 
-    /// Longest file or group that a collection rewrites as one, in bytes.
+    /// Longest file or group that one collection rewrites, in bytes.
     pub(crate) fn collected_bytes(self, options: &Options) -> u64 {
         match self {
             Self::ToGroups => options.groups.main_segment_bytes,
@@ -139,32 +138,31 @@ impl LogPolicy {
         }
     }
 
-    /// Bytes of values that the flush of a MemTable may write.
+    /// Upper bound of the bytes of values that the flush of a MemTable writes.
     pub(crate) fn flushed_values(self, options: &Options) -> u64 {
         if self == Self::ToGroups { self.log_bytes_per_memtable_max(options) } else { 0 }
     }
 
-    /// Bytes that the flushes of MemTables may write which have `memory` bytes of their own and
-    /// cover so many of the log.
+    /// Upper bound of the bytes that flushes of MemTables write, with `memory` bytes of their own
+    /// and `covered` bytes of log.
     pub(crate) fn flushed_bytes(self, memory: u64, covered: u64) -> u64 {
         if self == Self::ToGroups { covered } else { covered.min(memory) }
     }
 
-    /// Bytes written so far that count as data: of log where that is the store, which pads what is
-    /// synced; elsewhere of keys and values.
+    /// Bytes written so far that count as data: log bytes where the log is the value store, since
+    /// syncs pad it; otherwise keys and values.
     pub(crate) fn data_written(self, log: u64, keys_and_values: u64) -> u64 {
         if self == Self::Stay { log } else { keys_and_values }
     }
 
-    /// Whether a commit of `len` bytes, one of whose values is separated, holds a long value that
-    /// stays in the log where others move to tables.
+    /// Whether a commit of `len` bytes, with a separated value, holds a long value that stays in
+    /// the log while others move to tables.
     pub(crate) fn keeps_long_value(self, options: &Options, len: u64) -> bool {
         self == Self::ToTables && len >= options.long_value() as u64
     }
 
-    /// Whether tables point into the part of the log that a MemTable covers, once it is flushed;
-    /// `has_long` says that some long values lie there, or values that were long under other
-    /// options.
+    /// Whether tables point into the part of the log that a MemTable covers, after its flush;
+    /// `has_long` says that it has long values, or values that were long under other options.
     pub(crate) fn is_pointed_to(self, has_long: bool) -> bool {
         match self {
             Self::Stay => true,
@@ -173,35 +171,36 @@ impl LogPolicy {
         }
     }
 
-    /// Gives back, by `release`, the part of the log that a flushed MemTable covers, if nobody will
-    /// read it there.
+    /// Releases, by `release`, the part of the log that a flushed MemTable covers, if it will not
+    /// be read there.
     pub(crate) fn release_after_flush(self, release: impl FnOnce()) {
         if self == Self::ToGroups {
             release();
         }
     }
 
-    /// Whether a sealed log file must be whole, `live` bytes of which are pointed to: else what
-    /// lies below the replay head may never have reached the device (decision 0011).
+    /// Whether a sealed log file with `live` bytes must be complete: otherwise the part below the
+    /// replay head may never have reached the device (decision 0011).
     pub(crate) fn is_whole(self, live: u64) -> bool {
         self == Self::Stay || live > 0
     }
 
-    /// What a collection may believe. Where the log is the store, all that is visible: the log is
-    /// synced before the victim goes. Else only what is durable by itself, so that no collection
-    /// drags a log to the device that is about to be needless (decision 0011).
+    /// The read point of a collection. Where the log is the value store, the visible sequence
+    /// number: the log is synced before the victim is removed. Otherwise the durable one, so that
+    /// no collection forces log to the device that is about to be released (decision 0011).
     pub(crate) fn read_point(self, visible: SeqNo, durable: SeqNo) -> SeqNo {
         if self == Self::Stay { visible } else { durable }
     }
 
-    /// Makes durable by `sync` what a collection believed, before what it found dead goes.
+    /// Syncs the log up to the read point of a collection, by `sync`, before records dead by then
+    /// are dropped.
     pub(crate) fn sync_before_drop(self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         if self == Self::Stay { sync() } else { Ok(()) }
     }
 
-    /// Makes the log durable to its end, at a close, by `sync`. Where a flush did not need it in
-    /// its file it gets a mark at its end, by `end`: that proves at the next open that the manifest
-    /// is whole.
+    /// Makes the log durable to its end, at a close, by `sync`. Where flushes did not need its
+    /// files it gets a mark at its end instead, by `end`, which proves at the next open that the
+    /// manifest is complete.
     pub(crate) fn end_at_close(
         self,
         sync: impl FnOnce() -> Result<()>,
@@ -210,18 +209,18 @@ impl LogPolicy {
         if self == Self::ToGroups { end() } else { sync() }
     }
 
-    /// How many times as many runs of level 0 as usual wait to be merged while MemTables wait: a
-    /// flush that moves values needs the processor more than reads need few runs; and runs of
-    /// pointers are short, and many.
+    /// Factor for the runs of level 0 that trigger a merge, while MemTables wait: a flush that
+    /// moves values needs the processor more than reads need few runs; and runs of pointers are
+    /// many and short.
     pub(crate) fn merge_patience(self, waiting: usize) -> usize {
         if self == Self::ToGroups && waiting > 0 { PATIENCE } else { 1 }
     }
 
-    /// What garbage in the log means for writers, where it is the store: of `bytes` of values so
-    /// many are `alive`, and as many are `allowed`.
+    /// The effect of garbage on writers, where the log is the value store: `bytes` of values exist,
+    /// `alive` of them are live, and `allowed` are tolerated.
     ///
-    /// From halfway to the goal on a flush takes writers half of the way to a stop at most. What
-    /// MemTables cover less of the log, garbage may take more (decision 0030).
+    /// From halfway to the goal on, a flush brings writers at most half of the way to a stop.
+    /// Garbage may take the space of log that MemTables do not cover (decision 0030).
     pub(crate) fn garbage(
         self,
         options: &Options,

@@ -1,14 +1,14 @@
 //! Memory: how [`Options::memory_bytes`] is divided.
 //!
-//! At the default every size that is not set comes to what was measured to be good, and all grow
-//! and shrink with the memory. MemTables, window and cache take no more than three quarters; the
-//! rest is for jobs, whose needs follow from the lengths of the files that they work on.
+//! At the default every size that is not set gets its measured optimum, and all scale with the
+//! memory. MemTables, window and cache take at most three quarters; the rest is for jobs, whose
+//! needs follow from the lengths of their files.
 
 use super::Options;
-/// Memory of a database if nothing is said, in bytes.
+/// Default memory of a database, in bytes.
 pub(super) const MEMORY: usize = 768 << 20;
 
-/// Least memory of a database, in bytes: below, buffers of jobs alone are more than their part.
+/// Least memory of a database, in bytes: below, buffers of jobs alone exceed their part.
 pub(super) const MEMORY_MIN: usize = 48 << 20;
 
 /// Parts of the memory, each a divisor of it: the cache, the unit of collection, and a piece of the
@@ -17,15 +17,15 @@ const CACHE: usize = 12;
 const FILE: usize = 12;
 pub(super) const PIECE: usize = 48;
 
-/// What of a batch may be in memory, one part in so many: the MemTable that takes it may be nearly
-/// full before.
+/// Divisor of the memory for that of a batch: the MemTable that takes it may be nearly full
+/// before.
 const BATCH: usize = 8;
 
-/// Part of the memory that a value of the index may be, and most bytes that it is by default.
+/// Divisor of the memory for the longest inline value, and its greatest default, in bytes.
 const LONG_VALUE: usize = 768;
 const LONG_VALUE_MAX: usize = 1 << 20;
 
-/// Most that a window holds of MemTables, in bytes.
+/// Most bytes of MemTables' log in a window.
 const WINDOW_MAX: usize = 1 << 30;
 
 impl Options {
@@ -41,14 +41,14 @@ impl Options {
     }
 
     /// Memory of the filters and indexes of open tables, in bytes: three quarters of the cache, and
-    /// half of what MemTables, window and cache leave of their part. About 1.5 bytes are needed for
-    /// each entry; with fewer, reads open tables again, which costs some hundred KiB each time.
+    /// half of the part that MemTables, window and cache do not use. About 1.5 bytes are needed for
+    /// each entry; with fewer, reads reopen tables, at some hundred KiB each time.
     pub fn open_tables(&self) -> usize {
         let part = self.memory_bytes / 4 * 3;
         self.cache() / 4 * 3 + part.saturating_sub(self.taken()) / 2
     }
 
-    /// What MemTables, cache and window take at most, in bytes.
+    /// Most bytes of MemTables, cache and window.
     pub(super) fn taken(&self) -> usize {
         let tables = self.memtable().saturating_mul(self.memtables_max.saturating_add(1));
         tables.saturating_add(self.cache()).saturating_add(self.window())
@@ -74,7 +74,7 @@ impl Options {
         self.min_separated.least().unwrap_or(usize::MAX).min(self.long_value())
     }
 
-    /// Most bytes that a batch may take in memory, besides what its caller holds.
+    /// Most memory of a batch, besides that of its caller, in bytes.
     pub(crate) fn batch_max(&self) -> usize {
         self.memory_bytes / BATCH
     }
@@ -84,8 +84,8 @@ impl Options {
         (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)
     }
 
-    /// These options for an open: the size that each write asks for is known, and no file is longer
-    /// than the memory allows.
+    /// These options for an open: derived sizes are set, and no file is longer than the memory
+    /// allows.
     pub(crate) fn within_memory(self) -> Self {
         let most = (self.memory_bytes / FILE) as u64;
         Self {

@@ -1,4 +1,4 @@
-//! Presets: the designs of the papers side by side, a row each.
+//! Presets: the designs of the papers, a row each.
 
 use cleavedb_index::compaction::Level0;
 use cleavedb_values::{
@@ -7,8 +7,8 @@ use cleavedb_values::{
 
 use super::MinSeparated;
 
-/// A design with a name. A database remembers the preset that it was created with, whose tuning
-/// tools take for it; what it can be opened with is decided by its [`ValueLayout`].
+/// A named design. A database stores the preset that it was created with, whose tuning tools use
+/// for it; its [`ValueLayout`] decides how it can be opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Preset {
@@ -17,19 +17,19 @@ pub enum Preset {
     /// WiscKey (Lu et al., FAST 2016): values stay in the log, which is also the write-ahead log.
     WiscKey,
     /// HashKV (Chan et al., ATC 2018): large values lie in groups by the hash of their key, and a
-    /// group is collected without asking the index.
+    /// group is collected without the index.
     HashKv,
     /// KT-Store (2019): large values lie in groups of neighbouring keys, so that a range reads them
-    /// in few long pieces. The default: of all presets it is the best at most things.
+    /// in few long pieces. The default: the best of all presets for most uses.
     #[default]
     KtStore,
-    /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted side by
-    /// side.
+    /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted in
+    /// parallel.
     Ohdb,
 }
 
-/// What a preset is: how values are kept, which leave the index if nothing is saved with the data,
-/// and the tuning that comes with it.
+/// The definition of a preset: how values are kept, which leave the index if no length is saved
+/// with the data, and its tuning.
 pub(crate) struct Row {
     preset: Preset,
     name: &'static str,
@@ -43,7 +43,7 @@ pub(crate) struct Row {
 /// Bytes of level 0 and of level 1.
 pub(crate) type LevelBytes = (u64, u64);
 
-/// Levels that hold values, and levels that hold pointers.
+/// Sizes of levels that hold values, and of levels that hold pointers.
 const OF_VALUES: LevelBytes = (512 << 20, 512 << 20);
 const OF_POINTERS: LevelBytes = (64 << 20, 256 << 20);
 
@@ -55,7 +55,7 @@ const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
     survivors: SurvivorRoute::Group,
 });
 
-/// KT-Store: sections 3.2 and 3.3, with ranges that follow the data in place of its fixed levels.
+/// KT-Store: sections 3.2 and 3.3, with ranges that follow the data instead of its fixed levels.
 const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
     partition: Partition::Range,
     liveness: LivenessRule::Index,
@@ -98,7 +98,7 @@ impl Preset {
     /// All presets.
     pub const ALL: [Self; 5] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::Ohdb];
 
-    /// What it is.
+    /// Its definition.
     pub(crate) fn row(self) -> &'static Row {
         let row = ROWS.iter().find(|row| row.preset == self);
         row.expect("each preset has a row, as a test makes sure")
@@ -115,7 +115,7 @@ impl Preset {
         row.map(|row| row.preset)
     }
 
-    /// The first preset that keeps values in this way, or else the first that is most like it.
+    /// The first preset with this layout, or else the first one with a similar layout.
     pub fn of_layout(layout: &ValueLayout) -> Self {
         let by_hash =
             |layout: &ValueLayout| layout.groups.map(|groups| groups.partition == Partition::Hash);
@@ -125,8 +125,8 @@ impl Preset {
         same.or_else(|| ROWS.iter().find(like)).map_or_else(Self::default, |row| row.preset)
     }
 
-    /// Which values leave the index under `layout`, if nothing is saved with the data: as under
-    /// this preset, unless that has no meaning there.
+    /// Which values leave the index under `layout`, if no length is saved with the data: as under
+    /// this preset, if that is valid for the layout.
     pub(crate) fn min_separated(self, layout: &ValueLayout) -> MinSeparated {
         match self.row() {
             row if row.layout.separates() == layout.separates() => row.min_separated,

@@ -10,7 +10,7 @@ use super::{Background, MinSeparated, Options};
 use crate::group_options::{GroupOptions, LEN_MAX};
 use crate::volume;
 
-/// Largest cache that may be asked for, in bytes.
+/// Largest cache that is allowed, in bytes.
 const CACHE_MAX: u64 = 1 << 40;
 
 impl Options {
@@ -50,7 +50,7 @@ impl Options {
         }
     }
 
-    /// Bounds of the lengths that options ask for: below, nothing works; above, sums would wrap.
+    /// Bounds of sizes: below, nothing works; above, sums would overflow.
     fn sizes(&self) -> Vec<(bool, &'static str)> {
         vec![
             (
@@ -90,7 +90,7 @@ impl Options {
         ]
     }
 
-    /// Each rule of memory, and what to say if it does not hold.
+    /// Each memory rule, with its message.
     fn memory_rules(&self) -> [(bool, &'static str); 3] {
         [
             (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),

@@ -1,9 +1,9 @@
-//! What is known of one key, and which of its versions counts.
+//! The versions found of one key, and the choice of the valid one.
 
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EntryKind, FileNumber, SeqNo};
 
-/// Where a record lies.
+/// Place of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Location {
     pub(super) file: FileNumber,
@@ -17,7 +17,7 @@ pub(super) struct Found {
     pub(super) seq: SeqNo,
     pub(super) kind: RecordKind,
     pub(super) place: Location,
-    /// Whether no table can know of it: it is in the part of the log behind all flushes.
+    /// Whether it is in the part of the log behind all flushes, so that no table can know it.
     pub(super) young: bool,
 }
 
@@ -29,27 +29,27 @@ pub(super) struct Indexed {
     pub(super) table: FileNumber,
 }
 
-/// All that is known of a key.
+/// Everything found of a key.
 #[derive(Default)]
 pub(super) struct Known {
     pub(super) entry: Option<Indexed>,
     pub(super) records: Vec<Found>,
 }
 
-/// What is to be handed out for a key.
+/// The result of salvage for a key.
 pub(super) enum Verdict {
-    /// Nothing: it was deleted.
+    /// No value: it was deleted.
     Gone,
     /// The value of a record; true if the key is uncertain.
     Record(Location, bool),
     /// The inline value of a table's entry.
     Entry(FileNumber),
-    /// Its newest value is not there.
+    /// Its newest value is missing.
     Lost,
 }
 
 impl Known {
-    /// `trusted` says that tables know of every record that is not young.
+    /// `trusted` says that tables know every record that is not young.
     pub(super) fn verdict(&self, trusted: bool) -> Verdict {
         let counts = |found: &&Found| found.young || !trusted;
         let newest = self.records.iter().filter(counts).max_by_key(|found| found.seq);
@@ -68,7 +68,7 @@ impl Known {
         }
     }
 
-    /// The value of version `seq`, wherever a collection has put it.
+    /// The value of version `seq`, wherever a collection has moved it.
     pub(super) fn value_of(&self, seq: SeqNo, uncertain: bool) -> Verdict {
         let holds = |found: &&Found| found.seq == seq && found.kind == RecordKind::Separated;
         let found = self.records.iter().find(holds);

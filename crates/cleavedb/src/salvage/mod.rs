@@ -1,16 +1,16 @@
-//! Salvage: all that is readable in a damaged database, and what is not.
+//! Salvage: returns everything readable in a damaged database, and reports the rest.
 //!
-//! Nothing is opened for writing and no lock is taken, since that would write, too; nobody may have
-//! the database open meanwhile. The database id, without which no checksum can be computed, comes
-//! from `current` or the header of any value file. Every value file is searched for records, and
-//! every table for entries; of each key the newest sequence number wins, tombstones included.
+//! No file is opened for writing and no lock is taken, since that would write too; the database
+//! must not be open meanwhile. The database id, which all checksums need, comes from `current` or
+//! the header of any value file. Every value file is searched for records, and every table for
+//! entries; of each key the newest sequence number wins, including tombstones.
 //!
-//! Where the manifest and all its tables can be read they decide, and older records serve as the
-//! values that pointers name only: a record whose key was deleted may outlive the tombstone. Where
-//! they cannot, such records count, and the keys that rest on one alone are *uncertain*: they may
-//! have been deleted, or overwritten.
+//! If the manifest and all its tables can be read they decide, and older records only provide the
+//! values of pointers, since a record may outlive the tombstone of its key. Otherwise such records
+//! count, and keys that depend on one alone are *uncertain*: they may have been deleted, or
+//! overwritten.
 //!
-//! Memory holds all keys, with about a hundred bytes for each record of theirs, and no values.
+//! Memory holds all keys, with about a hundred bytes for each of their records, and no values.
 
 mod report;
 mod known;
@@ -53,13 +53,13 @@ pub struct Salvage {
     report: SalvageReport,
 }
 
-/// Visits a key and its value.
+/// Called with a key and its value.
 pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 impl Salvage {
     /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
-    /// Changes nothing. Fails with [`ErrorKind::NotADatabase`] if no file there says which database
-    /// it belongs to.
+    /// Changes nothing. Fails with [`ErrorKind::NotADatabase`] if no file there tells the database
+    /// id.
     pub fn search(path: impl AsRef<Path>) -> Result<Self> {
         let (files, damage) = Unopened::find(path.as_ref())?;
         let mut report = SalvageReport::default();
@@ -112,7 +112,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// A file with data that `live` does not name, if there is one.
+    /// A data file that `live` does not name, if there is one.
     fn unnamed(&self, live: &LiveFiles) -> Result<Option<Name>> {
         let is_table =
             |name: &Name| live.version.tables().any(|(_, table)| table.number() == name.number());
@@ -132,7 +132,7 @@ impl Salvage {
         Ok(unnamed)
     }
 
-    /// Reads the entries of all tables that count; whether they are all there and whole.
+    /// Reads the entries of all tables that count; returns whether all are there and intact.
     fn read_tables(&mut self) -> Result<bool> {
         let numbers: Vec<FileNumber> = match &self.live {
             Some(live) => live.version.tables().map(|(_, table)| table.number()).collect(),
@@ -169,7 +169,7 @@ impl Salvage {
         Ok(Arc::new(table).salvage(visit))
     }
 
-    /// Reads the records of all value files, and says which are missing.
+    /// Reads the records of all value files, and reports missing files.
     fn read_records(&mut self, tables_are_whole: bool) -> Result<()> {
         let closed = self.live.as_ref().is_some_and(|live| live.session.is_none());
         let window = self.files.read_window().unwrap_or_else(|error| {
@@ -177,7 +177,7 @@ impl Salvage {
             (!closed).then(|| self.report.note(error));
             Vec::new()
         });
-        // Without a manifest, what is newer than all flushes was not flushed.
+        // Without a manifest, records newer than all flushes are taken as not flushed.
         let entries = self.keys.values().filter_map(|known| known.entry);
         let newest = entries.map(|entry| entry.seq).max();
         let flushed = newest.filter(|_| tables_are_whole);
@@ -219,7 +219,7 @@ impl Salvage {
         let header = proven_header(&*file).or_else(|| header_in_window(number, window));
         let of_head = head.flatten().filter(|head| head.file == number).map(|head| head.base);
         let base = header.map(|header| header.base).or(of_head);
-        // What a seal has cut off is not part of the log, and the window holds what is not sealed.
+        // Bytes cut off by a seal are not part of the log; the window only has unsealed logs.
         let base = base.filter(|_| is_young && sealed.is_none());
         let source = base.map(|base| window_behind(window, (base, len), head.flatten()));
         let young = |offset: u64, seq: SeqNo| match head {
@@ -260,7 +260,7 @@ impl Salvage {
         if let Some(offset) = rubbish.filter(|offset| *offset < len) {
             damage.note(no_record, offset);
         }
-        // A log below the replay head may never have reached its file.
+        // A log below the replay head may not have been written to its file.
         let is_whole = sealed.is_none_or(|sealed| len >= sealed);
         if !is_whole && (is_young || name.kind() != FileKind::Log) {
             damage.note("the file is shorter than the manifest says", len);
@@ -268,8 +268,8 @@ impl Salvage {
         scanned.map_err(failed)
     }
 
-    /// Options for a database like the one that was: its layout and the tuning of its preset. What
-    /// neither `current` nor a manifest says is guessed.
+    /// Options for a database like the damaged one: its layout and the tuning of its preset.
+    /// Unknown ones are guessed.
     pub fn options(&self) -> Options {
         let stored = self.live.as_ref().and_then(|live| live.layout);
         let is_separated = |found: &Found| found.kind == RecordKind::Separated;
@@ -280,8 +280,8 @@ impl Salvage {
         stored.into_iter().fold(usual, Options::with_layout)
     }
 
-    /// Calls `visit` with every key that can be saved and its value, in no order, and says what
-    /// cannot. Ends at the first error of `visit`, which it returns.
+    /// Calls `visit` with every key that can be saved and its value, in no order, and returns a
+    /// report of the rest. Stops at the first error of `visit`, and returns it.
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
         let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
         let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
@@ -370,7 +370,7 @@ impl Salvage {
         file.unwrap_or_else(|| self.files.open(&Name::numbered(FileKind::Log, number)))
     }
 
-    /// The value of the record that was met before, out of its file or the window.
+    /// The value of a record that the search has found, from its file or the window.
     fn read_record(
         &self,
         file: &dyn File,

@@ -1,34 +1,34 @@
-//! What a salvage has to say beside the keys and values that it hands out.
+//! The report of a salvage, besides the keys and values that it returns.
 
 use cleavedb_base::Error;
 use cleavedb_storage::Name;
 
-/// Most keys, and most damages, that a report lists; the rest is counted.
+/// Most keys, and most damages, in the lists of a report; further ones are only counted.
 const LISTED_MAX: usize = 1000;
 
-/// What a salvage found, beside the keys and values that it handed out.
+/// The findings of a salvage, besides the returned keys and values.
 #[derive(Clone, Debug, Default)]
 pub struct SalvageReport {
-    /// Keys that were handed out.
+    /// Keys that were returned.
     pub keys: u64,
     /// Bytes of their values.
     pub value_bytes: u64,
     /// Files and parts of files that are missing or cannot be read; at most 1000.
     pub damage: Vec<Error>,
-    /// All of them.
+    /// Number of all of them.
     pub damages: u64,
-    /// Whether a part of the index, or of the log that no table has yet, is lost: any key may then
-    /// have an older value than its last one, or have been deleted.
+    /// Whether a part of the index, or of the log that is in no table yet, is lost: then any key
+    /// may have an older value than its last one, or have been deleted.
     pub stale: bool,
-    /// Keys of which the newest version is known and its value is not; at most 1000. They were not
-    /// handed out: an older value would be a wrong one.
+    /// Keys whose newest version is known but whose value is missing; at most 1000. They were not
+    /// returned: an older value would be wrong.
     pub lost: Vec<Vec<u8>>,
-    /// All of them.
+    /// Number of all of them.
     pub lost_keys: u64,
-    /// Keys that were handed out and may have been deleted or overwritten by what is lost; at most
+    /// Keys that were returned and may have been deleted or overwritten by lost operations; at most
     /// 1000.
     pub uncertain: Vec<Vec<u8>>,
-    /// All of them.
+    /// Number of all of them.
     pub uncertain_keys: u64,
 }
 
@@ -41,11 +41,11 @@ impl SalvageReport {
     }
 }
 
-/// What a damage means where it was found.
+/// Where damage was found, and what it means there.
 pub(super) struct Damage<'a> {
     pub(super) report: &'a mut SalvageReport,
     pub(super) name: Name,
-    /// Whether operations that no table has may be lost there.
+    /// Whether operations that are in no table may be lost there.
     pub(super) is_young: bool,
 }
 

@@ -36,7 +36,7 @@ struct Run {
     model: State,
     /// Hash of the state after each commit that may survive.
     hashes: Vec<u64>,
-    /// Commits that a kill, and a power loss, must leave.
+    /// Commits that must survive a kill, and a power loss.
     least: [usize; 2],
     keys: Vec<Vec<u8>>,
     /// A write failed and nobody can say whether it will survive: no more writes are tried.

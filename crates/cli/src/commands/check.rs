@@ -1,4 +1,4 @@
-//! `check`: everything is read and believed only if it proves itself.
+//! `check`: reads the whole database and verifies everything.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ struct Checked {
     keys: u64,
     value_bytes: u64,
     seconds: f64,
-    /// Copies of edits of the manifest that were damaged, and that the open has replaced.
+    /// Damaged copies of edits of the manifest, which the open has replaced.
     healed: u64,
-    /// What the open has lost.
+    /// Operations that the open has lost.
     operations_lost: u64,
     bytes_cut: u64,
     window_lost: bool,
-    /// The same in words, healed copies among them.
+    /// The losses in words, including healed copies.
     #[serde(skip)]
     losses: Vec<String>,
     problems: Vec<String>,
@@ -90,8 +90,8 @@ impl fmt::Display for Checked {
         }
         match self.problems.len() {
             0 => write!(f, "all is well"),
-            1 => write!(f, "1 problem; what it does not name is not affected"),
-            many => write!(f, "{many} problems; what they do not name is not affected"),
+            1 => write!(f, "1 problem; data that it does not name is not affected"),
+            many => write!(f, "{many} problems; data that they do not name is not affected"),
         }
     }
 }
@@ -112,7 +112,7 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     drop(progress);
     let directories = db.directories()?.len();
     let opened = db.recovery_report().clone();
-    // Damage may keep it from closing well; what was found matters more.
+    // Damage may make the close fail; the report of the check matters more.
     let closed = db.close();
     let checked = Checked::new(&report?, &opened, directories, seconds);
     console.outcome(&checked)?;

@@ -1,4 +1,4 @@
-//! `collect`: the space of dead values comes back.
+//! `collect`: frees the space of dead values.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! `compact`: all tables become one sorted level.
+//! `compact`: merges all tables into one sorted level.
 
 use std::fmt;
 

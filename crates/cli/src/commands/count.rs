@@ -1,4 +1,4 @@
-//! `count`: how many keys there are.
+//! `count`: the number of keys.
 
 use cleavedb::Db;
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub(super) fn run(args: &BoundArgs, global: &Global, console: &Console) -> Resul
     Ok(Exit::Done)
 }
 
-/// Counts, and says how many.
+/// Counts the keys and prints their number.
 pub(super) fn print(db: &Db, args: &BoundArgs, console: &Console) -> Result<()> {
     let (from, to) = bounds(args, console.hex())?;
     let mut keys = 0;

@@ -1,4 +1,4 @@
-//! `del`: a key goes, or all that begin with some bytes.
+//! `del`: removes a key, or all keys that begin with some bytes.
 
 use std::ffi::OsStr;
 
@@ -37,7 +37,7 @@ pub(super) fn run(args: &DelArgs, global: &Global, console: &Console) -> Result<
     Ok(Exit::Done)
 }
 
-/// Removes what is asked for, and says so where that is not known before.
+/// Removes the keys, and prints their number if it was not known before.
 pub(super) fn delete(
     db: &Db,
     args: &DelArgs,
@@ -54,7 +54,7 @@ pub(super) fn delete(
     if console.json() { console.json_line(&deleted) } else { Ok(()) }
 }
 
-/// Removes the keys that begin with `prefix`; what was removed before a failure stays so.
+/// Removes the keys that begin with `prefix`; keys removed before a failure stay removed.
 fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
     let prefix = from_argument(prefix, console.hex())?;
     if prefix.is_empty() {
@@ -72,8 +72,8 @@ fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
     console.line(format_args!("deleted {keys} keys"))
 }
 
-/// Removes the keys from `from` up to `to`. No range lives on for long: it would keep what is
-/// deleted, on a disk that may be full.
+/// Removes the keys from `from` up to `to`. Ranges are reopened often: a long-lived one would keep
+/// deleted data, on a disk that may be full.
 fn delete_from(
     db: &Db,
     mut from: Vec<u8>,

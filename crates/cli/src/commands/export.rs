@@ -1,4 +1,4 @@
-//! `export`: the database into a directory tree or a file.
+//! `export`: writes the database to a directory tree or a file.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::progress::{Progress, moved};
 use crate::store;
 
-/// Most refused keys that are named; the rest is only counted.
+/// Most refused keys that are listed; further ones are only counted.
 const NOTES_MAX: u64 = 20;
 
 #[derive(Default, Serialize)]
@@ -32,7 +32,7 @@ impl fmt::Display for Exported {
         write!(f, "exported {}", moved(self.items, self.bytes, self.seconds))?;
         if self.refused > 0 {
             let refused = units::thousands(self.refused as f64);
-            write!(f, "\nNOT EXPORTED: {refused} keys that it cannot hold")?;
+            write!(f, "\nNOT EXPORTED: {refused} keys that this form cannot hold")?;
         }
         Ok(())
     }
@@ -52,7 +52,7 @@ pub(super) fn run(
     });
     let outcome = store::closed(db, outcome)?;
     if formats::is_stream(formats::path(place)) {
-        // Standard output is the export itself.
+        // Standard output is used by the export itself.
         console.note(&outcome.to_string());
     } else {
         console.outcome(&outcome)?;

@@ -1,4 +1,4 @@
-//! `get`: the value of a key.
+//! `get`: prints the value of a key.
 
 use std::ffi::OsStr;
 
@@ -12,7 +12,7 @@ use crate::global::Global;
 use crate::progress::Progress;
 use crate::store;
 
-/// Bytes of a value whose output may take a while, and of a piece of it.
+/// Length of a value whose output may be slow, in bytes, and of a piece of it.
 const LONG: usize = 8 << 20;
 const PIECE: usize = 1 << 20;
 
@@ -30,7 +30,7 @@ pub(super) fn run(key: &OsStr, global: &Global, console: &Console) -> Result<Exi
     Ok(Exit::Done)
 }
 
-/// Prints the value of `key`, and a line end if it has none and there is to be one.
+/// Prints the value of `key`, with a line end if `line_end` is set and it has none.
 pub(super) fn print(db: &Db, key: &[u8], line_end: bool, console: &Console) -> Result<()> {
     let value = db.get(key)?.ok_or(Failure::NotFound)?;
     if console.json() {
@@ -47,8 +47,8 @@ pub(super) fn print(db: &Db, key: &[u8], line_end: bool, console: &Console) -> R
     Ok(())
 }
 
-/// The value to standard output; of a long one that goes elsewhere than to the terminal, with how
-/// far it is.
+/// Writes the value to standard output; shows progress for a long one that does not go to the
+/// terminal.
 fn write(value: &[u8], console: &Console) -> Result<()> {
     if value.len() < LONG || console.on_terminal() {
         return console.write(value);

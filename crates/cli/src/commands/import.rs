@@ -1,4 +1,4 @@
-//! `import`: a directory tree or a file into the database.
+//! `import`: stores a directory tree or a file in the database.
 
 use std::fmt;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::loader::Loader;
 use crate::progress::{Progress, moved};
 use crate::store;
 
-/// Most notes of one kind; the rest is only counted.
+/// Most notes of one kind; further ones are only counted.
 const NOTES_MAX: u64 = 20;
 
 #[derive(Default, Serialize)]
@@ -57,7 +57,7 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch(console)?;
-    // The source first: a mistyped name must not leave an empty database behind.
+    // The source first: a mistyped name must not leave an empty database.
     let mut source = formats::source(place, layout, &global.db).map_err(interrupt::explain)?;
     let db = store::open_or_create(global, console)?;
     let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
@@ -70,7 +70,7 @@ pub(super) fn run(
     Ok(if outcome.failed > 0 { Exit::Failed } else { Exit::Done })
 }
 
-/// Stores what the source yields. What came before an error, or before Ctrl-C, stays stored.
+/// Stores the items of the source. Items before an error, or before Ctrl-C, stay stored.
 fn load(
     source: &mut dyn Source,
     place: &Place,
@@ -92,7 +92,7 @@ fn load(
     let items = loader.stored;
     let stopped = |cause| Failure::Stopped { cause: Box::new(cause), items };
     read.and(stored).map_err(stopped)?;
-    // What the close would write belongs to the figures.
+    // The figures include the writes of the close.
     db.flush()?;
     let metrics = db.metrics();
     (outcome.items, outcome.bytes) = (loader.items, loader.bytes);

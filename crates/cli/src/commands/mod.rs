@@ -1,4 +1,4 @@
-//! What the commands mean, one file each.
+//! The commands, one file each.
 
 mod get;
 mod put;

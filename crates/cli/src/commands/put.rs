@@ -1,4 +1,4 @@
-//! `put`: a value under a key.
+//! `put`: stores a value under a key.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::progress::Progress;
 use crate::store;
 
-/// Bytes after which progress is looked at.
+/// Bytes after which progress is shown again.
 const PIECE: u64 = 1 << 20;
 
 #[derive(Serialize)]
@@ -45,14 +45,14 @@ pub(super) fn run(
     Ok(Exit::Done)
 }
 
-/// Says in JSON what was stored; in text there is nothing to say.
+/// Reports in JSON what was stored; prints nothing in text form.
 pub(super) fn announce(key: &[u8], value: &[u8], console: &Console) -> Result<()> {
     let stored = Stored { key: console.json_bytes(key), bytes: value.len() };
     if console.json() { console.json_line(&stored) } else { Ok(()) }
 }
 
-/// All of standard input, but not more than shows that it is too long for a value. Signals are
-/// heard while it is waited for.
+/// All of standard input, up to the length at which it is too long for a value. Handles signals
+/// while it waits for input.
 fn from_stdin(hex: bool, console: &Console) -> Result<Vec<u8>> {
     interrupt::watch(console)?;
     let path = Path::new("-");

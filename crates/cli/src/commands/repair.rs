@@ -1,4 +1,4 @@
-//! `repair`: what is readable in a damaged database, into a new one.
+//! `repair`: saves the readable part of a damaged database into a new one.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -71,7 +71,7 @@ impl fmt::Display for Repaired<'_> {
     }
 }
 
-/// Says how many were not shown.
+/// Prints how many were not listed.
 fn more(f: &mut fmt::Formatter<'_>, listed: usize, all: u64) -> fmt::Result {
     let left = all - listed.min(SHOWN_MAX) as u64;
     if left > 0 { writeln!(f, "  and {left} more; --json lists the first 1000") } else { Ok(()) }
@@ -115,7 +115,7 @@ fn shown<'a>(keys: &'a [Vec<u8>], console: &'a Console) -> impl Iterator<Item = 
     keys.iter().map(|key| console.json_bytes(key))
 }
 
-/// Stores all that the salvage hands out.
+/// Stores everything that the salvage returns.
 fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport> {
     let mut loader = Loader::new(db);
     let report = salvage.hand_out(&mut |key, value| {
@@ -133,13 +133,13 @@ fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport>
     Ok(report)
 }
 
-/// Fails if somebody has the database open. The lock is tried through a file that is open for
-/// reading, and only if there is one: nothing is made in the damaged directory.
+/// Fails if the database is open. The lock is tried through a file that is open for reading, and
+/// only if it exists: nothing is created in the damaged directory.
 fn check_unlocked(damaged: &Path) -> Result<()> {
     let Ok(lock) = File::open(damaged.join("lock")) else { return Ok(()) };
     match lock.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
-            let message = "somebody has it open; close it, and repair it then".to_owned();
+            let message = "it is open in a process; close it before the repair".to_owned();
             Err(Failure::Input { path: damaged.to_owned(), message })
         }
         _ => Ok(()),

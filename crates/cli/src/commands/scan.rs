@@ -1,4 +1,4 @@
-//! `scan`: keys and values in order.
+//! `scan`: lists keys and values in order.
 
 use cleavedb::{Db, Item, Range};
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result
     Ok(Exit::Done)
 }
 
-/// Fails if two forms of output are asked for at once.
+/// Fails if two forms of output are requested at once.
 fn check_form(args: &ScanArgs, console: &Console) -> Result<()> {
     if args.raw0 && (console.json() || console.hex()) {
         let what = "--raw0 prints raw bytes: it cannot be used with --json or --hex, see --help";
@@ -37,7 +37,7 @@ fn check_form(args: &ScanArgs, console: &Console) -> Result<()> {
     Ok(())
 }
 
-/// Lists what is asked for.
+/// Lists the keys of the arguments.
 pub(super) fn list(db: &Db, args: &ScanArgs, console: &Console) -> Result<()> {
     check_form(args, console)?;
     let (from, to) = bounds(&args.bounds, console.hex())?;

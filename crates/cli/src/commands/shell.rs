@@ -31,7 +31,7 @@ pub(super) fn run(args: &ShellArgs, global: &Global, console: &Console) -> Resul
     store::closed(db, done)
 }
 
-/// An open database, and how lines are answered.
+/// An open database, and the form of answers.
 struct Shell<'a> {
     db: &'a Db,
     durability: Durability,
@@ -41,7 +41,7 @@ struct Shell<'a> {
 }
 
 impl Shell<'_> {
-    /// Does line after line, to the end or to the first that fails where nobody sees it fail.
+    /// Runs lines up to the end, or up to the first failure if the input is not a terminal.
     fn read(&self) -> Result<Exit> {
         let path = Path::new("-");
         let mut input = BufReader::new(formats::open(path)?);
@@ -74,7 +74,7 @@ impl Shell<'_> {
         }
     }
 
-    /// Does what a line says; false if that is to end.
+    /// Runs a line; false if it ends the shell.
     fn answer(&self, line: &[u8]) -> Result<bool> {
         let words = shlex::bytes::split(line)
             .ok_or_else(|| Failure::Usage("a quote is not closed".to_owned()))?;

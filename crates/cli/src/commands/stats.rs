@@ -1,4 +1,4 @@
-//! `stats`: what the database holds and what that costs, each figure with its meaning.
+//! `stats`: the content of the database and its cost, with the meaning of each figure.
 
 use std::fmt;
 
@@ -22,26 +22,27 @@ struct Stats {
     preset: &'static str,
     /// How values are kept, in words.
     layout: String,
-    /// What the open had to do.
+    /// Operations that the open replayed.
     replayed_operations: u64,
     bytes_cut: u64,
-    /// Where its files lie, its own directory first.
+    /// The directories of its files, its own first.
     directories: Vec<Directory>,
     levels: Vec<Level>,
     value_files: Vec<ValueFile>,
     space: Space,
     dead_bytes: u64,
-    /// Space amplification above which the store collects, and dead bytes that never matter.
+    /// Space amplification above which the store collects, and dead bytes that are always
+    /// tolerated.
     space_goal: f64,
     space_floor: u64,
-    /// What all files may take, and take, if there is a limit.
+    /// The space limit, and the space in use, if there is a limit.
     space_limit: Option<u64>,
     space_used: Option<u64>,
-    /// Sorted runs that a look-up may meet.
+    /// Sorted runs that a look-up may visit.
     runs: usize,
     filter_bits: usize,
     separates: bool,
-    /// Bytes of the shortest value that is separated.
+    /// Length of the shortest value that is separated, in bytes.
     separated_from: Option<usize>,
     /// Groups of values; 0 if the preset has none.
     groups: usize,
@@ -49,7 +50,7 @@ struct Stats {
     group_records: Vec<u64>,
     reserve_used: u64,
     reserve_bytes: u64,
-    /// Values of groups that were not updated, and what they take in the cold log.
+    /// Values of groups that were not updated, and their bytes in the cold log.
     tags: u64,
     cold_log_bytes: u64,
     #[serde(flatten)]
@@ -94,7 +95,7 @@ impl From<LevelMetrics> for Level {
 #[derive(Serialize)]
 struct ValueFile {
     name: String,
-    /// Unknown as long as it is written.
+    /// Unknown while the file is written.
     bytes: Option<u64>,
     live: u64,
 }
@@ -143,12 +144,12 @@ impl Stats {
         })
     }
 
-    /// Where files lie, if not all in one directory.
+    /// Places of files, if there are several directories.
     fn directories(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.directories.len() < 2 {
             return Ok(());
         }
-        writeln!(f, "\ndirectories: where files lie, and what is created there")?;
+        writeln!(f, "\ndirectories: files, and the classes that are created there")?;
         for directory in &self.directories {
             let classes = match &directory.classes[..] {
                 [] => "nothing new".to_owned(),
@@ -196,8 +197,8 @@ impl Stats {
 
     fn values(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let title = match (self.separates, self.groups, self.reserve_bytes) {
-            (false, ..) => "log files: what was written; the tables hold it once it is flushed",
-            (true, 0, _) => "value files: the log, and segments with what collection moved",
+            (false, ..) => "log files: recent writes, which flushes move to tables",
+            (true, 0, _) => "value files: the log, and segments of values moved by collection",
             (true, _, 0) => "value files: the log until it is flushed, then groups by key range",
             (true, ..) => {
                 "value files: the log until it is flushed, then groups by hash of the key"
@@ -248,7 +249,7 @@ impl Stats {
         }
         writeln!(
             f,
-            "  {} live, {} dead, of which {} are an estimate: no compaction has met them yet",
+            "  {} live, {} dead, of which {} are estimated: not compacted yet",
             units::bytes(self.space.live_bytes),
             units::bytes(self.dead_bytes),
             units::bytes(self.space.hidden_bytes),
@@ -256,10 +257,10 @@ impl Stats {
     }
 
     fn amplification(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\namplification: what is paid for a byte of data")?;
+        writeln!(f, "\namplification: cost per byte of data")?;
         writeln!(
             f,
-            "  space {:>6.2}  bytes of value files and tables for each live one",
+            "  space {:>6.2}  bytes of value files and tables per live byte",
             self.space.space_amplification,
         )?;
         if self.separates {
@@ -267,14 +268,14 @@ impl Stats {
             let goal = self.space_goal;
             writeln!(
                 f,
-                "                collected by itself above {goal:.2}, if {floor} are dead"
+                "                collection begins by itself above {goal:.2}, if {floor} are dead"
             )?;
         }
         if let (Some(limit), Some(used)) = (self.space_limit, self.space_used) {
             let (used, limit) = (units::bytes(used), units::bytes(limit));
-            writeln!(f, "                {used} in use of the {limit} that it may take")?;
+            writeln!(f, "                {used} in use of the limit of {limit}")?;
         }
-        writeln!(f, "  read  {:>6}  sorted runs that a look-up may meet", self.runs)?;
+        writeln!(f, "  read  {:>6}  sorted runs that a look-up may visit", self.runs)?;
         let bits = self.filter_bits;
         let value = if self.separates { ", then one read of the value" } else { "" };
         writeln!(
@@ -307,7 +308,7 @@ impl fmt::Display for Stats {
         self.vitals.machine(f)?;
         if self.space.unflushed_bytes > 0 {
             let bytes = units::bytes(self.space.unflushed_bytes);
-            writeln!(f, "{bytes} of the log are in memory only; no table has them yet")?;
+            writeln!(f, "{bytes} of the log are not flushed to tables yet")?;
         }
         if self.replayed_operations > 0 || self.bytes_cut > 0 {
             writeln!(
@@ -333,7 +334,7 @@ pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Prints what an open database holds.
+/// Prints the statistics of an open database.
 pub(super) fn print(db: &Db, global: &Global, console: &Console) -> Result<()> {
     let stats = Stats::new(db, global)?;
     if console.json() {

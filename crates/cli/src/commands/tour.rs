@@ -1,7 +1,7 @@
 //! `tour`: the whole store at work on a copy of a real directory tree.
 //!
-//! What every key must hold is known without a second copy: the content of its file and, after the
-//! updates, a line that says in which round it was written.
+//! The expected value of every key needs no second copy: it is the content of its file and, after
+//! updates, a line with the round in which it was written.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,7 +26,7 @@ use crate::space::{Space, compare};
 use crate::store;
 use crate::watch;
 
-/// Every so many files, one is deleted in the end.
+/// One file in this number is deleted at the end.
 const DELETE_EVERY: u64 = 10;
 
 /// One step of the tour.
@@ -36,7 +36,7 @@ struct Step {
     items: u64,
     bytes: u64,
     seconds: f64,
-    /// Keys that did not hold what they must.
+    /// Keys with a wrong value.
     differences: u64,
     #[serde(skip_serializing_if = "String::is_empty")]
     remark: String,
@@ -74,7 +74,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// What it all cost.
+/// Total cost.
 #[derive(Serialize)]
 struct Summary {
     step: &'static str,
@@ -85,10 +85,10 @@ struct Summary {
     user_bytes: u64,
     written_bytes: u64,
     write_amplification: f64,
-    /// Bytes read from files by `get` for each byte of a value, if the system counts them.
+    /// Bytes read from files by `get` per byte of a value, if the system counts them.
     read_amplification: Option<f64>,
     live_user_bytes: u64,
-    /// Bytes of value files and tables for each byte of live keys and values.
+    /// Bytes of value files and tables per byte of live keys and values.
     space_amplification_before: f64,
     space_amplification_after: f64,
     before: Space,
@@ -98,7 +98,7 @@ struct Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\ngarbage collection:\n{}", compare(&self.before, &self.after))?;
-        writeln!(f, "\namplification, for each byte of keys and values:")?;
+        writeln!(f, "\namplification, per byte of keys and values:")?;
         let what = format!(
             "{} written to files for {} of puts and deletes",
             units::bytes(self.written_bytes),
@@ -106,7 +106,7 @@ impl fmt::Display for Summary {
         );
         writeln!(
             f,
-            "  write {:>6.2}  {what}, all background work included",
+            "  write {:>6.2}  {what}, including all background work",
             self.write_amplification
         )?;
         if let Some(read) = self.read_amplification {
@@ -135,10 +135,10 @@ impl fmt::Display for Summary {
     }
 }
 
-/// The tree, and what was made of it.
+/// The tree, and the database made of it.
 struct Tour<'a> {
     root: &'a Path,
-    /// Where the database lies.
+    /// Path of the database.
     path: PathBuf,
     options: Options,
     console: &'a Console,
@@ -155,7 +155,7 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
     if files == 0 {
         return Err(Failure::Usage(format!("there are no files in {}", args.dir.display())));
     }
-    // Dropped at the end of the tour, and everything in it deleted.
+    // Dropped at the end of the tour, which deletes its content.
     let scratch = tempfile::Builder::new().prefix("cleave-tour-").tempdir();
     let scratch = scratch.map_err(Failure::file("create a directory in", &std::env::temp_dir()))?;
     let path = match &args.keep {
@@ -202,8 +202,8 @@ pub(super) fn run(args: &TourArgs, global: &Global, console: &Console) -> Result
     Ok(if passed { Exit::Done } else { Exit::Damaged })
 }
 
-/// Options under which a tree of `bytes` shows what a large one does at the defaults: several
-/// MemTables, a dozen log files, and dead values that matter.
+/// Options under which a tree of `bytes` behaves like a large one at the defaults: several
+/// MemTables, a dozen log files, and a significant share of dead values.
 fn scaled(defaults: Options, bytes: u64) -> Options {
     let part = (bytes / 4).next_multiple_of(4096);
     let file = part.clamp(256 << 10, defaults.log_file_bytes);
@@ -274,7 +274,7 @@ impl Tour<'_> {
         self.console.flush()
     }
 
-    /// Adds up what a database wrote before it is closed: an open begins to count anew.
+    /// Adds the bytes written by a database before it is closed: an open resets its counters.
     fn count(&mut self, db: &Db) -> Result<()> {
         db.flush()?;
         let metrics = db.metrics();
@@ -283,7 +283,7 @@ impl Tour<'_> {
         Ok(())
     }
 
-    /// What the key of a file with this content must hold now.
+    /// The expected value of the key of a file with this content.
     fn expected(&self, mut content: Vec<u8>) -> Vec<u8> {
         if self.round > 0 {
             content.extend_from_slice(format!("\nupdated in round {}\n", self.round).as_bytes());
@@ -342,7 +342,7 @@ impl Tour<'_> {
         self.report(step.took(begin))
     }
 
-    /// Gets every key and compares; returns bytes read from files for each byte of a value.
+    /// Gets every key and compares; returns bytes read from files per byte of a value.
     fn get_all(&mut self, db: &Db, name: &'static str) -> Result<Option<f64>> {
         let mut step = Step::new(name);
         let begin = Instant::now();

@@ -1,5 +1,4 @@
-//! CSV: two columns of it, by the names in the header or by their numbers; bytes as they are,
-//! quoted where they must be.
+//! CSV: two of its columns, by name or by number; bytes are unchanged, quoted where necessary.
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use crate::args::Layout;
 use crate::encoding::escape;
 use crate::failure::{Failure, Result};
 
-/// The columns of a header that nobody has described.
+/// The default columns.
 const HEADER: [&str; 2] = ["key", "value"];
 
 fn delimiter(layout: &Layout) -> u8 {
@@ -31,12 +30,12 @@ pub struct CsvSource {
     reader: csv::Reader<Ending>,
     path: PathBuf,
     record: ByteRecord,
-    /// Where key and value stand in a record.
+    /// Indexes of key and value in a record.
     columns: [usize; 2],
 }
 
 impl CsvSource {
-    /// Reads from `path`, in which there must be the columns of `layout`.
+    /// Reads from `path`, which must have the columns of `layout`.
     pub fn open(path: &Path, layout: &Layout) -> Result<Self> {
         let (inner, path, delimiter) = (open(path)?, path.to_owned(), delimiter(layout));
         let mut builder = ReaderBuilder::new();
@@ -54,7 +53,7 @@ impl CsvSource {
         Ok(source)
     }
 
-    /// Fails if what was read last ends with the file, and not with a line.
+    /// Fails if the last record ends with the file, without a line end.
     fn check_end(&self) -> Result<()> {
         let ending = self.reader.get_ref();
         if self.position() < ending.bytes || ending.is_whole() {
@@ -71,10 +70,10 @@ impl CsvSource {
     }
 }
 
-/// Where the columns of `layout` stand in a header.
+/// Indexes of the columns of `layout` in a header.
 fn named(header: &ByteRecord, layout: &Layout) -> std::result::Result<[usize; 2], String> {
     let shown = || header.iter().take(8).map(escape).collect::<Vec<_>>().join(",");
-    // Columns that nobody has named are not left out in silence.
+    // Unnamed columns must not be dropped silently.
     let described = layout.key_column.is_some() || layout.value_column.is_some();
     if !described && *header != HEADER[..] {
         return Err(format!(
@@ -90,7 +89,7 @@ fn named(header: &ByteRecord, layout: &Layout) -> std::result::Result<[usize; 2]
     Ok(columns)
 }
 
-/// The columns of `layout`, which are numbers where there is no header, the first of them 1.
+/// The columns of `layout`, which are numbers from 1 on where there is no header.
 fn numbered(layout: &Layout) -> std::result::Result<[usize; 2], String> {
     let number = |given: &Option<String>, usual: usize| {
         let Some(given) = given else { return Ok(usual) };
@@ -131,18 +130,18 @@ fn read_failed(path: &Path, error: csv::Error) -> Failure {
     }
 }
 
-/// Where in a file of CSV its bytes have come to.
+/// The state of the parser of line ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     LineBegin,
     FieldBegin,
     Plain,
     Quoted,
-    /// Behind a quote within quotes: the end of them, or the first of two that stand for one.
+    /// Behind a quote within quotes: the end of the field, or the first half of an escaped quote.
     Quote,
 }
 
-/// A source that knows whether it ended where a line ends: the parser takes any end for one.
+/// A reader that checks whether the input ends with a line: the parser accepts any end.
 struct Ending {
     inner: Box<dyn Read>,
     delimiter: u8,
@@ -188,7 +187,7 @@ pub struct CsvSink {
 }
 
 impl CsvSink {
-    /// Writes what becomes `path`, the header first if there is to be one.
+    /// Writes `path`, beginning with the header if there is one.
     pub fn create(path: &Path, layout: &Layout) -> Result<Self> {
         let (output, target) = Target::create(path)?;
         let mut builder = WriterBuilder::new();

@@ -1,4 +1,4 @@
-//! A pipe as a source: read by a thread of its own, so that a signal is heard while no byte comes.
+//! A pipe as a source: read by its own thread, so that signals are handled while no byte arrives.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,10 +15,10 @@ const AHEAD: usize = 4;
 
 const LISTEN_EVERY: Duration = Duration::from_millis(50);
 
-/// The bytes of standard input, or of a file that is no regular one.
+/// The bytes of standard input, or of a file that is not a regular one.
 pub struct Feed {
     pieces: Receiver<io::Result<Vec<u8>>>,
-    /// The piece that is being handed out, and how much of it is.
+    /// The current piece, and how many of its bytes were returned.
     piece: Vec<u8>,
     taken: usize,
 }
@@ -29,18 +29,18 @@ impl Feed {
         Self::of(|| Ok(io::stdin()))
     }
 
-    /// The bytes of `path`; waits for somebody to open the other end of it.
+    /// The bytes of `path`; waits until its other end is opened.
     pub fn open(path: &Path) -> io::Result<Self> {
         let path = path.to_owned();
         let mut feed = Self::of(move || File::open(path));
-        // An open that fails must show here: what follows may create a database.
+        // A failed open must show here: the next step may create a database.
         feed.fetch()?;
         Ok(feed)
     }
 
     fn of<T: Read>(open: impl FnOnce() -> io::Result<T> + Send + 'static) -> Self {
         let (sender, pieces) = sync_channel(AHEAD);
-        // Not joined: it may wait for its next byte for ever, and ends with the process.
+        // Not joined: it may wait for input without end, and ends with the process.
         thread::spawn(move || match open() {
             Ok(source) => pump(source, &sender),
             Err(error) => drop(sender.send(Err(error))),
@@ -48,7 +48,7 @@ impl Feed {
         Self { pieces, piece: Vec::new(), taken: 0 }
     }
 
-    /// Gets the next piece if there is none; an empty one is the end.
+    /// Fetches the next piece if there is none; an empty one is the end.
     fn fetch(&mut self) -> io::Result<()> {
         while self.taken == self.piece.len() {
             match self.pieces.recv_timeout(LISTEN_EVERY) {
@@ -69,7 +69,7 @@ impl Feed {
     }
 }
 
-/// Sends what `source` yields, an empty piece at its end.
+/// Sends the bytes of `source`, with an empty piece at the end.
 fn pump(mut source: impl Read, sender: &SyncSender<io::Result<Vec<u8>>>) {
     loop {
         let mut piece = vec![0; PIECE];

@@ -1,5 +1,5 @@
-//! JSON lines, as [jsonlines.org] has them: one object a line. It has the members `key` and
-//! `value`, or it is the value itself, as it is spelled, and one of its members is the key.
+//! JSON lines, as defined by [jsonlines.org]: one object a line. It has the members `key` and
+//! `value`, or the line itself is the value, and one of its members is the key.
 //!
 //! [jsonlines.org]: https://jsonlines.org
 
@@ -29,7 +29,7 @@ struct LineOut<'a> {
     value: JsonBytes<'a>,
 }
 
-/// The key of an object: the text of its member `field`, or the spelling of a number there.
+/// The key of an object: its member `field`, which is text or the digits of a number.
 fn key_of(object: &[u8], field: &str) -> std::result::Result<Vec<u8>, String> {
     let members: HashMap<String, &RawValue> = serde_json::from_slice(object).map_err(reason)?;
     let Some(member) = members.get(field) else { return Err(format!("missing field `{field}`")) };
@@ -40,13 +40,13 @@ fn key_of(object: &[u8], field: &str) -> std::result::Result<Vec<u8>, String> {
     }
 }
 
-/// What the parser says, without the line: it counts within what it was given, which is one.
+/// The message of the parser without the line number, which is always 1.
 fn reason(error: serde_json::Error) -> String {
     let error = error.to_string();
     error.rsplit_once(" at line ").map_or(error.as_str(), |(reason, _)| reason).to_owned()
 }
 
-/// Reads JSON lines; empty lines do not count.
+/// Reads JSON lines; empty lines are skipped.
 pub struct JsonlSource {
     reader: BufReader<Box<dyn Read>>,
     path: PathBuf,
@@ -115,7 +115,7 @@ pub struct JsonlSink {
 }
 
 impl JsonlSink {
-    /// Writes what becomes `path`.
+    /// Writes `path`.
     pub fn create(path: &Path, layout: &Layout) -> Result<Self> {
         let (output, target) = Target::create(path)?;
         let writer = BufWriter::with_capacity(BUFFER, output);

@@ -1,4 +1,4 @@
-//! Where keys and values come from and go to outside a database: a directory tree, JSON lines, CSV.
+//! Sources and targets of keys and values: a directory tree, JSON lines, CSV.
 
 mod feed;
 mod target;
@@ -18,31 +18,31 @@ pub use tree::{TreeSource, measure};
 use feed::Feed;
 use tree::TreeSink;
 
-/// What a source yields.
+/// An item of a source.
 pub enum Input {
     /// A key and its value.
     Pair(Vec<u8>, Vec<u8>),
-    /// Something that is no value, and what it is.
+    /// Something that is not a value, and its description.
     Skipped(String),
-    /// Something that should have been a value, and why it is none.
+    /// Something that should have been a value, and the reason for the failure.
     Failed(String),
 }
 
-/// Where keys and values come from.
+/// A source of keys and values.
 pub trait Source {
-    /// The next; `None` at the end.
+    /// The next item; `None` at the end.
     fn next(&mut self) -> Result<Option<Input>>;
-    /// Where the last one stood, for people.
+    /// The place of the last item, for messages.
     fn place(&self) -> String;
-    /// Bytes of the source so far.
+    /// Bytes read so far.
     fn position(&self) -> u64;
 }
 
-/// Where keys and values go.
+/// A target of keys and values.
 pub trait Sink {
-    /// Writes one; `Some` says why it cannot be written in this form, which is no error.
+    /// Writes one item; `Some` is the reason why this form cannot hold it, which is not an error.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>>;
-    /// Writes what is buffered.
+    /// Writes buffered items.
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -66,12 +66,12 @@ pub fn open(path: &Path) -> Result<Box<dyn Read>> {
     }
 }
 
-/// What a failed write means.
+/// The failure of a write.
 fn write_failed(path: &Path, error: io::Error) -> Failure {
     if is_stream(path) { Failure::output(error) } else { Failure::file("write to", path)(error) }
 }
 
-/// Fails if the layout is that of another format.
+/// Fails if the layout is for another format.
 fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
     let Layout { delimiter, key_column, value_column, no_header, key_field } = layout;
     let columns = key_column.is_some() || value_column.is_some();
@@ -83,7 +83,7 @@ fn check_layout(place: &Place, layout: &Layout) -> Result<()> {
     Err(Failure::Usage(what.to_owned()))
 }
 
-/// The source that the arguments name; `database` is the directory that is no input.
+/// The source of the arguments; `database` is a directory that is not part of the input.
 pub fn source(place: &Place, layout: &Layout, database: &Path) -> Result<Box<dyn Source>> {
     check_layout(place, layout)?;
     match (&place.dir, &place.jsonl, &place.csv) {
@@ -94,7 +94,7 @@ pub fn source(place: &Place, layout: &Layout, database: &Path) -> Result<Box<dyn
     }
 }
 
-/// The sink that the arguments name.
+/// The sink of the arguments.
 pub fn sink(place: &Place, layout: &Layout) -> Result<Box<dyn Sink>> {
     check_layout(place, layout)?;
     match (&place.dir, &place.jsonl, &place.csv) {
@@ -105,7 +105,7 @@ pub fn sink(place: &Place, layout: &Layout) -> Result<Box<dyn Sink>> {
     }
 }
 
-/// The directory or file that the arguments name.
+/// The directory or file of the arguments.
 pub fn path(place: &Place) -> &Path {
     let named = [&place.dir, &place.jsonl, &place.csv].into_iter().flatten().next();
     named.expect("one of them is required")

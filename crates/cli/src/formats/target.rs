@@ -1,5 +1,5 @@
-//! The file of an export: written beside its name, which it takes at the end, so that what bears
-//! the name is whole. A pipe or a device is written as it is.
+//! The file of an export: written under a temporary name and renamed at the end, so that a file of
+//! the name is always complete. A pipe or a device is written directly.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
@@ -11,18 +11,18 @@ use tempfile::{Builder, TempPath};
 use super::is_stream;
 use crate::failure::{Failure, Result};
 
-/// Mode of a new file, of which the process takes away what its mask says.
+/// Mode of a new file, before the umask of the process.
 const MODE: u32 = 0o666;
 
-/// A name that is to be taken.
+/// A name to be taken at the end.
 pub struct Target {
     path: PathBuf,
-    /// The file beside the name, until it takes it.
+    /// The temporary file, until it is renamed.
     beside: Option<(TempPath, File)>,
 }
 
 impl Target {
-    /// Something to write to, and how it becomes `path`.
+    /// A writer, and the target that makes its output `path`.
     pub fn create(path: &Path) -> Result<(Box<dyn Write>, Self)> {
         let path = path.to_owned();
         if is_stream(&path) {
@@ -33,7 +33,7 @@ impl Target {
             let file = File::options().write(true).open(&path).map_err(failed())?;
             return Ok((Box::new(file), Self { path, beside: None }));
         }
-        // A link stays, and what it leads to is replaced.
+        // A link stays, and the file that it leads to is replaced.
         let target = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
         let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
@@ -48,7 +48,7 @@ impl Target {
         Ok((Box::new(written), Self { path: target, beside: Some((beside, file)) }))
     }
 
-    /// The name is taken: what was written is durable, and whole.
+    /// Renames the file: its content is durable and complete.
     pub fn take(&mut self) -> Result<()> {
         let Some((beside, file)) = self.beside.take() else { return Ok(()) };
         file.sync_all().map_err(Failure::file("write to", &self.path))?;

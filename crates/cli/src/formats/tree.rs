@@ -1,8 +1,8 @@
 //! A directory tree: the key of a file is its path below the root, with `/`, as bytes; the value is
 //! its content.
 //!
-//! Reading skips what has no content of its own. Writing happens in a directory that was empty, and
-//! a key becomes a path only if each of its parts is the name of something below it: so no key can
+//! Reading skips entries without content of their own. Writing begins in an empty directory, and a
+//! key becomes a path only if each of its parts is the name of an entry below it: so no key can
 //! reach outside, not even through a link.
 
 use std::ffi::OsStr;
@@ -23,14 +23,14 @@ use crate::failure::{Failure, Result};
 pub struct TreeSource {
     root: PathBuf,
     walk: walkdir::IntoIter,
-    /// The directory that is no part of the tree: the database, which may not be there yet.
+    /// The directory that is left out: the database, which may not exist yet.
     except: PathBuf,
     place: PathBuf,
     position: u64,
 }
 
 impl TreeSource {
-    /// Reads the tree at `root` but for the directory `except`.
+    /// Reads the tree at `root` without the directory `except`.
     pub fn new(root: &Path, except: &Path) -> Result<Self> {
         let found = fs::metadata(root).map_err(Failure::file("open", root))?;
         if !found.is_dir() {
@@ -52,7 +52,7 @@ impl TreeSource {
         except.is_some() && entry.metadata().ok().map(identity) == except
     }
 
-    /// The content of a file; `Err` says why there is none.
+    /// The content of a file; `Err` is the reason why there is none.
     fn content(&self, path: &Path) -> std::result::Result<Vec<u8>, String> {
         let failed = |error: io::Error| format!("{}: {error}", path.display());
         let file = File::open(path).map_err(failed)?;
@@ -115,7 +115,7 @@ impl Source for TreeSource {
     }
 }
 
-/// Files in the tree at `root` and bytes in them, as far as it can be read.
+/// Number of files in the tree at `root` and their bytes, as far as they can be read.
 pub fn measure(root: &Path) -> Result<(u64, u64)> {
     fs::read_dir(root).map_err(Failure::file("list", root))?;
     let entries = WalkDir::new(root).into_iter().flatten();
@@ -124,13 +124,13 @@ pub fn measure(root: &Path) -> Result<(u64, u64)> {
     Ok(sizes.fold((0, 0), |(files, bytes), size| (files + 1, bytes + size)))
 }
 
-/// Writes a tree: in a directory within the root, out of which it is moved once it is whole.
+/// Writes a tree: in a directory within the root, and moves it out once it is complete.
 pub struct TreeSink {
     target: PathBuf,
     beside: Option<TempDir>,
-    /// Where files are written.
+    /// The directory in which files are written.
     root: PathBuf,
-    /// The directory of the last file, which need not be made again.
+    /// The directory of the last file, which exists already.
     parent: PathBuf,
 }
 
@@ -172,7 +172,7 @@ impl Sink for TreeSink {
             Ok(()) => Ok(None),
             Err(error) => match error.kind() {
                 ErrorKind::NotADirectory | ErrorKind::AlreadyExists => {
-                    Ok(Some("it, or a part of it, is another key's file".to_owned()))
+                    Ok(Some("its path, or a part of it, is the file of another key".to_owned()))
                 }
                 ErrorKind::InvalidFilename => Ok(Some("too long for a file name".to_owned())),
                 _ => Err(Failure::file("write", &path)(error)),
@@ -192,7 +192,7 @@ impl Sink for TreeSink {
     }
 }
 
-/// Why `key` is not the path of a file below a directory, if so.
+/// The reason why `key` cannot be the path of a file below a directory, if so.
 fn unfit(key: &[u8]) -> Option<&'static str> {
     if key.starts_with(b"/") {
         return Some("an absolute path");

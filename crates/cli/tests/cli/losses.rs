@@ -47,9 +47,9 @@ fn a_lost_window_is_given_up_only_if_somebody_says_so() {
     home.run(&["get", "old"]).fails(3, "--accept-lost-window");
     home.run(&["put", "a", "b"]).fails(3, "--accept-lost-window");
     let help = home.run(&["--help"]).text();
-    assert!(help.contains("--accept-lost-window") && help.contains("are given up"), "{help}");
+    assert!(help.contains("--accept-lost-window") && help.contains("are lost"), "{help}");
     let ran = home.run(&["--accept-lost-window", "--quiet", "get", "old"]);
-    assert!(ran.err.contains("warning: the log window was given up"), "{}", ran.err);
+    assert!(ran.err.contains("warning: the log window is lost"), "{}", ran.err);
     assert_eq!(ran.ok(), b"0");
     let ran = home.run(&["get", "old"]);
     assert_eq!((ran.err.as_str(), &*ran.out), ("", &b"0"[..]), "once is enough");

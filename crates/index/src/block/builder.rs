@@ -1,4 +1,4 @@
-//! BlockBuilder: the writing half of a block.
+//! BlockBuilder: writes blocks.
 
 use cleavedb_base::SeqNo;
 use cleavedb_base::codec::put_varint;
@@ -72,9 +72,9 @@ impl BlockBuilder {
         self.last_key.extend_from_slice(suffix);
     }
 
-    /// Completes the block and returns its bytes, which stay until [`BlockBuilder::clear`]. In
-    /// front of the first entry stand `padding` zeros, which no reader looks at: it begins at the
-    /// first restart.
+    /// Completes the block and returns its bytes, which stay until [`BlockBuilder::clear`].
+    /// `padding` zeros precede the first entry; readers ignore them, since they begin at the first
+    /// restart.
     pub fn finish(&mut self, padding: usize) -> &[u8] {
         self.bytes.splice(0..0, std::iter::repeat_n(0, padding));
         for restart in &self.restarts {
@@ -85,7 +85,7 @@ impl BlockBuilder {
         &self.bytes
     }
 
-    /// Makes room for the next block.
+    /// Clears the buffers for the next block.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.restarts.clear();

@@ -1,4 +1,4 @@
-//! Blocks beside lists of entries, and blocks with damaged bytes.
+//! Blocks compared with lists of entries, and blocks with damaged bytes.
 
 use bytes::Bytes;
 use proptest::prelude::{any, proptest};
@@ -8,7 +8,7 @@ use crate::entry::{Entry, EntryIter};
 use crate::testing::{Item, backwards, check_walk, forwards, items, probes};
 use cleavedb_base::{Result, SeqNo};
 
-/// Lets a block iterator be driven like every other one.
+/// Lets tests drive a block iterator like every other one.
 impl EntryIter for BlockIter {
     fn valid(&self) -> bool {
         self.valid()

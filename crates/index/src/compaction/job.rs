@@ -1,13 +1,14 @@
 //! CompactionJob: merges the inputs of a compaction into new tables.
 //!
 //! *Prepare* (under the lock that fixes the version and the list of snapshots), *run* (without a
-//! lock; a large job as two halves of its keys, at once), *finish* (gives the edit). What is kept
-//! of each key is decided by `KeyFilter`; where tables end and tombstones may go, by `Output`.
+//! lock; a large job as two halves of its keys, in parallel), *finish* (returns the edit).
+//! `KeyFilter` decides which entries of a key are kept; `Output` where tables end and whether
+//! tombstones may be dropped.
 //!
-//! Invariants: every live snapshot, and who reads without one, sees the same before and after. The
-//! versions of one key never lie in two tables of a level. Outputs are durable when `run` returns;
-//! their names are not, as a failed sync of a directory is for the caller to know. An entry is
-//! reported as dropped exactly if its operation stands in no output.
+//! Invariants: every live snapshot, and readers without one, see the same before and after. The
+//! versions of one key never lie in two tables of a level. Outputs are durable when `run` returns,
+//! but not their names: the caller must handle a failed sync of the directory. An entry is reported
+//! as dropped exactly if its operation is in no output.
 
 use std::sync::Arc;
 
@@ -33,22 +34,22 @@ mod slice;
 
 use slice::Stop;
 
-/// Makes the files of output tables.
+/// Creates the files of output tables.
 pub trait TableFactory: Sync {
     /// A new, empty file under a new number, for a table of `level`, opened for writing.
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
 }
 
-/// Room for the encoding of a pointer.
+/// Buffer for the encoding of a pointer.
 pub type PointerRoom = [u8; ValuePointer::ENCODED_LEN_MAX];
 
-/// Those who keep the records that pointers lead to. They learn which ones lost their last entry,
-/// and may say where others lie by now.
+/// Observer of the pointers of a compaction: learns which records lost their last entry, and may
+/// replace pointers to records that were moved.
 pub trait ValueGcObserver: Send + Sync + Sized {
-    /// `entry` is a pointer that is no repeat, and its operation stands in no output. Counts only
-    /// once the edit of the job is durable: if the job fails, nothing was dropped.
+    /// `entry` is a pointer that is no repeat, and its operation is in no output. Counts only once
+    /// the edit of the job is durable: if the job fails, nothing was dropped.
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()>;
-    /// `entry` is a pointer that goes to an output: what it should say there, if not what it says.
+    /// `entry` is a pointer that goes to an output: returns its new encoding if that has changed.
     fn refreshed<'r>(
         &mut self,
         _entry: &Entry<'_>,
@@ -56,18 +57,18 @@ pub trait ValueGcObserver: Send + Sync + Sized {
     ) -> Result<Option<&'r [u8]>> {
         Ok(None)
     }
-    /// A keeper for a part of the job, which has learned nothing yet.
+    /// A new keeper for a part of the job, without reports yet.
     fn split(&self) -> Self;
-    /// Learns what a keeper of a part has learned.
+    /// Merges the reports of a keeper of a part.
     fn merge(&mut self, part: Self);
 }
 
-/// How a job that is large enough does the halves of its keys.
+/// How a large job processes the halves of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubcompactionMode {
-    /// As one whole.
+    /// Not in halves.
     Never,
-    /// One after the other, where tests step through jobs.
+    /// One after the other, for tests that step through jobs.
     InTurn,
     /// On two threads.
     AtOnce,
@@ -84,13 +85,13 @@ pub struct CompactionStats {
     pub input_entries: u64,
     /// Entries written.
     pub output_entries: u64,
-    /// Older entries of an operation that a younger place holds too.
+    /// Older entries of an operation that a younger place also holds.
     pub duplicates: u64,
-    /// Entries that no snapshot sees any more, tombstones included.
+    /// Entries that no snapshot sees any more, including tombstones.
     pub dropped: u64,
 }
 
-/// One compaction on its way from a pick to an edit.
+/// One compaction, from its pick to its edit.
 pub struct CompactionJob {
     compaction: Compaction,
     /// Ascending.
@@ -98,14 +99,14 @@ pub struct CompactionJob {
     options: CompactionOptions,
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
-    /// A run may yet enter below the inputs, with keys that nobody can know: see
+    /// Whether a run with unknown keys may still be added below the inputs: see
     /// [`CompactionJob::with_pending_write_back`].
     older_may_come: bool,
     grandparents: Vec<Arc<TableHandle>>,
     /// How inputs are read.
     mode: ReadMode,
-    /// Keys before which a table ends, unless it is too small: where buckets of level 0 begin, so
-    /// that each meets tables of level 1 of its own.
+    /// Keys before which a table ends, unless it is too small: the beginnings of buckets of level
+    /// 0, so that each bucket overlaps tables of level 1 of its own.
     split_keys: Vec<Box<[u8]>>,
     created: Vec<FileNumber>,
     outputs: Vec<TableMeta>,
@@ -132,13 +133,13 @@ impl CompactionJob {
         let (smallest, largest) = compaction.key_range();
         let grandparents = match compaction.level {
             _ if compaction.is_in_place() => met(version, &compaction),
-            // A merge within level 0 says nothing yet about where its keys will go.
+            // A merge within level 0 does not know yet where its keys will go.
             0 => Vec::new(),
             crate::edit::LEVEL_MAX => Vec::new(),
             level => version.level(level + 1).overlapping(smallest, largest).to_vec(),
         };
         let split_keys = match compaction.level {
-            // What comes from level 1 alone is packed, or has lost its tombstones.
+            // Inputs of level 1 alone are packed, or have lost their tombstones.
             1 if compaction.inputs[0].level == 0 => {
                 level0::policy(options.level0).output_split_keys(version)
             }
@@ -161,17 +162,17 @@ impl CompactionJob {
         }
     }
 
-    /// The same job for inputs that wait above a collection: its run of new pointers will enter
-    /// below them and may hold, for a snapshot that is gone by then, versions that these inputs'
-    /// tombstones hide. So no tombstone is dropped.
+    /// The same job for inputs that wait above a running collection: its run of new pointers will
+    /// be added below them and may hold, for a snapshot that is released by then, versions that
+    /// these inputs' tombstones hide. So no tombstone is dropped.
     #[must_use]
     pub fn with_pending_write_back(mut self) -> Self {
         self.older_may_come = true;
         self
     }
 
-    /// The same job for inputs that are in memory, where others read them until it ends: they stay
-    /// there.
+    /// The same job for inputs in memory that other readers use until it ends: they are not
+    /// evicted.
     #[must_use]
     pub fn of_inputs_in_memory(mut self) -> Self {
         self.mode = ReadMode::Ahead;
@@ -183,12 +184,12 @@ impl CompactionJob {
         &self.compaction
     }
 
-    /// Files that the job made; if it fails, the caller removes them.
+    /// Files that the job created; if it fails, the caller removes them.
     pub fn created(&self) -> &[FileNumber] {
         &self.created
     }
 
-    /// Writes the outputs and makes them durable, but for their names. Stops with
+    /// Writes the outputs and makes them durable, but not their names. Stops with
     /// [`ErrorKind::Closed`] soon after `cancel` is set.
     pub fn run(
         &mut self,
@@ -213,7 +214,7 @@ impl CompactionJob {
             _ => vec![slice((None, middle)), slice((middle, None))],
         };
         self.created.extend(slices.iter().flat_map(|slice| &slice.created));
-        // A half that stopped because the other one failed says that it was cancelled: not why.
+        // A half that stopped because the other one failed only reports that it was cancelled.
         let errors = || slices.iter().filter_map(|slice| slice.result.as_ref().err());
         let cause = errors().find(|error| error.kind() != ErrorKind::Closed);
         if let Some(error) = cause.or_else(|| errors().next()) {
@@ -233,7 +234,7 @@ impl CompactionJob {
         Ok(())
     }
 
-    /// The edit that swaps inputs for outputs, and what was done.
+    /// The edit that replaces inputs by outputs, and the statistics.
     pub fn finish(self) -> (VersionEdit, CompactionStats) {
         let Compaction { level, position, moves, .. } = self.compaction;
         let removed = self.compaction.tables().map(|table| table.number()).collect();

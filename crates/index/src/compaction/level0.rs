@@ -1,21 +1,21 @@
-//! Level 0: what leaves it for level 1, and what merges within it before; a file for each way to
-//! keep it.
+//! Level 0: which tables leave it for level 1, and which merge within it; each way to keep it has
+//! its own file.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]):
 //!
-//! * what goes into level 1 has nothing older beside it in level 0 that stays: a table of level 0
-//!   is left out, with all younger tables that have keys in common with it, if it is held or busy;
-//!   of what is left, tables that are joined by common keys go together, or the oldest alone;
-//! * with them go all tables of level 1 that have keys in common with them. What lies above those
-//!   tables only is younger, and stays above;
-//! * within level 0 only runs that are adjacent merge, or slices that are adjacent in their bucket,
-//!   and the result stands where the youngest stood.
+//! * tables that go into level 1 have no older keys of theirs left behind in level 0: a table of
+//!   level 0 that is held or busy is left out, with all younger tables that share keys with it; of
+//!   the rest, tables that are joined by common keys go together, or the oldest alone;
+//! * with them go all tables of level 1 that share keys with them. Other tables of level 0 above
+//!   those tables are younger, and stay above;
+//! * within level 0 only adjacent runs merge, or adjacent slices of a bucket, and the result takes
+//!   the place of the youngest.
 //!
-//! Why outputs meet no strangers (invariant 2): tables that are joined leave no gap between them,
-//! so a table of level 1 in their range has keys in common with one of them and goes too; those of
-//! level 1 that reach further have the keys there to themselves. A flush may join two buckets while
-//! a compaction of one is running: the table that joins them is younger than what runs, so it
-//! waits.
+//! Why outputs do not overlap untouched tables (invariant 2): joined tables leave no gap between
+//! them, so a table of level 1 in their range shares keys with one of them and goes too; in the
+//! keys that such a table of level 1 reaches beyond them there is no other table of level 1. A
+//! flush may join two buckets while a compaction of one is running: the table that joins them is
+//! younger than the running inputs, so it waits.
 
 mod split_keys;
 
@@ -54,13 +54,13 @@ pub(super) fn policy(level0: Level0) -> &'static dyn Policy {
     }
 }
 
-/// Whether reads count the seeks that a table costs them, and have it compacted in the end.
+/// Whether reads count the seeks that a table costs them, to have it compacted.
 pub fn compacts_on_seeks(level0: Level0) -> bool {
     policy(level0).compacts_on_seeks()
 }
 
-/// Where tables of a run end that is about to enter level 0 of `version`; `sample` tells the keys
-/// to come, and is asked only if they matter.
+/// Where tables end in a run that is about to enter level 0 of `version`; `sample` returns the keys
+/// to come, and is called only if they matter.
 pub fn table_ends(
     version: &Version,
     options: &CompactionOptions,
@@ -69,41 +69,41 @@ pub fn table_ends(
     policy(options.level0).table_ends(version, options, sample)
 }
 
-/// Where tables of a run end.
+/// Where the tables of a run end.
 pub struct TableEnds {
-    /// Length at which one ends, in bytes.
+    /// Length at which a table ends, in bytes.
     pub bytes: u64,
-    /// Keys before each of which one ends, in ascending order.
+    /// Keys before each of which a table ends, in ascending order.
     pub keys: Vec<Box<[u8]>>,
 }
 
-/// Most tables of a deeper level that go down together: each place to begin is tried with each
-/// number of them, under the lock of the read state.
+/// Most tables of a deeper level that are compacted together: a pick tries each first table with
+/// each number of tables, under the lock of the read state.
 const NEIGHBOURS_MAX: usize = 16;
 
 /// A way to keep level 0.
 pub(super) trait Policy: Sync {
-    /// How full level 0 is: from 1 on, something should leave it.
+    /// How full level 0 is: from 1 on, a compaction into level 1 is due.
     fn fullness(&self, picker: &Picker<'_>) -> f64 {
         fullness_by(picker, picker.version.runs().len(), picker.options.l0_runs_max)
     }
 
-    /// Merges within level 0 what is not about to leave.
+    /// A merge within level 0, of tables that are not about to leave it.
     fn merging(&self, picker: &Picker<'_>) -> Option<Compaction>;
 
-    /// What should leave level 0 of `candidates`, which may.
+    /// The tables among `candidates` that should leave level 0.
     fn leaving<'a>(
         &self,
         picker: &'a Picker<'_>,
         candidates: &[&'a Arc<TableHandle>],
     ) -> Vec<Component<'a>>;
 
-    /// Whether small tables are merged for the sake of their number.
+    /// Whether small tables are merged to reduce their number.
     fn packs(&self) -> bool {
         true
     }
 
-    /// Most tables of a deeper level that go down together.
+    /// Most tables of a deeper level that are compacted together.
     fn neighbours_max(&self) -> usize {
         NEIGHBOURS_MAX
     }
@@ -129,7 +129,7 @@ pub(super) trait Policy: Sync {
     }
 }
 
-/// Tables of level 0 that leave together, and the tables of level 1 that they meet.
+/// Tables of level 0 that leave together, and the overlapping tables of level 1.
 #[derive(Default)]
 pub(super) struct Component<'a> {
     upper: Vec<&'a Arc<TableHandle>>,
@@ -142,7 +142,7 @@ impl Component<'_> {
         self.upper.iter().map(|table| table.meta().size).sum()
     }
 
-    /// Bytes that a merge of all may write.
+    /// Bytes that a merge of all tables may write.
     fn merged_bytes(&self) -> u64 {
         self.bytes() + self.lower.iter().map(|table| table.meta().size).sum::<u64>()
     }
@@ -152,12 +152,12 @@ impl Component<'_> {
     }
 }
 
-/// How full level 0 is: from 1 on, something should leave it.
+/// How full level 0 is: from 1 on, a compaction into level 1 is due.
 pub(super) fn level0_fullness(picker: &Picker<'_>) -> f64 {
     policy(picker.options.level0).fullness(picker)
 }
 
-/// How full level 0 is by its bytes, and by the number of its runs or tables, of which so many
+/// How full level 0 is by its bytes, and by the number of its runs or tables, of which `count_max`
 /// are tolerated.
 fn fullness_by(picker: &Picker<'_>, count: usize, count_max: usize) -> f64 {
     let full = picker.version.level_bytes(0) as f64 / picker.options.l0_bytes as f64;
@@ -169,24 +169,23 @@ pub(super) fn merge_level0(picker: &Picker<'_>) -> Option<Compaction> {
     policy(picker.options.level0).merging(picker)
 }
 
-/// Merges slices of a level 0 that is full and that nothing may leave, since damaged tables are
-/// in the way, whatever their size: level 0 comes to hold no key much more than once, and the
-/// tables of a long run that are over no damage leave it by themselves.
+/// Merges slices of any size in a full level 0 that damaged tables keep from being compacted: level
+/// 0 then holds hardly any key twice, and tables of a long run that do not overlap damaged ones
+/// leave it by themselves.
 pub(super) fn merge_stuck_level0(picker: &Picker<'_>) -> Option<Compaction> {
     let stuck = !picker.constraints.damaged.is_empty() && !planted(Bug::DamageFillsLevel0);
     if stuck { merge_runs(picker, u64::MAX) } else { None }
 }
 
-/// Merges runs of level 0, whether or not they are about to leave, to `bytes_max` at most.
+/// Merges runs of level 0, whether or not they are about to leave, of at most `bytes_max`.
 pub(super) fn merge_runs(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
     let merges = policy(picker.options.level0).packs();
     let mut buckets = picker.version.buckets().iter().filter(|_| merges);
     buckets.find_map(|bucket| merge_slices(picker, &bucket.slices, bytes_max))
 }
 
-/// Merges adjacent slices, from the youngest on, as long as the next one is no larger than
-/// those before it together. So a byte is merged a logarithmic number of times before it
-/// leaves.
+/// Merges adjacent slices, from the youngest on, as long as the next one is no larger than the ones
+/// before it together. So a byte is merged a logarithmic number of times before it leaves.
 fn merge_slices(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> Option<Compaction> {
     let window = (0..slices.len()).find_map(|start| {
         let len = window_len(picker, &slices[start..], bytes_max);
@@ -200,7 +199,7 @@ fn merge_slices(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> Option
     Some(Compaction::new(inputs.collect(), 0, Some(window[0].position), false))
 }
 
-/// How many of `slices`, from the first on, may merge.
+/// The number of `slices`, from the first on, that may merge.
 fn window_len(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> usize {
     let mut bytes = 0;
     let fits = |slice: &&Slice| {
@@ -215,7 +214,7 @@ fn window_len(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> usize {
     slices.iter().take_while(fits).count()
 }
 
-/// Moves what can move from level 0 to level 1, or else merges the largest component.
+/// Moves a component from level 0 to level 1 if one can move, or else merges the largest one.
 pub(super) fn level0_down(picker: &Picker<'_>) -> Option<Compaction> {
     let candidates = level0_candidates(picker);
     let components = policy(picker.options.level0).leaving(picker, &candidates);
@@ -229,7 +228,7 @@ pub(super) fn level0_down(picker: &Picker<'_>) -> Option<Compaction> {
     Some(level0_compaction(picker, largest, false))
 }
 
-/// Hands `table` on to level 1, if it may go, with all that is joined to it by common keys.
+/// Compacts `table` into level 1, if allowed, with all tables joined to it by common keys.
 pub(super) fn level0_table_down(
     picker: &Picker<'_>,
     table: &Arc<TableHandle>,
@@ -242,8 +241,8 @@ pub(super) fn level0_table_down(
     Some(level0_compaction(picker, part, moves))
 }
 
-/// The step down with most tombstones that writes no more than `bytes_max`, and may free
-/// something.
+/// The compaction into level 1 with most tombstones that writes no more than `bytes_max`, and may
+/// free something.
 pub(super) fn level0_piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
     let candidates = level0_candidates(picker);
     let parts = components(&candidates, picker.version.level(1).tables()).into_iter();
@@ -256,7 +255,7 @@ pub(super) fn level0_piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compac
     Some(level0_compaction(picker, most, moves))
 }
 
-/// Whether `part` is one table that may go to level 1 as it is.
+/// Whether `part` is one table that may move to level 1 unchanged.
 fn component_moves(picker: &Picker<'_>, part: &Component<'_>) -> bool {
     part.lower.is_empty() && part.upper.len() == 1 && picker.may_move(part.upper[0], 1)
 }
@@ -267,7 +266,7 @@ fn level0_candidates<'p>(picker: &'p Picker<'_>) -> Vec<&'p Arc<TableHandle>> {
     let mut blocked: Vec<&Arc<TableHandle>> = Vec::new();
     for run in picker.version.runs().iter().rev() {
         let held = picker.constraints.is_pinned(run.position);
-        // Tables of one run have no common keys: only those of older runs block.
+        // Tables of one run share no keys: only those of older runs block.
         let older = blocked.len();
         for table in run.set.tables() {
             let meta = table.meta();
@@ -285,7 +284,7 @@ fn level0_candidates<'p>(picker: &'p Picker<'_>) -> Vec<&'p Arc<TableHandle>> {
     candidates
 }
 
-/// Joins `candidates` of level 0, and `below` them tables of level 1, by common keys.
+/// Groups `candidates` of level 0, and `below` them tables of level 1, by common keys.
 fn components<'a>(
     candidates: &[&'a Arc<TableHandle>],
     below: &'a [Arc<TableHandle>],
@@ -305,8 +304,8 @@ fn components<'a>(
         let part = components.last_mut().expect("one was pushed for the first member");
         if upper { part.upper.push(table) } else { part.lower.push(table) }
     }
-    // Tables of level 1 have no common keys: beside one of level 0 there are only those that it
-    // meets.
+    // Tables of level 1 share no keys, so a component without a table of level 0 is a single table
+    // that none of them overlaps: it is dropped.
     components.retain(|part| !part.upper.is_empty());
     components
 }

@@ -1,15 +1,15 @@
-//! Leveled compaction: which tables to merge next, decided from the read state alone.
+//! Leveled compaction: picks the tables to merge next, from the version and its constraints alone.
 //!
-//! What leaves level 0 and merges within it is the matter of `level0`. Each deeper level has a
-//! size, ten times that of the level above; a level that outgrew it hands on the tables that cost
-//! least: neighbours with the fewest overlapping bytes below, per byte of their own. When nothing
-//! is urgent, tables go down that cost reads too many seeks (the matter of `seeks`), and tables
-//! with many tombstones go down to what they hide, or are rewritten (the matter of `tombstones`),
-//! and small neighbours become one (the matter of `packing`).
+//! `level0` decides what leaves level 0 and merges within it. Each deeper level has a size limit,
+//! ten times that of the level above; a level over its limit compacts its cheapest tables:
+//! neighbours with the fewest overlapping bytes below, per byte of their own. When nothing is
+//! urgent, tables that cost reads too many seeks are compacted (`seeks`), tables with many
+//! tombstones are compacted towards what they hide or rewritten (`tombstones`), and small
+//! neighbours are merged (`packing`).
 //!
-//! Why no entry sinks below an older one (invariant 1 of [`super`]): from a deeper level go tables
-//! with all tables below that have keys in common with them. What other compactions are about to
-//! write there is no table yet: a table that reaches into it stays.
+//! Why no entry sinks below an older one (invariant 1 of [`super`]): tables of a deeper level go
+//! with all tables of the next level that share keys with them. The outputs of running compactions
+//! are no tables yet: a table that overlaps their key range stays.
 
 use std::sync::Arc;
 
@@ -29,14 +29,14 @@ use crate::table_set::TableSet;
 
 use crate::version::Version;
 
-/// What most needs to be compacted, if anything does and may.
+/// The most urgent compaction that is allowed, if any is due.
 pub fn pick(
     version: &Version,
     options: &CompactionOptions,
     constraints: &Constraints,
 ) -> Option<Compaction> {
     let picker = &Picker { version, options, constraints };
-    // Merging runs that are about to leave would write their bytes once more for nothing.
+    // Merging runs that are about to leave would only write their bytes once more.
     let merges_first = version.level_bytes(0) < options.l0_bytes;
     if merges_first && let Some(compaction) = level0::merge_level0(picker) {
         return Some(compaction);
@@ -62,7 +62,8 @@ pub fn pick(
 }
 
 /// Everything from `lower` (inclusive) to `upper` (exclusive), merged into the deepest level that
-/// has data. None if nothing is to be gained, or if an input is busy: try again when nothing runs.
+/// has data. None if there is nothing to gain, or if an input is busy: try again when no compaction
+/// runs.
 pub fn pick_full(
     version: &Version,
     constraints: &Constraints,
@@ -108,8 +109,8 @@ pub fn pick_full(
     Some(Compaction::new(inputs, bottom, None, single))
 }
 
-/// What needs to be compacted and writes no more than `bytes_max`, for who has no time for more. If
-/// what most needs it is longer, runs of level 0 are merged, although they are about to leave.
+/// A compaction that is due and writes no more than `bytes_max`, for a caller with little time. If
+/// the most urgent one is longer, runs of level 0 are merged, although they are about to leave.
 pub fn pick_short(
     version: &Version,
     options: &CompactionOptions,
@@ -123,12 +124,12 @@ pub fn pick_short(
     level0::merge_runs(&Picker { version, options, constraints }, bytes_max)
 }
 
-/// Hands the cheapest neighbours of a level that outgrew its size on to the next level: no more
-/// than bring it back to its size. Neighbours share the tables that they meet at their edges,
-/// so together they cost less.
+/// Compacts the cheapest neighbours of a level over its limit into the next level: no more than are
+/// needed to get below the limit. Neighbours share overlapping tables at their edges, so together
+/// they cost less.
 fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     let tables = picker.version.level(level).tables();
-    // What is on its way down is not to be got rid of twice.
+    // Tables already being compacted into a deeper level do not count.
     let leaving = tables.iter().filter(|table| picker.constraints.leaves(table, level));
     let leaving: u64 = leaving.map(|table| table.meta().size).sum();
     let bytes = picker.version.level_bytes(level).saturating_sub(leaving);
@@ -154,10 +155,10 @@ fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     picker.tables_down(level, cheapest?.1)
 }
 
-/// For 1, 2 and more of `tables` of `level`, as far as they may go together and are not more
-/// than it takes to get rid of `excess` bytes: the bytes that they meet in the next level, per
-/// byte of their own, and how many they are. `below` are tables of the next level, from the
-/// first on that `tables` may meet. Sums run along, since all this happens under a lock.
+/// For 1, 2 and more of `tables` of `level`, as far as they may go together and are no larger than
+/// its `excess` bytes: the overlapping bytes in the next level, per byte of their own, and the
+/// number of tables. `below` are tables of the next level, from the first on that `tables` may
+/// overlap. Sums are carried along, since this runs under a lock.
 fn costs_down<'a>(
     picker: &'a Picker<'_>,
     level: u8,
@@ -181,7 +182,7 @@ fn costs_down<'a>(
             may_go &= free(lower);
             below = rest;
         }
-        // What meets nothing moves, alone as well as with others.
+        // Tables without overlap move, alone as well as with others.
         let fits = count == 1 || met > 0 && own + met <= picker.options.compaction_bytes_max();
         (may_go && fits).then_some((met as f64 / own as f64, count))
     })

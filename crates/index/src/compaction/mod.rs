@@ -1,14 +1,14 @@
-//! Compaction: merging tables into older places, and dropping what nobody sees any more.
+//! Compaction: merges tables into older places, and drops entries that no reader can see.
 //!
-//! The policy ([`leveled`]) is a pure function of a version: it names inputs and a place for the
+//! The policy ([`leveled`]) is a pure function of a version: it picks inputs and a place for the
 //! outputs. The [`job`] does the work, without a lock, and ends in one edit.
 //!
 //! Invariants of every [`Compaction`], asserted by its constructor and proved in `leveled`:
 //!
 //! 1. An entry never sinks below an older entry of its key: with a table, every table of an older
-//!    place between it and the outputs that has common keys is an input too.
+//!    place between it and the outputs that shares keys with it is an input too.
 //! 2. Outputs and untouched tables of the target level have no common keys.
-//! 3. It may run beside those that its [`Constraints`] knew of.
+//! 3. It may run beside the compactions that its [`Constraints`] listed.
 
 mod types;
 mod picker;

@@ -1,11 +1,11 @@
-//! Packing: small tables become few.
+//! Packing: merges small neighbouring tables into one.
 //!
 //! Each short session, and each flush of a slow writer, leaves a table. Where keys come in order
-//! such tables sink without being rewritten, and there would be one for each for ever. When nothing
-//! else is due, small neighbours of a level become one table of it.
+//! such tables move down without being rewritten, and each would stay for ever. When nothing else
+//! is due, small neighbours of a level are merged into one table of it.
 //!
-//! Why it ends: of so many small tables one is small after that, at most. A byte is rewritten each
-//! time for a table that is several times as long.
+//! Why it ends: of each merged group at most one small table remains. Each time a byte is
+//! rewritten, its table becomes several times as long.
 
 use std::sync::Arc;
 
@@ -18,10 +18,11 @@ use crate::edit::LEVEL_MAX;
 
 use crate::table_handle::TableHandle;
 
-/// Neighbours that become one, and the part of a table below which one is small: they fit one.
+/// Number of neighbours that are merged, and the divisor of a table's size below which one is
+/// small: they fit one table.
 const PACKED: usize = 8;
 
-/// Small neighbours of a level that become one.
+/// Merges small neighbours of a level.
 pub(super) fn pack(picker: &Picker<'_>) -> Option<Compaction> {
     if !level0::policy(picker.options.level0).packs() {
         return None;
@@ -39,8 +40,8 @@ fn pack_level(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     Some(Compaction::new(vec![input], level, None, false))
 }
 
-/// Whether `tables` of `level`, which are neighbours, are free, and do not lie over so much
-/// that what they become would be cut for that.
+/// Whether `tables` of `level`, which are neighbours, are free, and do not overlap so much below
+/// that their merged table would be cut because of it.
 fn may_pack(picker: &Picker<'_>, level: u8, tables: &[Arc<TableHandle>]) -> bool {
     let Some((smallest, largest)) = key_range(tables.iter().map(|table| table.meta())) else {
         return false;

@@ -1,4 +1,4 @@
-//! Picker: what all choices of the next compaction look at.
+//! Picker: the state that all picks of a compaction use.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) fn bytes_of(tables: &[Arc<TableHandle>]) -> u64 {
     tables.iter().map(|table| table.meta().size).sum()
 }
 
-/// The read state, the sizes to keep, and what must be left alone.
+/// The version, the sizes to keep, and the constraints.
 pub(super) struct Picker<'a> {
     pub(super) version: &'a Version,
     pub(super) options: &'a CompactionOptions,
@@ -19,8 +19,8 @@ pub(super) struct Picker<'a> {
 }
 
 impl Picker<'_> {
-    /// Whether `table`, which has no keys in common with `level`, should move there as it is. A
-    /// table of tombstones with nothing below is rewritten instead: they go.
+    /// Whether `table`, which shares no keys with `level`, should move there unchanged. A table of
+    /// tombstones with nothing below is rewritten instead, which drops them.
     pub(super) fn may_move(&self, table: &TableHandle, level: u8) -> bool {
         let mut deeper = (level + 1..=LEVEL_MAX).map(|deeper| self.below(deeper, table));
         let next = deeper.next().map_or(0, bytes_of);
@@ -28,13 +28,13 @@ impl Picker<'_> {
         (table.meta().tombstones == 0 || hides) && next <= self.options.overlap_bytes_max()
     }
 
-    /// The tables of `level` that have keys in common with `table`.
+    /// The tables of `level` that share keys with `table`.
     pub(super) fn below(&self, level: u8, table: &TableHandle) -> &[Arc<TableHandle>] {
         self.version.level(level).overlapping(&table.meta().smallest, &table.meta().largest)
     }
 
-    /// The tables one level below `tables` of `level`, neighbours, that they have keys in common
-    /// with, or that lie between them; none if a running compaction is in the way.
+    /// The tables one level below `tables` of `level`, neighbours, that share keys with them or lie
+    /// between them; none if a running compaction uses one of them.
     pub(super) fn free_below(
         &self,
         level: u8,
@@ -47,7 +47,7 @@ impl Picker<'_> {
         (!blocked).then_some(lower)
     }
 
-    /// Hands `tables` of `level`, which are neighbours, on to the next level, if they may go.
+    /// Compacts `tables` of `level`, which are neighbours, into the next level, if allowed.
     pub(super) fn tables_down(&self, level: u8, tables: &[Arc<TableHandle>]) -> Option<Compaction> {
         let lower = self.free_below(level, tables)?;
         let mut inputs = vec![CompactionInput { level, position: None, tables: tables.to_vec() }];
@@ -60,7 +60,7 @@ impl Picker<'_> {
         Some(Compaction::new(inputs, level + 1, None, moves))
     }
 
-    /// Whether levels deeper than `level` may have what the tombstones of `table` hide.
+    /// Whether levels deeper than `level` may have entries that the tombstones of `table` hide.
     pub(super) fn hides(&self, level: u8, table: &TableHandle) -> bool {
         (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())
     }

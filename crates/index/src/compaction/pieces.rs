@@ -1,13 +1,13 @@
-//! Pieces: compaction on a disk that has no room for what it would write at once.
+//! Pieces: compaction on a disk that has no room for all outputs at once.
 //!
-//! A piece is a step down, or the rewriting of a table of the deepest level, that is short enough
-//! and may free something; those with most tombstones come first. Where none is short enough, a
-//! table that meets too much is cut: it is written anew in its place as several, which end where
-//! the tables that they will meet begin, so that each meets little. Runs of level 0 are cut at
-//! the same keys; else they would stay joined.
+//! A piece is a short enough compaction into the next level, or rewrite of a table of the deepest
+//! level, that may free something; those with most tombstones come first. Where none is short
+//! enough, a table with too much overlap is cut: it is rewritten in its place as several tables,
+//! which end where the tables that they will overlap begin, so that each overlaps little. Runs of
+//! level 0 are cut at the same keys; otherwise they would stay joined.
 //!
-//! Why it ends: a piece brings something one level down, or rids a table of all that is dead in
-//! it; and a table is cut only into shorter ones.
+//! Why it ends: a piece brings entries one level down, or drops all dead entries of a table; and a
+//! table is cut only into shorter ones.
 
 use std::slice;
 
@@ -25,7 +25,7 @@ use crate::table_handle::TableHandle;
 
 use crate::version::Version;
 
-/// A step towards what [`super::leveled::pick_full`] does that writes no more than `bytes_max`.
+/// A step towards [`super::leveled::pick_full`] that writes no more than `bytes_max`.
 pub fn pick_piece(
     version: &Version,
     options: &CompactionOptions,
@@ -35,7 +35,7 @@ pub fn pick_piece(
     piece(&Picker { version, options, constraints }, bytes_max)
 }
 
-/// A table of at most `bytes_max` bytes to be cut, so that it goes down in pieces.
+/// A table of at most `bytes_max` bytes to be cut, so that it can be compacted in pieces.
 pub fn pick_cut(
     version: &Version,
     options: &CompactionOptions,
@@ -45,8 +45,8 @@ pub fn pick_cut(
     cut(&Picker { version, options, constraints }, bytes_max)
 }
 
-/// Tables that the parts of a table that is cut in its place will meet, in the order of their
-/// largest keys: of the next level, and for a run of level 0 of all runs.
+/// Tables that the parts of a cut table will overlap, in the order of their largest keys: those of
+/// the next level, and for a run of level 0 those of all runs.
 pub(super) fn met(version: &Version, compaction: &Compaction) -> Vec<Arc<TableHandle>> {
     let (smallest, largest) = compaction.key_range();
     let runs = version.runs().iter().filter(|_| compaction.level == 0);
@@ -58,7 +58,7 @@ pub(super) fn met(version: &Version, compaction: &Compaction) -> Vec<Arc<TableHa
     met
 }
 
-/// Keys before which the parts end: where those begin that they will meet.
+/// Keys before which the parts end: the beginnings of the tables that they will overlap.
 pub(super) fn split_keys(met: &[Arc<TableHandle>]) -> Vec<Box<[u8]>> {
     let mut split_keys: Vec<Box<[u8]>> =
         met.iter().map(|table| table.meta().smallest.clone()).collect();
@@ -91,7 +91,7 @@ fn piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
         .max_by_key(tombstones)
 }
 
-/// Rids `table` of the deepest level of what is dead in it, if anything is.
+/// Drops dead entries from `table` of the deepest level, if it has any.
 fn clean(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
     let dead = table.meta().tombstones + table.meta().shadowed;
     if dead > 0 { tombstones::in_place(picker, level, table) } else { None }
@@ -118,7 +118,7 @@ fn cut(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
             && !picker.constraints.is_busy(table)
             && !picker.constraints.is_written(*level, &meta.smallest, &meta.largest)
     };
-    // Short ones are cut where those begin that they meet: these first.
+    // Short tables are cut where these begin, so these are cut first.
     let longest = tables.filter(is_long).max_by_key(|(_, _, table)| table.meta().size);
     let (level, position, table) = longest?;
     let input = CompactionInput { level, position, tables: vec![table.clone()] };

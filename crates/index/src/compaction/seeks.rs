@@ -1,15 +1,13 @@
-//! Seeks: a table that reads look at in vain goes one level down, as in LevelDB.
+//! Seeks: a table that costs reads too many fruitless seeks is compacted, as in LevelDB.
 //!
 //! A read that looks at more than one table charges the first of them with a seek
-//! ([`Version::get_charging`](crate::Version::get_charging)). Once a table has cost so many that
-//! compacting it would have been cheaper, it is merged into the next level, where it is no longer a
-//! place of its own on the way to what lies below. Reads cause writes by this, at times that nobody
-//! foresees: it is done only where the baseline of OHDB is to be had
-//! ([`Level0::OneTable`](super::Level0::OneTable)).
+//! ([`Version::get_charging`](crate::Version::get_charging)). Once a table has cost as many seeks
+//! as its compaction would, it is merged into the next level, so that reads no longer visit it on
+//! their way to older tables. Reads thus cause writes, at unpredictable times: it is done only for
+//! the baseline of OHDB ([`Level0::OneTable`](super::Level0::OneTable)).
 //!
-//! The charges are the only thing that a pick looks at and that is no part of the version. They say
-//! what would be good, never what is allowed: what goes, and with which others, is decided as for
-//! any other reason.
+//! The charges are the only input of a pick that is not part of the version. They say what is
+//! useful, never what is allowed: the inputs are chosen as for any other compaction.
 
 use std::slice;
 
@@ -20,7 +18,7 @@ use super::picker::Picker;
 
 use crate::edit::LEVEL_MAX;
 
-/// Hands on a table that has cost all seeks that it may; the youngest one that may go.
+/// Compacts a table that has used up its seeks; the youngest one that is allowed.
 pub(super) fn seeks_down(picker: &Picker<'_>) -> Option<Compaction> {
     if !level0::policy(picker.options.level0).compacts_on_seeks() {
         return None;

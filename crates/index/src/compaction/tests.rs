@@ -1,5 +1,5 @@
-//! Random histories of flushes, snapshots, collections and concurrent compactions, beside a model
-//! that remembers everything.
+//! Random histories of flushes, snapshots, collections and concurrent compactions, compared with a
+//! model that keeps every operation.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -32,19 +32,19 @@ fn key(n: u64) -> String {
     format!("key{:02}", n % KEYS)
 }
 
-/// A collection between the moment it fixed its inputs and its write-back.
+/// A running collection, between fixing its inputs and its write-back.
 struct Collection {
     epoch: u64,
     run: Vec<Item>,
 }
 
-/// What a report of a drop names.
+/// A reported drop: key, sequence number and pointer.
 type Report = (Vec<u8>, u64, Vec<u8>);
 
 struct History {
     world: World,
     version: Version,
-    /// Every operation ever, with the value that it has now: moved pointers are newer values.
+    /// Every operation ever, with its current value: moved pointers are newer values.
     model: BTreeMap<(Vec<u8>, u64), Item>,
     last_seq: u64,
     epoch: u64,
@@ -120,7 +120,7 @@ impl History {
         self.version = self.version.apply(&edit).unwrap();
     }
 
-    /// What the present and every snapshot see of `key`, newest first.
+    /// The versions of `key` that the present and every snapshot see, newest first.
     fn visible(&self, key: &str) -> Vec<Item> {
         let key = key.as_bytes().to_vec();
         let range = (key.clone(), 0)..=(key, SEQ_MAX);
@@ -136,7 +136,7 @@ impl History {
         versions.filter(|((_, seq), _)| seen.contains(seq)).map(|(_, item)| item.clone()).collect()
     }
 
-    /// Fixes the inputs of a collection: of each chosen key all visible versions, of which it moves
+    /// Fixes the inputs of a collection: all visible versions of each chosen key, of which it moves
     /// some pointers and repeats the rest.
     fn begin_collection(&mut self, seed: u64) {
         if self.collection.is_some() || self.epoch == 0 {
@@ -152,7 +152,7 @@ impl History {
                 .versions_of(self.epoch, name.as_bytes(), hash64(name.as_bytes(), 0), SEQ_MAX)
                 .unwrap();
             for item in visible {
-                // A tombstone that hid nothing may be gone already.
+                // A tombstone that hid nothing may be dropped already.
                 let present = found.iter().any(|version| version.seq == item.seq);
                 assert!(present || item.kind == EntryKind::Delete);
                 if present
@@ -196,7 +196,7 @@ impl History {
         assert!(count == 0 || count == compaction.inputs.len(), "no merge joins both sides");
     }
 
-    /// Charges a table with as many seeks as it may cost, where that has it compacted.
+    /// Charges a table until its seeks are used up, where that causes its compaction.
     fn spend_seeks(&self, seed: u64) {
         let count = self.version.tables().count().max(1);
         let table = self.version.tables().nth(seed as usize % count);
@@ -215,7 +215,7 @@ impl History {
         pick(&self.version, &self.options, &self.constraints())
     }
 
-    /// A step of at most `most` bytes, or a table to be cut so that there is one.
+    /// A step of at most `most` bytes, or a table to be cut to make one possible.
     fn pick_piece(&self, most: u64) -> Option<Compaction> {
         let constraints = self.constraints();
         let options = CompactionOptions { table_bytes: 100, ..self.options.clone() };
@@ -319,7 +319,7 @@ impl History {
         }
     }
 
-    /// Ends everything, lets all snapshots go and compacts all into one level.
+    /// Ends all running jobs, releases all snapshots and compacts everything into one level.
     fn settle(&mut self) {
         self.end_collection();
         while !self.jobs.is_empty() {
@@ -376,7 +376,7 @@ proptest! {
             let alive = left.contains(item);
             assert!(alive != history.reported.contains(&report), "{item:?}");
         }
-        // No file is left but those of the version.
+        // No files are left but those of the version.
         while let Some(name) = history.world.obsolete_files.take_name() {
             history.world.sim.remove(&name, RemoveMode::Immediate).unwrap();
         }
@@ -385,7 +385,7 @@ proptest! {
     }
 }
 
-/// Mistakes that need compactions side by side, which the tests of the engine do not have.
+/// Mistakes that show only in parallel compactions, which the tests of the engine lack.
 #[cfg(feature = "planted-bugs")]
 mod planted {
     use std::panic::catch_unwind;

@@ -1,17 +1,17 @@
-//! Tombstones: deleted keys give their space back although no level is full, and reads need not
-//! step over them.
+//! Tombstones: deleted keys free their space although no level is full, and reads need not skip
+//! them.
 //!
-//! A table with many goes down, towards what they hide; where nothing lies below it is rewritten in
-//! its place, and they are gone. What that costs is bounded: by the size of the table and of what
-//! it may hide, if it holds mostly tombstones or hides much of what is rewritten, or by what reads
-//! have spent on dead entries
+//! A table with many tombstones is compacted towards the entries that they hide; where nothing lies
+//! below it is rewritten in its place, which drops them. The cost is bounded: by the size of the
+//! table and of the entries it may hide, if it holds mostly tombstones or hides a large part of
+//! what is rewritten, or by the bytes that reads have spent on dead entries
 //! ([`CompactionOptions::dead_bytes_read`](super::CompactionOptions::dead_bytes_read)).
 //!
-//! What reads pay for is a queue, mostly, which soon leaves the next tombstones: then a table of
-//! values becomes several short ones, so that no more is rewritten than what lies at the front.
+//! Tables that reads pay for mostly belong to a queue, which will soon leave more tombstones: then
+//! a table of values becomes several short ones, so that only the front of the queue is rewritten.
 //!
-//! Why it ends: each step brings tombstones one level down or drops them. In its place a table is
-//! rewritten only if everybody sees its youngest entry; then no tombstone stays.
+//! Why it ends: each step brings tombstones one level down or drops them. A table is rewritten in
+//! its place only if every reader sees its youngest entry; then no tombstone stays.
 
 use std::slice;
 
@@ -28,13 +28,13 @@ use crate::edit::LEVEL_MAX;
 
 use crate::table_handle::TableHandle;
 
-/// Tombstones in level 0, or in a table, that are few: a scan steps over them in no time.
+/// Number of tombstones in level 0, or in a table, that a scan skips in negligible time.
 const FEW: u64 = 256;
 
-/// Of what is rewritten so much must come back, one part in so many, if reads do not pay for it.
+/// One part in this number of the rewritten bytes must be freed, if reads do not pay for them.
 const FREED_PART: u64 = 4;
 
-/// Some tables, for whose tombstones others are rewritten.
+/// Dead entries of some tables, for which others are rewritten.
 #[derive(Default)]
 struct Dead {
     tombstones: u64,
@@ -59,7 +59,7 @@ impl Dead {
     }
 }
 
-/// Hands on or rewrites a table with many tombstones, if one may go.
+/// Compacts or rewrites a table with many tombstones, if one is allowed.
 pub(super) fn tombstones(picker: &Picker<'_>) -> Option<Compaction> {
     if planted(Bug::TombstonesStay) {
         return None;
@@ -78,24 +78,24 @@ pub(super) fn tombstones(picker: &Picker<'_>) -> Option<Compaction> {
     picked.map(|compaction| Compaction { short: reads_pay, ..compaction })
 }
 
-/// Whether it is not too much to merge `own` tables with those that they have `met`, for the
-/// sake of their tombstones, if these may hide entries.
+/// Whether merging `own` tables with the overlapping tables `met` is worth its cost, to drop their
+/// tombstones, if these may hide entries.
 fn is_worth(picker: &Picker<'_>, own: &Dead, met: &[Arc<TableHandle>]) -> bool {
     let (met, bytes) = (Dead::of(met), own.size + bytes_of(met));
-    // The entries that are hidden are taken to be as long as the mean.
+    // Hidden entries are assumed to have the mean length.
     let frees = bytes / (own.entries + met.entries).max(1) * own.tombstones;
-    // A step must not cost far more than a full level's does, or than comes back.
+    // A step must not cost much more than a step of a full level, or than it frees.
     let cost_max = own.size.max(frees).saturating_mul(2 * picker.options.level_ratio);
     own.are_mostly_dead() && met.size <= cost_max
         || own.tombstones >= FEW && (is_paid(picker, bytes) || bytes <= frees * FREED_PART)
 }
 
-/// Whether reads have spent on dead entries what it costs to rewrite `bytes`.
+/// Whether reads have spent as much on dead entries as rewriting `bytes` costs.
 fn is_paid(picker: &Picker<'_>, bytes: u64) -> bool {
     bytes <= picker.options.dead_bytes_read
 }
 
-/// Hands on the table of level 0 with most tombstones, if there are many in all.
+/// Compacts the table of level 0 with most tombstones, if level 0 has many in all.
 fn tombstones_of_level0(picker: &Picker<'_>) -> Option<Compaction> {
     let runs = picker.version.runs().iter();
     let tables = || runs.clone().flat_map(|run| run.set.tables());
@@ -117,7 +117,7 @@ fn tombstones_of_level0(picker: &Picker<'_>) -> Option<Compaction> {
     goes.then_some(compaction)
 }
 
-/// Hands `table` of `level` on to the next level.
+/// Compacts `table` of `level` into the next level.
 fn tombstones_down(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
     if !is_worth(picker, &Dead::of([table]), picker.below(level + 1, table)) {
         return None;
@@ -125,7 +125,7 @@ fn tombstones_down(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> 
     picker.tables_down(level, slice::from_ref(table))
 }
 
-/// Rewrites `table` of `level`, below which nothing lies, if none of its tombstones stays then.
+/// Rewrites `table` of `level`, with nothing below it, if that drops all of its tombstones.
 fn tombstones_in_place(
     picker: &Picker<'_>,
     level: u8,

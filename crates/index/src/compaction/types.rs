@@ -11,19 +11,20 @@ use crate::table_format::TableMeta;
 use crate::table_handle::TableHandle;
 use crate::version::Version;
 
-/// How level 0 is kept and handed on to level 1.
+/// How level 0 is kept and compacted into level 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Level0 {
-    /// A flush is one run; once level 0 is full, all that is joined by common keys goes at once.
+    /// A flush is one run; when level 0 is full, all tables that are joined by common keys go at
+    /// once.
     #[default]
     Whole,
-    /// A flush is cut by keys into about so many parts, at least 2; a bucket of level 0 that has
-    /// twice its share of the size goes by itself, or the largest one when level 0 is full, several
-    /// at a time (OHDB, section III.A).
+    /// A flush is cut by keys into about this number of parts, at least 2; a bucket of level 0 that
+    /// has twice its share of the size is compacted by itself, or the largest one when level 0 is
+    /// full, several at a time (OHDB, section III.A).
     Partitions(usize),
-    /// One table goes at a time, the oldest first, as in HyperLevelDB; nothing merges within level
-    /// 0, and tables that cost reads many seeks go down, too. Only to compare with (OHDB, sections
-    /// II and IV).
+    /// One table is compacted at a time, the oldest first, as in HyperLevelDB; tables do not merge
+    /// within level 0, and tables that cost reads many seeks are compacted too. Only for comparison
+    /// (OHDB, sections II and IV).
     OneTable,
 }
 
@@ -37,7 +38,7 @@ impl Level0 {
     }
 }
 
-/// Sizes that the policy keeps.
+/// Sizes of levels and tables.
 #[derive(Clone, Debug)]
 pub struct CompactionOptions {
     /// How level 0 is kept. Default: whole.
@@ -52,14 +53,13 @@ pub struct CompactionOptions {
     pub l1_bytes: u64,
     /// How many times larger each level is than the one above it. Default 10, at least 1.
     pub level_ratio: u64,
-    /// Size of a table, in bytes, of which what a compaction takes at once is a multiple. Default
-    /// 32 MiB.
+    /// Size of a table, in bytes; limits of compactions are multiples of it. Default 32 MiB.
     pub table_bytes: u64,
-    /// Size at which an output table is ended at the latest, in bytes, if that is less: a small
-    /// store has short tables. Default: no limit.
+    /// Greatest size of an output table, in bytes, if less than that: a small store has short
+    /// tables. Default: no limit.
     pub table_bytes_max: u64,
-    /// Bytes that may be rewritten to get rid of some tombstones in a table of values: what reads
-    /// have spent on dead entries. Default 0.
+    /// Bytes that may be rewritten to drop tombstones from a table of values: as many as reads have
+    /// spent on dead entries. Default 0.
     pub dead_bytes_read: u64,
 }
 
@@ -80,7 +80,7 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
-    /// Size that level `level` (1 or deeper) may reach, in bytes.
+    /// Size limit of level `level` (1 or deeper), in bytes.
     pub fn level_bytes(&self, level: u8) -> u64 {
         (1..level).fold(self.l1_bytes, |bytes, _| bytes.saturating_mul(self.level_ratio))
     }
@@ -96,7 +96,7 @@ impl CompactionOptions {
         self.table_bytes.min(self.table_bytes_max)
     }
 
-    /// Size at which an output table is ended whose first entries are about to die, in bytes: a
+    /// Size at which an output table is ended if its first entries are about to die, in bytes: a
     /// sixth of a table. From an eighth on it is not packed again.
     pub fn table_bytes_short(&self) -> u64 {
         self.table_end() / 6
@@ -107,26 +107,26 @@ impl CompactionOptions {
         self.table_bytes / 32
     }
 
-    /// Most bytes that neighbours of a level and what they meet may have to go down together, if
-    /// they are more than one table: 25 tables, as in LevelDB.
+    /// Most bytes of neighbours of a level with their overlap in the next, if they are compacted
+    /// together: 25 tables, as in LevelDB.
     pub fn compaction_bytes_max(&self) -> u64 {
         self.table_bytes.saturating_mul(25)
     }
 
-    /// Bytes of inputs from which on a compaction is done in two halves: 4 tables, so that a half
-    /// is more than one.
+    /// Bytes of inputs from which on a compaction is done in two halves: 4 tables, so that each
+    /// half has more than one.
     pub fn halves_bytes_min(&self) -> u64 {
         self.table_bytes.saturating_mul(4)
     }
 
-    /// Bytes of the level below the target that one output table may overlap: what the compaction
-    /// of that table will cost.
+    /// Most bytes of the level below the target that one output table may overlap, which is the
+    /// cost of its next compaction.
     pub fn overlap_bytes_max(&self) -> u64 {
         self.table_bytes.saturating_mul(10)
     }
 }
 
-/// Keys that a running compaction writes into a level.
+/// Range of keys that a running compaction writes into a level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteRange {
     /// Level of the outputs.
@@ -148,33 +148,33 @@ impl WriteRange {
     }
 }
 
-/// What a pick must leave alone.
+/// What a pick must not touch.
 #[derive(Clone, Debug, Default)]
 pub struct Constraints {
-    /// Inputs of running compactions, and the level for which each is.
+    /// Inputs of running compactions, and the target level of each.
     pub busy: HashMap<FileNumber, u8>,
-    /// Where running compactions write. An output may span keys between its inputs, so inputs alone
-    /// do not keep two compactions apart.
+    /// Key ranges that running compactions write. An output may span keys between its inputs, so
+    /// the inputs alone do not keep two compactions apart.
     pub writing: Vec<WriteRange>,
     /// While a value collection runs: the epoch at which it fixed its inputs. Runs of level 0 with
     /// a later epoch stay in level 0, and no merge joins runs from both sides of it: the write-back
-    /// run will take its place between them.
+    /// run will be placed between them.
     pub pinned_above: Option<u64>,
-    /// Greatest sequence number that every reader sees: of a key nobody needs an entry below its
-    /// youngest one up to there. Default 0.
+    /// Greatest sequence number that every reader sees: of each key, entries below its youngest one
+    /// up to there are not needed. Default 0.
     pub seen_by_all: SeqNo,
-    /// Tables with a damaged block: no compaction could read them to the end.
+    /// Tables with a damaged block, which a compaction cannot read to the end.
     pub damaged: BTreeSet<FileNumber>,
 }
 
 impl Constraints {
-    /// Leaves alone what `compaction` reads and writes, which starts to run.
+    /// Marks the inputs and the key range of `compaction`, which starts to run.
     pub fn start(&mut self, compaction: &Compaction) {
         self.busy.extend(compaction.tables().map(|table| (table.number(), compaction.level)));
         self.writing.push(WriteRange::of(compaction));
     }
 
-    /// Ends what [`Constraints::start`] began.
+    /// Removes the marks of [`Constraints::start`].
     pub fn end(&mut self, compaction: &Compaction) {
         for table in compaction.tables() {
             self.busy.remove(&table.number());
@@ -190,18 +190,18 @@ impl Constraints {
         self.writing.iter().any(|range| range.level == level && range.overlaps(smallest, largest))
     }
 
-    /// Whether `table` is read by a running compaction, or must stay where it is.
+    /// Whether `table` is read by a running compaction, or must stay in its place.
     pub(super) fn is_busy(&self, table: &TableHandle) -> bool {
         let number = table.number();
         self.busy.contains_key(&number) || self.damaged.contains(&number)
     }
 
-    /// Whether `table` of `level` is on its way to a deeper level.
+    /// Whether `table` of `level` is being compacted into a deeper level.
     pub(super) fn leaves(&self, table: &TableHandle, level: u8) -> bool {
         self.busy.get(&table.number()).is_some_and(|target| *target > level)
     }
 
-    /// Whether a run of `position` waits for a collection.
+    /// Whether a run at `position` must wait for a collection.
     pub(super) fn is_pinned(&self, position: RunPosition) -> bool {
         self.pinned_above.is_some_and(|epoch| position.epoch > epoch)
     }
@@ -212,24 +212,24 @@ impl Constraints {
 pub struct CompactionInput {
     /// Level of the tables.
     pub level: u8,
-    /// Their run, if the level is 0.
+    /// Position of their run, if the level is 0.
     pub position: Option<RunPosition>,
     /// The tables, in key order, without common keys.
     pub tables: Vec<Arc<TableHandle>>,
 }
 
-/// What to merge, and where the result goes.
+/// The inputs of a merge, and the place of its outputs.
 #[derive(Clone)]
 pub struct Compaction {
     /// Inputs, youngest place first.
     pub inputs: Vec<CompactionInput>,
     /// Level of the outputs.
     pub level: u8,
-    /// Run of the outputs, if the level is 0.
+    /// Position of the run of the outputs, if the level is 0.
     pub position: Option<RunPosition>,
-    /// Whether the tables only move: they are not read or written.
+    /// Whether the tables only move, without being read or written.
     pub moves: bool,
-    /// Whether outputs are short, since there will be other tombstones for the next keys soon.
+    /// Whether outputs are short, since the next keys will soon have tombstones.
     pub short: bool,
 }
 
@@ -259,8 +259,8 @@ impl Compaction {
         self.tables().map(|table| table.meta().size).sum()
     }
 
-    /// Whether more than half of the inputs' bytes are in memory, as far as can be told from a look
-    /// into each table.
+    /// Whether more than half of the inputs' bytes are in memory, estimated from one page of each
+    /// table.
     pub fn is_in_memory(&self) -> bool {
         let there =
             |table: &&Arc<TableHandle>| table.table().is_ok_and(|table| table.is_in_memory());
@@ -268,12 +268,12 @@ impl Compaction {
         bytes > self.bytes() / 2
     }
 
-    /// Bytes that it may write.
+    /// Most bytes that it may write.
     pub fn bytes_written_max(&self) -> u64 {
         if self.moves { 0 } else { self.bytes() }
     }
 
-    /// Whether one table is written anew where it is.
+    /// Whether one table is rewritten in its place.
     pub(super) fn is_in_place(&self) -> bool {
         let [input] = &self.inputs[..] else { return false };
         input.level == self.level && input.tables.len() == 1 && !self.moves
@@ -292,8 +292,8 @@ pub(super) fn key_range<'a>(
     tables.map(|meta| (&*meta.smallest, &*meta.largest)).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// The tables of all places at and below the youngest input's place that are no inputs and may hold
-/// keys of the compaction: as long as one of them may hold a key, its tombstone must stay.
+/// The tables of all places at and below the youngest input's place that are not inputs and may
+/// hold keys of the compaction: as long as one of them may hold a key, its tombstone must stay.
 pub(super) fn older_runs(version: &Version, compaction: &Compaction) -> Vec<Vec<Arc<TableHandle>>> {
     let inputs: HashSet<FileNumber> = compaction.tables().map(|table| table.number()).collect();
     let (smallest, largest) = compaction.key_range();

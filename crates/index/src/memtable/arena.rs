@@ -1,7 +1,7 @@
-//! Bump allocation for one MemTable: entries are never freed one by one, the arena goes as a whole.
+//! Bump allocation for one MemTable: entries are never freed one by one, only the whole arena.
 //!
-//! Allocation is one atomic addition; a lock is taken only to add a chunk. What is counted is what
-//! was taken from the system, so the memory figure of a MemTable is exact.
+//! Allocation is one atomic addition; a lock is taken only to add a chunk. The counted bytes are
+//! those taken from the system, so the memory figure of a MemTable is exact.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use cleavedb_storage::pages::{ALIGN, PageBuf, PagePool};
 
 /// Bounds of the length of an ordinary chunk, in bytes. A chunk is a sixteenth of the budget or a
 /// little more: large enough that the lock is rare, small enough that the unused rest of the last
-/// one does not matter. A power of two, so that from 2 MiB on it is made of huge pages: with chunks
-/// of 1.5 MiB one write in a thousand waited for three small ones, 10 us in place of 2.5.
+/// one does not matter. A power of two, so that from 2 MiB on it consists of huge pages: with
+/// chunks of 1.5 MiB one write in a thousand waited for three small pages, 10 us instead of 2.5.
 const CHUNK_LEN_MIN: usize = 1 << 12;
 const CHUNK_LEN_MAX: usize = 4 << 20;
 
 /// Length of the first chunk of an arena without a pool, in bytes: such an arena is the first of a
-/// database, and maybe holds little for long. Its chunks double until they have their length.
+/// database, and may hold little for a long time. Its chunks double up to the ordinary length.
 const FIRST_LEN: usize = 16 << 10;
 
-/// Length of a chunk where an arena will hold about `budget` bytes.
+/// Length of a chunk of an arena that will hold about `budget` bytes.
 pub(super) fn chunk_len(budget: usize) -> usize {
     (budget / 16).next_power_of_two().clamp(CHUNK_LEN_MIN, CHUNK_LEN_MAX)
 }
@@ -34,7 +34,7 @@ struct Chunk {
 /// Bump allocator; memory lives until the arena is dropped.
 pub(super) struct Arena {
     chunk_len: usize,
-    /// Where chunks come from, and go.
+    /// Pool that chunks come from and return to.
     pool: Option<Arc<PagePool>>,
     current: AtomicPtr<Chunk>,
     /// Owns every chunk. Boxed, because `current` points at one of them while the list grows.
@@ -44,7 +44,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// An arena that will hold about `budget` bytes, its chunks out of `pool`, if there is one.
+    /// An arena that will hold about `budget` bytes, with chunks from `pool`, if there is one.
     pub(super) fn new(budget: usize, pool: Option<Arc<PagePool>>) -> Self {
         Self {
             chunk_len: chunk_len(budget),
@@ -63,12 +63,12 @@ impl Arena {
     /// Bytes handed out, the unused ends of full chunks included.
     pub(super) fn used(&self) -> usize {
         let chunks = self.chunks.lock();
-        // A hand-out that did not fit has been counted, too.
+        // The counter also includes an allocation that did not fit.
         let used = |chunk: &Chunk| chunk.used.load(Ordering::Relaxed).min(chunk.memory.len());
         chunks.iter().map(|chunk| used(chunk)).sum()
     }
 
-    /// Hands out `len` bytes, aligned to 8, never handed out before.
+    /// Allocates `len` bytes, aligned to 8, that were never allocated before.
     pub(super) fn alloc(&self, len: usize) -> *mut u8 {
         let len = len.next_multiple_of(ALIGN);
         loop {
@@ -86,7 +86,7 @@ impl Arena {
         }
     }
 
-    /// Puts a chunk with room for `len` bytes in place of `full`, unless somebody was faster.
+    /// Replaces `full` by a chunk with room for `len` bytes, unless another thread already did.
     #[cold]
     fn grow(&self, full: *mut Chunk, len: usize) {
         let mut chunks = self.chunks.lock();

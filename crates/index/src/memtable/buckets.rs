@@ -1,8 +1,8 @@
 //! Heads of the hash chains of a MemTable.
 //!
-//! They lie in memory that MemTables hand on, if a piece fits: an insert looks at a place that
-//! nobody knew before, so of fresh memory the system first maps a page of zeros, and then, at the
-//! write, another one in its place, which all processors must hear of.
+//! They lie in pooled memory that MemTables reuse, if a piece fits: an insert writes to a random
+//! place, and in fresh memory the system first maps a page of zeros, and then, at the write,
+//! another one in its place, which costs an interrupt of all processors.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use cleavedb_storage::pages::PagePool;
 
 use super::Node;
 
-/// A power of two of links, all null at first.
+/// A power of two of links, initially null.
 #[cfg(not(feature = "checked"))]
 pub(super) struct Buckets {
     memory: PageBuf,
@@ -22,7 +22,7 @@ pub(super) struct Buckets {
 
 #[cfg(not(feature = "checked"))]
 impl Buckets {
-    /// `count` links, a power of two, in memory of `pool`; or in small pages, if there is none.
+    /// `count` links, a power of two, in memory of `pool`; in small pages without a pool.
     pub(super) fn new(count: usize, pool: Option<&Arc<PagePool>>) -> Self {
         let len = count * size_of::<AtomicPtr<Node>>();
         let memory = match pool {

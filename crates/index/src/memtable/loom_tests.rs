@@ -1,8 +1,8 @@
 //! The MemTable under every schedule of a few threads: no insert is lost, chains are in order, and
-//! whoever finds an entry finds all of it written.
+//! a reader that finds an entry sees all of it written.
 //!
-//! Readers wait for what they look for. Of the accesses to an atomic loom compares only the last
-//! one with the next, so a writer's own load would hide from it that a reader came before.
+//! Readers wait for the entry that they look for. loom compares only the last access to an atomic
+//! with the next, so a writer's own load would hide an earlier read from it.
 
 use std::sync::Arc;
 

@@ -1,15 +1,16 @@
-//! The MemTable: a hash table that is sorted only when somebody scans or flushes it.
+//! The MemTable: a hash table that is sorted only when a scan or a flush needs the order.
 //!
 //! A skip list pays for order on every insert, a dozen cache misses each; most entries are looked
-//! up by key or never before the flush sorts them all (design, section 8). Here an insert is one
+//! up by key or not read before the flush sorts them all (design, section 8). Here an insert is one
 //! bucket and one append:
 //!
 //! * every entry is a node in an arena, in two lists: the chain of its hash bucket, and the list of
 //!   all nodes, newest first;
 //! * a chain is sorted by sequence number, greatest first, so the first node of a key at or below a
 //!   snapshot is the answer, also when several writers insert at once;
-//! * [`MemTable::iters`] sorts what came since the last call into a *run* and merges runs of like
-//!   size, as a binary counter does: a scan after every insert costs what a skip list would.
+//! * [`MemTable::iters`] sorts the entries added since the last call into a *run* and merges runs
+//!   of similar size, as a binary counter does: a scan after every insert costs as much as with a
+//!   skip list.
 //!
 //! Readers take no lock for look-ups. Nodes are written before a release store links them and are
 //! never changed or freed while the table lives.
@@ -33,21 +34,21 @@ use arena::Arena;
 use buckets::Buckets;
 use sorted::{NodeRef, RunIter, SortedRuns};
 
-/// Bytes of memory per hash bucket that the table is laid out for: an entry of a short key and a
-/// pointer takes about this much, so chains stay about one node long.
+/// Bytes of memory per hash bucket that the table is designed for: about the size of an entry with
+/// a short key and a pointer, so chains stay about one node long.
 const BYTES_PER_BUCKET: usize = 128;
 
-/// How many entries ahead of a flush memory is asked for the next one. Sorted entries lie anywhere
-/// in the arena: without this, waiting for them is a third of a flush's time.
+/// Number of entries that a flush prefetches ahead. Sorted entries are scattered in the arena:
+/// without this, cache misses take a third of a flush's time.
 const PREFETCH_AHEAD: usize = 16;
 
 /// Fixed part of an entry in the arena; key and value bytes follow it.
 pub(in crate::memtable) struct Node {
     /// Next node of the hash chain.
     next: AtomicPtr<Node>,
-    /// Next older node of the list of all.
+    /// Next older node of the list of all nodes.
     older: AtomicPtr<Node>,
-    /// What lies behind the links: the rest of the node, key and value.
+    /// The bytes behind the links: the rest of the node, key and value.
     rest: Plain,
     seq_kind: u64,
     hash: u32,
@@ -60,13 +61,13 @@ const NODE_LEN: usize = size_of::<Node>();
 const _: () =
     assert!(align_of::<Node>() <= cleavedb_storage::pages::ALIGN, "the arena aligns nodes");
 
-/// How a node is linked: whoever finds it finds all of it written.
+/// Ordering of links: a reader that finds a node sees all of it written.
 #[inline(always)]
 fn publishing() -> Ordering {
     if planted(Bug::LinkedUnordered) { Ordering::Relaxed } else { Ordering::Release }
 }
 
-/// What a look-up found.
+/// Result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemHit<'a> {
     /// Sequence number of the version.
@@ -77,8 +78,8 @@ pub struct MemHit<'a> {
     pub value: &'a [u8],
 }
 
-/// What every insert writes, on a cache line of its own: on the line of what inserts only read it
-/// would cost writers on several processors another miss each.
+/// Fields that every insert writes, on a cache line of their own: on the line of fields that
+/// inserts only read they would cost concurrent writers another miss each.
 #[repr(align(64))]
 struct Tail {
     /// The node linked last.
@@ -94,21 +95,21 @@ pub struct MemTable {
 }
 
 impl MemTable {
-    /// An empty table laid out for about `budget` bytes of memory; it grows beyond without harm
-    /// but with longer chains.
+    /// An empty table designed for about `budget` bytes of memory; beyond that it works with longer
+    /// chains.
     pub fn new(budget: usize) -> Self {
         Self::sized_for(budget, budget, None)
     }
 
-    /// Memory that MemTables of this budget hand on: for the system to take it back and to clear
-    /// it for the next one is a twentieth of a load's processor time.
+    /// Pool of memory that MemTables of this budget reuse: returning it to the system and clearing
+    /// it for the next table takes a twentieth of a load's processor time.
     pub fn pool(budget: usize) -> Arc<PagePool> {
         PagePool::new(arena::chunk_len(budget))
     }
 
     /// The same, if no more than `expected` bytes of memory will be taken before it is full for
-    /// another reason, out of `pool`. Where entries point to long values a table for the whole
-    /// budget is mostly empty: each insert then waits for memory that is in no cache.
+    /// another reason, with memory of `pool`. Where entries point to long values a table for the
+    /// whole budget is mostly empty: each insert would then miss the cache.
     pub fn sized_for(budget: usize, expected: usize, pool: Option<Arc<PagePool>>) -> Self {
         let entries = expected.min(budget) / BYTES_PER_BUCKET;
         let buckets = entries.next_power_of_two().clamp(64, 1 << 24);
@@ -125,23 +126,23 @@ impl MemTable {
         self.buckets.memory() + self.arena.allocated()
     }
 
-    /// Memory that entries take, in bytes: what was taken ahead for more of them does not count.
+    /// Memory of entries, in bytes; memory allocated ahead for further ones does not count.
     pub fn used(&self) -> usize {
         self.arena.used()
     }
 
-    /// Whether there is no entry.
+    /// Whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.tail.newest.load(Ordering::Acquire).is_null()
     }
 
-    /// About how many entries it has room for at the memory that it takes. They are not counted:
-    /// a counter is a cache line that writers on several processors take from one another.
+    /// Estimated number of entries that fit the memory that it takes. Entries are not counted:
+    /// concurrent writers would contend for the cache line of a counter.
     pub fn capacity(&self) -> usize {
         self.memory() / BYTES_PER_BUCKET
     }
 
-    /// Asks for the memory that an insert or a look-up of this hash begins with, ahead of it.
+    /// Prefetches the memory that an insert or a look-up of this hash needs first.
     #[inline]
     pub fn prefetch(&self, hash: u64) {
         prefetch::<AtomicPtr<Node>>(self.buckets.of(hash));
@@ -151,11 +152,11 @@ impl MemTable {
     /// encoded pointer. Several threads may insert at once; (`key`, `seq`) pairs are unique.
     pub fn insert(&self, key: &[u8], hash: u64, seq: SeqNo, kind: EntryKind, value: &[u8]) {
         let bucket = self.buckets.of(hash);
-        // Its sequence number is wanted below; it comes while the node is written.
+        // Its sequence number is needed below; it is fetched while the node is written.
         prefetch(bucket.load(Ordering::Relaxed));
         let node = self.arena.alloc(NODE_LEN + key.len() + value.len()).cast::<Node>();
-        // SAFETY: the arena hands out fresh memory of this length, aligned to 8, that nobody else
-        // sees before it is linked below.
+        // SAFETY: the arena returns fresh memory of this length, aligned to 8, that no other thread
+        // can access before it is linked below.
         unsafe {
             node.write(Node {
                 next: AtomicPtr::new(ptr::null_mut()),
@@ -205,7 +206,8 @@ impl MemTable {
                 link = unsafe { &(*next).next };
                 next = link.load(Ordering::Acquire);
             }
-            // SAFETY: `node` is initialised; nobody follows its `next` before the exchange below.
+            // SAFETY: `node` is initialised; no reader can reach its `next` before the exchange
+            // below.
             unsafe { (*node).next.store(next, Ordering::Relaxed) };
             if planted(Bug::LinkedWithoutExchange) {
                 return link.store(node, Ordering::Release);
@@ -258,12 +260,12 @@ impl MemTable {
         runs.into_iter().map(|run| Box::new(RunIter::new(self.clone(), run)) as _).collect()
     }
 
-    /// Sorts all that was inserted, so that who asks for the order next has it at once.
+    /// Sorts all inserted entries, so that the next ordered read need not.
     pub fn sort(&self) {
         self.sorted.lock().refresh_to_one(self.tail.newest.load(Ordering::Acquire));
     }
 
-    /// Every entry in index order, for a flush: nobody may insert any more.
+    /// Every entry in index order, for a flush: there may be no more inserts.
     pub fn for_each_sorted<'a, E>(
         &'a self,
         mut visit: impl FnMut(Entry<'a>) -> Result<(), E>,

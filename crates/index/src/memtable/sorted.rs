@@ -15,7 +15,7 @@ use crate::entry::{Entry, EntryIter};
 #[derive(Clone, Copy)]
 pub(super) struct NodeRef(*const Node);
 
-// SAFETY: nodes are immutable once linked, but for their atomic links.
+// SAFETY: nodes are immutable once linked, except for their atomic links.
 unsafe impl Send for NodeRef {}
 // SAFETY: as above.
 unsafe impl Sync for NodeRef {}
@@ -40,7 +40,7 @@ impl NodeRef {
         self.node().seq_kind
     }
 
-    /// Asks for the node's memory, its key included, ahead of its use.
+    /// Prefetches the node's memory, including its key.
     #[inline]
     pub(super) fn prefetch(&self) {
         for line in 0..2 {
@@ -108,12 +108,12 @@ pub(super) type SortedRun = Arc<Vec<NodeRef>>;
 #[derive(Default)]
 pub(super) struct SortedRuns {
     runs: Vec<SortedRun>,
-    /// Newest node that the runs hold; null before the first call.
+    /// Newest node in the runs; null before the first call.
     upto: Option<NodeRef>,
 }
 
 impl SortedRuns {
-    /// Sorts in what was linked up to `newest` and returns all runs.
+    /// Adds the nodes linked up to `newest`, sorted, and returns all runs.
     pub(super) fn refresh(&mut self, newest: *const Node) -> Vec<SortedRun> {
         let fresh = self.collect_fresh(newest);
         if !fresh.is_empty() {
@@ -159,8 +159,8 @@ impl SortedRuns {
     }
 }
 
-/// Sorts nodes into index order. Comparisons of eight key bytes at a time, taken behind the prefix
-/// that all keys share, spare most of the cache misses of comparing the keys themselves.
+/// Sorts nodes into index order. Comparing eight key bytes at a time, taken behind the prefix that
+/// all keys share, saves most of the cache misses of comparing the keys themselves.
 fn sort(nodes: Vec<NodeRef>) -> Vec<NodeRef> {
     let shared = shared_prefix(&nodes);
     let mut tagged: Vec<(u64, NodeRef)> =
@@ -179,8 +179,8 @@ fn shared_prefix(nodes: &[NodeRef]) -> usize {
     prefix.len()
 }
 
-/// Eight bytes of `key` from `skip` on, as a number that orders as they do; missing bytes count as
-/// 0, which leaves a tie for the full comparison.
+/// Eight bytes of `key` from `skip` on, as a number with the same order; missing bytes count as 0,
+/// which leaves a tie for the full comparison.
 fn key_word(key: &[u8], skip: usize) -> u64 {
     let rest = &key[skip..];
     let mut word = [0; 8];
@@ -224,7 +224,7 @@ impl RunIter {
         self.run.partition_point(|node| node.compare(key, seq) == Order::Less)
     }
 
-    /// Stands on the node before index `end`, or nowhere.
+    /// Moves to the node before index `end`, or becomes invalid.
     fn stand_before(&mut self, end: usize) {
         self.at = end.checked_sub(1).unwrap_or(self.run.len());
     }
@@ -260,13 +260,13 @@ impl EntryIter for RunIter {
     }
 
     fn next(&mut self) -> Result<()> {
-        assert!(self.valid(), "next on an iterator that stands nowhere");
+        assert!(self.valid(), "next on an iterator that is not valid");
         self.at += 1;
         Ok(())
     }
 
     fn prev(&mut self) -> Result<()> {
-        assert!(self.valid(), "prev on an iterator that stands nowhere");
+        assert!(self.valid(), "prev on an iterator that is not valid");
         self.stand_before(self.at);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The MemTable against an ordered map, alone and with several writers.
+//! The MemTable compared with an ordered map, with one and with several writers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Merges beside sorted lists.
+//! Merges compared with sorted lists.
 
 use proptest::prelude::{any, proptest};
 
@@ -11,14 +11,14 @@ fn merge_of(sources: &[Vec<Item>]) -> MergeIter {
     MergeIter::new(sources.iter().map(boxed).collect())
 }
 
-/// Deals `list` out to sources: each item to those whose bit is set in its mask.
+/// Distributes `list` over sources: each item to those whose bit is set in its mask.
 fn deal(list: &[Item], masks: &[u8], count: usize) -> Vec<Vec<Item>> {
     let mut sources = vec![Vec::new(); count];
     for (item, mask) in list.iter().zip(masks.iter().cycle()) {
         let mask = usize::from(*mask) % (1 << count);
         for (i, source) in sources.iter_mut().enumerate() {
             if mask == 0 && i == 0 || mask >> i & 1 == 1 {
-                // Which source an entry came from can be read off it.
+                // The value tells the source of an entry.
                 let value = format!("from {i}").into_bytes();
                 source.push(Item { value, ..item.clone() });
             }

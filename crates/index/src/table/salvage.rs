@@ -1,4 +1,4 @@
-//! What is left of a damaged table: the entries of every block that can be read.
+//! Salvage of a damaged table: the entries of every readable block.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::{ReadMode, Table, TableIter};
 use crate::entry::Entry;
 
 impl Table {
-    /// Calls `visit` with every entry of every block that can be read, in order, and returns what
-    /// is wrong with the others: a block is whole, or none of its entries counts.
+    /// Calls `visit` with every entry of every readable block, in order, and returns the errors of
+    /// the others: a block is valid as a whole, or none of its entries counts.
     pub fn salvage(self: &Arc<Self>, visit: &mut dyn FnMut(&Entry<'_>)) -> Vec<Error> {
         let mut lost = Vec::new();
         let mut iter = self.iter(ReadMode::Ahead);
         for at in 0..self.index.len() {
             if let Err(error) = walk(&mut iter, at, visit) {
                 lost.push(error.with("block", self.index.handle(at).offset));
-                // It repeats its error for ever.
+                // A failed iterator repeats its error, so a new one is needed.
                 iter = self.iter(ReadMode::Ahead);
             }
         }

@@ -1,4 +1,4 @@
-//! Tables beside lists of entries, and tables with damaged bytes.
+//! Tables compared with lists of entries, and tables with damaged bytes.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn get(table: &Table, key: &[u8], seq: u64) -> cleavedb_base::Result<Option<u64>
     Ok(table.get(key, hash64(key, 0), seq)?.map(|found| found.seq))
 }
 
-/// Everything that a table can be asked, compared with the entries it was made of.
+/// Compares the answers of all queries on a table with the entries that it was made of.
 fn check(table: &Arc<Table>, list: &[Item]) {
     for mode in [ReadMode::Cached, ReadMode::Ahead, ReadMode::Last] {
         assert_eq!(forwards(&mut table.iter(mode)), list);
@@ -43,7 +43,7 @@ fn check(table: &Arc<Table>, list: &[Item]) {
     table.verify().unwrap();
 }
 
-/// A look-up reads one page, and little is wasted for that.
+/// A look-up reads one page, at the cost of little padding.
 #[test]
 fn blocks_of_small_entries_end_with_pages() {
     let value = "v".repeat(100);
@@ -62,7 +62,7 @@ fn blocks_of_small_entries_end_with_pages() {
     }
 }
 
-/// Where a few entries fill a page, what they leave unused of it would be too much.
+/// Where a page holds few entries, padding would be too long.
 #[test]
 fn blocks_of_large_entries_follow_one_another() {
     let value = "v".repeat(1000);
@@ -106,7 +106,7 @@ fn sample() -> Vec<Item> {
     list
 }
 
-/// What a damaged table may do: fail, or answer as the whole one.
+/// Damaged tables may only fail, or answer as the intact one.
 fn check_damaged(bytes: Vec<u8>, list: &[Item]) -> bool {
     let Ok(table) = open(bytes) else { return true };
     let mut failed = table.verify().is_err();

@@ -9,7 +9,7 @@ use super::{ReadMode, Table, TableIter};
 use crate::entry::Entry;
 use crate::table_format::TableMeta;
 
-/// What the entries of a table add up to.
+/// Sums over the entries of a table.
 struct Tally {
     meta: TableMeta,
     last_key: Vec<u8>,
@@ -62,11 +62,11 @@ impl Table {
             let entry = iter.data.entry();
             tally.add(&entry)?;
             if !self.filter.may_contain(hash64(entry.key, 0)) {
-                return Err(Error::corruption("filter of a table denies one of its keys"));
+                return Err(Error::corruption("filter of a table misses one of its keys"));
             }
             // The separators are right if they lead every entry to the block that holds it.
             if self.index.find(entry.key, entry.seq) != iter.at {
-                return Err(Error::corruption("index of a table leads past one of its entries"));
+                return Err(Error::corruption("index of a table misplaces one of its entries"));
             }
             iter.data.next()?;
         }

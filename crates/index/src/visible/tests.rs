@@ -1,4 +1,4 @@
-//! What snapshots see, beside a map of the newest versions.
+//! Visible keys of snapshots, compared with a map of the newest versions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Advice to the kernel on an open file. What is refused costs speed only.
+//! Advice to the kernel on an open file. Refused advice only costs speed.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -9,28 +9,27 @@ use rustix::io::{ReadWriteFlags, preadv2};
 
 use crate::api::Access;
 
-/// Most bytes that are announced to the kernel by one call: of a longer range it reads the
-/// beginning only, as much as the device takes at once, or the read-ahead of the file system if
-/// that is more.
+/// Most bytes of one announcement: of a longer range the kernel reads only the beginning, as much
+/// as the device takes at once, or the read-ahead of the file system if that is more.
 const WILL_NEED_MAX: usize = 1 << 20;
 
-/// Says how the file will be read.
+/// Tells the kernel how the file will be read.
 pub(super) fn begin(file: &File, access: Access) {
     let advice = match access {
         Access::Random => Advice::Random,
         Access::Sequential => Advice::Sequential,
-        // It bypasses the page cache.
+        // Direct access bypasses the page cache.
         Access::Direct => return,
     };
     let _ = fadvise(file, 0, None, advice);
 }
 
-/// Says that a range will be read soon.
+/// Announces that a range will be read soon.
 pub(super) fn will_need(file: &File, offset: u64, len: usize) {
     if len <= WILL_NEED_MAX {
         return advise(file, offset, len, Advice::WillNeed);
     }
-    // Advice may name more than the file has: the pieces must not be counted for that.
+    // Advice may reach beyond the end of the file: pieces there are not counted.
     let has = file.metadata().map_or(0, |metadata| metadata.len());
     let end = offset.saturating_add(len as u64).min(has);
     for begin in (offset..end).step_by(WILL_NEED_MAX) {
@@ -39,13 +38,13 @@ pub(super) fn will_need(file: &File, offset: u64, len: usize) {
     }
 }
 
-/// Says that nobody needs a range in memory any longer.
+/// Announces that a range is no longer needed in memory.
 pub(super) fn wont_need(file: &File, offset: u64, len: usize) {
     advise(file, offset, len, Advice::DontNeed);
 }
 
 fn advise(file: &File, offset: u64, len: usize, advice: Advice) {
-    // To the kernel a length of 0 is all that follows.
+    // To the kernel a length of 0 means everything that follows.
     if let Some(len) = NonZeroU64::new(len as u64) {
         let _ = fadvise(file, offset, Some(len), advice);
     }

@@ -1,7 +1,7 @@
 //! A directory, held by its descriptor.
 //!
-//! Every name is looked up in the directory that was opened, wherever it has been moved to since
-//! and whatever lies at its old path now. Names never follow symbolic links.
+//! Every name is looked up in the directory that was opened, also after it was renamed or its old
+//! path was reused. Names never follow symbolic links.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -17,10 +17,10 @@ use crate::name::{FileKind, Name};
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// Which file it is, whatever its name: device and inode.
+/// Identity of a file, whatever its name: device and inode.
 pub(super) type Which = (u64, u64);
 
-/// Which file `stat` is of.
+/// Identity of the file that `stat` describes.
 pub(super) fn which(stat: &Stat) -> Which {
     (stat.st_dev, stat.st_ino)
 }
@@ -39,7 +39,7 @@ impl Dir {
         Ok(Self(with_room(open)?.into()))
     }
 
-    /// Which directory it is.
+    /// Identity of the directory.
     pub(super) fn id(&self) -> io::Result<Which> {
         Ok(which(&rustix::fs::fstat(&self.0)?))
     }
@@ -57,12 +57,12 @@ impl Dir {
         Ok(rustix::fs::renameat(&self.0, from.to_string(), &self.0, to.to_string())?)
     }
 
-    /// Takes the name `name` away.
+    /// Removes the name `name`.
     pub(super) fn unlink(&self, name: &Name) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name.to_string(), AtFlags::empty())?)
     }
 
-    /// What the system knows of file `name`.
+    /// The metadata of file `name`.
     pub(super) fn stat(&self, name: &Name) -> io::Result<Stat> {
         Ok(self.stat_spelled(name.to_string())?)
     }
@@ -71,8 +71,8 @@ impl Dir {
         rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Calls `visit` with each entry: its name and length, if it is a file of ours, or its
-    /// spelling.
+    /// Calls `visit` with each entry: name and length of a file of ours, or the spelling of a
+    /// foreign one.
     pub(super) fn visit(
         &self,
         mut visit: impl FnMut(Result<(Name, u64), String>),
@@ -85,14 +85,15 @@ impl Dir {
             }
             let stat = match self.stat_spelled(spelled) {
                 Ok(stat) => stat,
-                // Removed since the directory was read.
+                // The file was removed since the directory was read.
                 Err(Errno::NOENT) => continue,
                 Err(e) => return Err(e.into()),
             };
             let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             let spelled = spelled.to_string_lossy().into_owned();
             match Name::parse(&spelled) {
-                // What a lock file says is for messages, and no data.
+                // The content of a lock file is only for messages; its length does not count as
+                // data.
                 Some(name) if is_file && name.kind() == FileKind::Lock => visit(Ok((name, 0))),
                 Some(name) if is_file => visit(Ok((name, stat.st_size as u64))),
                 _ => visit(Err(spelled)),
@@ -113,7 +114,7 @@ impl Dir {
     }
 }
 
-/// Makes `path` durably, if it is missing; where it lies must be there.
+/// Makes `path` durably, if it is missing; its parent must exist.
 fn create_dir(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -122,7 +123,7 @@ fn create_dir(path: &Path) -> io::Result<()> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
         other => other?,
     }
-    // A relative path of one part lies in the current directory, which has no spelling in it.
+    // The parent of a relative path of one part is the current directory.
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::File::open(parent)?.sync_all()
 }

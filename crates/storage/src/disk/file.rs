@@ -12,18 +12,18 @@ use super::{advice, window};
 use crate::api::{Access, File};
 use crate::mapping::Mapping;
 
-/// Bytes of one of the blocks that the system counts, whatever those of the file system are.
+/// Bytes of one block in the system's counts, whatever the block size of the file system.
 pub(super) const COUNTED_BLOCK: u64 = 512;
 
-/// Switches the open file to direct access and returns the alignment that it asks for: 1 if the
-/// file system knows no direct access, in which case the file stays buffered.
+/// Switches the open file to direct access and returns the alignment that it requires: 1 if the
+/// file system has no direct access, in which case the file stays buffered.
 fn go_direct(file: &fs::File) -> io::Result<usize> {
     let stat = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     let alignment = match stat {
         Ok(stat) if stat.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
             stat.stx_dio_mem_align.max(stat.stx_dio_offset_align) as usize
         }
-        // An older kernel does not tell; no device in use asks for more than a block.
+        // An older kernel does not tell; no device in use requires more than a block.
         _ => BLOCK,
     };
     if alignment == 0 {
@@ -45,7 +45,7 @@ pub(super) struct DiskFile {
 }
 
 impl DiskFile {
-    /// A handle of `file`, whose bytes are to travel by `access`.
+    /// A handle of `file` with this kind of access.
     pub(super) fn new(file: fs::File, access: Access) -> io::Result<Self> {
         let alignment = if access == Access::Direct { go_direct(&file)? } else { 1 };
         advice::begin(&file, access);
@@ -90,7 +90,7 @@ impl File for DiskFile {
         if len == 0 {
             return Ok(());
         }
-        // Under another name the bytes are somebody's copy.
+        // Under another name the file is a copy, which keeps its bytes.
         if self.is_copied()? {
             return Ok(());
         }

@@ -1,11 +1,12 @@
-//! Removing a long file without a pause for others: in pieces, each followed by a rest. A short one
-//! goes at once: where there are many, rests would leave them lying. Who has fallen behind, or has
-//! nobody to spare, asks for no rests ([`RemoveMode::Immediate`]).
+//! Removing a long file without a pause for other requests: in pieces, each followed by a rest. A
+//! short file is removed at once: with many of them, rests would delay their removal. A caller that
+//! has fallen behind, or has no other requests to protect, asks for no rests
+//! ([`RemoveMode::Immediate`]).
 //!
 //! Where the file system passes freed blocks on to the device as it frees them (`discard`), the
-//! device serves nobody meanwhile, about half a millisecond a mebibyte. The tables of one
-//! compaction, removed at once, held up every write for more than 100 ms (99th percentile of a load
-//! of 5,000 operations a second: `docs/decisions/0019-files-are-removed-in-pieces.md`).
+//! device serves no other request meanwhile, about half a millisecond a mebibyte. Removing the
+//! tables of one compaction at once delayed every write by more than 100 ms (99th percentile of a
+//! load of 5,000 operations a second: `docs/decisions/0019-files-are-removed-in-pieces.md`).
 
 use std::fs::File;
 use std::io;
@@ -20,14 +21,14 @@ use super::file::COUNTED_BLOCK;
 use crate::api::RemoveMode;
 use crate::name::Name;
 
-/// Bytes that are cut off at a time; what is less than twice as long goes at once.
+/// Bytes cut off at a time; a file shorter than two pieces is removed at once.
 const PIECE: u64 = 4 << 20;
 
-/// Removes file `name` of `dir`, a long one from its end on.
+/// Removes file `name` of `dir`; a long one in pieces from its end.
 pub(super) fn remove(dir: &Dir, name: &Name, pace: RemoveMode) -> io::Result<()> {
     if let Ok(file) = dir.open_file(name, OFlags::WRONLY) {
         match pace {
-            // For as long as a cut took, others use the device.
+            // Rests as long as the cut took, so that others can use the device.
             RemoveMode::Paced => shorten(&file, thread::sleep),
             RemoveMode::Immediate => shorten(&file, |_| ()),
         }
@@ -36,10 +37,10 @@ pub(super) fn remove(dir: &Dir, name: &Name, pace: RemoveMode) -> io::Result<()>
 }
 
 /// Cuts a file until less than two pieces are left, and calls `rest` after each cut with the time
-/// that it took. What is refused costs smoothness only.
+/// that it took. A refused cut only makes the removal less smooth.
 fn shorten(file: &File, mut rest: impl FnMut(Duration)) {
     let Ok(metadata) = file.metadata() else { return };
-    // Under another name the file is somebody's copy.
+    // Under another name the file is a copy, which keeps its bytes.
     if metadata.nlink() > 1 {
         return;
     }
@@ -47,7 +48,7 @@ fn shorten(file: &File, mut rest: impl FnMut(Duration)) {
     if left < 2 * PIECE {
         return;
     }
-    // A cut frees what was reserved beyond the end only if the end lies behind it.
+    // A cut frees blocks reserved beyond the end only if the end lies behind them.
     if left > metadata.len() && file.set_len(left).is_err() {
         return;
     }

@@ -1,7 +1,7 @@
-//! The lock of a directory: a file that is locked while its database is open, and says by whom.
+//! The lock of a directory: a file that is locked while its database is open and names the holder.
 //!
-//! A directory that was copied by hard links shares its lock file with the original: whoever gets
-//! the lock puts a file of its own in the place of one that has another name.
+//! A directory that was copied by hard links shares its lock file with the original: whoever takes
+//! the lock replaces a lock file that has another name by a new one.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -15,16 +15,16 @@ use crate::api::Lock;
 use crate::name::{FileKind, Name};
 use crate::process;
 
-/// Most bytes that a lock file says.
+/// Most bytes of a lock file.
 const TEXT_MAX: usize = 64;
 
-/// Who has the lock that somebody else asked for: the cause of the error of
-/// [`crate::Storage::lock`], as far as the file tells.
+/// The holder of a lock that another handle asked for, as far as the file tells: the cause of the
+/// error of [`crate::Storage::lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process.
+    /// Its process id.
     pub process: u32,
-    /// Snapshots and ranges that it still held when it closed the database, if it did.
+    /// Snapshots and ranges that were still held when the holder closed the database, if it did.
     pub held: Option<usize>,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Holder {
 impl std::error::Error for Holder {}
 
 impl Holder {
-    /// One line in the file: the process, and what it holds.
+    /// The one line of the file: the process id and the held snapshots and ranges.
     fn encode(&self) -> String {
         match self.held {
             None => format!("{}\n", self.process),
@@ -62,7 +62,7 @@ impl Holder {
         Some(Self { process, held: fields.next().and_then(|held| held.parse().ok()) })
     }
 
-    /// Who the file says it is.
+    /// The holder that the file names.
     fn read(file: &File) -> Option<Self> {
         let mut text = [0; TEXT_MAX];
         let len = file.read_at(&mut text, 0).ok()?;
@@ -77,12 +77,12 @@ pub struct DirLock {
 }
 
 impl DirLock {
-    /// Says in the file that the database was closed while so many snapshots and ranges were held.
+    /// Writes to the file that the database was closed while `held` snapshots and ranges were held.
     pub fn note(&self, held: usize) {
         self.write(Holder { process: self.process, held: Some(held) });
     }
 
-    /// Without the text the next error says less; nothing else depends on it.
+    /// Errors are ignored: without the text only the next error message says less.
     fn write(&self, holder: Holder) {
         let text = holder.encode();
         if self.file.write_at(text.as_bytes(), 0).is_ok() {
@@ -93,16 +93,16 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        // Closing is not enough: a process that was just forked, by any thread of this one, holds
-        // the same open file, and with it the lock, until it runs its program. And what such a
-        // child drops must not unlock the parent's.
+        // Closing is not enough: a process that was just forked, by any thread of this one, shares
+        // the open file, and with it the lock, until it executes its program. And a drop in such a
+        // child must not unlock the parent's.
         if self.process == process::id() {
             let _ = self.file.unlock();
         }
     }
 }
 
-/// Takes the lock of `dir`; `WouldBlock` if somebody has it, with who it is.
+/// Takes the lock of `dir`; `WouldBlock`, with the holder, if it is taken.
 pub(super) fn take(dir: &Dir) -> io::Result<Lock> {
     let name = Name::fixed(FileKind::Lock);
     loop {
@@ -120,7 +120,7 @@ pub(super) fn take(dir: &Dir) -> io::Result<Lock> {
         let lock = DirLock { file, process: process::id() };
         let named = match dir.stat(&name) {
             Ok(named) => named,
-            // Whoever had the lock before has just put another file in its place.
+            // The previous holder has just replaced the file.
             Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
             Err(e) => return Err(e),
         };
@@ -128,7 +128,7 @@ pub(super) fn take(dir: &Dir) -> io::Result<Lock> {
             continue;
         }
         if named.st_nlink > 1 {
-            // Nobody has the lock but us, so nobody relies on this file.
+            // Only this process holds the lock, so no other relies on this file.
             dir.unlink(&name)?;
             continue;
         }

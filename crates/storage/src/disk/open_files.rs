@@ -1,9 +1,9 @@
 //! Descriptors of files that are read: a bounded number, shared by all stores of the process.
 //!
-//! A system gives a process few descriptors, and a store has as many files as it likes. So a handle
-//! for reading ([`super::read_file`]) only borrows one, from its [`Seat`]: if there is none, the
-//! file is opened, and one that nobody has read of late is closed ([`Clock`]). A reader in the
-//! middle of a call keeps what it has borrowed.
+//! A process gets few descriptors, and a store may have many more files. So a handle for reading
+//! ([`super::read_file`]) only borrows a descriptor, from its [`Seat`]: if the seat is empty, the
+//! file is opened, and one that was not read lately is closed ([`Clock`]). A reader in the middle
+//! of a call keeps what it has borrowed.
 
 use std::fs::File;
 use std::io;
@@ -16,18 +16,18 @@ use cleavedb_base::sync::real::{
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-/// Descriptors that are left to others at least: a quarter of all, and not fewer than these.
+/// Least number of descriptors left to the rest of the process, if a quarter is less.
 const LEFT_MIN: usize = 32;
 
 /// Fewest descriptors that readers share.
 const MAX_LEAST: usize = 8;
 
-/// Descriptors if the system sets no limit.
+/// Descriptors to assume if the system sets no limit.
 const UNLIMITED: usize = 1 << 20;
 
-/// How many descriptors the readers of this process share at most: what [`set_max`] has said, or
-/// what the limit of the process (`ulimit -n`) leaves. A quarter of that, and at least 32, is left
-/// to the rest of the process; readers get 8 even so.
+/// How many descriptors the readers of this process share at most: the value of [`set_max`], or a
+/// share of the limit of the process (`ulimit -n`): a quarter of that, and at least 32, is left to
+/// the rest of the process; readers get at least 8.
 pub fn max() -> usize {
     match OPEN.max.load(Ordering::Relaxed) {
         0 => {
@@ -42,21 +42,21 @@ fn of_limit(limit: usize) -> usize {
     limit.saturating_sub(LEFT_MIN.max(limit / 4)).max(MAX_LEAST)
 }
 
-/// Has the readers of all stores of this process share at most `max` descriptors from now on (at
-/// least 1); 0 leaves it to the limit of the process again. Files that must stay open while they
-/// are written are not counted: about ten for each store that is written.
+/// Lets the readers of all stores of this process share at most `max` descriptors from now on (at
+/// least 1); 0 returns to the limit of the process. Files that must stay open while they are
+/// written are not counted: about ten for each store that is written.
 pub fn set_max(max: usize) {
     OPEN.max.store(max, Ordering::Relaxed);
     OPEN.make_room(0);
 }
 
-/// How many descriptors readers hold now.
+/// Descriptors that readers hold now.
 pub fn count() -> usize {
     OPEN.seats.lock().len()
 }
 
-/// Calls `open`, which needs a descriptor; while the process has none left, closes files of
-/// readers and tries again.
+/// Calls `open`, which needs a descriptor; while the process has none left, closes files of readers
+/// and tries again.
 pub(super) fn with_room<T>(open: impl Fn() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match open() {
@@ -72,7 +72,7 @@ static OPEN: LazyLock<OpenFiles> = LazyLock::new(OpenFiles::default);
 /// All seats of the process that hold a descriptor.
 #[derive(Default)]
 struct OpenFiles {
-    /// Most of them; 0 for what the system's limit leaves.
+    /// Their maximum; 0 for a share of the system's limit.
     max: AtomicUsize,
     seats: Mutex<Clock<Arc<Seat>>>,
 }
@@ -85,7 +85,7 @@ impl OpenFiles {
         let excess = seats.len().saturating_sub(max);
         let closed = vacate(&mut seats, excess);
         drop(seats);
-        // Behind the lock: to close a file may take as long as to remove it.
+        // After the lock is released: closing a file may take as long as removing it.
         drop(closed);
     }
 
@@ -99,18 +99,18 @@ impl OpenFiles {
     }
 }
 
-/// Empties `count` seats, or all, and returns what was in them.
+/// Empties `count` seats, or all, and returns their files.
 fn vacate(seats: &mut Clock<Arc<Seat>>, count: usize) -> Vec<Arc<Option<File>>> {
     let vacated =
         (0..count).map_while(|_| seats.take(|seat| seat.used.swap(false, Ordering::Relaxed)));
     vacated.map(|seat| seat.file.swap(Arc::new(None))).collect()
 }
 
-/// Where a handle keeps its descriptor, while it has one.
+/// The slot of a handle for its descriptor, which may be empty.
 pub(super) struct Seat {
     number: u64,
     file: ArcSwap<Option<File>>,
-    /// Whether it was read since the last look.
+    /// Whether it was read since the last look of the clock.
     used: AtomicBool,
 }
 
@@ -123,18 +123,18 @@ impl Seat {
         Arc::new(Self { number, file, used })
     }
 
-    /// What is in the seat.
+    /// The file in the seat, if there is one.
     #[inline]
     pub(super) fn borrow(&self) -> Guard<Arc<Option<File>>> {
         let file = self.file.load();
-        // Not stored where it is set: readers on other cores would lose the line.
+        // Stored only if it changes: a store would take the cache line from readers on other cores.
         if !self.used.load(Ordering::Relaxed) {
             self.used.store(true, Ordering::Relaxed);
         }
         file
     }
 
-    /// Takes the seat for what `open` opens, after room was made for it.
+    /// Fills the seat with the file that `open` opens, after making room for it.
     pub(super) fn take(
         self: &Arc<Self>,
         open: impl FnOnce() -> io::Result<File>,
@@ -142,7 +142,7 @@ impl Seat {
         OPEN.make_room(1);
         let file = Arc::new(Some(open()?));
         let mut seats = OPEN.seats.lock();
-        // Another reader may have been as fast: its file is closed.
+        // A concurrent reader may have opened it too: its file is closed.
         let before = self.file.swap(file.clone());
         seats.insert(self.number, self.clone());
         drop(seats);
@@ -150,7 +150,7 @@ impl Seat {
         Ok(file)
     }
 
-    /// Gives the seat up, and closes what is in it.
+    /// Empties the seat and closes its file.
     pub(super) fn leave(&self) {
         if self.file.load().is_some() {
             OPEN.seats.lock().remove(self.number);

@@ -1,9 +1,8 @@
-//! A file that is read: nothing is open before its first read, and it may be closed in between.
+//! A file for reading: it is opened at its first read and may be closed between reads.
 //!
-//! The handle keeps the directory, the name and which file that was. When it has to be opened
-//! again, another file under the name is an error and never read. So a file that is removed or
-//! renamed is no longer read by the handles that were opened before; those that write stay open
-//! ([`super::file`]).
+//! The handle keeps the directory, the name and the file's identity. If another file has the name
+//! when it is reopened, the read fails. So a removed or renamed file can no longer be read through
+//! handles that were opened before; handles for writing stay open ([`super::file`]).
 
 use std::fs;
 use std::io;
@@ -31,7 +30,7 @@ pub(super) struct ReadFile {
 }
 
 impl ReadFile {
-    /// A handle of file `name` of `dir`, which must be there.
+    /// A handle of file `name` of `dir`, which must exist.
     pub(super) fn new(dir: Arc<Dir>, name: Name, access: Access) -> io::Result<Self> {
         let stat = dir.stat(&name)?;
         match FileType::from_raw_mode(stat.st_mode) {
@@ -62,7 +61,7 @@ impl ReadFile {
         })
     }
 
-    /// Fails if `stat` is of another file.
+    /// Fails if `stat` describes another file.
     fn check(&self, stat: &Stat) -> io::Result<()> {
         if which(stat) == self.which {
             return Ok(());
@@ -75,7 +74,7 @@ impl ReadFile {
         Err(io::Error::other(message))
     }
 
-    /// What the system knows of the file; nothing is opened for it.
+    /// The metadata of the file, without opening it.
     fn stat(&self) -> io::Result<Stat> {
         if let Some(file) = &**self.seat.borrow() {
             return Ok(rustix::fs::fstat(file)?);
@@ -142,7 +141,7 @@ impl File for ReadFile {
     }
 
     fn will_need(&self, offset: u64, len: usize) {
-        // Advice that cannot be taken costs speed only.
+        // Refused advice only costs speed.
         let _ = self.with(|file| {
             advice::will_need(file, offset, len);
             Ok(())

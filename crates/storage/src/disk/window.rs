@@ -6,20 +6,20 @@
 //! * *No block behind the page*: every block is reserved, or written, before a store; no later
 //!   store allocates. Copy-on-write and network file systems allocate or transfer on every
 //!   write-back, so only file systems that rewrite blocks in place are mapped at all (`IN_PLACE`).
-//! * *A block that is shared*: a copy by reflink, also one that somebody else makes while the file
-//!   is mapped, shares its blocks, and the next store needs a new one. So a file system that can
-//!   share blocks is not mapped ([`shares_blocks`]).
+//! * *A block that is shared*: a copy by reflink, also one made by another program while the file
+//!   is mapped, shares its blocks, and the next store needs a new one. So files are not mapped on a
+//!   file system that can share blocks ([`shares_blocks`]).
 //! * *A file that became shorter*: the database lock excludes other engines, and ours never cuts a
 //!   mapped window.
-//! * *A failed write-back*: the kernel keeps the page and reports the error to `sync`, which nobody
-//!   calls on a window: its bytes count as durable only once the log was written and synced.
+//! * *A failed write-back*: the kernel keeps the page and reports the error to `sync`, which is
+//!   never called on a window: its bytes count as durable only once the log was written and synced.
 //!
 //! Not excluded, since memory is not locked: a page that the kernel wrote back and dropped, and
-//! that the device cannot read back when the next store comes. Pages are in constant use while
-//! there are writes, and new ones are populated before the first store, where an error is an error;
-//! what remains is a failing device under a process that had paused. Nor is excluded a stranger
-//! with the rights of this process who cuts the file, or a file system that is shut down under a
-//! running database. A frozen file system makes a store wait.
+//! that the device cannot read at the next store. Pages are in constant use while there are writes,
+//! and new ones are populated before the first store, where a failure is returned as an error; a
+//! failing device under a process that had paused remains. Nor excluded: another program with the
+//! rights of this process that cuts the file, and a file system that is shut down under a running
+//! database. A frozen file system makes a store wait.
 
 use std::fs::File;
 use std::io;
@@ -33,10 +33,10 @@ use crate::mapping::{Mapping, WindowMemory};
 /// Magic numbers of file systems that rewrite an allocated block in place: ext2 to 4, XFS, tmpfs.
 const IN_PLACE: [u64; 3] = [0xef53, 0x5846_5342, 0x0102_1994];
 
-/// Length up to which a window is written when it is made, in bytes. A short one is drained in
-/// direct writes, and the memory of bytes that were written hangs together, of which the device
-/// takes more at once: with a reserved one `wisckey` loaded 870,000 values of 1 KiB a second in
-/// place of 1,115,000. A long one is drained seldom, and to write it takes a quarter of a second.
+/// Length up to which a window is written when it is made, in bytes. A short window is drained in
+/// direct writes, and written memory is contiguous, of which the device takes more at once: with
+/// reserved memory `wisckey` loaded 870,000 values of 1 KiB a second instead of 1,115,000. A long
+/// one is drained seldom, and writing it takes a quarter of a second.
 const WRITTEN_MAX: u64 = 32 << 20;
 
 /// Maps the first `len` bytes of `file`, which may have fewer yet; `None` where a store might end
@@ -52,7 +52,7 @@ pub(super) fn map(file: &File, len: usize) -> io::Result<Option<Mapping>> {
     }
 }
 
-/// Makes `file` `len` bytes long, with every block its own.
+/// Makes `file` `len` bytes long, with all blocks allocated.
 pub(super) fn extend(file: &File, len: u64) -> io::Result<()> {
     let old = file.metadata()?.len();
     match fallocate(file, FallocateFlags::KEEP_SIZE, 0, len) {
@@ -83,8 +83,8 @@ fn rewrites_in_place(file: &File) -> bool {
     fstatfs(file).is_ok_and(|fs| IN_PLACE.contains(&u64::from(fs.f_type as u32)))
 }
 
-/// Whether files of this file system may share blocks. Asked by a clone of the file onto itself,
-/// which changes nothing: a file system that knows no clones says so before it looks at the rest.
+/// Whether files of this file system may share blocks. Tested by cloning the file onto itself,
+/// which changes nothing: a file system without clones says so before it checks anything else.
 fn shares_blocks(file: &File) -> bool {
     ioctl_ficlone(file, file) != Err(Errno::OPNOTSUPP)
 }
@@ -143,7 +143,7 @@ mod tests {
     fn a_window_grows_in_place_and_all_its_blocks_are_its_own() {
         with_window(|path, disk, mut window| {
             window.extend(&**disk, 3 * BLOCK).unwrap();
-            // SAFETY: nobody else uses it.
+            // SAFETY: no other code uses it.
             unsafe { window.set_len(3 * BLOCK) };
             store(&mut window, 2 * BLOCK as u64, b"far");
             assert_eq!(load(&mut window, 2 * BLOCK as u64, 3), b"far");

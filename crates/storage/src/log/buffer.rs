@@ -10,13 +10,13 @@
 //!  only    |  immutable           | owners                |                  still readable
 //! ```
 //!
-//! * positions below `floor` are in their file, or needless, and may be overwritten here;
-//! * [floor, filled) is immutable: anybody may read it while holding the floor;
+//! * positions below `floor` are in their file, or released, and may be overwritten here;
+//! * [floor, filled) is immutable: any thread may read it while holding the floor;
 //! * [filled, reserved) belongs to the holders of [`Slot`]s, each range to one of them.
 //!
-//! That is the whole proof that no store meets another access: slots are disjoint, readers stay
-//! below `filled` and above a floor that cannot rise while they hold it, and nothing is reserved
-//! beyond floor + window.
+//! This proves that no store overlaps another access: slots are disjoint, readers stay below
+//! `filled` and above a floor that cannot rise while they hold it, and nothing is reserved beyond
+//! floor + window.
 
 use std::io;
 use std::sync::OnceLock;
@@ -32,9 +32,9 @@ use crate::window::Window;
 pub struct LogBuffer {
     /// None before the first write.
     window: OnceLock<Window>,
-    /// Readers hold it shared while they copy; raising it waits for them.
+    /// Readers hold it shared while they copy; raising the floor waits for them.
     drained_upto: RwLock<u64>,
-    /// Copy of `floor` that may lag behind: lets readers of old positions pass without the lock.
+    /// Copy of `floor` that may lag behind: readers of old positions need no lock.
     floor_hint: AtomicU64,
     written_upto: AtomicU64,
 }
@@ -50,7 +50,7 @@ impl LogBuffer {
         }
     }
 
-    /// Gives the log buffer its window; the log goes on at `position`.
+    /// Gives the log buffer its window; the log continues at `position`.
     pub(super) fn begin(&self, window: Window, position: u64) {
         assert!(self.window.set(window).is_ok(), "a ring gets its window once");
         self.set_written_upto(position);
@@ -62,11 +62,12 @@ impl LogBuffer {
         self.window.get().expect("a log is begun before it is written")
     }
 
-    /// Makes the window `len` bytes long, for which it was extended. Nobody may reserve meanwhile.
+    /// Sets the length of the window, which was extended before. No range may be reserved
+    /// meanwhile.
     pub(super) fn set_len(&self, len: usize) {
         let drained_upto = self.drained_upto.write();
         let drained = *drained_upto == self.written_upto() || planted(Bug::GrowsUndrained);
-        assert!(drained, "what is only in the window has a place in it");
+        assert!(drained, "the window must be drained before it grows");
         // SAFETY: readers stay above the floor, which is held, and below `filled`: there are none.
         // The caller excludes slots.
         unsafe { self.window().set_len(len) };
@@ -85,7 +86,7 @@ impl LogBuffer {
         self.window.get().is_some_and(Window::survives)
     }
 
-    /// Lowest position that the window may hold alone.
+    /// Lowest position that may be only in the window.
     pub fn drained_upto(&self) -> u64 {
         self.floor_hint.load(Ordering::Acquire)
     }
@@ -103,13 +104,14 @@ impl LogBuffer {
         debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
     }
 
-    /// As [`LogBuffer::filled`], by an exchange: who fills more after this look sees all that its
-    /// caller has written before.
+    /// As [`LogBuffer::filled`], by an exchange: a writer that fills more after this look sees
+    /// everything that the caller has written before.
     pub(super) fn filled_at_last(&self) -> u64 {
         self.written_upto.fetch_add(0, Ordering::AcqRel)
     }
 
-    /// Gives up positions below `position` to later stores; they are in their file, or needless.
+    /// Allows later stores to overwrite positions below `position`, which are in their file or
+    /// released.
     pub(super) fn raise_floor(&self, position: u64) {
         if planted(Bug::FloorUnderReaders) {
             return self.floor_hint.store(position, Ordering::Release);
@@ -120,8 +122,8 @@ impl LogBuffer {
         self.floor_hint.store(position, Ordering::Release);
     }
 
-    /// Copies what the window holds of the log at `at` into the end of `out` and returns how many
-    /// bytes at the front of `out` must be read from the file.
+    /// Copies the part of the log at `at` that the window holds to the end of `out` and returns how
+    /// many bytes at the front of `out` must be read from the file.
     pub fn read_tail(&self, at: u64, out: &mut [u8]) -> usize {
         let end = at + out.len() as u64;
         if end <= self.drained_upto() {
@@ -134,15 +136,15 @@ impl LogBuffer {
                 end <= self.written_upto(),
                 "read of log bytes {at}..{end} that were never stored"
             );
-            // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is
+            // SAFETY: the range lies in [floor, filled), where no stores happen while the floor is
             // held; see the module documentation.
             unsafe { self.window().load(at + in_file as u64, &mut out[in_file..]) };
         }
         in_file
     }
 
-    /// Keeps the floor where it is, for who reads much of the window. Whoever raises it waits, and
-    /// so do those who come to read after that: not to be held across a call of the storage.
+    /// Keeps the floor where it is, for a reader of large parts of the window. Raising the floor
+    /// waits, and so do later readers: not to be held across a call of the storage.
     pub fn pin(&self) -> BufferPin<'_> {
         BufferPin {
             buffer: self,
@@ -151,7 +153,7 @@ impl LogBuffer {
         }
     }
 
-    /// Asks for the memory where the log at `at` lies, if the window holds it.
+    /// Prefetches the memory of the log at `at`, if the window holds it.
     #[inline]
     pub fn prefetch(&self, at: u64, len: usize) {
         if at >= self.drained_upto() {
@@ -159,8 +161,8 @@ impl LogBuffer {
         }
     }
 
-    /// Has the system put memory behind the longest unbroken piece of the window that begins with
-    /// the page of `at`, of at most `len` bytes, whole pages. Returns the length of the piece.
+    /// Has the system back the window with memory from the page of `at` on, without wrapping, for
+    /// at most `len` bytes in whole pages. Returns the length of the piece.
     pub(super) fn touch(&self, at: u64, len: u64) -> io::Result<u64> {
         let at = at % self.len();
         let begin = at - at % BLOCK as u64;
@@ -169,8 +171,8 @@ impl LogBuffer {
         Ok(end - begin)
     }
 
-    /// The longest unbroken piece of the window at `at`, at most `len` bytes; the drain alone
-    /// raises the floor, so what it reads stays put.
+    /// The longest unbroken piece of the window at `at`, at most `len` bytes. Only the drain raises
+    /// the floor, so the bytes that it reads stay valid.
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {
         assert!(self.drained_upto() <= at && at + len as u64 <= self.written_upto());
         // SAFETY: the range lies in [floor, filled), and only the caller raises the floor.
@@ -180,7 +182,7 @@ impl LogBuffer {
     /// Stores `bytes` at `at`.
     ///
     /// # Safety
-    /// The caller owns the range: it was reserved for it alone and is not filled yet.
+    /// The caller owns the range: it was reserved for this caller only and is not filled yet.
     #[inline]
     unsafe fn store(&self, at: u64, bytes: &[u8]) {
         // SAFETY: the caller owns the range, and readers stay below `filled`.
@@ -188,7 +190,7 @@ impl LogBuffer {
     }
 }
 
-/// The window while its floor stays.
+/// The window while its floor is held.
 pub struct BufferPin<'a> {
     buffer: &'a LogBuffer,
     drained_upto: RwLockReadGuard<'a, u64>,
@@ -204,7 +206,8 @@ impl BufferPin<'_> {
         }
         let end = at + len as u64;
         assert!(end <= self.written_upto, "read of log bytes {at}..{end} that were never stored");
-        // SAFETY: the range lies in [floor, filled), where nobody stores while the floor is held.
+        // SAFETY: the range lies in [floor, filled), where no stores happen while the floor is
+        // held.
         let piece = unsafe { self.buffer.window().slice(at, len) };
         (piece.len() == len).then_some(piece)
     }
@@ -230,7 +233,7 @@ impl<'a> Slot<'a> {
         Self { buffer, at: start, end }
     }
 
-    /// Stores `bytes` behind what was stored before.
+    /// Stores `bytes` behind those stored before.
     #[inline]
     pub fn push(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len() as u64;

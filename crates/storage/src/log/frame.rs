@@ -69,7 +69,7 @@ impl FileHeader {
     }
 }
 
-/// The error for data of another format version.
+/// The error for data of a newer format version.
 pub fn newer_format(version: u32) -> Error {
     Error::new(
         cleavedb_base::ErrorKind::NewerFormat,
@@ -80,7 +80,7 @@ pub fn newer_format(version: u32) -> Error {
     )
 }
 
-/// Unit of the places where a mark may stand: divides every alignment that a disk may ask for.
+/// Alignment of marks: divides every alignment that a disk may require.
 pub(super) const MARK_ALIGNMENT: u64 = 512;
 
 /// Payload of a mark: stands at a multiple of [`MARK_ALIGNMENT`], behind the gap that a sync left.

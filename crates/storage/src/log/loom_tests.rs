@@ -1,5 +1,5 @@
-//! The watermarks of the window under every schedule of a few threads: whoever reads bytes of the
-//! log reads those that were stored for their position, and no store meets another access.
+//! The watermarks of the window under every schedule of a few threads: a reader of the log gets the
+//! bytes that were stored for their position, and no store overlaps another access.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::buffer::{LogBuffer, Slot};
 use super::rest::Rest;
 use crate::window::Window;
 
-/// Length of a range of one owner: what loom tells apart.
+/// Length of a range of one owner: the unit that loom tells apart.
 const LEN: usize = 64;
 
 /// A ring over a window of one block.
@@ -52,7 +52,7 @@ fn filled_is_stored() {
 }
 
 /// A reader of position 0, a drain that writes it to the file, and a commit one window later, which
-/// lies in the same memory.
+/// uses the same memory.
 fn memory_is_used_again() {
     let buffer = buffer();
     store(&buffer, 0, 1);
@@ -83,15 +83,15 @@ fn memory_is_used_again() {
     commit.join().unwrap();
 }
 
-/// Who drains falls asleep while a writer fills the log up to where there is work, and again while
-/// the log is closed.
+/// The drain thread falls asleep while a writer fills the log up to where there is work, and again
+/// while the log is closed.
 fn nobody_sleeps_for_ever() {
     let (buffer, rest, closed) =
         (buffer(), Arc::new(Rest::default()), Arc::new(AtomicBool::new(false)));
     let drain = {
         let (buffer, rest, closed) = (buffer.clone(), rest.clone(), closed.clone());
         thread::spawn(move || {
-            // Who was about to wake one sleep may wake the next.
+            // A writer that was about to end one sleep may end the next.
             while buffer.written_upto() < LEN as u64 {
                 rest.sleep(LEN as u64, || buffer.filled_at_last() >= LEN as u64);
             }

@@ -1,4 +1,4 @@
-//! The log: user commits, once, and nothing else.
+//! The log: every user commit, written once, and nothing else.
 //!
 //! One stream of records, cut into files, with its newest part in the window. In log-as-store
 //! presets the files are also the youngest value segments: a separated value stays where its commit

@@ -1,13 +1,13 @@
 //! Reading a log file back: every record from an offset to the end, and why it ended there.
 //!
-//! The source is the file and, beyond its length, the window: the drain extends the file's length
-//! with what it writes, so what lies beyond was only in the window when the process died. The file
-//! may end before the replay head, if the drain passed by what a flush had made needless: then all
-//! behind the head is in the window. After a power loss the window may hold anything; checksums,
-//! seeded with file and offset, decide.
+//! The source is the file and, beyond its length, the window: the drain extends the file as it
+//! writes, so anything beyond was only in the window when the process died. The file may end before
+//! the replay head, if the drain skipped log that a flush had released: then everything behind the
+//! head is in the window. After a power loss the window may hold anything; checksums, seeded with
+//! file and offset, decide.
 //!
-//! A separated value is checked and left out: who wants it has a pointer to it. So no record is
-//! longer in memory than a value that the index holds.
+//! A separated value is checked and left out, since its pointer suffices. So no record in memory is
+//! longer than a value that the index holds.
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
@@ -28,7 +28,7 @@ pub struct LogReader<'a> {
     window: Option<&'a LeftWindow>,
     identity: FileIdentity,
     base: u64,
-    /// Bytes that lie in the file; the rest up to `extent` would lie in the window.
+    /// Bytes that lie in the file; those up to `extent` would lie in the window.
     file_len: u64,
     extent: u64,
     offset: u64,
@@ -39,9 +39,9 @@ pub struct LogReader<'a> {
 
 impl<'a> LogReader<'a> {
     /// A reader at `offset` of a file whose first byte has log position `base`. With `window`,
-    /// bytes beyond the file's length, or beyond where it was drained to if that is known, and at
-    /// most its own length behind there or `offset`, are looked for in it. `limit` is the valid
-    /// length, if it is known.
+    /// bytes are looked for there from the end of the file on, or from where it was drained to if
+    /// that is known, up to one window's length behind there or behind `offset`. `limit` is the
+    /// valid length, if it is known.
     pub fn new(
         file: &'a dyn File,
         window: Option<&'a LeftWindow>,
@@ -74,7 +74,7 @@ impl<'a> LogReader<'a> {
         self.offset
     }
 
-    /// Offset from which on records came out of the window.
+    /// Offset from which on records come from the window.
     pub fn file_len(&self) -> u64 {
         self.file_len
     }
@@ -99,7 +99,7 @@ impl<'a> LogReader<'a> {
         read_exact_at(self.file, from_file, offset)
             .map_err(|e| Error::io("read the log", e).with("offset", offset))?;
         if let (Some(window), false) = (self.window, from_window.is_empty()) {
-            // A record that is longer than the log buffer is in no window.
+            // A record that is longer than the log buffer cannot be in a window.
             let len = from_window.len().min(in_window as usize);
             window
                 .load(self.base + offset + in_file as u64, &mut from_window[..len])
@@ -113,7 +113,7 @@ impl<'a> LogReader<'a> {
         &self.buf[start..start + len]
     }
 
-    /// The `len` bytes at `offset`, which the reader has passed.
+    /// The `len` bytes at `offset`, which the reader has already passed.
     pub fn read(&mut self, offset: u64, len: usize) -> Result<Vec<u8>> {
         let known = self.fill(offset, len)?;
         assert!(known, "only bytes that were read before may be read again");
@@ -141,7 +141,7 @@ impl<'a> LogReader<'a> {
         Ok(whole.then_some(header))
     }
 
-    /// The same for a record that is too long for the buffer, which holds its key at the end.
+    /// As `valid_at`, for a record too long for the buffer; its key ends up in the buffer.
     fn valid_in_pieces(&mut self, offset: u64, header: Header) -> Result<Option<Header>> {
         let head = HEADER_LEN + usize::from(header.key_len);
         if !self.fill(offset, head)? {
@@ -162,7 +162,7 @@ impl<'a> LogReader<'a> {
         Ok((whole && self.fill(offset, head)?).then_some(header))
     }
 
-    /// Key and value of a record whose bytes are in the buffer; no value where it is separated.
+    /// Key and value of a record in the buffer; the value is empty if it is separated.
     fn body(&self, offset: u64, header: &Header) -> (&[u8], &[u8]) {
         let value_len = match header.kind {
             RecordKind::Separated => 0,
@@ -173,7 +173,7 @@ impl<'a> LogReader<'a> {
     }
 
     /// The next record and its offset, a separated one without its value, which was checked; `None`
-    /// where the log ends, torn or not. Marks are checked and skipped.
+    /// at the end of the log, torn or not. Marks are checked and skipped.
     pub fn next_record(&mut self) -> Result<Option<(u64, Record<'_>)>> {
         let (offset, header) = loop {
             let Some((offset, header)) = self.find_next()? else { return Ok(None) };
@@ -214,8 +214,8 @@ impl<'a> LogReader<'a> {
         Ok(Some((header, mark)))
     }
 
-    /// Whether a mark behind what was read says that log positions above `stopped` were durable:
-    /// then what is missing there is damage, not a torn write. Returns the mark's offset.
+    /// Whether a mark further on says that log positions above `stopped` were durable: then the
+    /// missing bytes are damage, not a torn write. Returns the mark's offset.
     pub fn proof_of_loss(&mut self, stopped: u64) -> Result<Option<u64>> {
         let mut offset = (self.offset + 1).next_multiple_of(MARK_ALIGNMENT);
         while offset + SyncMarker::RECORD_LEN as u64 <= self.extent {
@@ -229,8 +229,8 @@ impl<'a> LogReader<'a> {
         Ok(None)
     }
 
-    /// Bytes of the file behind what was read, up to the last one that is not zero: what a torn end
-    /// gives up.
+    /// Bytes of the file behind the last record, up to the last one that is not zero: what is lost
+    /// at a torn end.
     pub fn rest(&mut self) -> Result<u64> {
         let mut rest = 0;
         let mut offset = self.offset;

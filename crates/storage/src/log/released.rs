@@ -1,26 +1,26 @@
-//! Which part of the log nobody needs any more.
+//! The ranges of the log that were released.
 //!
-//! MemTables are flushed in the order of their parts of the log, but readers let go of them in any
-//! order: a part is needless once it was flushed and its last reader is gone, and the log is
-//! needless up to the first part that is not.
+//! MemTables are flushed in the order of their ranges of the log, but readers release them in any
+//! order. A range is needless once it was flushed and its last reader is gone; the log is needless
+//! up to the first range that is not.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Parts that were let go, and how far they are without a gap.
+/// Released ranges, and where the first gap between them begins.
 pub(super) struct ReleasedRanges {
     end: u64,
-    /// Parts behind a gap, by their beginnings.
+    /// Ranges behind a gap, by their beginnings.
     apart: BTreeMap<u64, u64>,
 }
 
 impl ReleasedRanges {
-    /// A log of which all below `position` is needless.
+    /// A log in which every position below `position` is released.
     pub(super) fn up_to(position: u64) -> Self {
         Self { end: position, apart: BTreeMap::new() }
     }
 
-    /// Nobody needs the positions in `part` any more.
+    /// Releases the positions in `part`.
     pub(super) fn add(&mut self, part: Range<u64>) {
         self.apart.insert(part.start, part.end);
         while let Some(first) = self.apart.first_entry().filter(|first| *first.key() <= self.end) {
@@ -28,7 +28,7 @@ impl ReleasedRanges {
         }
     }
 
-    /// Every position below is needless.
+    /// Every position below is released.
     pub(super) fn end(&self) -> u64 {
         self.end
     }

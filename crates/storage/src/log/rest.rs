@@ -1,23 +1,23 @@
-//! The sleep of who drains, while there is nothing to drain.
+//! The sleep of the drain thread, while there is nothing to drain.
 //!
-//! The sleeper leaves word from which position on it has work. Writers look at the word when they
-//! have marked how far the log is filled, and pay nothing else; the one that reaches the position
-//! wakes the sleeper. No wake-up is missed: who falls asleep leaves word first and then looks at
-//! the mark, by an exchange, as the mark is made by one. Of two exchanges one is first: either the
-//! sleeper sees the mark, or who made it sees the word.
+//! The sleeper stores the position from which on it has work. Writers check it after they have
+//! stored how far the log is filled, and pay nothing else; the one that reaches the position wakes
+//! the sleeper. No wake-up is missed: the sleeper stores its position first and then reads the fill
+//! mark by an atomic exchange, as writers set the mark by one. Of two exchanges one is first:
+//! either the sleeper sees the mark, or the writer sees the position.
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex};
 
-/// The word that nobody sleeps.
+/// The position that stands for: no thread sleeps.
 const AWAKE: u64 = u64::MAX;
 
-/// Where one thread sleeps.
+/// The sleep of one thread.
 pub(super) struct Rest {
     /// Log position from which on the sleeper has work.
     wakes_at: AtomicU64,
-    /// Held while falling asleep, which whoever wakes waits for.
+    /// Held while falling asleep; a waker waits for it.
     falling: Mutex<()>,
     woken: Condvar,
 }
@@ -38,7 +38,8 @@ impl Rest {
         let early = planted(Bug::RestsUnannounced).then(&has_work);
         self.wakes_at.swap(position, Ordering::AcqRel);
         if early.unwrap_or_else(has_work) {
-            // By an exchange: the next sleep has to know what whoever woke this one did before.
+            // By an exchange: the next sleep must see what the last waker did before it woke this
+            // one.
             self.wakes_at.swap(AWAKE, Ordering::AcqRel);
             return false;
         }
@@ -48,7 +49,7 @@ impl Rest {
         true
     }
 
-    /// The log is filled up to `position`.
+    /// Called when the log is filled up to `position`: wakes a sleeper that waits for it.
     #[inline]
     pub(super) fn written_upto(&self, position: u64) {
         if position >= self.wakes_at.load(Ordering::Relaxed) {
@@ -56,10 +57,10 @@ impl Rest {
         }
     }
 
-    /// Wakes who sleeps, after something has changed that it asks for when it falls asleep.
+    /// Wakes the sleeper after a change of what `has_work` looks at.
     #[cold]
     pub(super) fn wake(&self) {
-        // Of many who come at once, one wakes.
+        // Of several concurrent wakers one wakes.
         if self.wakes_at.swap(AWAKE, Ordering::AcqRel) != AWAKE {
             drop(self.falling.lock());
             self.woken.notify_all();

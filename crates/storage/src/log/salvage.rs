@@ -1,6 +1,6 @@
-//! What is left of a damaged log, segment or group file: every record that proves itself, wherever
-//! it stands. A record whose header is whole says where the next one begins; behind anything else
-//! every offset is tried.
+//! Salvage of a damaged log, segment or group file: finds every record with valid checksums,
+//! wherever it stands. A valid record header says where the next record begins; behind anything
+//! else every offset is tried.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -25,19 +25,19 @@ pub struct WindowBytes<'a> {
     pub reach: u64,
 }
 
-/// One thing that a scan has met.
+/// One finding of a scan.
 pub enum Met<'a> {
-    /// A record that proves itself, with key and value.
+    /// A record with valid checksums, with key and value.
     Record(Header, &'a [u8], &'a [u8]),
-    /// A record whose header is whole and whose key or value is not.
+    /// A record with a valid header and a damaged key or value.
     Damaged(Header),
-    /// So many bytes that belong to no record, not all of them zeros.
+    /// The number of bytes that belong to no record, not all of them zeros.
     Rubbish(u64),
-    /// A block that the device did not give, and why.
+    /// A block that the device failed to read, and why.
     Unreadable(io::Error),
 }
 
-/// A file, and behind it the window.
+/// A file, followed by the window.
 struct Source<'a> {
     file: &'a dyn File,
     file_len: u64,
@@ -49,7 +49,7 @@ struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// `len` bytes at `offset`; `None` if there are not so many.
+    /// `len` bytes at `offset`; `None` if there are fewer.
     fn get(&mut self, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
         if offset + len as u64 > self.end {
             return Ok(None);
@@ -58,7 +58,7 @@ impl Source<'_> {
         if !inside {
             let most = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
             self.fill(offset, len.max(PIECE).min(most))
-                // A piece that cannot be read may hold blocks that can.
+                // A piece that cannot be read may hold readable blocks.
                 .or_else(|_| self.fill(offset, len))?;
         }
         let begin = (offset - self.at) as usize;
@@ -92,7 +92,7 @@ pub type Visit<'v> = dyn FnMut(u64, Met<'_>) -> ControlFlow<()> + 'v;
 /// Calls `visit` with everything in `file` and the offset at which it begins, front to back.
 ///
 /// # Errors
-/// If the length of the file cannot be found out.
+/// If the length of the file cannot be read.
 pub fn salvage(
     file: &dyn File,
     window: Option<WindowBytes<'_>>,
@@ -115,7 +115,7 @@ fn scan(source: &mut Source<'_>, identity: FileIdentity, visit: &mut Visit<'_>) 
         let header = match source.get(offset, HEADER_LEN) {
             Ok(Some(bytes)) => {
                 rubbish.see(offset, bytes[0]);
-                // A checksum is never 0, and most of what is no record is zeros.
+                // A checksum is never 0, and most bytes outside of records are zeros.
                 let may_be = bytes[..4] != [0; 4];
                 may_be.then(|| Header::decode(bytes, identity, offset)).flatten()
             }
@@ -146,7 +146,7 @@ fn scan(source: &mut Source<'_>, identity: FileIdentity, visit: &mut Visit<'_>) 
 /// Bytes between records.
 #[derive(Default)]
 struct Rubbish {
-    /// Where the first that is not zero stands.
+    /// Offset of the first byte that is not zero.
     begin: Option<u64>,
 }
 
@@ -166,19 +166,19 @@ impl Rubbish {
     }
 }
 
-/// The header of a value file, which its own words prove; `None` if it has none.
+/// The header of a value file, verified by its own content; `None` if it has none.
 pub fn proven_header(file: &dyn File) -> Option<FileHeader> {
     let mut bytes = [0; FileHeader::RECORD_LEN];
     read_exact_at(file, &mut bytes, 0).ok()?;
     proven(&bytes)
 }
 
-/// The header of log file `number`, if it stands in the window.
+/// The header of log file `number`, if the window holds it.
 pub fn header_in_window(number: FileNumber, window: &[u8]) -> Option<FileHeader> {
     headers_in_window(window).find(|header| header.number == number)
 }
 
-/// The headers of log files that stand in the window.
+/// The headers of log files that the window holds.
 pub fn headers_in_window(window: &[u8]) -> impl Iterator<Item = FileHeader> {
     window.windows(FileHeader::RECORD_LEN).step_by(BLOCK).filter_map(proven)
 }

@@ -1,11 +1,11 @@
 //! Appending to the log: reserve, store, publish, drain, sync.
 //!
-//! A commit reserves a range of positions under the lock that the [`Appender`] lies behind, stores
-//! its records through a [`Slot`] without any lock, and the range counts as filled once it and all
-//! ranges before it are stored. Filled bytes are drained to the log file in large aligned writes,
-//! by a thread of their own or, when the window is full, by whoever needs room. A sync pads the
+//! A commit reserves a range of positions under the lock of the [`Appender`], stores its records
+//! through a [`Slot`] without any lock, and the range counts as filled once it and all ranges
+//! before it are stored. Filled bytes are drained to the log file in large aligned writes, by a
+//! thread of their own or, when the window is full, by the writer that needs room. A sync pads the
 //! stream to the file's alignment, drains to there and syncs; the next record is then preceded by a
-//! [`Mark`], so that a later reader can tell a gap that was meant from bytes that were lost.
+//! [`Mark`], so that a later reader can tell an intended gap from lost bytes.
 
 mod drain;
 mod room;
@@ -33,15 +33,15 @@ use crate::window_header::Watermark;
 
 use First::{New, Resumed};
 
-/// How many times its length a window that was filled once gets.
+/// Growth factor of a window that was filled once.
 const GROWTH: usize = 16;
 
-/// When the log goes from the window to its files.
+/// When the log is written from the window to its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteBack {
     /// As soon as there is enough for a write.
     Eager,
-    /// When the window is nearly full, or a sync asks for it: most of the log is needless before.
+    /// When the window is nearly full, or a sync asks for it: most of the log is released before.
     OnPressure,
 }
 
@@ -71,7 +71,7 @@ pub enum First {
     },
 }
 
-/// A log file that has its place in the stream.
+/// A log file with its place in the stream.
 pub struct LogFile {
     /// Its number.
     pub number: FileNumber,
@@ -84,8 +84,8 @@ pub struct LogFile {
     previous_end: u64,
     /// Log position at which it ends; `u64::MAX` while it is the last.
     end: AtomicU64,
-    /// Whether the drain has passed by its header, and it is still to be written. Never where
-    /// writes must be aligned: nothing is needless there.
+    /// Whether the drain has skipped its header, which is still to be written. Never where writes
+    /// must be aligned: nothing is released there.
     header_passed: AtomicBool,
 }
 
@@ -103,7 +103,7 @@ impl LogFile {
     }
 }
 
-/// The end of the log: who holds it exclusively may reserve.
+/// The end of the log: ranges are reserved through exclusive access to it.
 pub struct Appender {
     /// Next free position.
     next: u64,
@@ -141,7 +141,7 @@ impl Appender {
     }
 }
 
-/// A reserved range: where its first byte lies.
+/// A reserved range and its place.
 #[derive(Debug)]
 pub struct Reserved {
     /// Log position behind the range.
@@ -161,34 +161,34 @@ pub struct Log {
     alignment: AtomicU64,
     /// Length at which a file ends.
     file_len: AtomicU64,
-    /// Files not drained in full, oldest first. Held while a piece is written: one drain at a time.
+    /// Files not fully drained, oldest first. Held while a piece is written: one drain at a time.
     undrained: Mutex<VecDeque<Arc<LogFile>>>,
-    /// Files drained or not, written since their last sync, oldest first.
+    /// Files written since their last sync, drained or not, oldest first.
     unsynced: Mutex<VecDeque<Arc<LogFile>>>,
-    /// Files that are current but not yet in `undrained`: a lock that reservation can take while a
-    /// drain is at work.
+    /// Files in use that are not yet in `undrained`: a lock that reservation can take while a drain
+    /// is running.
     fresh: Mutex<Vec<Arc<LogFile>>>,
     drained: AtomicU64,
     synced: AtomicU64,
-    /// End of the last record below `synced`: what lies between is padding, which nobody misses.
+    /// End of the last record below `synced`: only padding lies between.
     durable: AtomicU64,
     written: AtomicU64,
     writes_back_on_pressure: AtomicBool,
-    /// Where the log began with a window of this length.
+    /// Where the log began with a window of the current length.
     first: AtomicU64,
-    /// Bytes of the window from there on that have memory for certain.
+    /// Bytes of the window from there on that are certainly backed by memory.
     touched: AtomicU64,
-    /// What need not be drained.
+    /// Ranges that need not be drained.
     needless: Mutex<ReleasedRanges>,
-    /// The sleep of who drains.
+    /// The sleep of the drain thread.
     rest: Rest,
-    /// A write or a sync failed: nothing is tried again.
+    /// A write or a sync failed: the log is not written any more.
     failed: AtomicBool,
 }
 
 impl Log {
     /// A log that ends at `position` and is not written before [`Log::begin`]. `file_len` is the
-    /// length at which the next file is begun, in bytes.
+    /// length at which the next file begins, in bytes.
     pub fn idle(database_id: u64, position: u64, file_len: u64) -> (Self, Appender) {
         let log = Self {
             buffer: Arc::new(LogBuffer::idle(position)),
@@ -212,12 +212,12 @@ impl Log {
         (log, Appender { next: position, file: None, allocated: 0, gap_from: None })
     }
 
-    /// Begins the log, in a window that holds nothing, and in a new file at the next block boundary
-    /// or where the last one was closed.
+    /// Begins the log, in an empty window, and in a new file at the next block boundary or where
+    /// the last file was closed.
     pub fn begin(&self, appender: &mut Appender, window: Window, drain: WriteBack, first: First) {
         let (New(next_log) | Resumed { next_log, .. }) = &first;
         let alignment = next_log.file.alignment() as u64;
-        assert!((BLOCK as u64).is_multiple_of(alignment), "a block is many of the disk's units");
+        assert!((BLOCK as u64).is_multiple_of(alignment), "blocks are aligned for the disk");
         self.alignment.store(alignment, Ordering::Relaxed);
         self.writes_back_on_pressure.store(drain == WriteBack::OnPressure, Ordering::Relaxed);
         appender.allocated = next_log.allocated;
@@ -246,13 +246,13 @@ impl Log {
         *self.needless.lock() = ReleasedRanges::up_to(appender.next);
     }
 
-    /// Unit of the places behind a gap.
+    /// Alignment of positions behind a gap.
     fn gap_unit(&self) -> u64 {
         self.alignment.load(Ordering::Relaxed).max(MARK_ALIGNMENT)
     }
 
-    /// The length that the window should grow to before `len` more bytes are reserved, if it should
-    /// grow: it is made short, and grows when it was filled once.
+    /// The length that the window should grow to before `len` more bytes are reserved; `None` if it
+    /// need not grow: it starts short, and grows after it was filled once.
     pub fn growth(&self, appender: &Appender, len: u64) -> Option<usize> {
         let (now, most) = (self.buffer.window().len(), self.buffer.window().capacity());
         let used = appender.next - self.first.load(Ordering::Relaxed);
@@ -260,16 +260,16 @@ impl Log {
         full.then(|| now.saturating_mul(GROWTH).min(most))
     }
 
-    /// Gives the window, which is empty, blocks for a length of `len` bytes. If there is no room it
-    /// goes on as it is, until as much again was written.
+    /// Allocates blocks for a length of `len` bytes of the window, which is empty. If there is no
+    /// room the window stays as it is, until as much again was written.
     pub fn extend_window(
         &self,
         storage: &dyn Storage,
         appender: &Appender,
         len: usize,
     ) -> Result<bool> {
-        // The step that drained the last byte may have yet to say so in the window, and to raise
-        // the floor: it does both under this lock.
+        // The step that drained the last byte may not have stored the mark in the window and raised
+        // the floor yet: it does both under this lock.
         drop(self.undrained.lock());
         match self.buffer.window().extend(storage, len) {
             Ok(()) => Ok(true),
@@ -281,7 +281,8 @@ impl Log {
         }
     }
 
-    /// Makes the window `len` bytes long, once the log was padded and drained, and it was extended.
+    /// Sets the length of the window to `len` bytes, after the log was padded and drained and the
+    /// window extended.
     pub fn grow_window(&self, appender: &Appender, len: usize) {
         self.buffer.set_len(len);
         self.touched.store(0, Ordering::Relaxed);
@@ -289,7 +290,7 @@ impl Log {
         self.rouse();
     }
 
-    /// Notes in the window how far the log has come.
+    /// Stores in the window how far the log has come.
     #[inline]
     pub fn note(&self, mark: Watermark, value: u64) {
         self.buffer.window().note(mark, value);
@@ -305,12 +306,13 @@ impl Log {
         (self.buffer.len() / 4) as usize
     }
 
-    /// Every position below is in its file and durable, or needless.
+    /// Every position below is durable in its file, or released.
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Every record that ends here or before is durable: what headers and marks may claim.
+    /// Every record that ends at or before this position is durable: what headers and marks may
+    /// claim.
     fn durable(&self) -> u64 {
         if planted(Bug::PaddingClaimed) {
             return self.synced();
@@ -337,8 +339,7 @@ impl Log {
         file
     }
 
-    /// Gives back the disk space that was reserved for the file in use beyond what it holds, at
-    /// close.
+    /// At close, frees the disk space that is reserved beyond the end of the file in use.
     pub fn give_back(&self, appender: &Appender) -> Result<()> {
         let file = appender.file();
         let cut = file.file.len().and_then(|len| file.file.truncate(len));
@@ -379,11 +380,11 @@ impl Log {
         }
     }
 
-    /// Stores bytes that the appender itself makes, right behind the last range.
+    /// Stores bytes that the appender itself writes, right behind the last range.
     fn store(&self, appender: &mut Appender, bytes: &[u8]) {
         let end = appender.next + bytes.len() as u64;
-        // SAFETY: the caller holds the appender, so the range is not reserved by anybody, and it
-        // made room before.
+        // SAFETY: the caller holds the appender, so the range is not reserved by any other thread,
+        // and it made room before.
         unsafe { Slot::new(&self.buffer, appender.next, end) }.push(bytes);
         appender.next = end;
     }
@@ -410,7 +411,7 @@ impl Log {
         Ok((reserved, slot))
     }
 
-    /// Closes the gap that a sync left, if there is one.
+    /// Writes the mark behind the gap that a sync left, if there is one.
     fn store_mark(&self, appender: &mut Appender) {
         let Some(previous_end) = appender.gap_from.take() else { return };
         let mark = SyncMarker { previous_end, durable: self.durable() };
@@ -449,7 +450,7 @@ impl Log {
         Ok(())
     }
 
-    /// Waits, and helps, until positions below `end` fit the window.
+    /// Drains, or waits for the drain, until positions below `end` fit the window.
     fn make_room(&self, end: u64) -> Result<()> {
         while end > self.buffer.drained_upto() + self.buffer.len() {
             if !self.drain_step(|drained_upto| end <= drained_upto + self.buffer.len())? {

@@ -1,9 +1,8 @@
-//! Far records: those too long to be held whole on their way from one file to another.
+//! Far records: records too long to be held whole in memory while they are copied.
 //!
-//! Header and key are in memory, the value stays in its file and is read in pieces of one length,
-//! each of which is dropped before the next. Its checksum is compared when the last one is read: by
-//! then the pieces are where they were to go, so who copies a far record must give up what he wrote
-//! when it fails.
+//! Header and key are in memory; the value stays in its file and is read in pieces of one length,
+//! each of which is dropped before the next. Its checksum is compared after the last piece: the
+//! pieces are written by then, so a failed copy must discard its output.
 
 use cleavedb_base::record::{HEADER_LEN, Header, PayloadCheck};
 use cleavedb_base::{KeyspaceId, Result, SeqNo, ValuePointer};
@@ -54,7 +53,7 @@ impl FarRecord<'_> {
         Err(self.segment.damaged(self.offset, "a pointer leads to another key's record"))
     }
 
-    /// Hands the value to `visit`, piece by piece, and then compares it with its checksum.
+    /// Passes the value to `visit`, piece by piece, and then verifies its checksum.
     pub fn visit(&self, mut visit: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let mut check = PayloadCheck::new(&self.header);
         let end = self.offset + self.header.record_len() as u64;

@@ -1,4 +1,4 @@
-//! What is counted is what the disk beneath says, and no call exceeds the limit.
+//! The counted bytes are those that the disk beneath tells, and no call exceeds the limit.
 
 use std::collections::HashMap;
 use std::io;
@@ -57,7 +57,7 @@ fn what_would_exceed_the_limit_is_refused_and_changes_nothing() {
     assert_eq!((budget.used(), used(&sim)), (600, 600));
     file.write_at(&[1; 100], 500).expect("what is rewritten takes nothing");
     file.write_at(&[1; 200], 600).unwrap();
-    // Without these nothing could ever be removed again.
+    // Without metadata nothing could ever be removed again.
     let manifest = create(&storage, Name::numbered(FileKind::Manifest, FileNumber(2)));
     manifest.write_at(&[1; 150], 0).unwrap();
     assert_eq!((budget.used(), budget.data(), budget.most()), (950, 800, 800));
@@ -151,7 +151,7 @@ impl FileLayer for SlowFile {
     }
 }
 
-/// What one has given back was counted as given back by the other, too.
+/// Each of two punches counted as freed what the other had freed.
 #[test]
 fn holes_that_are_punched_side_by_side_are_counted_once() {
     let (sim, budget, _) = limited(1 << 20, 0);
@@ -170,7 +170,7 @@ fn holes_that_are_punched_side_by_side_are_counted_once() {
 /// A call of the tests below: what it does, to which file, and two numbers.
 type Call = (u8, u64, u16, u16);
 
-/// Whatever is done to a few files, the budget says what the disk says.
+/// After any calls on a few files the budget agrees with the disk.
 fn budget_is_what_the_disk_says(calls: &[Call]) {
     let limit = 100_000;
     let (sim, budget, storage) = limited(limit, 0);
@@ -202,7 +202,7 @@ fn budget_is_what_the_disk_says(calls: &[Call]) {
     }
 }
 
-/// The rest of the hole counted as taken, which nobody had asked for.
+/// The rest of the hole was counted as taken, although no call had filled it.
 #[test]
 fn a_file_that_is_cut_within_a_hole_takes_no_more_than_before() {
     let cut = [(2, 3, 0, 61440), (5, 3, 49153, 12287), (2, 1, 0, 45066), (4, 3, 54935, 0)];

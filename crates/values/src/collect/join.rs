@@ -7,23 +7,23 @@ use super::output::RunEntry;
 use super::record::{Content, ScannedRecord, Visible};
 use super::{FOUND_CHECKED, Liveness, check_cancelled};
 
-/// A record that lives on.
+/// A record to be moved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Survivor<'f, 'a> {
     /// The record.
     pub record: &'f ScannedRecord<'a>,
     /// Whether no other record of its key was found.
     pub alone: bool,
-    /// Its entry in the run, which is to say where it lies; group tombstones and tags have none.
+    /// Its entry in the run, which gets its new place; group tombstones and tags have none.
     pub entry: Option<usize>,
 }
 
-/// Asks about every key found, in order; appends to the run and returns the survivors, in the order
-/// of their keys. A group tombstone survives as long as a record that it hides does. A tag survives
-/// as long as nothing is known that is newer; it hides nothing, and needs no entry in the run.
+/// Checks the liveness of every key found, in order; appends to the run and returns the survivors
+/// in key order. A group tombstone survives as long as a record that it hides. A tag survives until
+/// a newer version is known; it hides nothing, and needs no entry in the run.
 ///
-/// Records that `stay` where they are, dead or not, are no survivors; but a group tombstone that
-/// hides one survives.
+/// Records that `stay` in place, dead or not, are not survivors; but a group tombstone that hides
+/// one survives.
 pub(super) fn join<'f, 'a>(
     found: &'f mut [ScannedRecord<'a>],
     index: &dyn Liveness,

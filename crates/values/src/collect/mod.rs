@@ -1,4 +1,4 @@
-//! Collection: read victims, find what lives, move it, and say how the index must change.
+//! Collection: reads victims, finds live records, moves them, and computes the index changes.
 //!
 //! One algorithm for log files, segments and groups: scan, join, route, relocate. The caller fixed
 //! a read point and the live snapshots before; everything here is asked and decided as of then. A
@@ -44,14 +44,14 @@ pub use source::SealedFile;
 use source::Source;
 use survivors::SurvivorWriter;
 
-/// What collection asks about a key of which it found `records`, newest first.
+/// The liveness check of a key for which collection found `records`, newest first.
 pub trait Liveness {
     /// Every visible version of their key as of the read point, newest first. Keys of a victim are
-    /// asked for in ascending order.
+    /// queried in ascending order.
     fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()>;
 
-    /// Whether memory holds a version of a key that lies in a group, so that it was updated; the
-    /// read point does not matter.
+    /// Whether memory holds a version of a key that lies in a group, which means that it was
+    /// updated; independent of the read point.
     fn is_in_memory(&self, encoded_key: &[u8]) -> bool;
 }
 
@@ -107,9 +107,9 @@ impl<'w, 'a> Collector<'w, 'a> {
         self.relocate(GroupId(0), &routed, &mut sources)
     }
 
-    /// Collects `extents`, which are extents of `group`; `others` are all that it has besides: they
-    /// stay, and so does the group as a whole if there are any. They are read, since the records
-    /// of a key are all that tells what lives.
+    /// Collects `extents` of `group`; `others` are all of its other extents: they stay, and so does
+    /// the undivided group if there are any. They are read too, since liveness follows from all
+    /// records of a key.
     pub fn collect_group(
         &mut self,
         group: GroupId,
@@ -231,8 +231,8 @@ fn in_order_of_places(survivors: &mut [Routed<'_, '_>]) {
     survivors.sort_unstable_by_key(|survivor| place_of(survivor.record.pointer));
 }
 
-/// Tells the device which records will be read of extents that were only listed: neighbours
-/// together.
+/// Announces to the device which records will be read of extents whose key block was read:
+/// neighbours are announced together.
 fn prefetch_records(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>]) -> Result<()> {
     if !sources.iter().any(|source| source.has_key_block()) {
         return Ok(());

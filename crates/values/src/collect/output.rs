@@ -1,6 +1,6 @@
-//! What a collection leaves to be installed.
+//! The output of a collection of groups, to be installed.
 //!
-//! Groups that split do so when the collection is installed, and other groups may have begun
+//! Groups are split when the collection is installed, and other groups may have been created
 //! meanwhile; so parts have provisional ids until then.
 
 use std::ops::Range;
@@ -21,23 +21,23 @@ pub struct RunEntry<'a> {
     pub key: &'a [u8],
     /// The version it repeats or moves.
     pub seq: SeqNo,
-    /// Whether the entry only repeats what an older table owns.
+    /// Whether the entry only repeats an entry of an older table, which owns the record.
     pub repeat: bool,
-    /// What the version says; of one that moves, from where it lies now.
+    /// The content of the version; for one that moves, the pointer to its new place.
     pub content: Content,
 }
 
-/// What a collection did with one group, not yet installed.
+/// The result of a collection for one group, not yet installed.
 #[derive(Debug)]
 pub struct CollectedGroup {
     /// The group.
     pub group: GroupId,
-    /// Its extents that were collected, and go.
+    /// Its extents that were collected and will be removed.
     pub gone: Vec<Location>,
-    /// Which of the extents that were written have its survivors.
+    /// Its extents of survivors, as a range of the written ones.
     pub(super) extents: Range<usize>,
-    /// Where the group is to be divided; if at all, extents of survivors name its parts, which are
-    /// numbered from `first` on.
+    /// Bounds at which the group is to be divided. If there are any, extents of survivors belong to
+    /// its parts, which are numbered from `first` on.
     pub(super) bounds: Vec<Vec<u8>>,
     pub(super) first: GroupId,
 }
@@ -48,7 +48,7 @@ impl CollectedGroup {
         !self.bounds.is_empty()
     }
 
-    /// Into how many parts.
+    /// The number of its parts.
     pub fn parts(&self) -> u64 {
         self.bounds.len() as u64 + 1
     }
@@ -63,7 +63,7 @@ impl CollectedGroup {
         (extents, GroupEdit::Split { group: self.group, bounds: self.bounds.clone(), first })
     }
 
-    /// Its extents among those that were `written`, if it stays whole.
+    /// Its extents among those that were `written`, if it is not split.
     pub fn undivided(&self, written: &Written) -> Vec<Extent> {
         let mut extents = written.extents[self.extents.clone()].to_vec();
         extents.iter_mut().for_each(|extent| extent.group = self.group);
@@ -82,7 +82,7 @@ pub struct CollectionOutput {
     pub segments: Vec<NewSegment>,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Time that it took to find out what lives.
+    /// Time spent on liveness checks.
     pub liveness_time: Duration,
 }
 
@@ -108,13 +108,13 @@ impl CollectionOutput {
         self.groups.iter().any(CollectedGroup::splits)
     }
 
-    /// The extents that were collected, and go.
+    /// The extents that were collected and will be removed.
     pub fn gone(&self) -> impl Iterator<Item = Location> {
         self.groups.iter().flat_map(|group| group.gone.iter().copied())
     }
 }
 
-/// Puts the new place of a survivor into its entry in the run, if it has one.
+/// Sets the new place of a survivor in its entry of the run, if it has one.
 pub(super) fn repoint(run: &mut [RunEntry<'_>], entry: Option<usize>, place: ValuePointer) {
     if let Some(at) = entry {
         run[at].content = Content::Pointer(place);
@@ -133,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    /// Other groups may have begun since the collection did.
+    /// Other groups may have been created since the collection began.
     #[test]
     fn parts_get_their_ids_when_they_are_installed() {
         let extent =

@@ -1,22 +1,22 @@
-//! What a collection holds of the records that it finds, and of the versions of their keys.
+//! The records that a collection finds, and the versions of their keys, in memory.
 //!
-//! A victim may have half a million records, so there is little of each: keys and group tombstones'
-//! values lie side by side in an arena that goes with the collection, and a pointer is kept as
-//! itself, not as its encoding.
+//! A victim may have half a million records, so each takes little memory: keys and group
+//! tombstones' values are stored side by side in an arena that is freed with the collection, and a
+//! pointer is kept decoded.
 
 pub use bumpalo::Bump as Arena;
 
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
 
-/// What a version of a key says.
+/// Content of a version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// That the key is deleted.
+    /// The key is deleted.
     Delete,
     /// Its value.
     Inline(Box<[u8]>),
-    /// Where its value lies.
+    /// The pointer to its value.
     Pointer(ValuePointer),
 }
 
@@ -30,8 +30,8 @@ impl Content {
         })
     }
 
-    /// The kind of an index entry that says so, and what stands in it: an inline value, a pointer
-    /// encoded in `room`, or nothing.
+    /// The kind and value of an index entry with this content: an inline value, a pointer encoded
+    /// in `room`, or nothing.
     pub fn as_entry<'a>(
         &'a self,
         room: &'a mut [u8; ValuePointer::ENCODED_LEN_MAX],
@@ -47,28 +47,28 @@ impl Content {
     }
 }
 
-/// A version of a key that the present or a live snapshot can see as of the read point.
+/// A version of a key that the read point or a live snapshot can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Visible {
     /// Its sequence number.
     pub seq: SeqNo,
-    /// What it says.
+    /// Its content.
     pub content: Content,
-    /// Whether it lies in a table; versions in memory are younger than any run and need no repeat.
+    /// Whether it is in a table; versions in memory are younger than any run and need no repeat.
     pub in_table: bool,
 }
 
 /// A record found in a victim.
 #[derive(Clone, Copy, Debug)]
 pub struct ScannedRecord<'a> {
-    /// Its tree key, and the value of a group tombstone behind it.
+    /// Its tree key, followed by the value if it is a group tombstone.
     bytes: &'a [u8],
     key_len: u32,
-    /// What it is: a value, a group tombstone or a tag.
+    /// Its kind: a value, a group tombstone or a tag.
     pub kind: RecordKind,
     /// Its sequence number.
     pub seq: SeqNo,
-    /// Where it lies.
+    /// Its place.
     pub pointer: ValuePointer,
 }
 
@@ -83,7 +83,7 @@ impl<'a> ScannedRecord<'a> {
         let value = match kind {
             RecordKind::Inline => record.value,
             RecordKind::Delete | RecordKind::Separated | RecordKind::Tag => &[],
-            _ => return Err(Error::corruption("a record of the store lies among values")),
+            _ => return Err(Error::corruption("a record of the store's own lies among values")),
         };
         let key = EncodedKey::new(record.header.keyspace, record.key);
         let key = key.as_bytes();
@@ -98,17 +98,18 @@ impl<'a> ScannedRecord<'a> {
         &self.bytes[..self.key_len as usize]
     }
 
-    /// Whether it only ends the life of others.
+    /// Whether it only marks older records of its key as dead.
     pub fn is_tombstone(&self) -> bool {
         matches!(self.kind, RecordKind::Delete | RecordKind::Inline)
     }
 
-    /// Whether its value lies in the cold log.
+    /// Whether its value is in the cold log.
     pub fn is_tag(&self) -> bool {
         self.kind == RecordKind::Tag
     }
 
-    /// The version that the index should hold of it, in a table. Of a tag only the index knows.
+    /// The version that a table of the index should hold for it. None for a tag: only the index has
+    /// it.
     pub fn as_visible(&self) -> Option<Visible> {
         let content = match self.kind {
             RecordKind::Separated => Content::Pointer(self.pointer),

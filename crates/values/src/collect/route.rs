@@ -66,7 +66,7 @@ impl<'a> GroupContext<'a> {
         self.table.partition().sizing().split(self.sizes, self.table, self.group, &records)
     }
 
-    /// Which part of the group a record belongs to, counted from 0.
+    /// The part of the group that a record belongs to, counted from 0.
     pub(super) fn part<B: AsRef<[u8]>>(self, record: &ScannedRecord<'_>, bounds: &[B]) -> usize {
         if bounds.is_empty() || planted(Bug::SplitIntoWrongHalf) {
             return 0;
@@ -92,7 +92,7 @@ impl<'a> GroupContext<'a> {
 struct HotnessRule<'a, 'l> {
     liveness: &'l dyn Liveness,
     table: &'a GroupTable,
-    /// Whether the group was collected with tagging before: what stayed then was hot.
+    /// Whether the group was collected with tagging before: values that stayed then were hot.
     tagged: bool,
 }
 
@@ -130,7 +130,7 @@ mod tests {
         Extent { survivors: true, ..Extent::sample(GroupId(1), place) }
     }
 
-    /// Answers that memory holds every key, or none.
+    /// A group tombstone that says that memory holds every key, or none.
     struct Memory(bool);
 
     impl Liveness for Memory {

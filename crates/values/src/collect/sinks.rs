@@ -47,7 +47,7 @@ impl Sinks<'_> {
         Ok(place)
     }
 
-    /// Leaves a tag where the value of a cold record would be.
+    /// Writes a tag in place of a cold record.
     fn leave_tag(&mut self, to: Target, group: GroupId, header: &Header, key: &[u8]) -> Result<()> {
         if to == Target::ColdLog {
             let tag = Header::new(RecordKind::Tag, header.keyspace, header.seq, key, &[]);

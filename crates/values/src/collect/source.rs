@@ -17,7 +17,7 @@ pub(super) type Visit<'v> = &'v mut dyn FnMut(&Record<'_>, ValuePointer) -> Resu
 
 /// Records in one piece of a value file.
 pub(super) trait Source {
-    /// Where it begins.
+    /// The beginning of the extent.
     fn place(&self) -> Location;
 
     /// Whether a record at this place is one of it.
@@ -35,7 +35,7 @@ pub(super) trait Source {
     /// The record of a survivor, verified.
     fn record(&mut self, survivor: ValuePointer) -> Result<Record<'_>>;
 
-    /// The record of a survivor that is copied in pieces.
+    /// The record of a survivor, to be copied in pieces.
     fn far(&self, survivor: ValuePointer) -> Result<FarRecord<'_>>;
 }
 

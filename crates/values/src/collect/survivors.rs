@@ -1,4 +1,4 @@
-//! Writes survivors to new segments, one behind the other.
+//! Writes survivors to new segments, one after another.
 
 use cleavedb_base::record::Header;
 use cleavedb_base::{Result, ValuePointer};
@@ -18,7 +18,7 @@ pub struct NewSegment {
     pub live: u64,
 }
 
-/// Appends to segments, which end at a length.
+/// Appends to segments, which end at a given length.
 pub struct SurvivorWriter<'a> {
     factory: &'a dyn SegmentFactory,
     database_id: u64,
@@ -35,7 +35,7 @@ impl<'a> SurvivorWriter<'a> {
         Self { factory, database_id, segment_len, open: None, live: 0, written }
     }
 
-    /// Appends a record, its payload checksum as it was, and returns its place.
+    /// Appends a record with its payload checksum unchanged, and returns its place.
     pub fn append(&mut self, header: &Header, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
         self.writer_of(header)?.append(header, key, value)
     }
@@ -45,7 +45,7 @@ impl<'a> SurvivorWriter<'a> {
         self.writer_of(&record.header)?.append_far(record)
     }
 
-    /// Where the record of `header` goes, which counts as alive there.
+    /// The writer for the record of `header`, whose bytes are counted as live there.
     fn writer_of(&mut self, header: &Header) -> Result<&mut SegmentWriter> {
         let len = header.record_len() as u64;
         let too_long = |writer: &SegmentWriter| writer.len() + len > self.segment_len;
@@ -69,7 +69,7 @@ impl<'a> SurvivorWriter<'a> {
         Ok(())
     }
 
-    /// Ends and syncs everything.
+    /// Finishes and syncs all segments.
     pub fn finish(mut self) -> Result<Vec<NewSegment>> {
         self.end()?;
         Ok(self.written)

@@ -1,9 +1,9 @@
-//! Finds the groups of many keys, which mostly come in the order of their keys.
+//! Finds the groups of a sequence of keys, most of them in ascending order.
 
 use super::table::GroupTable;
 use crate::partition::{GroupId, Partition};
 
-/// The groups of a table, in the order of their bounds, and where the last key was found.
+/// The groups of a table, in the order of their bounds, and the position of the last key.
 pub struct GroupCursor<'a> {
     partition: Partition,
     groups: Vec<(&'a [u8], GroupId)>,
@@ -11,7 +11,7 @@ pub struct GroupCursor<'a> {
 }
 
 impl<'a> GroupCursor<'a> {
-    /// Will look among the groups of `table`.
+    /// A locator for the groups of `table`.
     pub fn new(table: &'a GroupTable) -> Self {
         let groups = table.groups().map(|(id, group)| (&*group.bound, id)).collect();
         Self { partition: table.partition(), groups, at: 0 }
@@ -22,7 +22,7 @@ impl<'a> GroupCursor<'a> {
         self.groups.len()
     }
 
-    /// The group of a key, by its number in the order of bounds.
+    /// The group of a key, as its number in the order of bounds.
     #[inline]
     pub fn ordinal(&mut self, encoded_key: &[u8]) -> Option<u32> {
         let token = self.partition.token(encoded_key);
@@ -34,7 +34,7 @@ impl<'a> GroupCursor<'a> {
         Some(self.at as u32)
     }
 
-    /// The group of this number.
+    /// The id of the group with this number.
     pub fn group(&self, ordinal: u32) -> GroupId {
         self.groups[ordinal as usize].1
     }

@@ -9,23 +9,23 @@ use crate::partition::GroupId;
 /// One change of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GroupEdit {
-    /// A new group, from this bound up to the next one, as of its last collection. It takes these
-    /// tokens from the group before it, which has no record of them.
+    /// A new group, from this bound up to the next one, with this read point as its last
+    /// collection. It takes its tokens from the group before it, which has no records of them.
     Begin(GroupId, Vec<u8>, SeqNo),
     /// A group was collected as of this read point.
     Collected(GroupId, SeqNo),
-    /// A group is divided at these bounds; its extents have gone before.
+    /// A group is divided at these bounds; its extents were removed before.
     Split {
-        /// The group, which ceases to be.
+        /// The group, which is removed.
         group: GroupId,
-        /// Where its second part begins, its third, and so on.
+        /// The beginnings of its second part, its third, and so on.
         bounds: Vec<Vec<u8>>,
         /// Id of the first part; the others have the following ones.
         first: GroupId,
     },
     /// Two neighbours become one group, which has the extents of both.
     Merge {
-        /// The groups, which cease to be, in the order of their bounds.
+        /// The groups, which are removed, in the order of their bounds.
         groups: [GroupId; 2],
         /// Id of the new one.
         into: GroupId,
@@ -34,7 +34,7 @@ pub enum GroupEdit {
     Add(Extent),
     /// Index entries that own this many bytes of an extent were dropped.
     LiveRemoved(Location, u64),
-    /// An extent goes.
+    /// An extent is removed.
     Remove(Location),
 }
 

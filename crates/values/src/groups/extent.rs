@@ -1,14 +1,14 @@
 //! Extents: contiguous parts of group files, each with records of one group.
 //!
-//! A flush or a collection appends an extent to a group once. It is a sequence of records, then, in
-//! a group that is collected without the index, a record with the filter of their keys. It begins
-//! and ends at blocks, so that its space can be given back alone. A segment of the paper is so many
-//! bytes of extents, not a file.
+//! Each flush or collection appends at most one extent to a group. It is a sequence of records,
+//! followed, in a group that is collected without the index, by a record with the filter of their
+//! keys. It begins and ends at blocks, so that its space can be freed by itself. A segment of the
+//! paper is a number of bytes of extents, not a file.
 //!
 //! Where records are long, their key block ([`super::key block`]) follows.
 //!
-//! Where pointers are soft, an extent of survivors ends with a map ([`super::map`]), from the next
-//! block on.
+//! Where pointers are soft, an extent of survivors ends with a key directory ([`super::map`]), from
+//! the next block on.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use cleavedb_base::{Error, FileNumber, Result};
 
 use crate::partition::GroupId;
 
-/// Where an extent begins: the name by which edits mention it.
+/// Beginning of an extent, which identifies it in edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Location {
     /// The group file.
@@ -41,18 +41,18 @@ impl Location {
     }
 }
 
-/// Far above any length that can be, and so small that no sum of lengths overflows.
+/// Above any possible length, and so small that no sum of lengths overflows.
 const LEN_MAX: u64 = 1 << 56;
 
-/// Greatest length of a record that the store makes for itself.
+/// Greatest length of the store's own records.
 const OWN_MAX: u64 = (HEADER_LEN + VALUE_LEN_MAX) as u64;
 
 /// Facts about one extent. All lengths are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// The group that has it.
+    /// Its group.
     pub group: GroupId,
-    /// Where it begins.
+    /// Its beginning.
     pub place: Location,
     /// Length of its records; the filter's record follows, if there is one.
     pub records_len: u64,
@@ -60,23 +60,23 @@ pub struct Extent {
     pub filter_len: u64,
     /// Length of the record of its key block; 0 for none.
     pub key_block_len: u64,
-    /// Number of pages of its map; 0 for none.
+    /// Number of pages of its key directory; 0 for none.
     pub map_pages: u64,
-    /// Length of the record of the map's fences.
+    /// Length of the record of the directory's first keys (fences).
     pub fences_len: u64,
     /// Number of records.
     pub records: u64,
-    /// Number of group tombstones among them: records that only end the life of others.
+    /// Number of group tombstones: records that only mark older ones as dead.
     pub tombstones: u64,
-    /// Number of tags among them: their values lie in the cold log.
+    /// Number of tags: their values are in the cold log.
     pub tags: u64,
-    /// The tree key of its last record, above which it has none; empty if nobody knows.
+    /// The tree key of its last record, the greatest one; empty if unknown.
     pub last: Arc<[u8]>,
-    /// Length of the records that index entries own when the extent is published.
+    /// Bytes of records that index entries own when the extent is published.
     pub separated: u64,
-    /// Whether a collection wrote it, or else a flush.
+    /// Whether a collection wrote it; otherwise a flush.
     pub survivors: bool,
-    /// Length of the records that index entries in tables own now.
+    /// Bytes of records that index entries in tables own now.
     pub live: u64,
 }
 
@@ -108,28 +108,28 @@ impl Extent {
         Self { records_len: 100, records: 1, separated: 100, live: 100, ..empty }
     }
 
-    /// Its length up to the next block.
+    /// Its length, rounded up to a block.
     pub fn len(&self) -> u64 {
         let map = self.map_pages * BLOCK as u64 + self.fences_len;
         self.key_directory_from() + map.next_multiple_of(BLOCK as u64)
     }
 
-    /// How far behind its beginning its map begins.
+    /// Offset of its key directory from its beginning.
     pub fn key_directory_from(&self) -> u64 {
         (self.records_len + self.filter_len + self.key_block_len).next_multiple_of(BLOCK as u64)
     }
 
-    /// Whether it has a map, so that its records are found by key.
+    /// Whether it has a key directory, so that its records are found by key.
     pub fn has_map(&self) -> bool {
         self.map_pages > 0
     }
 
-    /// Whether it has no record, which no extent should be.
+    /// Whether it has no records, which is not valid.
     pub fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// Whether `offset` of its file lies among its records.
+    /// Whether `offset` of its file is within its records.
     pub fn holds(&self, offset: u64) -> bool {
         (self.place.offset..self.place.offset + self.records_len).contains(&offset)
     }
@@ -174,7 +174,7 @@ impl Extent {
             live: cursor.varint()?,
             last: cursor.bytes()?.into(),
         };
-        // Filter, key block and fences are read in one piece each.
+        // Filter, key block and fences are each read in one piece.
         let own = [extent.filter_len, extent.key_block_len, extent.fences_len];
         let fits = extent.records_len < LEN_MAX
             && own.into_iter().all(|len| len <= OWN_MAX)

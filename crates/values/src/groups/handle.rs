@@ -1,8 +1,8 @@
-//! An extent open for reading, and its end.
+//! An open extent for reading; frees its space at the end of its life.
 //!
-//! Every read state that can reach an extent holds its handle. An edit that drops the extent marks
-//! the handle; the last read state to let go of it queues the range for the queue of obsolete
-//! files. So no place is punched that somebody may still read.
+//! Every read state that includes an extent holds its handle. An edit that drops the extent marks
+//! the handle; the last read state that drops it queues the range for removal. So a range is not
+//! punched while it may be read.
 
 use std::sync::{Arc, OnceLock};
 
@@ -25,10 +25,10 @@ pub struct ExtentHandle {
     records_len: u64,
     filter_len: u64,
     key_block_len: u64,
-    /// Offset of its map in the file, the number of its pages, and the length of their fences.
+    /// Offset of its key directory in the file, the number of pages, and the length of the fences.
     map: (u64, u64, u64),
     len: u64,
-    /// Read when somebody first asks.
+    /// Read at the first use.
     filter: OnceLock<Filter>,
     fences: OnceLock<KeyDirectory>,
     obsolete: AtomicBool,
@@ -57,18 +57,18 @@ impl ExtentHandle {
         }
     }
 
-    /// Where it begins.
+    /// The beginning of the extent.
     pub fn place(&self) -> Location {
         self.place
     }
 
-    /// The file that it lies in.
+    /// The segment of its file.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.segment
     }
 
-    /// Says that a collection will begin with it soon: that its key block will be read, if it has
-    /// one, or else its records.
+    /// Announces that a collection will soon read its key block, if it has one, or else its
+    /// records.
     pub fn will_need(&self) {
         match self.key_block_len {
             0 => self.segment.will_need(self.place.offset, self.records_len as usize),
@@ -99,13 +99,13 @@ impl ExtentHandle {
         self.records_len
     }
 
-    /// Whether a record at `place` is one of its records.
+    /// Whether the record at `place` belongs to it.
     pub fn holds(&self, place: Location) -> bool {
         let Location { file, offset } = self.place;
         place.file == file && (offset..offset + self.records_len).contains(&place.offset)
     }
 
-    /// Whether one of its records may be of a key with this hash; `false` is certain.
+    /// Whether it may have a record of a key with this hash; `false` is certain.
     pub fn may_contain(&self, hash: u64) -> Result<bool> {
         if let Some(filter) = self.filter.get() {
             return Ok(filter.may_contain(hash));
@@ -123,7 +123,7 @@ impl ExtentHandle {
         self.read_own(RecordKind::Filter, offset, self.filter_len, Filter::decode).map(Some)
     }
 
-    /// The fences of its map, if it has one.
+    /// The fences of its key directory, if it has one.
     pub(super) fn fences(&self) -> Result<Option<&KeyDirectory>> {
         if self.map.1 == 0 {
             return Ok(None);
@@ -143,12 +143,12 @@ impl ExtentHandle {
         })
     }
 
-    /// Reads a page of its map and checks it.
+    /// Reads and checks a page of its key directory.
     pub(super) fn read_map_page(&self, number: usize, page: &mut [u8; BLOCK]) -> Result<()> {
         self.segment.read_page(self.map.0 + (number * BLOCK) as u64, page)
     }
 
-    /// Reads and checks its map, if it has one.
+    /// Reads and checks its key directory, if it has one.
     pub fn verify_map(&self) -> Result<()> {
         if self.map.1 == 0 {
             return Ok(());
@@ -158,7 +158,7 @@ impl ExtentHandle {
         self.read_fences().map(|_| ())
     }
 
-    /// Reads a record that the store made for itself, of this kind and length.
+    /// Reads one of the store's own records, of this kind and length.
     fn read_own<T>(
         &self,
         kind: RecordKind,
@@ -177,7 +177,7 @@ impl ExtentHandle {
         decode(record.value).map_err(fail)
     }
 
-    /// Marks the extent as dropped by a durable edit: its space goes with its last reader.
+    /// Marks the extent as dropped by a durable edit: its last reader queues its space.
     pub fn mark_obsolete(&self) {
         if planted(Bug::PunchUnderReaders) {
             self.give_back();
@@ -193,7 +193,7 @@ impl ExtentHandle {
 
 impl Drop for ExtentHandle {
     fn drop(&mut self) {
-        // Relaxed: whoever drops it is alone.
+        // Relaxed: a drop has exclusive access.
         if self.obsolete.load(Ordering::Relaxed) {
             self.give_back();
         }

@@ -1,12 +1,11 @@
-//! The key block of an extent: its records without the values that they separate, in one piece.
+//! The key block of an extent: its records without their separated values, in one piece.
 //!
-//! A collection wants of dead values only to know that they are there. Where values are long it
-//! reads the key block in place of the records, and then what survives; where they are short,
-//! single values are not read faster than all of them
-//! (`docs/decisions/0028-long-records-are-listed.md`).
+//! A collection needs only the keys and headers of dead values. Where values are long it reads the
+//! key block instead of the records, and then the survivors; where they are short, reading single
+//! values is no faster than reading all of them (`docs/decisions/0028-long-records-are-listed.md`).
 //!
-//! Each record is listed with its header as it stands in front of it, which is tied to the record's
-//! place by its checksum, its key and, if it is a group tombstone, its value.
+//! Each record is listed with its header, which its checksum ties to the record's place, its key
+//! and, if it is a group tombstone, its value.
 
 use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
@@ -14,10 +13,10 @@ use cleavedb_base::{Error, Result, ValuePointer};
 
 use super::extent::Location;
 
-/// Part of its extent that a key block may be.
+/// Divisor of the length of an extent: the greatest length of its key block.
 const SHARE: u64 = 32;
 
-/// Records after which it is known that an extent's records are short.
+/// Records after which an extent's records can be judged short.
 const TRIAL: u64 = 16;
 
 /// The key block of some records.
@@ -46,19 +45,19 @@ impl KeyBlock {
     }
 }
 
-/// Collects the key block of the extent that is written, for as long as its records are long.
+/// Builds the key block of the extent being written, while its records are long.
 pub(super) struct ListingBuilder {
     /// Mean length from which on records are listed, in bytes.
     least: u64,
-    /// Nothing, once the records were found to be short.
+    /// None, once the records were found to be short.
     listing: Option<KeyBlock>,
     records: u64,
-    /// Length of the records so far.
+    /// Length of the records so far, in bytes.
     len: u64,
 }
 
 impl ListingBuilder {
-    /// Will list records of `least` bytes on average, or more.
+    /// A builder for records of at least `least` bytes on average.
     pub(super) fn new(least: u64) -> Self {
         Self { least, listing: Some(KeyBlock::default()), records: 0, len: 0 }
     }
@@ -85,8 +84,8 @@ impl ListingBuilder {
         self.len < self.least.saturating_mul(self.records)
     }
 
-    /// The key block, if it is worth its space behind what ends at `end`. The builder is ready for
-    /// the next extent.
+    /// The key block, if it is worth its space behind the records, which end at `end`. Resets the
+    /// builder for the next extent.
     pub(super) fn finish(&mut self, end: u64) -> Option<Vec<u8>> {
         let built = std::mem::replace(self, Self::new(self.least));
         let short = built.are_short() || built.records == 0;
@@ -99,8 +98,8 @@ impl ListingBuilder {
     }
 }
 
-/// Hands the records of a key block to `visit`, those that separate values without them. The extent
-/// has them at `from` of the file `identity`, up to `end` exactly.
+/// Passes the records of a key block to `visit`, separated values left out. The extent has them
+/// from `from` of the file `identity` to exactly `end`.
 pub fn visit(
     listing: &[u8],
     identity: FileIdentity,
@@ -109,7 +108,7 @@ pub fn visit(
 ) -> Result<()> {
     let Location { file, mut offset } = from;
     let damaged = |offset: u64| {
-        Error::corruption("the listing of an extent does not tell its records")
+        Error::corruption("the listing of an extent does not match its records")
             .with("file", file)
             .with("offset", offset)
     };
@@ -142,8 +141,8 @@ mod tests {
         FileIdentity::new(7, FILE)
     }
 
-    /// Lists records of these kinds and lengths of value from offset 4096 on; returns the key
-    /// block, and where they end.
+    /// Lists records of these kinds and value lengths from offset 4096 on; returns the key block,
+    /// and the end of the records.
     fn listed(least: u64, records: &[(RecordKind, usize)]) -> (Option<Vec<u8>>, u64) {
         let (mut builder, mut offset) = (ListingBuilder::new(least), 4096);
         for (seq, (kind, len)) in (1..).zip(records) {

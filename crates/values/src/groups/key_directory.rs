@@ -1,13 +1,13 @@
-//! The map of an extent: where the record of an operation lies, by what its index entry holds
-//! anyway.
+//! The key directory of an extent: finds the record of an operation by the content of its index
+//! entry.
 //!
-//! After a collection with soft pointers (design, section 2) index entries still say where records
-//! lay before. A map finds them by key and sequence number. It has an entry for each value, in the
-//! order of keys, in pages that are read one at a time; the first key of each page, its *fence*,
-//! stays in memory. Who asks about ascending keys reads every page once.
+//! After a collection with soft pointers (design, section 2) index entries still have the old
+//! places of records. A directory finds them by key and sequence number. It has an entry for each
+//! value, in key order, in pages that are read one at a time; the first key of each page, its
+//! *fence*, stays in memory. Look-ups in ascending key order read every page once.
 //!
-//! An entry has a hash of the key's hash and the sequence number, and the offset in the extent.
-//! An answer is a hint, as any pointer is: who reads the record verifies that it is the one.
+//! An entry has a hash of the key's hash and the sequence number, and the offset in the extent. A
+//! result is a hint, like any pointer: the reader verifies the record.
 
 use std::ops::Range;
 
@@ -20,31 +20,31 @@ use crate::cut::separator;
 
 /// Bytes of an entry.
 const ENTRY: usize = 12;
-/// Where a page has the number of its entries; its checksum lies at its end.
+/// Offset of the number of entries in a page; the checksum is at its end.
 const COUNT_AT: usize = BLOCK - 8;
 /// Entries of a full page.
 pub const ENTRIES: usize = COUNT_AT / ENTRY;
 
-/// What a map is asked for: the first two thirds of an entry.
+/// Search key of a directory: the first two thirds of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark([u8; 8]);
 
 impl Mark {
-    /// That of the record of a key with this hash and this sequence number.
+    /// The mark of a record by the hash of its key and its sequence number.
     pub(super) fn new(hash: u64, seq: SeqNo) -> Self {
-        // Of all bits of both: recovery leaves gaps of round length in the sequence numbers.
+        // Mixes all bits of both: recovery leaves gaps of round length in the sequence numbers.
         Self(hash64(&seq.to_le_bytes(), hash).to_le_bytes())
     }
 }
 
-/// One entry of a map that is being built, and its key among those of all.
+/// One entry of a directory being built, and the range of its key in the buffer of keys.
 struct Item {
     key: Range<usize>,
     mark: Mark,
     offset: u32,
 }
 
-/// Collects the entries of a map.
+/// Builds a key directory.
 #[derive(Default)]
 pub struct MapBuilder {
     keys: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct MapBuilder {
 }
 
 impl MapBuilder {
-    /// Adds the record of (`encoded_key`, `seq`), whose key has this hash, at `offset` of the
+    /// Adds the record of (`encoded_key`, `seq`), with this hash of the key, at `offset` of the
     /// extent.
     pub fn add(&mut self, encoded_key: &[u8], hash: u64, seq: SeqNo, offset: u32) {
         let begin = self.keys.len();
@@ -60,8 +60,8 @@ impl MapBuilder {
         self.items.push(Item { key: begin..self.keys.len(), mark: Mark::new(hash, seq), offset });
     }
 
-    /// The pages, without their checksums, and then the encoding of their fences. The builder is
-    /// empty afterwards.
+    /// The pages, without their checksums, and the encoding of their fences. The builder is empty
+    /// afterwards.
     pub fn finish(&mut self) -> (Vec<[u8; BLOCK]>, Vec<u8>) {
         let Self { keys, items } = std::mem::take(self);
         let mut items = items;
@@ -89,22 +89,22 @@ fn page_of(items: &[Item]) -> [u8; BLOCK] {
     page
 }
 
-/// The first keys of the pages of a map, or prefixes of them that tell the pages apart.
+/// The first keys of the pages of a directory, or prefixes of them that tell the pages apart.
 #[derive(Debug)]
 pub struct KeyDirectory(Vec<Box<[u8]>>);
 
 impl KeyDirectory {
-    /// Reads the fences of a map of `pages` pages.
+    /// Reads the fences of a directory of `pages` pages.
     pub fn decode(bytes: &[u8], pages: u64) -> Result<Self> {
-        let mut cursor = Cursor::new(bytes, "the fences of a map");
+        let mut cursor = Cursor::new(bytes, "the fences of a key directory");
         if cursor.varint()? != pages {
-            return Err(Error::corruption("a map has more or fewer fences than pages"));
+            return Err(Error::corruption("a key directory needs one fence for each page"));
         }
         let fences = (0..pages).map(|_| Ok(cursor.bytes()?.into()));
         let fences = Self(fences.collect::<Result<_>>()?);
         cursor.end()?;
         if !fences.0.is_sorted() {
-            return Err(Error::corruption("the fences of a map are not in order"));
+            return Err(Error::corruption("the fences of a key directory are not in order"));
         }
         Ok(fences)
     }
@@ -116,7 +116,7 @@ impl KeyDirectory {
 
     /// The pages that may have entries of `key`.
     pub(super) fn pages_of(&self, key: &[u8]) -> Range<usize> {
-        // The versions of a key may begin in the page before one that begins with it.
+        // The versions of a key may begin in the page before the one that begins with it.
         let begin = self.0.partition_point(|fence| **fence < *key).saturating_sub(1);
         begin..self.0.partition_point(|fence| **fence <= *key)
     }

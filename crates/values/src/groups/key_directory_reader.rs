@@ -1,4 +1,4 @@
-//! Looking into maps, and remembering the pages that were read.
+//! Look-ups in key directories, with a cache of their pages.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,26 +10,26 @@ use super::extent::Location;
 use super::handle::ExtentHandle;
 use super::key_directory::{Mark, look_up};
 
-/// A page that was read. It holds on to no extent: a place is never used again.
+/// A page that was read. It does not keep its extent alive: a place is never reused.
 struct Page {
     number: usize,
     bytes: Box<[u8; BLOCK]>,
 }
 
-/// Pages that a reader remembers, one for each group: keys that are neighbours lie in as many hash
-/// groups. 4 MiB in all.
+/// Most pages in the cache, one for each group: neighbouring keys lie in as many hash groups. 4 MiB
+/// in all.
 const PAGES_MAX: usize = 1024;
 
-/// Looks into maps, and remembers the last page of each: keys ascend, and the next one is mostly
-/// there, too.
+/// Looks up key directories and caches the last page of each: keys ascend, and the next one is
+/// mostly in the same page.
 #[derive(Default)]
 pub struct KeyDirectoryReader {
     pages: HashMap<Location, Page>,
 }
 
 impl KeyDirectoryReader {
-    /// Where `extent` has the record of (`encoded_key`, `seq`), whose key has this hash: an offset
-    /// in the extent.
+    /// Place of the record of (`encoded_key`, `seq`), with this hash of the key, as an offset in
+    /// `extent`.
     pub fn find(
         &mut self,
         extent: &ExtentHandle,
@@ -50,7 +50,7 @@ impl KeyDirectoryReader {
     fn page(&mut self, extent: &ExtentHandle, number: usize) -> Result<&[u8; BLOCK]> {
         let place = extent.place();
         if self.pages.len() >= PAGES_MAX && !self.pages.contains_key(&place) {
-            // Any of them: with more groups than pages most keys miss in any case.
+            // Any page may be evicted: with more groups than pages most keys miss in any case.
             let any = self.pages.keys().next().copied();
             any.and_then(|any| self.pages.remove(&any));
         }

@@ -1,4 +1,4 @@
-//! The end of an extent under every schedule: its space is given back once, by its last reader.
+//! The end of an extent under every schedule: its space is queued once, by its last reader.
 
 use cleavedb_base::FileNumber;
 use cleavedb_base::record::FileIdentity;
@@ -23,8 +23,8 @@ fn handle(obsolete_files: &std::sync::Arc<ObsoleteFiles>) -> ExtentHandle {
     ExtentHandle::new(&extent, segment, obsolete_files.clone())
 }
 
-/// A read state lets go of an extent that an edit dropped, a reader still holds it, and a job
-/// punches what is queued.
+/// A read state drops an extent that an edit removed, a reader still holds it, and a job punches
+/// queued ranges.
 fn a_reader_holds_a_dropped_extent() {
     let obsolete_files = std::sync::Arc::new(ObsoleteFiles::default());
     let in_picture = Arc::new(handle(&obsolete_files));

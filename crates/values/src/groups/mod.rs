@@ -1,5 +1,5 @@
-//! Groups of values: extents, the table that knows them, how they are written and read, and which
-//! group is collected next.
+//! Groups of values: extents, the table of groups, writing and reading, and the choice of the next
+//! group to collect.
 
 pub mod extent;
 pub mod edit;

@@ -1,10 +1,10 @@
-//! Reading an extent: front to back in pieces, or its key block alone, and then its survivors in
-//! the same order.
+//! Reads an extent: front to back in pieces, or only its key block, and then its survivors in the
+//! same order.
 //!
-//! A group is as long as several main segments, so a collection never holds it whole: it reads an
-//! extent once to learn what lies in it, and once more what survives. Survivors are read in the
-//! order of their places or, where groups keep the order of keys, of their keys, which is the order
-//! within each extent: the second reading goes front to back in every extent too.
+//! A group is as long as several main segments, so a collection does not hold it in memory: it
+//! reads an extent once to find its records, and then its survivors again. Survivors are read in
+//! the order of their places or, where groups keep the order of keys, of their keys, which is the
+//! order within each extent: the second pass also goes front to back in every extent.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::extent::Location;
 use super::handle::ExtentHandle;
 use super::key_block;
 
-/// Bytes that are read at once; a collection holds so many for each extent of its victim.
+/// Bytes that are read at once; a collection holds one piece for each extent of its victim.
 const PIECE: u64 = 256 << 10;
 
 /// Reads records of one extent.
@@ -34,7 +34,7 @@ impl ExtentReader {
         Self { at: handle.place().offset, handle, piece: Vec::new() }
     }
 
-    /// Where the extent begins.
+    /// The beginning of the extent.
     pub fn place(&self) -> Location {
         self.handle.place()
     }
@@ -44,27 +44,26 @@ impl ExtentReader {
         self.handle.place().offset + self.handle.records_len()
     }
 
-    /// Whether a record at this place is one of the extent's.
+    /// Whether the record at this place belongs to the extent.
     pub fn holds(&self, place: Location) -> bool {
         self.handle.holds(place)
     }
 
-    /// Whether only survivors are read of its records, since it has a key block.
+    /// Whether the extent has a key block, so that only its survivors are read.
     pub fn has_key_block(&self) -> bool {
         self.handle.key_block_len() > 0
     }
 
-    /// Says that these bytes of the records, which survive, will be read soon, if they were not
-    /// read by a scan.
+    /// Announces that these bytes of surviving records will be read soon, unless a scan has read
+    /// them.
     pub fn will_need(&self, range: Range<u64>) {
         if self.has_key_block() {
             self.handle.segment().will_need(range.start, (range.end - range.start) as usize);
         }
     }
 
-    /// Hands every record to `visit`, front to back, and lets go of what was read. Where records
-    /// are listed they come without the values that they separate, and so do far ones. Returns the
-    /// bytes that were read.
+    /// Passes every record to `visit`, front to back, and frees what was read. Listed records and
+    /// far ones come without their separated values. Returns the bytes that were read.
     pub fn scan(
         &mut self,
         mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
@@ -102,12 +101,12 @@ impl ExtentReader {
         self.record_at(survivor.offset, piece)
     }
 
-    /// The record of a survivor that is copied in pieces.
+    /// The record of a survivor, to be copied in pieces.
     pub fn far(&self, survivor: ValuePointer) -> Result<FarRecord<'_>> {
         self.handle.segment().far(survivor)
     }
 
-    /// The header at `offset`, if it is one.
+    /// The header at `offset`, if it is valid.
     fn header_at(&mut self, offset: u64) -> Result<Option<Header>> {
         self.fill(offset, HEADER_LEN as u64, PIECE)?;
         Ok(Header::decode(self.from(offset), self.handle.segment().identity(), offset))
@@ -117,7 +116,7 @@ impl ExtentReader {
     fn record_at(&mut self, offset: u64, piece: u64) -> Result<Record<'_>> {
         self.fill(offset, HEADER_LEN as u64, piece)?;
         let identity = self.handle.segment().identity();
-        // A header that is not one is reported by the record's own check.
+        // An invalid header is reported by the check of the record.
         if let Some(header) = Header::decode(self.from(offset), identity, offset) {
             self.fill(offset, header.record_len() as u64, piece)?;
         }
@@ -129,7 +128,7 @@ impl ExtentReader {
         &self.piece[(offset - self.at) as usize..]
     }
 
-    /// Makes the piece hold `len` bytes at `offset`, and what follows up to `piece` bytes.
+    /// Loads `len` bytes at `offset`, and following ones up to `piece` bytes.
     fn fill(&mut self, offset: u64, len: u64, piece: u64) -> Result<()> {
         let held = self.at..self.at + self.piece.len() as u64;
         if held.start <= offset && offset + len <= held.end {

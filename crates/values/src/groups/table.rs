@@ -1,11 +1,11 @@
-//! The table of groups (HashKV's segment table): which groups there are, and their extents.
+//! The table of groups (HashKV's segment table): all groups and their extents.
 //!
 //! It is in memory, part of the manifest, and changed by edits only, as the table of value files
 //! is. The live bytes of an extent are exact after any crash (invariant 11): they change in the
-//! edit that publishes or drops the entries. An extent that is gone takes its deaths with it: a
-//! later death of a record that was moved names an unknown place and counts for nothing. Where
-//! pointers are soft it names the place to which the record was moved; only what dies while it is
-//! being moved counts as live there until the next collection.
+//! edit that publishes or drops the entries. The deaths of a removed extent are forgotten: a later
+//! death of a record that was moved names an unknown place and is ignored. With soft pointers it
+//! names the place to which the record was moved; only records that die while they are being moved
+//! count as live there until the next collection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -19,16 +19,16 @@ use crate::layout::LivenessRule;
 use crate::layout::{GroupLayout, Relocation, SurvivorRoute};
 use crate::partition::{GroupId, Partition, Token};
 
-/// What is known about one group.
+/// Facts about one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its smallest token.
     pub bound: Vec<u8>,
     /// Read point of its last collection; 0 before the first.
     pub collected: SeqNo,
-    /// Where its extents begin, oldest first.
+    /// The beginnings of its extents, oldest first.
     pub extents: Vec<Location>,
-    /// Those of them that have maps.
+    /// Its extents with key directories.
     mapped: Vec<Location>,
 }
 
@@ -44,12 +44,12 @@ pub struct GroupTable {
 }
 
 impl GroupTable {
-    /// A table without groups yet, in a database with this layout.
+    /// A table without groups, for a database with this layout.
     pub fn new(layout: Option<GroupLayout>) -> Self {
         Self { layout, ..Self::default() }
     }
 
-    /// The same with a layout of which only the partition matters.
+    /// A table for a layout of which only the partition matters.
     #[cfg(test)]
     pub(crate) fn of_partition(partition: Partition) -> Self {
         let groups = GroupLayout {
@@ -66,30 +66,31 @@ impl GroupTable {
         self.layout.as_ref()
     }
 
-    /// Which group has a key.
+    /// The partition of keys into groups.
     #[inline]
     pub fn partition(&self) -> Partition {
         self.layout.map(|layout| layout.partition).unwrap_or_default()
     }
 
-    /// How the index learns where a collection has put survivors.
+    /// How the index learns the new places of survivors.
     #[inline]
     pub fn relocation(&self) -> Relocation {
         self.layout.map_or(Relocation::WriteBack, |layout| layout.relocation)
     }
 
-    /// Whether groups are told of each operation on a key of which they may have a record.
+    /// Whether flushes write a group tombstone for each operation on a key of which a group may
+    /// have a record.
     pub fn needs_tombstones(&self) -> bool {
         self.layout.is_some_and(|layout| layout.liveness.dead_records().needs_tombstones())
     }
 
-    /// Number of groups that a flush may have to tell of deaths: those that hold anything.
+    /// Number of groups that a flush may have to write group tombstones to: those with records.
     pub fn told_of_deaths(&self) -> usize {
         let filled = self.groups.values().filter(|group| !group.extents.is_empty());
         if self.needs_tombstones() { filled.count() } else { 0 }
     }
 
-    /// Whether collections put cold values into a log of their own.
+    /// Whether collections move cold values to a log of their own.
     pub fn has_cold_log(&self) -> bool {
         self.layout.is_some_and(|layout| layout.survivors == SurvivorRoute::Tagged)
     }
@@ -108,7 +109,7 @@ impl GroupTable {
         self.bounds.range::<[u8], _>(after).next().map(|(bound, _)| &**bound)
     }
 
-    /// An id that no group had before, nor those after it.
+    /// An id that was never used, and neither were those after it.
     pub fn next_id(&self) -> GroupId {
         GroupId(self.groups.last_key_value().map_or(1, |(id, _)| id.0 + 1))
     }
@@ -134,7 +135,7 @@ impl GroupTable {
         places.iter().map(|place| &self.extents[place])
     }
 
-    /// The greatest token of a group's records; none if it has no record, or nobody knows.
+    /// The greatest token of a group's records; none if it has no record, or it is unknown.
     pub fn last_of(&self, group: GroupId) -> Option<Token<'_>> {
         let known = self.extents_of(group).all(|extent| !extent.last.is_empty());
         let last = self.extents_of(group).map(|extent| &*extent.last).max();
@@ -146,7 +147,7 @@ impl GroupTable {
         self.extents.values()
     }
 
-    /// The extent that holds the record of a pointer, if it is still there.
+    /// The extent of a pointer's record, if it still exists.
     pub fn extent_of(&self, pointer: ValuePointer) -> Option<&Extent> {
         let last = Location { file: pointer.file, offset: pointer.offset };
         let (_, extent) = self.extents.range(..=last).next_back()?;
@@ -164,7 +165,7 @@ impl GroupTable {
         self.extents.range(places).map(|(_, extent)| extent)
     }
 
-    /// Whether the group file has an extent besides those in `gone`.
+    /// Whether the group file has an extent that is not in `gone`.
     pub fn uses_file(&self, file: FileNumber, gone: &BTreeSet<Location>) -> bool {
         self.extents_in(file).any(|extent| !gone.contains(&extent.place))
     }
@@ -174,7 +175,7 @@ impl GroupTable {
         self.extents.values().map(Extent::len).sum()
     }
 
-    /// Bytes of all maps.
+    /// Bytes of all key directories.
     pub fn key_directory_bytes(&self) -> u64 {
         self.extents.values().map(|extent| extent.len() - extent.key_directory_from()).sum()
     }
@@ -184,13 +185,13 @@ impl GroupTable {
         self.extents.values().map(|extent| extent.live).sum()
     }
 
-    /// The extents with maps among those of the group of a key, youngest first.
+    /// The extents with key directories in the group of a key, youngest first.
     pub fn mapped(&self, encoded_key: &[u8]) -> impl Iterator<Item = Location> {
         let group = self.group_of(encoded_key).and_then(|id| self.groups.get(&id));
         group.into_iter().flat_map(|group| group.mapped.iter().rev().copied())
     }
 
-    /// Applies one change. Fails if it contradicts what is known; the table is then of no use.
+    /// Applies one change. Fails if it contradicts the table, which must not be used any more then.
     pub fn apply(&mut self, edit: &GroupEdit) -> Result<()> {
         match edit {
             GroupEdit::Begin(group, bound, collected) => self.begin(*group, bound, *collected),
@@ -239,7 +240,7 @@ impl GroupTable {
         }
         let (lowest, collected) = (old.bound.clone(), old.collected);
         self.bounds.remove(&lowest);
-        // Only its place is taken by now: the first part may have the empty bound.
+        // Only the place of the group is taken by now: the first part may have the empty bound.
         let begin = |(at, bound): (usize, &Vec<u8>)| (GroupId(first.0 + at as u64), bound.clone());
         for (id, bound) in [&lowest].into_iter().chain(bounds).enumerate().map(begin) {
             if self.groups.contains_key(&id) || self.bounds.contains_key(&bound) {

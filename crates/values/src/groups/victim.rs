@@ -1,8 +1,8 @@
-//! Which group to collect next, and when (HashKV, sections 3.2 and 3.3): pure choices.
+//! When to collect groups, and which next (HashKV, sections 3.2 and 3.3): pure functions.
 //!
-//! The space of a hash group is counted as the paper counts it: the first part of it is its *main
-//! segment*, which the group has in any case; the rest is *log segments*, whole ones, out of a
-//! reserve that all groups share. Collection is due when the reserve is used up.
+//! The space of a hash group is counted as in the paper: its first bytes are its *main segment*,
+//! which is always counted; the rest is whole *log segments*, from a reserve that all groups share.
+//! Collection is due when the reserve is used up.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -22,12 +22,12 @@ pub struct SegmentSizes {
     pub main: u64,
     /// Length of a log segment.
     pub log: u64,
-    /// Reserved space for log segments, as a part of all main segments.
+    /// Size of the reserve for log segments, as a fraction of all main segments.
     pub reserved: f64,
 }
 
 impl SegmentSizes {
-    /// Bytes of log segments that a group of `bytes` takes.
+    /// Bytes of log segments for a group of `bytes`.
     pub fn log_bytes(&self, bytes: u64) -> u64 {
         bytes.saturating_sub(self.main).next_multiple_of(self.log.max(1))
     }
@@ -43,19 +43,19 @@ impl SegmentSizes {
     }
 }
 
-/// Short files of groups that are tolerated in any case, and besides, for each main segment's worth
-/// of bytes.
+/// Number of short files of groups that is tolerated: a fixed one, plus the same for each main
+/// segment's worth of bytes.
 const FILES_MIN: u64 = 12;
 const FILES_PER_SEGMENT: u64 = 4;
 
-/// A file is short that has less than a main segment divided by this.
+/// Divisor of a main segment: files below the quotient are short.
 const SHORT_PART: u64 = 8;
 
 impl SegmentSizes {
-    /// Those of `groups` that lie in several extents, the most divided ones first, if of files with
-    /// these `lengths` very many are short: each short session leaves one. It ends, since a group
-    /// that was collected lies in one extent. Files of ordinary flushes do not count, however many
-    /// there are: who packs them writes the store anew for nothing.
+    /// The `groups` with several extents, those with most first, if too many of the files with
+    /// these `lengths` are short: each short session leaves one. It ends, since a collected group
+    /// has one extent. Files of ordinary flushes do not count, however many there are: packing them
+    /// would rewrite the store without need.
     pub fn crowded(
         &self,
         table: &GroupTable,
@@ -80,14 +80,15 @@ pub fn group_bytes(table: &GroupTable, group: GroupId) -> u64 {
     table.extents_of(group).map(|extent| extent.len()).sum()
 }
 
-/// How a victim is chosen among the groups.
+/// How victims are chosen among the groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimPolicy {
     /// The group with the most writes since its last collection (the paper's default).
     Greedy,
     /// The group with the greatest age times garbage, per byte that is read and written.
     CostBenefit,
-    /// One of so many groups with the most writes, at random; 1 is [`VictimPolicy::Greedy`].
+    /// One of the given number of groups with the most writes, at random; 1 is
+    /// [`VictimPolicy::Greedy`].
     GreedyRandom(usize),
     /// Any group that was written.
     Random,
@@ -100,15 +101,15 @@ pub struct Candidate {
     pub group: GroupId,
     /// Bytes of its extents.
     pub bytes: u64,
-    /// Bytes that a collection may win, by the rule that decides what is alive.
+    /// Bytes that a collection may reclaim, by the rule of liveness.
     pub reclaimable: u64,
     /// Operations since its last collection.
     pub age: SeqNo,
 }
 
 impl Candidate {
-    /// All groups of `table` when `now` is the youngest operation, and an estimated `hidden` bytes
-    /// of garbage are not known to the table.
+    /// All groups of `table`. `now` is the youngest operation; `hidden` is the estimate of the
+    /// bytes of garbage that the table does not know of.
     pub fn all(table: &GroupTable, now: SeqNo, unexposed: u64) -> Vec<Self> {
         let Some(layout) = table.layout() else { return Vec::new() };
         let of_group = |(group, reclaimable): (GroupId, u64)| {
@@ -126,12 +127,12 @@ impl Candidate {
             .collect()
     }
 
-    /// Whether a collection may win enough.
+    /// Whether a collection may reclaim enough.
     pub fn is_worth_it(&self) -> bool {
         self.gain().is_worth_it()
     }
 
-    /// What a collection may win, and what it would move.
+    /// The bytes that a collection may reclaim, and those that it would move.
     pub fn gain(&self) -> CostBenefit {
         CostBenefit { reclaimed: self.reclaimable, rewritten: self.bytes - self.reclaimable }
     }
@@ -144,8 +145,8 @@ impl Candidate {
 
 impl VictimPolicy {
     /// The groups to collect among `candidates` that are worth it, best first, together at most
-    /// `room` bytes or one longer group; `seed` decides what is random. One that wins less than
-    /// half as much for what it moves as the first one waits for its time.
+    /// `room` bytes or one longer group; `seed` is for random choices. Groups that reclaim less
+    /// than half as much per moved byte as the first one are left out.
     pub fn choose(self, mut candidates: Vec<Candidate>, seed: u64, mut room: u64) -> Vec<GroupId> {
         candidates.retain(Candidate::is_worth_it);
         let score = |candidate: &Candidate| match self {
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(chosen(9000), groups[..3]);
     }
 
-    /// A store of files of ordinary length was written anew as soon as there were four of them for
+    /// A store with files of ordinary length was rewritten as soon as there were four of them for
     /// each main segment.
     #[test]
     fn short_files_are_packed_and_only_they() {

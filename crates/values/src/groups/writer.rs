@@ -1,9 +1,9 @@
-//! Writes extents of many groups side by side into few files.
+//! Writes extents of many groups one after another into few files.
 //!
 //! A flush and a collection append to groups in the same way: group after group, each with one
 //! extent, which ends with the filter of its keys if its group is collected without the index, with
-//! a key block if its records are long, and with a map if pointers are soft. A file is ended at an
-//! extent's end only, so an extent lies in one file.
+//! a key block if its records are long, and with a key directory if pointers are soft. A file ends
+//! only at the end of an extent, so an extent lies in one file.
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
@@ -20,16 +20,16 @@ use super::table::GroupTable;
 use crate::factory::SegmentFactory;
 use crate::partition::GroupId;
 
-/// Longest key that an extent names as its last, in bytes: the manifest is to stay short.
+/// Longest last key that an extent stores, in bytes, to keep the manifest short.
 const LAST_MAX: usize = 256;
 
-/// Filter bits per key of an extent: it asks for one group tombstone in a hundred for nothing.
+/// Filter bits per key of an extent: one group tombstone in a hundred is written needlessly.
 const FILTER_BITS: u32 = 10;
 
-/// What was written; everything is synced.
+/// The written files; everything is synced.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Extents, of each file in the order of their places.
+    /// Extents, in the order of their places within each file.
     pub extents: Vec<Extent>,
     /// Files and their lengths.
     pub files: Vec<(FileNumber, u64)>,
@@ -54,9 +54,9 @@ pub struct ExtentWriter<'a> {
     listing: ListingBuilder,
     file: Option<(Name, SegmentWriter)>,
     open: Option<(Extent, Vec<u64>)>,
-    /// The map of the open extent, where extents have maps.
+    /// The key directory of the open extent, where extents have one.
     map: Option<MapBuilder>,
-    /// Bytes of an extent that its map can tell.
+    /// Most bytes of an extent that its key directory can address.
     mapped_max: u64,
     /// Tree key of the record before, where groups are ranges of keys.
     last: Vec<u8>,
@@ -89,9 +89,9 @@ impl<'a> ExtentWriter<'a> {
         Self { survivors: true, ..self }
     }
 
-    /// The same for groups of a table with this layout. Filters are for groups that are told of
-    /// deaths: a flush asks whether they may hold a key. Where groups keep the order of keys, so do
-    /// their records, and an extent knows its greatest key.
+    /// The same for groups of a table with this layout. Filters are for groups that get group
+    /// tombstones: a flush checks whether they may hold a key. Where groups keep the order of keys,
+    /// so do their records, and an extent stores its greatest key.
     #[must_use]
     pub fn of_groups(self, table: &GroupTable) -> Self {
         Self {
@@ -108,13 +108,13 @@ impl<'a> ExtentWriter<'a> {
         Self { listing: ListingBuilder::new(least), ..self }
     }
 
-    /// The same with a map behind each extent, if `maps`.
+    /// The same with a key directory behind each extent, if `maps`.
     #[must_use]
     pub fn with_key_directories(self, maps: bool) -> Self {
         Self { map: maps.then(MapBuilder::default), ..self }
     }
 
-    /// Whether the open extent is as long as a map can tell.
+    /// Whether the open extent is as long as a key directory can address.
     fn is_full(&self, len: usize) -> bool {
         let (Some((extent, _)), Some((_, file)), Some(_)) = (&self.open, &self.file, &self.map)
         else {
@@ -129,7 +129,7 @@ impl<'a> ExtentWriter<'a> {
         extent.group == group && file.has_room(len) && !self.is_full(len)
     }
 
-    /// Appends a record to `group`, whose records come one behind the other.
+    /// Appends a record to `group`, whose records come one after another.
     pub fn append(
         &mut self,
         group: GroupId,
@@ -140,14 +140,14 @@ impl<'a> ExtentWriter<'a> {
         self.add(group, header, (key, value), |file| file.append(header, key, value))
     }
 
-    /// As [`ExtentWriter::append`], of a separated value in pieces.
+    /// As [`ExtentWriter::append`], for a separated value in pieces.
     pub fn append_far(&mut self, group: GroupId, record: &FarRecord<'_>) -> Result<ValuePointer> {
         let header = Header { more: false, ..record.header };
         self.add(group, &header, (&record.key, &[]), |file| file.append_far(record))
     }
 
-    /// Appends, by `append`, a record of `key` and `value` to `group`; of a separated value nothing
-    /// is asked here.
+    /// Appends, by `append`, a record of `key` and `value` to `group`; a separated value is not
+    /// used here.
     #[inline]
     fn add(
         &mut self,
@@ -166,7 +166,7 @@ impl<'a> ExtentWriter<'a> {
         let (Some((extent, hashes)), Some((_, file))) = (&mut self.open, &mut self.file) else {
             return Err(Error::corruption("an extent has no file"));
         };
-        // Made before the record is copied: to read it back would wait for the copy to be stored.
+        // Copied before the record: reading it back would wait for the copy to be stored.
         let encoded_key = EncodedKey::new(header.keyspace, key);
         let encoded_key = encoded_key.as_bytes();
         let pointer = append(file)?;
@@ -207,7 +207,7 @@ impl<'a> ExtentWriter<'a> {
         Ok(Extent { survivors: self.survivors, ..Extent::empty(group, place) })
     }
 
-    /// Ends the extent that is open, if one is; returns how many there are.
+    /// Ends the open extent, if there is one; returns the number of extents.
     pub fn end_extent(&mut self) -> Result<usize> {
         let ended = self.written.extents.len();
         let Some((mut extent, hashes)) = self.open.take() else { return Ok(ended) };
@@ -242,7 +242,7 @@ impl<'a> ExtentWriter<'a> {
         Ok(())
     }
 
-    /// Ends and syncs everything.
+    /// Finishes and syncs everything.
     pub fn finish(mut self) -> Result<Written> {
         self.end_extent()?;
         self.end_file()?;
@@ -250,7 +250,7 @@ impl<'a> ExtentWriter<'a> {
     }
 }
 
-/// Ends `extent` with its map, if it has values.
+/// Ends `extent` with its key directory, if it has values.
 fn write_map(map: &mut MapBuilder, file: &mut SegmentWriter, extent: &mut Extent) -> Result<()> {
     let (mut pages, fences) = map.finish();
     if pages.is_empty() {

@@ -1,13 +1,13 @@
 //! KeyFilter: which entries of each key a compaction keeps.
 //!
-//! Versions that somebody can see stay ([`Retention`]). A tombstone that stays waits until a
+//! Versions that a reader can see stay ([`Retention`]). A tombstone that stays is held back until a
 //! version below it stays too, or until the key ends: with nothing below it, here or in older
-//! places, it hides nothing and goes.
+//! places, it hides nothing and is dropped.
 //!
-//! An operation that stands in several places counts once, as its youngest entry. An older entry of
-//! it is never reported. If the youngest is a repeat and an older one, of the same value, is not,
-//! the youngest inherits the ownership of the record; so a repeat is held back until the next entry
-//! shows that no older one follows.
+//! An operation with entries in several places counts once, as its youngest entry. Its older
+//! entries are never reported. If the youngest is a repeat and an older one, of the same value, is
+//! not, the youngest inherits the ownership of the record; so a repeat is held back until the next
+//! entry shows that no older one follows.
 
 use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
 
@@ -16,7 +16,7 @@ use super::{PointerRoom, ValueGcObserver};
 use crate::entry::Entry;
 use crate::retention::Retention;
 
-/// A repeat whose older entries may still come.
+/// A repeat whose older entries may still follow.
 #[derive(Default)]
 struct Held {
     active: bool,
@@ -34,7 +34,8 @@ pub(super) struct KeyFilter<'a, S> {
     key: Vec<u8>,
     /// Sequence number of the key's last operation; none before its first.
     last: Option<SeqNo>,
-    /// Kept tombstones with nothing kept below them yet, newest first; whether they are repeats.
+    /// Kept tombstones with nothing kept below them yet, newest first; each with whether it is a
+    /// repeat.
     tombstones: Vec<(SeqNo, bool)>,
     held: Held,
     duplicates: u64,
@@ -55,12 +56,13 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
         }
     }
 
-    /// Older entries of operations that were met before.
+    /// Older entries of operations that were already seen.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
-    /// Takes the next entry in index order, of several entries of one operation the youngest first.
+    /// Takes the next entry in index order; of several entries of one operation, the youngest
+    /// first.
     #[inline]
     pub(super) fn add(&mut self, entry: Entry<'_>, output: &mut Output<'_>) -> Result<()> {
         if self.last.is_none() || self.key != entry.key {
@@ -138,7 +140,7 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
         Ok(())
     }
 
-    /// Decides on what still waits of the current key.
+    /// Decides on the entries of the current key that were held back.
     #[inline]
     pub(super) fn end_key(&mut self, output: &mut Output<'_>) -> Result<()> {
         self.settle(output)?;

@@ -12,10 +12,10 @@ use crate::table_builder::TableBuilder;
 use crate::table_format::{TableMeta, TableOptions};
 use crate::table_handle::TableHandle;
 
-/// Older places, each sorted; asked about ascending keys.
+/// Older places, each sorted; queried with ascending keys.
 pub(super) struct Places<'a> {
     places: Vec<&'a [Arc<TableHandle>]>,
-    /// Any key may yet come to lie in an older place.
+    /// Whether any key may still be added to an older place.
     unknown: bool,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Places<'a> {
         Self { places: places.iter().map(|tables| &tables[..]).collect(), unknown }
     }
 
-    /// Whether one of the places may hold `key`, which is not before any key asked about earlier.
+    /// Whether one of the places may hold `key`; keys of successive calls must not descend.
     fn may_hold(&mut self, key: &[u8]) -> bool {
         if planted(Bug::TombstoneDroppedEarly) {
             return false;
@@ -44,19 +44,19 @@ impl<'a> Places<'a> {
 }
 
 /// Writes entries into tables, each ended between two keys: when it is large enough, or when it
-/// overlaps so much of the level below the target that its own compaction would be expensive.
+/// overlaps so many bytes of the level below the target that its own compaction would be expensive.
 pub(super) struct Output<'a> {
     factory: &'a dyn TableFactory,
-    /// For which the tables are.
+    /// Level of the tables.
     level: u8,
     table_options: &'a TableOptions,
     options: &'a CompactionOptions,
     older: Places<'a>,
     /// Tables of the level below the target that lie at or behind the current key.
     grandparents: &'a [Arc<TableHandle>],
-    /// Keys before which a table should end, those at or behind the current key.
+    /// Keys at or behind the current key before which a table should end.
     split_keys: &'a [Box<[u8]>],
-    /// Bytes of grandparents that the current table passed.
+    /// Bytes of grandparents that the current table has passed.
     overlap: u64,
     created: &'a mut Vec<FileNumber>,
     builder: Option<TableBuilder>,
@@ -93,7 +93,7 @@ impl<'a> Output<'a> {
         self.older.may_hold(key)
     }
 
-    /// Says that entries of another key follow: the only time at which a table may end.
+    /// Announces that entries of another key follow: tables end only here.
     #[inline]
     pub(super) fn begin_key(&mut self, key: &[u8]) -> Result<()> {
         while let Some((first, rest)) = self.grandparents.split_first()

@@ -1,8 +1,8 @@
-//! Slice: the part of a compaction that lies between two keys, merged into tables of its own.
+//! Slice: the part of a compaction between two keys, merged into tables of its own.
 //!
-//! All versions of a key lie in one slice, and nothing that is decided about a key depends on
-//! another. So slices of a compaction share nothing but their inputs: they may run in any order or
-//! at once, and their outputs, one slice behind the other, are those of the compaction.
+//! All versions of a key lie in one slice, and decisions about a key do not depend on other keys.
+//! So slices of a compaction share only their inputs: they may run in any order or in parallel, and
+//! their outputs, one slice behind the other, are those of the compaction.
 
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
@@ -16,26 +16,26 @@ use crate::merge::MergeIter;
 use crate::table_format::TableMeta;
 use crate::table_set::TableSetIter;
 
-/// What a slice came to. What it created and dropped counts even if it failed half-way.
+/// Result of a slice. Its created files and dropped entries count even if it failed half-way.
 pub(super) struct Subcompaction<S> {
     pub(super) keeper: S,
     pub(super) created: Vec<FileNumber>,
     pub(super) result: Result<Merged>,
 }
 
-/// What a slice wrote.
+/// Output of a slice.
 pub(super) struct Merged {
     pub(super) outputs: Vec<TableMeta>,
     /// Entries read.
     pub(super) entries: u64,
-    /// Of these, older entries of an operation that a younger place holds too.
+    /// Of these, older entries of an operation that a younger place also holds.
     pub(super) duplicates: u64,
 }
 
-/// Says when to stop.
+/// Tells slices when to stop.
 pub(super) struct Stop<'a> {
     cancelled: &'a AtomicBool,
-    /// A slice has failed: what others do would be thrown away.
+    /// Whether a slice has failed: the work of the others would be discarded.
     failed: AtomicBool,
 }
 
@@ -83,7 +83,7 @@ impl CompactionJob {
         Subcompaction { keeper, created, result }
     }
 
-    /// Reads the entries of the slice through the filter; returns how many there were.
+    /// Reads the entries of the slice through the filter; returns their number.
     fn merge_into(
         &self,
         lower: Option<&[u8]>,
@@ -116,7 +116,7 @@ impl CompactionJob {
     }
 
     /// A key that halves the bytes of the inputs, roughly: half of them lie in tables whose middle
-    /// is before it. None if the halves would be too small to be worth tables of their own.
+    /// is before it. None if the halves would be too small for tables of their own.
     pub(super) fn middle(&self) -> Result<Option<Vec<u8>>> {
         let bytes = self.compaction.bytes();
         if bytes < self.options.halves_bytes_min() {

@@ -20,7 +20,7 @@ use crate::table_format::TableOptions;
 use crate::testing::{Dropped, Item, World, forwards, position, sort};
 use crate::version::Version;
 
-/// Makes one run of each list, the first one the youngest.
+/// Makes one run of each list; the first is the youngest.
 fn runs(world: &World, lists: &[Vec<Item>]) -> Version {
     let mut edit = VersionEdit::default();
     for (list, epoch) in lists.iter().rev().zip(1..) {
@@ -43,7 +43,7 @@ struct Outcome {
     version: Version,
 }
 
-/// Runs the compaction as a whole and in halves, which must come to the same.
+/// Runs the compaction as a whole and in halves, which must have the same result.
 fn run(world: &World, version: &Version, compaction: Compaction, snapshots: &[u64]) -> Outcome {
     let run =
         |subcompactions| run_by(subcompactions, world, version, compaction.clone(), snapshots);
@@ -142,7 +142,8 @@ fn of_one_operation_the_youngest_entry_stays_and_inherits_the_record() {
     assert_eq!(outcome.items, expected);
     assert!(outcome.dropped.is_empty(), "nothing was freed");
     assert_eq!((outcome.stats.duplicates, outcome.stats.dropped), (4, 1));
-    // Overwritten, the repeat that inherited and the moved pointer are reported, each once.
+    // The overwritten entry, the repeat that inherited and the moved pointer are reported once
+    // each.
     let newer = vec![Item::inline("a", 20, ""), Item::inline("b", 21, "")];
     let outcome = full(&World::new(), &[newer, back, original.clone()], &[]);
     assert_eq!(outcome.dropped, [original[0].clone(), Item::pointer("b", 11, 777)]);
@@ -155,7 +156,7 @@ fn a_repeat_alone_frees_nothing() {
     assert!(outcome.dropped.is_empty() && outcome.items.len() == 1);
     let lists = [vec![Item::pointer("b", 10, 1).repeated()], vec![Item::inline("c", 9, "")]];
     let outcome = full(&World::new(), &lists, &[]);
-    assert!(outcome.items[0].repeat, "without the original nobody knows who owns the record");
+    assert!(outcome.items[0].repeat, "only the original entry owns the record");
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn tables_end_between_keys_only() {
     }
 }
 
-/// Each key with a tombstone, a moved pointer and versions for snapshots, in runs that overlap: the
+/// Each key with a tombstone, a moved pointer and versions for snapshots, in overlapping runs: the
 /// keys beside the middle are among them.
 #[test]
 fn halves_come_to_the_same_as_the_whole() {
@@ -200,7 +201,7 @@ fn halves_come_to_the_same_as_the_whole() {
     }
 }
 
-/// A disk that has room for tables of one thread only.
+/// A disk with room for the tables of one thread only.
 struct FullForOthers<'a> {
     world: &'a World,
     own: ThreadId,
@@ -213,7 +214,7 @@ impl TableFactory for FullForOthers<'_> {
             self.failed.store(true, Ordering::Relaxed);
             return Err(Error::new(ErrorKind::NoSpace, "the disk is full"));
         }
-        // Until the other half has said that it failed.
+        // Waits until the other half has reported its failure.
         let begin = Instant::now();
         while !self.failed.load(Ordering::Relaxed) {
             assert!(begin.elapsed() < Duration::from_secs(20), "there is no other half");
@@ -224,7 +225,7 @@ impl TableFactory for FullForOthers<'_> {
     }
 }
 
-/// The front half stops because the back half failed: what counts is why that one did.
+/// The front half stops because the back half failed: the reported reason is that of the back half.
 #[test]
 fn a_job_fails_for_the_reason_of_the_half_that_failed_first() {
     let world = World::new();
@@ -256,8 +257,9 @@ fn a_cancelled_job_says_so_and_lists_its_files() {
     assert!(job.created().is_empty());
 }
 
-/// The run of a collection enters below runs that wait above it and may hold, for a snapshot that
-/// is gone by then, what their tombstones hide: dropped now, they would let it come back.
+/// The run of a collection is added below runs that wait above it and may hold, for a snapshot that
+/// is released by then, versions that their tombstones hide: without the tombstones these would
+/// reappear.
 #[test]
 fn a_tombstone_above_a_running_collection_stays() {
     let world = World::new();

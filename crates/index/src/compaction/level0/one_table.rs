@@ -1,6 +1,6 @@
-//! Level 0 as in HyperLevelDB, which OHDB is compared with (sections II and IV): one table goes at
-//! a time, the oldest first, nothing merges within level 0, and tables that cost reads many seeks
-//! go down, too.
+//! Level 0 as in HyperLevelDB, the baseline of OHDB (sections II and IV): one table is compacted at
+//! a time, the oldest first, tables do not merge within level 0, and tables that cost reads many
+//! seeks are compacted too.
 
 use std::sync::Arc;
 

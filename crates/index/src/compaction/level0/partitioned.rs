@@ -1,9 +1,9 @@
-//! Level 0 in partitions (OHDB, section III.A): each bucket is treated alone.
+//! Level 0 in partitions (OHDB, section III.A): each bucket is compacted by itself.
 //!
-//! A bucket leaves when it has twice its share of the size, or too many slices, which merge only
-//! where they threaten to become too many. When level 0 is full the largest bucket leaves, so
-//! buckets that fill alike come to leave in turn, each twice as large as they are on average: level
-//! 1 is rewritten half as often as if all left at once.
+//! A bucket leaves when it has twice its share of the size, or too many slices; slices merge only
+//! where they are close to that number. When level 0 is full the largest bucket leaves, so buckets
+//! that fill at the same rate leave in turn, each twice as large as the average: level 1 is
+//! rewritten half as often as if all left at once.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::table_handle::TableHandle;
 use crate::version::Version;
 
 /// A flush of at least this part of level 0, 1/32, has tables of full length. Short tables of the
-/// first flush would make buckets, and level 0 would merge each of them in place before it leaves:
+/// first flush would form buckets, and level 0 would merge each of them in place before it leaves:
 /// a load was a quarter slower.
 const LONG_FLUSH: u64 = 32;
 
@@ -30,7 +30,7 @@ impl Policy for Partitioned {
 
     fn merging(&self, picker: &Picker<'_>) -> Option<Compaction> {
         let buckets = picker.version.buckets().iter();
-        // One that fills by bytes will leave before merging has paid.
+        // A bucket that fills by bytes leaves before a merge has paid off.
         let bytes_max = picker.options.bucket_bytes() / 2;
         let crowded = buckets.filter(|bucket| {
             let (bytes, slices) = fullnesses(picker, bucket);
@@ -39,7 +39,7 @@ impl Policy for Partitioned {
         crowded.map(|bucket| &bucket.slices).find_map(|s| super::merge_slices(picker, s, bytes_max))
     }
 
-    /// What may leave of the buckets that should; of all, if level 0 as a whole is too full.
+    /// The candidates in buckets that should leave; all of them, if level 0 as a whole is too full.
     fn leaving<'a>(
         &self,
         picker: &'a Picker<'_>,
@@ -82,8 +82,8 @@ impl Policy for Partitioned {
     }
 }
 
-/// How full level 0 is without regard to buckets. A cut run counts for each of its tables: so many
-/// are tolerated in every partition.
+/// How full level 0 is without regard to buckets. A cut run counts for each of its tables: the
+/// limit is multiplied by the number of partitions.
 fn as_one(picker: &Picker<'_>) -> f64 {
     let tables = picker.version.runs().iter().map(|run| run.set.tables().len());
     let partitions = picker.options.level0.partitions();

@@ -1,33 +1,32 @@
-//! Cuts: where a run of level 0 is cut into tables, so that level 0 falls into buckets.
+//! Cuts: where a run of level 0 is cut into tables, so that level 0 divides into buckets.
 //!
-//! OHDB (section III.A) cuts by key prefix into 10 parts. Prefixes that are fixed beforehand leave
-//! most parts empty when keys are skewed or share a long prefix, so here the parts follow the data:
+//! OHDB (section III.A) cuts by key prefix into 10 parts. Fixed prefixes leave most parts empty
+//! when keys are skewed or share a long prefix, so here the parts follow the data:
 //!
-//! * A cut falls between two buckets that are there: what a run adds to one of them does not reach
+//! * A cut falls between two existing buckets: the part of a run for one of them does not reach
 //!   into the other.
-//! * Where level 0 has no bucket, but deeper levels have data, the run is cut into parts of like
-//!   size, at the bounds of tables of level 1 if one is near: such a part will meet few of them.
-//!   Where they have none, nothing is gained by cutting, and its tables will move down as they are.
-//! * A part that is small joins its neighbour, and with it two buckets become one: bounds that are
-//!   not worth a file disappear, and the next run finds new ones. Only beside a part that is large
-//!   a small one stays alone, so that a few stray keys do not drag a full bucket across a wide
-//!   range.
+//! * Where level 0 has no bucket, but deeper levels have data, the run is cut into parts of similar
+//!   size, at the bounds of tables of level 1 if one is near: such a part overlaps few of them.
+//!   Where deeper levels have no data, cutting has no use: the tables will move down unchanged.
+//! * A small part joins its neighbour, and with it two buckets become one: bounds that are not
+//!   worth a file disappear, and the next run finds new ones. Only beside a large part does a small
+//!   one stay separate, so that a few stray keys do not extend a full bucket across a wide range.
 //!
-//! Bounds are thus a matter of what the tables cover; they are stored nowhere else, and change
-//! whenever the data does. Any set of cuts is correct.
+//! Bounds thus follow from the key ranges of tables; they are stored nowhere else, and change with
+//! the data. Any set of cuts is correct.
 
 use crate::buckets::Bucket;
 use crate::compaction::CompactionOptions;
 use crate::version::Version;
 
-/// Keys that are remembered at most of a run: the size of its parts is known to 1 in 2000.
+/// Most keys in the sample of a run: the size of its parts is known to 1 in 2000.
 const SAMPLES_MAX: usize = 4096;
 
-/// Some of the keys of a run that is about to be written, and how many bytes lie before each.
+/// A sample of the keys of a run that is about to be written, with the bytes before each.
 #[derive(Debug, Default)]
 pub struct KeySample {
     keys: Vec<(Box<[u8]>, u64)>,
-    /// Of so many keys, one is remembered; as a power of 2.
+    /// One key in 2 to the power of this number is sampled.
     stride: u32,
     seen: u64,
     bytes: u64,
@@ -35,7 +34,7 @@ pub struct KeySample {
 }
 
 impl KeySample {
-    /// Adds a key that is greater than the last one, with the bytes that it will take.
+    /// Adds a key that is greater than the last one, with the bytes that its entry will take.
     pub fn add(&mut self, key: &[u8], bytes: u64) {
         if self.seen.trailing_zeros() >= self.stride {
             if self.keys.len() == SAMPLES_MAX {
@@ -61,20 +60,20 @@ impl KeySample {
         self.bytes
     }
 
-    /// Bytes before `key`, as far as is known.
+    /// Bytes before `key`, to the precision of the sample.
     fn before(&self, key: &[u8]) -> u64 {
         let at = self.keys.partition_point(|(sampled, _)| &**sampled < key);
         self.keys.get(at).map_or(self.bytes, |(_, before)| *before)
     }
 
-    /// The first remembered key that has so many bytes before it.
+    /// The first sampled key that has at least `bytes` before it.
     fn at(&self, bytes: u64) -> Option<&[u8]> {
         let at = self.keys.partition_point(|(_, before)| *before < bytes);
         self.keys.get(at).map(|(key, _)| &**key)
     }
 }
 
-/// Keys between two bounds, one of which is where it begins.
+/// Keys between two bounds, beginning with one of them.
 struct Segment {
     from: Box<[u8]>,
     bytes: u64,
@@ -85,8 +84,8 @@ fn successor(key: &[u8]) -> Box<[u8]> {
     [key, &[0]].concat().into()
 }
 
-/// Where to cut a run of the keys of `sample`, which is about to enter level 0 of `version`: in
-/// ascending order, and a table ends before each: level 0 is in partitions.
+/// Where to cut a run of the keys of `sample`, which is about to enter level 0 of `version`: the
+/// keys, ascending, before each of which a table ends. For a level 0 in partitions.
 pub(super) fn split_keys(
     version: &Version,
     options: &CompactionOptions,
@@ -100,7 +99,7 @@ pub(super) fn split_keys(
     join(segments(version, sample, share), share, least)
 }
 
-/// The keys of `sample` in turns: those between buckets, and those in one.
+/// Divides the keys of `sample` into segments, each between buckets or in one.
 fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<Segment> {
     let (first, last) = (&*sample.keys[0].0, &*sample.last);
     let met = |bucket: &&Bucket| *first <= *bucket.largest && *bucket.smallest <= *last;
@@ -122,8 +121,8 @@ fn segments(version: &Version, sample: &KeySample, share: u64) -> Vec<Segment> {
     all
 }
 
-/// Adds the keys from `from` to `to`, where level 0 has no bucket: in parts of like size if that is
-/// worth it.
+/// Adds the keys from `from` to `to`, where level 0 has no bucket: in parts of similar size if that
+/// is useful.
 fn split(
     version: &Version,
     sample: &KeySample,
@@ -155,8 +154,8 @@ fn split(
     out.extend(bounds.into_iter().zip(bytes).map(|(from, bytes)| Segment { from, bytes }));
 }
 
-/// Joins segments until each part is worth a file of its own; returns where parts after the first
-/// begin.
+/// Joins segments until each part is worth a file of its own; returns the beginnings of all parts
+/// but the first.
 fn join(segments: Vec<Segment>, share: u64, least: u64) -> Vec<Box<[u8]>> {
     let worth = |bytes, beside| bytes >= least && (bytes > share / 2 || beside >= share);
     let mut rest: u64 = segments.iter().map(|segment| segment.bytes).sum();

@@ -1,4 +1,4 @@
-//! Which buckets leave, alone and side by side, and what merges in one that waits.
+//! Which buckets leave, alone and in parallel, and which slices merge in a waiting bucket.
 
 use crate::compaction::leveled::pick;
 use crate::compaction::{Compaction, CompactionOptions, Constraints, Level0};
@@ -13,7 +13,7 @@ fn options(level0: Level0) -> CompactionOptions {
     CompactionOptions { level0, l0_bytes: 40_000, l0_merge_runs: 3, ..CompactionOptions::default() }
 }
 
-/// Level 0 from runs, oldest first, and level 1; of each table the first and the last key, and the
+/// Level 0 from runs, oldest first, and level 1; for each table the first and the last key, and the
 /// length of a value.
 fn tree(world: &World, runs: &[&[(&str, &str, usize)]], level1: &[(&str, &str)]) -> Version {
     let mut seq = 0;

@@ -1,5 +1,5 @@
-//! Level 0 as a whole: it takes runs as they come and is emptied once it is full. Small adjacent
-//! runs merge among themselves, so that a look-up meets few of them.
+//! Level 0 as a whole: it takes runs as they come and is emptied when it is full. Small adjacent
+//! runs merge, so that a look-up visits few of them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::table_handle::TableHandle;
 pub(super) struct Whole;
 
 impl Policy for Whole {
-    /// Runs without common keys gain nothing by a merge: they read as one place already.
+    /// Runs without common keys gain nothing by a merge: they are read as one place already.
     fn merging(&self, picker: &Picker<'_>) -> Option<Compaction> {
         super::merge_runs(picker, picker.options.l0_bytes)
     }

@@ -1,4 +1,4 @@
-//! What the policy picks from read states of tables that are never opened.
+//! What the policy picks from versions whose tables are never opened.
 
 use cleavedb_base::FileNumber;
 
@@ -11,7 +11,7 @@ use crate::version::Version;
 
 const MIB: u64 = 1 << 20;
 
-/// A read state of tables that are never opened.
+/// A version of tables that are never opened.
 struct Picture {
     version: Version,
     next: u64,
@@ -100,7 +100,7 @@ fn a_full_level_0_goes_into_level_1_with_all_that_overlaps() {
     let old = picture.run(1, ("a", "f"), 30 * MIB);
     let young = picture.run(2, ("e", "m"), 30 * MIB);
     let other = picture.run(3, ("pp", "ppp"), 10 * MIB);
-    // What has no common keys with anything just moves.
+    // A table that shares no keys with others just moves.
     let first = picture.pick(&Constraints::default()).unwrap();
     assert!(first.moves && first.level == 1);
     assert_eq!(numbers(&first), [other]);
@@ -127,7 +127,7 @@ fn disjoint_parts_of_level_0_compact_at_the_same_time() {
     assert_eq!(numbers(&second), [high, yz]);
     constraints.start(&second);
     constraints.pinned_above = None;
-    // It lies above both that run: it must not overtake them.
+    // It is above both running inputs: it must not overtake them.
     assert!(picture.pick(&constraints).is_none(), "table {blocked}");
 }
 
@@ -163,7 +163,7 @@ fn runs_above_a_collection_neither_leave_nor_join_older_ones() {
     let all_held = Constraints { pinned_above: Some(0), ..Constraints::default() };
     let compaction = picture.pick(&all_held).unwrap();
     assert_eq!(compaction.level, 0, "they may merge among themselves");
-    // Three on one side, three on the other: no four that may join.
+    // Three on one side, three on the other: no four that may merge.
     let split = Constraints { pinned_above: Some(3), ..Constraints::default() };
     let compaction = picture.pick(&split).unwrap();
     assert!(compaction.inputs.iter().all(|input| input.position.unwrap().epoch <= 3));
@@ -193,7 +193,7 @@ fn neighbours_go_together_as_far_as_the_level_is_too_large() {
     let mut picture = Picture::new();
     let keys = [("a", "c"), ("d", "f"), ("g", "i"), ("j", "l"), ("m", "o"), ("p", "r")];
     let upper: Vec<u64> = keys.iter().map(|keys| picture.deep(1, *keys, 60 * MIB)).collect();
-    // The second and third share what they meet; so do the fourth and fifth, but it is more.
+    // The second and third share their overlap; so do the fourth and fifth, but theirs is larger.
     picture.deep(2, ("b", "b"), 100 * MIB);
     let shared = picture.deep(2, ("e", "h"), 30 * MIB);
     picture.deep(2, ("k", "n"), 50 * MIB);
@@ -241,7 +241,7 @@ fn a_full_compaction_takes_everything_once() {
     let run = picture.run(1, ("a", "d"), MIB);
     let all = pick_full(&picture.version, &Constraints::default(), None, None).unwrap();
     assert_eq!((numbers(&all), all.level), (vec![run, middle, bottom, far], 2));
-    // The range reaches from table to table as far as keys are common.
+    // The range extends from table to table as long as they share keys.
     let version = &picture.version;
     let part = pick_full(version, &Constraints::default(), Some(b"a"), Some(b"b")).unwrap();
     assert_eq!(numbers(&part), [run, middle, bottom]);

@@ -1,4 +1,4 @@
-//! That a level that has no room to go down at once does so in pieces.
+//! A level without room to be compacted at once is compacted in pieces.
 
 use super::*;
 use crate::compaction::job::{CompactionJob, SubcompactionMode};
@@ -20,7 +20,7 @@ fn table(world: &World, level: u8, (first, count, step): (u32, u32, u32), seq: u
     AddedTable { level, position, meta: world.table(&items) }
 }
 
-/// Compacts `version` in pieces of at most `room` bytes; returns it with how many there were.
+/// Compacts `version` in pieces of at most `room` bytes; returns it with the number of pieces.
 fn in_pieces(world: &World, mut version: Version, room: u64) -> (Version, usize) {
     let options = CompactionOptions { table_bytes: 2 << 10, ..CompactionOptions::default() };
     let constraints = Constraints { seen_by_all: 9, ..Constraints::default() };
@@ -38,8 +38,8 @@ fn in_pieces(world: &World, mut version: Version, room: u64) -> (Version, usize)
     panic!("it does not end")
 }
 
-/// Two runs of tombstones over all keys are joined with all of level 1, 160 KiB: there is room
-/// for 40.
+/// Two runs of tombstones over all keys are joined with all of level 1, 160 KiB: there is room for
+/// 40 KiB.
 #[test]
 fn tombstones_over_all_keys_go_down_in_pieces_once_they_are_cut() {
     let world = World::new();
@@ -54,8 +54,8 @@ fn tombstones_over_all_keys_go_down_in_pieces_once_they_are_cut() {
     assert_eq!(version.tables().count(), 0, "after {pieces} pieces");
 }
 
-/// Tombstones that meet long tables of another run of level 0: what joins them was not cut, since
-/// only the next level counted.
+/// Tombstones that overlap long tables of another run of level 0: the table that joins them was not
+/// cut, since only the next level counted.
 #[test]
 fn tombstones_go_down_in_pieces_that_meet_much_of_level_0() {
     let world = World::new();

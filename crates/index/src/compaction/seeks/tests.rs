@@ -1,4 +1,4 @@
-//! Which reads charge a table, and where it goes once it has cost too many seeks.
+//! Which reads charge a table, and where it goes after too many seeks.
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
@@ -9,10 +9,10 @@ use crate::edit::{AddedTable, VersionEdit};
 use crate::testing::{Item, World, position};
 use crate::version::Version;
 
-/// Charges that a small table bears.
+/// Seeks that a small table may cost.
 const ALLOWED: usize = 100;
 
-/// Tables from the oldest to the youngest; of each its level, and its first and last key.
+/// Tables from the oldest to the youngest; for each its level, and its first and last key.
 fn tree(world: &World, tables: &[(u8, &str, &str)]) -> Version {
     let mut edit = VersionEdit::default();
     for ((level, from, to), seq) in tables.iter().zip(1..) {
@@ -23,13 +23,13 @@ fn tree(world: &World, tables: &[(u8, &str, &str)]) -> Version {
     Version::empty(world.store.clone()).apply(&edit).unwrap()
 }
 
-/// Whether reading `key` spent the last seek of a table.
+/// Whether reading `key` used up the last seek of a table.
 fn read(version: &Version, key: &str) -> bool {
     let key = key.as_bytes();
     version.get_charging(key, hash64(key, 0), SEQ_MAX).unwrap().1
 }
 
-/// Reads `key` until the table that it charges has cost all that it may.
+/// Reads `key` until the charged table has used up its seeks.
 fn spend(version: &Version, key: &str) {
     assert!((1..ALLOWED).all(|_| !read(version, key)), "spent too early");
     assert!(read(version, key), "the last one is told");
@@ -58,7 +58,7 @@ fn only_a_read_that_looks_on_charges_and_only_the_first_table() {
     for key in ["a", "f", "n", "zz"] {
         assert!((0..2 * ALLOWED).all(|_| !read(&version, key)), "{key} needs one table at most");
     }
-    // Both tables reach across it; their filters, which would have answered, are no help.
+    // Both tables span it; filters, which would rule it out, are not consulted.
     spend(&version, "c");
     let spent: Vec<_> = version.tables().map(|(_, table)| table.seeks_are_spent()).collect();
     assert_eq!(spent, [true, false, false]);

@@ -1,4 +1,4 @@
-//! Which tables go for their tombstones, and that it ends.
+//! Which tables are compacted for their tombstones, and that it ends.
 
 use cleavedb_base::sync::atomic::AtomicBool;
 
@@ -48,7 +48,7 @@ fn a_few_tombstones_among_values_stay() {
     let few = version(&world, &[table(&world, 3, (0, 1000), 200, 7)]);
     assert!(picked(&few, u64::MAX, 7).is_none());
     let many = version(&world, &[table(&world, 3, (0, 1000), 300, 7)]);
-    assert!(picked(&many, 0, 7).is_none(), "nobody has read them");
+    assert!(picked(&many, 0, 7).is_none(), "no read has paid for them");
     assert!(picked(&many, u64::MAX, 7).is_some());
 }
 
@@ -63,7 +63,8 @@ fn tombstones_leave_level_0_towards_what_they_hide() {
     assert_eq!((compaction.level, compaction.tables().count()), (1, 2));
 }
 
-/// The rest of a long table was rewritten for each few hundred keys that a queue had lost in front.
+/// The rest of a long table was rewritten for each few hundred keys deleted from the front of a
+/// queue.
 #[test]
 fn what_reads_pay_for_is_cut_into_short_tables_that_stay() {
     let world = World::new();
@@ -89,8 +90,8 @@ fn what_reads_pay_for_is_cut_into_short_tables_that_stay() {
     }
 }
 
-/// Tombstones are short: where values are long they met more than twenty times their own bytes, and
-/// what they hid stayed for ever.
+/// Tombstones are short: with long values they overlapped more than twenty times their own bytes,
+/// and the hidden entries stayed for ever.
 #[test]
 fn tombstones_go_down_to_long_values() {
     let world = World::new();

@@ -1,9 +1,9 @@
-//! From the window to the files, and from there to the device; or past both.
+//! The drain: writes the log from the window to its files and syncs them, or skips released log.
 //!
 //! Filled bytes are drained in large aligned writes, by a thread of their own or, when the window
-//! is full, by whoever needs room. Where a flush makes the log needless the drain is lazy: it waits
-//! until the window is nearly full, and passes by what nobody needs any more. There the file has a
-//! hole, below the replay head and out of everybody's reach
+//! is full, by the writer that needs room. Where a flush releases the log the drain is lazy: it
+//! waits until the window is nearly full, and skips released ranges. The file has a hole there,
+//! below the replay head, which is never read
 //! (`docs/decisions/0026-a-flush-reads-its-log-in-the-window.md`).
 
 use std::collections::VecDeque;
@@ -25,25 +25,26 @@ use crate::window_header::Watermark;
 /// that the window never waits long for one write.
 const DRAIN_LEN: usize = 1 << 20;
 
-/// A tail that was reserved and not used is given back if it is longer than a file's length divided
-/// by this.
+/// Reserved space behind the end of a file is freed if it is longer than a file's length divided by
+/// this.
 const TAILS: u64 = 16;
 
 /// Most bytes of the window that a lazy drain keeps free for writers.
 const LAZY_ROOM: u64 = 4 * DRAIN_LEN as u64;
 
-/// How far ahead of what is filled the window is touched, and how much at once, in bytes.
+/// How far ahead of the filled position the window is touched, and how much at once, in bytes.
 const TOUCHED_AHEAD: u64 = 16 << 20;
 const TOUCHED_AT_ONCE: u64 = 1 << 20;
 
 impl Log {
-    /// Whether who drains has little to do.
+    /// Whether the drain thread is mostly idle.
     pub fn writes_back_on_pressure(&self) -> bool {
         self.writes_back_on_pressure.load(Ordering::Relaxed)
     }
 
-    /// Has memory put behind the window some way ahead of the writers, who would wait for it at
-    /// each page: for who drains, if that is little work. Returns whether there was any to do.
+    /// Has the system back the window with memory ahead of the writers, which would fault at each
+    /// page. Called by the drain thread when it is mostly idle. Returns whether there was any to
+    /// do.
     pub fn touch_ahead(&self) -> bool {
         if self.touches_from().is_none_or(|position| self.buffer.written_upto() < position) {
             return false;
@@ -58,11 +59,11 @@ impl Log {
         true
     }
 
-    /// Log position from which on more of the window is to be touched, if any ever is.
+    /// Log position from which on more of the window is to be touched; `None` if it never is.
     fn touches_from(&self) -> Option<u64> {
         let touched = self.touched.load(Ordering::Relaxed);
         let first = self.first.load(Ordering::Relaxed);
-        // The window may be made longer meanwhile.
+        // The window may grow meanwhile.
         let more =
             self.writes_back_on_pressure() && self.buffer.len() > touched && self.check().is_ok();
         more.then(|| (first + touched + 1).saturating_sub(TOUCHED_AHEAD))
@@ -80,12 +81,12 @@ impl Log {
             false => (DRAIN_LEN as u64).min(len / 2),
             true => len - (len / 8).min(LAZY_ROOM),
         };
-        // Others may drain beyond what was filled a moment ago.
+        // A concurrent drain may have passed the filled position that was loaded before.
         self.drained.load(Ordering::Relaxed) + tolerated.max(1)
     }
 
-    /// Sleeps until there is work for who drains, or somebody calls [`Log::rouse`]; not at all if
-    /// `has_other_work`. Returns whether it slept.
+    /// Puts the drain thread to sleep until there is work or a call of [`Log::rouse`]; not at all
+    /// if `has_other_work`. Returns whether it slept.
     pub fn rest(&self, has_other_work: impl Fn() -> bool) -> bool {
         let works_from = || {
             let drains = self.drains_from();
@@ -95,13 +96,13 @@ impl Log {
         self.rest.sleep(works_from(), has_work)
     }
 
-    /// Wakes who drains, since there is other work.
+    /// Wakes the drain thread, since there is other work.
     pub fn rouse(&self) {
         self.rest.wake();
     }
 
-    /// Writes one piece of what is filled; `false` if there was nothing to write, or if, once it
-    /// was this caller's turn, `enough` said of the new floor that no more is needed.
+    /// Writes one piece of the filled log; `false` if there was nothing to write, or if, once this
+    /// caller had the lock, `enough` said of the new floor that no more is needed.
     pub fn drain_step(&self, enough: impl Fn(u64) -> bool) -> Result<bool> {
         let mut files = self.undrained.lock();
         self.check()?;
@@ -117,7 +118,7 @@ impl Log {
         if limit > drained {
             let len = (limit - drained).min(DRAIN_LEN as u64) as usize;
             let piece = self.buffer.piece(drained, len);
-            // A file that has anything has its header, by which it is known what it belongs to.
+            // A file with content has its header, which identifies it.
             let passed = file.header_passed.swap(false, Ordering::Relaxed);
             if passed {
                 self.write(&file, &self.header_of(&file).encode(), 0)?;
@@ -125,7 +126,7 @@ impl Log {
             self.write(&file, piece, drained - file.base)?;
             self.written.fetch_add(piece.len() as u64, Ordering::Relaxed);
             // Between the write and the mark: a sync that sees the mark must find the file listed,
-            // and one that took the list before the write must not have taken this entry of it.
+            // and one that took the list before the write must not have taken this entry.
             if !planted(Bug::DrainedBeforeListed) {
                 self.unsynced_push(&file);
             }
@@ -154,12 +155,12 @@ impl Log {
         })
     }
 
-    /// Gives back what was reserved for a file beyond its end, if it is much: a long batch may have
-    /// begun a file while most of the one before was unused.
+    /// Frees space reserved beyond the end of a file, if it is much: a long batch may have begun a
+    /// new file while most of the one before was unused.
     fn cut_tail(&self, file: &LogFile) {
         let used = self.drained.load(Ordering::Acquire) - file.base;
         if used + self.file_len() / TAILS <= self.file_len() {
-            // What cannot be given back now goes with the file.
+            // Space that cannot be freed now is freed with the file.
             let _ = file.file.len().and_then(|len| file.file.truncate(len));
         }
     }
@@ -173,7 +174,7 @@ impl Log {
     }
 
     /// How far `file` may be written: to the end of its last block if it has ended (zeros follow
-    /// the end), else to a block boundary, or to what the disk can do at least if a sync padded to
+    /// the end), else to a block boundary, or to the smallest unit of the disk if a sync padded to
     /// there.
     fn drain_limit(&self, file: &LogFile, drained: u64, written_upto: u64) -> u64 {
         let block = BLOCK as u64;
@@ -193,9 +194,9 @@ impl Log {
         }
     }
 
-    /// Nobody will read what lies below `position`, durable or not: files that end there need no
-    /// sync any more, and their bytes, if they are still in memory when the file goes, never reach
-    /// the device.
+    /// Discards the log below `position`, durable or not, which will not be read any more: files
+    /// that end there need no sync, and their bytes, if they are still in the page cache when the
+    /// file is removed, never reach the device.
     pub fn discard_below(&self, position: u64) {
         let mut unsynced = self.unsynced.lock();
         if planted(Bug::ForgetsTheHead) {
@@ -204,24 +205,24 @@ impl Log {
         unsynced.retain(|file| file.end().is_none_or(|end| end > position));
     }
 
-    /// Nobody will read `part` any more, nor replay it: what was not drained of it need not be,
-    /// once the same is true of all before it.
+    /// Releases `part`, which will not be read or replayed any more: it need not be drained once
+    /// everything before it is released too.
     pub fn release_range(&self, part: Range<u64>) {
         self.needless.lock().add(part);
-        // Who drains now looks at it the next time.
+        // A drain that is running looks at it the next time.
         if let Some(mut files) = self.undrained.try_lock() {
             files.extend(self.fresh.lock().drain(..));
             self.skip_needless(&mut files);
         }
     }
 
-    /// Whether nothing of file `number`, which is not the last, will be written or synced any more.
+    /// Whether file `number`, which is not the last, will not be written or synced any more.
     pub fn is_done_with(&self, number: FileNumber) -> bool {
         if planted(Bug::FreeUnderTheDrain) {
             let first = self.first.load(Ordering::Relaxed);
             return self.needless.lock().end() > first + FileHeader::RECORD_LEN as u64;
         }
-        // Who writes a piece of it holds this lock meanwhile.
+        // A drain that writes a piece of the file holds this lock meanwhile.
         let mut files = self.undrained.lock();
         files.extend(self.fresh.lock().drain(..));
         self.skip_needless(&mut files);
@@ -229,7 +230,7 @@ impl Log {
         !listed(&files) && !listed(&self.unsynced.lock())
     }
 
-    /// Passes by what need not be drained: its files have holes there, which nobody reads.
+    /// Skips released ranges: the files have holes there, which are never read.
     fn skip_needless(&self, files: &mut VecDeque<Arc<LogFile>>) {
         let block = BLOCK as u64;
         // A file may have begun, and its MemTable ended, before its header counts as filled.
@@ -275,13 +276,14 @@ impl Log {
             self.store_zeros(start, end);
             appender.next = end;
         }
-        // Without a gap the mark still proves, to a later reader, that this much was durable.
+        // Without a gap the mark still proves to a later reader that everything before it was
+        // durable.
         appender.gap_from.get_or_insert(start);
         Ok(end)
     }
 
-    /// As [`Log::pad`], at a close, behind all that is durable: with a mark that says so. Who opens
-    /// the log with an older manifest, which lost its last edits, finds that something is missing.
+    /// As [`Log::pad`], at a close, behind all that is durable: with a mark that says so. A later
+    /// open with an older manifest, which lost its last edits, detects the loss by this mark.
     pub fn end(&self, appender: &mut Appender) -> Result<u64> {
         self.make_room(appender.next + Self::overhead())?;
         self.store_mark(appender);
@@ -290,7 +292,7 @@ impl Log {
 
     /// Makes everything below `position` durable, where the last record ends at `records_end`; it
     /// must be drainable (see [`Log::pad`]). One caller at a time: the files taken here must be
-    /// synced before anybody else counts them so.
+    /// synced before another caller counts them as synced.
     pub fn sync_to(&self, position: u64, records_end: u64) -> Result<()> {
         self.drain_to(position)?;
         let files: Vec<Arc<LogFile>> = self.unsynced.lock().drain(..).collect();

@@ -1,4 +1,4 @@
-//! Space of log files: where one ends, and what is reserved of it.
+//! Space of log files: where a file ends, and how much of it is reserved.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::{Appender, Log};
 use crate::api::is_full;
 use crate::log::frame::{FileHeader, SyncMarker};
 
-/// Disk space that is reserved for a log file at first, and most that is at a time, in bytes.
+/// Disk space reserved for a log file at first, and most that is reserved at a time, in bytes.
 pub const ALLOCATED_MIN: u64 = 64 << 10;
 const ALLOCATED_STEP: u64 = 16 << 20;
 
@@ -20,7 +20,7 @@ impl Log {
         self.file_len.load(Ordering::Relaxed)
     }
 
-    /// Lets files from now on, the one in use included, end at this length.
+    /// Sets the length at which files end from now on, the one in use included.
     pub fn set_file_len(&self, len: u64) {
         self.file_len.store(len, Ordering::Relaxed);
     }
@@ -28,18 +28,18 @@ impl Log {
     /// Whether a range of `len` bytes needs a new file first.
     pub fn needs_file(&self, appender: &Appender, len: u64) -> bool {
         let used = Self::used(appender);
-        // A file that holds nothing but its header takes any range, however long.
+        // A file that holds only its header takes any range, however long.
         used > FileHeader::RECORD_LEN as u64 && used + Self::overhead() + len > self.file_len()
     }
 
-    /// Bytes of the file in use that are taken.
+    /// Used bytes of the file in use.
     pub(super) fn used(appender: &Appender) -> u64 {
         appender.next - appender.file().base
     }
 
     /// Reserves disk space for a range of `len` bytes: a full disk shows here, where nothing is
     /// lost. Space is reserved in growing steps, so that a small log takes little. Returns whether
-    /// there was any to be reserved.
+    /// any was reserved.
     pub fn allocate(&self, appender: &mut Appender, len: u64) -> Result<bool> {
         let end = Self::used(appender) + Self::overhead() + len;
         if end <= appender.allocated {
@@ -61,7 +61,7 @@ impl Log {
         Ok(true)
     }
 
-    /// Most bytes that a reservation adds to what was asked for.
+    /// Most bytes that the log adds to a reserved range.
     pub(super) fn overhead() -> u64 {
         (SyncMarker::RECORD_LEN + BLOCK) as u64
     }

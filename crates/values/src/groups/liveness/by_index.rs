@@ -1,4 +1,4 @@
-//! The index tells what is alive (KT-Store).
+//! Liveness by the index (KT-Store).
 
 use super::DeadRecords;
 use crate::groups::table::GroupTable;
@@ -11,9 +11,10 @@ impl DeadRecords for ByIndex {
         false
     }
 
-    /// What is known to be dead, and a share of what is hidden: a record that hides another came by
-    /// a flush, so a group that got many has much to hide. Where every flush writes to all groups,
-    /// as by hash, what pads its extents to whole blocks adds up, and is won, too.
+    /// Bytes known to be dead, and a share of the unexposed garbage: a record that hides another
+    /// was written by a flush, so a group with many such records hides much. Where every flush
+    /// writes to all groups, as by hash, the padding of extents to whole blocks adds up, and is
+    /// reclaimed too.
     fn reclaimable(&self, table: &GroupTable, unexposed: u64) -> Vec<(GroupId, u64)> {
         let flushed = |group| -> u64 {
             let extents = table.extents_of(group).filter(|extent| !extent.survivors);

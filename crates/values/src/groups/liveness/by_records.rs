@@ -1,11 +1,11 @@
-//! Records tell what is alive (HashKV, section 3.3).
+//! Liveness by the records of the group (HashKV, section 3.3).
 
 use super::DeadRecords;
 use crate::groups::extent::Extent;
 use crate::groups::table::GroupTable;
 use crate::partition::GroupId;
 
-/// Bytes that a group tombstone may win at least.
+/// Least bytes that are counted as reclaimable for a group tombstone.
 const STUB_MIN: u64 = 256;
 
 pub(super) struct ByRecords;
@@ -15,22 +15,22 @@ impl DeadRecords for ByRecords {
         true
     }
 
-    /// At most: all that flushes appended since the last collection, and survivors that are known
-    /// to be dead.
+    /// Upper bound: all bytes that flushes appended since the last collection, and survivors that
+    /// are known to be dead.
     fn reclaimable(&self, table: &GroupTable, _hidden: u64) -> Vec<(GroupId, u64)> {
         table.groups().map(|(id, _)| (id, table.extents_of(id).map(of_extent).sum())).collect()
     }
 }
 
-/// What may be dead in an extent as far as its group knows, which is not told when a value dies but
-/// by a record.
+/// Bytes of an extent that may be dead as far as its group knows, which learns of dead values only
+/// by records.
 fn of_extent(extent: &Extent) -> u64 {
     if extent.survivors {
         return extent.separated - extent.live;
     }
-    // A group tombstone may end the life of a record of any length: it counts for an average one.
+    // A group tombstone may hide a record of any length: an average one is assumed.
     let mean = extent.separated / (extent.records - extent.tombstones - extent.tags).max(1);
-    // What pads the extent to whole blocks is won, too.
+    // The padding of the extent to whole blocks is reclaimed too.
     extent.key_directory_from().max(extent.separated) + extent.tombstones * mean.max(STUB_MIN)
 }
 

@@ -1,8 +1,8 @@
-//! Groups by hash (HashKV, section 3.2): even, and as many as the capacity asks for.
+//! Groups by hash (HashKV, section 3.2): of equal size, and as many as the capacity requires.
 //!
-//! The hashes are divided by the first flush, as often as the capacity asks for and its bytes
-//! suffice for: a small store has few groups. Later on a group splits by its collection. Each group
-//! has a main segment of its own, and all share a reserve of log segments.
+//! The first flush divides the hashes, as far as the capacity requires and its bytes suffice: a
+//! small store has few groups. Later a group is split by its collection. Each group has a main
+//! segment of its own, and all share a reserve of log segments.
 
 use super::{GroupSizes, Records, Sizing, grown_twofold};
 use crate::groups::table::GroupTable;
@@ -26,9 +26,9 @@ impl Sizing for ByHash {
         uniform_bounds(depth(sizes, 1, bytes, records.count() as u64)).skip(1).collect()
     }
 
-    /// In the middle, but all at once into as many parts as the capacity asks for, if it has asked
-    /// for more groups than there are: a store that began small moves its first values once. It is
-    /// no gain if one part would get all survivors: one value may be longer than a main segment.
+    /// In the middle, but into as many parts at once as the capacity requires, if it requires more
+    /// groups than there are: a store that began small moves its first values once. No split if one
+    /// part would get all survivors: one value may be longer than a main segment.
     fn split(
         &self,
         sizes: GroupSizes,
@@ -52,9 +52,9 @@ impl Sizing for ByHash {
         if parts.all(|part| Some(part) == first) { Vec::new() } else { bounds }
     }
 
-    /// Where records tell what is alive any group that was written is collected when the shared
-    /// segments are used up, and a long one then splits. Where the index does, one that holds
-    /// nothing dead would grow for ever.
+    /// With liveness by records, any group that was written is collected when the shared segments
+    /// are used up, and a long one is split then. With liveness by the index, a group without dead
+    /// records would grow for ever.
     fn outgrown(
         &self,
         segments: &SegmentSizes,
@@ -70,15 +70,15 @@ impl Sizing for ByHash {
     }
 }
 
-/// How often hashes are halved where there are `groups` for so many bytes and records: as often as
-/// the capacity asks for and the bytes suffice for.
+/// How often the hashes are halved for `groups` groups and these bytes and records: as often as the
+/// capacity requires and the bytes suffice for.
 fn depth(sizes: GroupSizes, groups: u64, bytes: u64, records: u64) -> u8 {
     let wanted = sizes.wanted().div_ceil(groups.max(1));
     let filled = (bytes / sizes.part_min()).min(records).max(1);
     wanted.max(1).next_power_of_two().ilog2().min(filled.ilog2()) as u8
 }
 
-/// The bound of the first of the hashes from `first` on, without zeros at its end.
+/// The bound of the hashes from `first` on, without trailing zeros.
 fn hash_bound(first: u64) -> Vec<u8> {
     let mut bound = first.to_be_bytes().to_vec();
     bound.truncate(8 - first.trailing_zeros() as usize / 8);
@@ -91,7 +91,7 @@ fn hash_of_bound(bound: &[u8]) -> u64 {
     u64::from_be_bytes(bytes)
 }
 
-/// The bounds of 2^`depth` groups of equally many hashes; `depth` is at most 63.
+/// The bounds of 2^`depth` groups with equally many hashes; `depth` is at most 63.
 fn uniform_bounds(depth: u8) -> impl Iterator<Item = Vec<u8>> {
     let depth = u32::from(depth);
     (0..1u64 << depth).map(move |bits| hash_bound(bits.rotate_right(depth)))

@@ -1,8 +1,8 @@
-//! How groups begin, split and merge: pure choices, a file for each partition.
+//! How groups are created, split and merged: pure functions, a file for each partition.
 //!
-//! A database begins with one group. Each flush may begin groups before it writes to them, and then
-//! nothing has to move; a collection may split the group that it rewrites, or merge two that have
-//! become small, and then nothing has to move besides.
+//! A database begins with one group. Each flush may create groups before it writes to them, which
+//! moves nothing; a collection may split the group that it rewrites, or merge two that have become
+//! small, which moves nothing more.
 
 mod hash;
 mod range;
@@ -16,51 +16,51 @@ use super::table::GroupTable;
 use super::victim::{SegmentSizes, group_bytes};
 use crate::partition::{GroupId, Partition};
 
-/// Shortest part of a flush for which a group of its own is begun: of the length of a group, one
-/// part in so many, but in blocks at least and at most so many. An extent pads to a block.
+/// Divisor of the group length, and most blocks: the bounds of the shortest part of a flush for
+/// which a group is created. An extent is padded to a block.
 const PARTS_MAX: u64 = 1024;
 const PART_BLOCKS: std::ops::RangeInclusive<u64> = 4..=16;
 
-/// How large groups should be, in bytes.
+/// Sizes that groups should have, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSizes {
     /// Length of a group at which it is divided.
     pub group_bytes: u64,
-    /// Bytes for which the first flush begins groups.
+    /// Bytes for which the first flush creates groups.
     pub capacity: u64,
 }
 
 impl GroupSizes {
-    /// Shortest part of a flush for which a group is begun, in bytes.
+    /// Shortest part of a flush for which a group is created, in bytes.
     fn part_min(self) -> u64 {
         let blocks = PART_BLOCKS.start() * BLOCK as u64..=PART_BLOCKS.end() * BLOCK as u64;
         let part = (self.group_bytes / PARTS_MAX).clamp(*blocks.start(), *blocks.end());
         part.min(self.group_bytes / 4).max(1)
     }
 
-    /// Groups that the capacity asks for.
+    /// Number of groups that the capacity requires.
     fn wanted(self) -> u64 {
         self.capacity.div_ceil(self.group_bytes.max(1))
     }
 }
 
-/// Records in the order of their keys, as a partition sees them.
+/// Records in key order, as a partition sees them.
 pub trait Records {
     /// Number of records.
     fn count(&self) -> usize;
 
-    /// Tree key of one of them, counted from 0.
+    /// Tree key of one of the records, counted from 0.
     fn key(&self, at: usize) -> &[u8];
 
-    /// Bytes that are written for it.
+    /// Bytes to be written for it.
     fn bytes(&self, at: usize) -> u64;
 }
 
-/// Records in a slice, of each of which a function tells the tree key and the bytes.
+/// A slice of records, with a function that returns the tree key and the bytes of each.
 pub struct Slice<'a, R, F>(&'a [R], F);
 
 impl<'a, R, F: Fn(&R) -> (&[u8], u64)> Slice<'a, R, F> {
-    /// `of` tells the tree key of a record, and the bytes that are written for it.
+    /// `of` returns the tree key of a record, and the bytes to be written for it.
     pub fn new(records: &'a [R], of: F) -> Self {
         Self(records, of)
     }
@@ -80,9 +80,9 @@ impl<R, F: Fn(&R) -> (&[u8], u64)> Records for Slice<'_, R, F> {
     }
 }
 
-/// What a partition does with its groups. Bounds are tokens, smallest first.
+/// How a partition sizes its groups. Bounds are tokens, smallest first.
 pub trait Sizing {
-    /// Bounds of the groups to begin before `records` are written.
+    /// Bounds of the groups to create before `records` are written.
     fn begun_by_flush(
         &self,
         sizes: GroupSizes,
@@ -91,7 +91,7 @@ pub trait Sizing {
     ) -> Vec<Vec<u8>>;
 
     /// Bounds at which a collection divides `group`, whose survivors are longer than a group should
-    /// be; none if they stay together.
+    /// be; none if it is not split.
     fn split(
         &self,
         _sizes: GroupSizes,
@@ -102,14 +102,14 @@ pub trait Sizing {
         Vec::new()
     }
 
-    /// Whether a collection merges groups that have become small, so that its end must not meet a
-    /// flush that writes to them.
+    /// Whether a collection merges small groups, so that its end must not overlap a flush that
+    /// writes to them.
     fn merges(&self) -> bool {
         false
     }
 
-    /// The neighbour with which `group` is to be merged, if both together are small: they, in the
-    /// order of their bounds.
+    /// The neighbour to merge `group` with, if both together are small: the pair, in the order of
+    /// their bounds.
     fn merged(
         &self,
         _sizes: GroupSizes,
@@ -119,7 +119,7 @@ pub trait Sizing {
         None
     }
 
-    /// One of `groups` that is collected although the space goal is met, since that divides it.
+    /// A group of `groups` to be split by a collection although the space goal is met.
     fn outgrown(
         &self,
         _segments: &SegmentSizes,
@@ -129,15 +129,15 @@ pub trait Sizing {
         None
     }
 
-    /// Bytes of the segments that all groups share in use, and of all that there are, where groups
-    /// share some: collection is due when they are used up.
+    /// Bytes in use of the segments that all groups share, and their total, if groups share any:
+    /// collection is due when they are used up.
     fn shared_segments(&self, _segments: &SegmentSizes, _table: &GroupTable) -> Option<(u64, u64)> {
         None
     }
 }
 
-/// One of `groups` that grew to twice its limit since its last collection. Before that the next
-/// collection for the sake of space may divide it for nothing.
+/// A group of `groups` that grew to twice its limit since its last collection. A smaller one may be
+/// split without extra cost by the next collection for space.
 fn grown_twofold(
     segments: &SegmentSizes,
     table: &GroupTable,
@@ -151,7 +151,7 @@ fn grown_twofold(
 }
 
 impl Partition {
-    /// What it does with its groups.
+    /// The sizing of this partition.
     pub fn sizing(self) -> &'static dyn Sizing {
         match self {
             Self::Hash => &hash::ByHash,
@@ -161,7 +161,7 @@ impl Partition {
     }
 }
 
-/// The groups to begin in `table` before `records` are written.
+/// The groups to create in `table` before `records` are written.
 pub fn begun_by_flush(
     sizes: GroupSizes,
     table: &GroupTable,
@@ -199,7 +199,7 @@ mod testing {
         table
     }
 
-    /// The bounds of the groups that a flush of 1,000 bytes for each of `keys` begins.
+    /// The bounds of the groups that a flush of 1,000 bytes for each of `keys` creates.
     pub(super) fn bounds(sizes: GroupSizes, table: &GroupTable, keys: &[&str]) -> Vec<String> {
         let tree_keys: Vec<Vec<u8>> =
             keys.iter().map(|key| [b"\0\0", key.as_bytes()].concat()).collect();

@@ -7,7 +7,7 @@ use crate::groups::table::GroupTable;
 pub(super) struct ByPrefix;
 
 impl Sizing for ByPrefix {
-    /// The prefixes that have no group yet.
+    /// Bounds of the prefixes that have no group yet.
     fn begun_by_flush(
         &self,
         _sizes: GroupSizes,

@@ -1,11 +1,10 @@
-//! Groups by range of keys (KT-Store, sections 3.2 and 3.3): each as long as a group should be.
+//! Groups by range of keys (KT-Store, sections 3.2 and 3.3), each of the length of a group.
 //!
 //! Ranges cannot be known before there are keys. A range without records is divided by the keys of
-//! the flush that first writes to it, and nothing has to move. So is the part of a range beyond its
-//! records, where the range would otherwise grow too long: keys that ascend, as times and counters
-//! do, find a new group for every group's length of them. Neighbours that have become small are
-//! merged, and nothing has to move either. A range that has become long is divided by its
-//! collection.
+//! the flush that first writes to it, which moves nothing. So is the part of a range beyond its
+//! records, where the range would grow too long: ascending keys, such as times and counters, get a
+//! new group for each group's length of them. Neighbours that have become small are merged, which
+//! moves nothing either. A range that has become long is divided by its collection.
 
 use std::ops::Range;
 
@@ -17,8 +16,8 @@ use crate::groups::table::GroupTable;
 use crate::groups::victim::{SegmentSizes, group_bytes};
 use crate::partition::GroupId;
 
-/// Neighbours are merged if they are at most this part of a group, 1/4, together: far from the
-/// length at which they would split again.
+/// Divisor of the group length: neighbours are merged if they are at most as long together, far
+/// from the length at which they would be split again.
 const MERGE_PART: u64 = 4;
 
 pub(super) struct ByRange;
@@ -33,8 +32,8 @@ impl Sizing for ByRange {
         let first = table.extents().next().is_none();
         let mut bounds = Vec::new();
         for (id, group) in table.groups() {
-            // Their place is found, not looked for among all: a store that lets old keys go has
-            // many ranges without records.
+            // A binary search, not a scan of all records: a store that deletes old keys has many
+            // ranges without records.
             let before = |bound: &[u8]| first_at(records, 0..records.count(), |key| key < bound);
             let end = table.end_of(id).map_or(records.count(), before);
             let within = before(&group.bound)..end;
@@ -45,7 +44,7 @@ impl Sizing for ByRange {
                 && group_bytes(table, id) + bytes(records, within.clone()) > sizes.group_bytes
             {
                 let beyond = first_at(records, within.clone(), |key| *key <= *last)..within.end;
-                // Of keys at random few lie beyond.
+                // Of random keys, few are beyond.
                 let least = sizes.part_min().max(bytes(records, within) / 2);
                 if bytes(records, beyond.clone()) >= least {
                     bounds.push(separator(&last, records.key(beyond.start)).to_vec());
@@ -56,7 +55,7 @@ impl Sizing for ByRange {
         bounds
     }
 
-    /// Where the parts become even.
+    /// At bounds that give parts of similar length.
     fn split(
         &self,
         sizes: GroupSizes,
@@ -73,7 +72,7 @@ impl Sizing for ByRange {
         true
     }
 
-    /// The groups that the capacity asks for stay.
+    /// The groups that the capacity requires stay.
     fn merged(
         &self,
         sizes: GroupSizes,
@@ -118,7 +117,7 @@ fn bytes(records: &dyn Records, within: Range<usize>) -> u64 {
     within.map(|at| records.bytes(at)).sum()
 }
 
-/// Where records are cut for groups of their own, as many as `expected` bytes ask for.
+/// The bounds of groups for the records, as many as `expected` bytes require.
 fn parts(
     sizes: GroupSizes,
     expected: u64,

@@ -1,4 +1,4 @@
-//! Where runs are cut: by size, between buckets, and never into crumbs.
+//! Where runs are cut: by size, between buckets, and never into tiny parts.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl Tree {
         split_keys.into_iter().map(|cut| String::from_utf8(cut.into()).unwrap()).collect()
     }
 
-    /// Adds a run of `keys`, cut; returns how many keys each table has.
+    /// Adds a run of `keys`, cut; returns the number of keys of each table.
     fn flush(&mut self, partitions: usize, keys: &[String]) -> Vec<usize> {
         let split_keys = self.split_keys(partitions, keys);
         let part = |key: &String| split_keys.iter().filter(|cut| *cut <= key).count();
@@ -94,7 +94,7 @@ fn buckets_stay_apart_from_flush_to_flush() {
 fn bounds_follow_keys_that_move() {
     let mut tree = Tree::above("", "z");
     tree.flush(4, &keys((0..400).map(|n| n * 100)));
-    // All keys are behind the last bucket now: it keeps what it has, the rest spreads.
+    // All keys are behind the last bucket now: it keeps its keys, the others are spread.
     let sizes = tree.flush(4, &keys((0..400).map(|n| 50_000 + n * 100)));
     assert_eq!(sizes, [100; 4]);
     assert_eq!(tree.version.buckets().len(), 8);
@@ -130,7 +130,7 @@ fn a_bucket_that_gets_little_joins_its_neighbour() {
 fn a_few_stray_keys_do_not_drag_a_large_part_across_buckets() {
     let mut tree = Tree::above("", "z");
     tree.flush(4, &keys((0..400).map(|n| n * 100)));
-    // Almost all in the last bucket; six keys are worth a table.
+    // Almost all keys are in the last bucket; six keys are worth a table.
     let list = || (0..6).map(|n| n * 3000).chain((0..380).map(|n| 31_000 + n * 20));
     assert_eq!(tree.flush(4, &keys(list())), [6, 380]);
     assert_eq!(tree.version.buckets().len(), 3, "strays join the two that they meet");

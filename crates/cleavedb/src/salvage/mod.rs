@@ -58,13 +58,8 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 impl Salvage {
     /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
-<<<<<<< 36421fb52499b5c868f40fea2cdd13056bb1eba1
-    /// Changes nothing. Fails with [`ErrorKind::NotADatabase`] if no file there tells the database
-    /// id.
-=======
     /// Changes nothing. Fails with [`NotADatabase`](cleavedb_base::ErrorKind::NotADatabase) if no
     /// file there says which database it belongs to.
->>>>>>> 5a801f6d734903a30c9776789ec370b1de7a5377
     pub fn search(path: impl AsRef<Path>) -> Result<Self> {
         let (files, damage) = Unopened::find(path.as_ref())?;
         let mut report = SalvageReport::default();

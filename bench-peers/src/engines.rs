@@ -11,7 +11,7 @@ pub struct Entry {
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
-    /// Whether it runs only where it is named: it is no store that anybody could use, or too slow.
+    /// Whether it runs only where it is named: it is no store for general use, or too slow.
     pub extra: bool,
     /// Whether it can be asked for [`Durability::Sync`].
     syncs: bool,

@@ -1,7 +1,7 @@
 //! How much memory an engine gets for its cache and its write buffers.
 //!
 //! A store that shares a memory limit with the page cache is sized by that limit, as a user would
-//! size it for a machine of so much memory: the cache is the share that the engine's authors
+//! size it for a machine with that memory: the cache is the share that the engine's authors
 //! recommend, and write buffers, all that may exist at once, keep to a share as well. What is left
 //! is for the page cache, for what engines do not count, and for the harness.
 
@@ -18,9 +18,9 @@ const MOST_UNLIMITED: u64 = 1 << 30;
 /// What an engine's authors say about its memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Advice {
-    /// The cache is one of so many parts of the memory.
+    /// Divisor of the memory: the cache is one of these parts.
     pub cache_parts: u64,
-    /// Who says so.
+    /// The document with this advice.
     pub source: &'static str,
     /// Write buffers that may exist at once; zero if the engine has none.
     pub write_buffers: u64,
@@ -61,8 +61,8 @@ impl Memory {
 }
 
 impl Advice {
-    /// Sizes for `memory`, the cache as `asked` if it is. In miniature all are divided by so many
-    /// parts, but a share of the limit is not: the limit of such a run is divided already.
+    /// Sizes for `memory`, the cache as `asked` if it is. All are divided by `miniature`, but a
+    /// share of the limit is not: the limit of such a run is divided already.
     pub fn fit(&self, memory: Memory, asked: Option<u64>, miniature: u64) -> Fitted {
         let parts = self.cache_parts;
         let share = |of: &str| format!("1/{parts} of {of}: {}", self.source);

@@ -69,7 +69,7 @@ impl Opener for RedbOpener {
     }
 }
 
-/// A file whose syncs do nothing unless somebody asks for them.
+/// A file whose syncs do nothing unless the durability asks for them.
 #[derive(Debug)]
 struct Backend {
     file: FileBackend,

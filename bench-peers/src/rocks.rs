@@ -336,9 +336,9 @@ fn checksum_support(directory: &Path) -> String {
 }
 
 /// Sums since the store was opened, from what RocksDB always counts: `Options::enable_statistics`
-/// would tell them to the byte, but cost updates of 1 KiB a tenth of their speed, and as much
-/// processor time of reads. `cfstats` of the tree and `dbstats` say them to 1 and to 10 MB; blob
-/// files are counted, and flushes among compactions too. Writers' waits are told without a cause.
+/// would give them to the byte, but cost updates of 1 KiB a tenth of their speed, and as much
+/// processor time of reads. `cfstats` of the tree and `dbstats` give them to 1 and to 10 MB; blob
+/// files are counted, and flushes among compactions too. Writers' waits are given without a cause.
 fn written(tree: &str, store: &str) -> impl Iterator<Item = (String, f64)> {
     /// `kGB` of `internal_stats.cc`.
     const GB: f64 = (1u64 << 30) as f64;

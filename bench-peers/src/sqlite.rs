@@ -3,8 +3,9 @@
 //! Sources: sqlite.org, "Write-Ahead Logging" and "PRAGMA synchronous". With a write-ahead log and
 //! `synchronous = NORMAL` a commit survives the death of the process, and a loss of power takes the
 //! last ones; with `FULL` it survives that, too. One put is one transaction, on one connection that
-//! all threads share; its log is copied into the database by whoever fills a thousand pages of it,
-//! which is the default. The table has row ids: "WITHOUT ROWID" is for rows of less than 200 bytes.
+//! all threads share; the commit that fills a thousand pages of its log copies them into the
+//! database, which is the default. The table has row ids: "WITHOUT ROWID" is for rows of less than
+//! 200 bytes.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};

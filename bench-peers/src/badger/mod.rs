@@ -84,7 +84,7 @@ struct Badger {
 }
 
 impl Badger {
-    /// Does `work` on a connection that nobody else uses meanwhile. One that failed is not used
+    /// Does `work` on a connection that no other thread uses meanwhile. One that failed is not used
     /// again, because its next answer may belong to the call that failed.
     fn with<T>(
         &self,

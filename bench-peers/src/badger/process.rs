@@ -92,7 +92,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // After an error nobody is left to tell; the program ends at once.
+        // The error is ignored, since a drop cannot return it; the program ends at once.
         let _ = self.hang_up();
     }
 }

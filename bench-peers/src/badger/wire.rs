@@ -8,7 +8,7 @@ use cleavedb_bench::engine::VisitPair;
 /// Bytes of a connection's read buffer: a value of 64 KiB arrives in one piece.
 const BUFFER_LEN: usize = 80 << 10;
 
-/// What is asked for.
+/// The operation that a message requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
@@ -24,7 +24,7 @@ pub enum Operation {
     Close = b'Q',
 }
 
-/// How it ended; a failure is an error.
+/// How an operation ended; a failure is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Done; the body is the result.

@@ -20,7 +20,7 @@ pub struct Cached {
     pub value: Option<Box<[u8]>>,
 }
 
-/// A write on its way out of the cache.
+/// A write that leaves the cache.
 pub struct Item {
     /// The key.
     pub key: Vec<u8>,

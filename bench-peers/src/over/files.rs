@@ -38,7 +38,7 @@ impl Files {
         Ok(!files.is_empty())
     }
 
-    /// The queue of what nobody reads any more.
+    /// The queue of files and ranges that no reader uses any more.
     pub fn obsolete_files(&self) -> &Arc<ObsoleteFiles> {
         &self.obsolete_files
     }
@@ -52,7 +52,7 @@ impl Files {
         Ok(Arc::new(Segment::new(name, identity, file, None, self.obsolete_files.clone())))
     }
 
-    /// Gives back to the disk what nobody reads any more.
+    /// Frees the queued ranges and files, which no reader uses any more.
     pub fn reclaim(&self) {
         for hole in self.obsolete_files.take_holes() {
             // If it fails the space comes back with the file.

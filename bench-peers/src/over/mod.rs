@@ -136,7 +136,7 @@ fn entry_of(seq: SeqNo, pointer: &ValuePointer) -> Vec<u8> {
     [&[POINTER][..], &seq.to_le_bytes()[..], &room[..len]].concat()
 }
 
-/// What an entry says.
+/// The content of an entry.
 enum Entry<'a> {
     Inline(&'a [u8]),
     Pointer(SeqNo, ValuePointer),
@@ -161,7 +161,7 @@ impl Over {
         move |error| BenchError::engine(name, action, error)
     }
 
-    // A client that panicked has ended its run; the others may go on until they hear of it.
+    // A client that panicked has ended its run; the others may go on until they are stopped.
     fn read(&self) -> RwLockReadGuard<'_, State> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -335,9 +335,9 @@ impl Shown<'_> {
     }
 }
 
-/// The first `limit` keys from `from` on: the cache, and what lies `below`, where the cache says
-/// nothing. These are as many entries as are shown, and one for each key that the cache deletes: it
-/// never shows a key of its own behind one from below that nobody has read.
+/// The first `limit` keys from `from` on: those of the cache, and those `below` of which the cache
+/// has no write. `below` has as many entries as are shown, and one more for each key that the cache
+/// deletes: so no key of the cache is shown behind a key below it that was not read.
 fn merged<'a>(
     cache: &'a WriteCache,
     from: &[u8],

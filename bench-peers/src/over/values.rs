@@ -42,7 +42,7 @@ const HASHKV: GroupLayout = GroupLayout {
     survivors: SurvivorRoute::Group,
 };
 
-/// A record on its way to its group.
+/// A record to be written to its group.
 struct Leaving<'a> {
     /// Number of its item.
     at: usize,
@@ -298,8 +298,7 @@ fn decode(bytes: &[u8]) -> Result<Vec<GroupEdit>> {
     Ok(edits)
 }
 
-/// Without snapshots, and with an empty write cache, the newest record of a key is all that anybody
-/// sees.
+/// Without snapshots, and with an empty write cache, readers see only the newest record of a key.
 struct Newest;
 
 impl Liveness for Newest {

@@ -154,7 +154,7 @@ pub struct BenchArgs {
     /// Operations before the measurement of each workload but loads, in place of its own number
     #[arg(long, value_parser = units::parse, conflicts_with = "no_warm_up", value_name = "COUNT")]
     pub warm_up: Option<u64>,
-    /// Begin so many operations a second, whether the engine keeps up or not, in workloads but
+    /// Begin RATE operations a second, whether the engine keeps up or not, in all workloads but
     /// loads; a latency then counts from the intended start. RATE:SHARE:SECONDS rises and falls by
     /// a share as a sine: 4500:0.22:60
     #[arg(long, value_name = "RATE")]
@@ -175,7 +175,7 @@ pub struct BenchArgs {
     /// of a quarter of a second; others write in four parts, and finish background work after each
     #[arg(long)]
     pub pieces: bool,
-    /// Wait for a line on standard input before each piece, for who runs several programs in turn
+    /// Wait for a line on standard input before each piece: a suite runs several programs in turn
     #[arg(long, hide = true)]
     pub turns: bool,
     /// Set an option of the engine, where it has one of that name; may be repeated

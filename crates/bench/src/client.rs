@@ -93,7 +93,7 @@ impl<'a> Shared<'a> {
 /// What a client found.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Values whose bytes are not those of their key or that nobody wrote, and scans out of order.
+    /// Values with bytes not of their key, or that were never written, and scans out of order.
     pub wrong: u64,
     /// Reads that found nothing.
     pub not_found: u64,
@@ -293,7 +293,7 @@ impl<'a> Client<'a> {
         (self.source.drawn(), self.tally)
     }
 
-    /// Reads the record of `task` and so many others at once that they are a batch.
+    /// Reads the record of `task` together with others, as one batch.
     #[cold]
     fn read_batch(&mut self, task: &Task) -> Result<()> {
         let Self { shared, source, tally, key, .. } = self;

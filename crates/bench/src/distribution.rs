@@ -136,7 +136,7 @@ pub enum Chooser {
     Latest(Zipfian),
     /// See [`Distribution::Moving`].
     Moving {
-        /// Who is popular.
+        /// Draws the popular records.
         zipfian: Zipfian,
         /// Draws so far.
         drawn: u64,

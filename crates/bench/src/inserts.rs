@@ -1,9 +1,9 @@
 //! How many records exist, while several threads add more.
 //!
-//! A reader must not choose a record whose insert is still on its way in another thread, so a
-//! number is handed out first and counts as existing only when it and all before it are there
-//! (YCSB's `AcknowledgedCounterGenerator`). A queue also removes at its other end: records below
-//! the oldest are gone.
+//! A reader must not choose a record whose insert is still running in another thread. So a number
+//! is handed out first, and counts as existing only when its insert and those of all numbers before
+//! it have returned (YCSB's `AcknowledgedCounterGenerator`). A queue also removes at its other end:
+//! records below the oldest are gone.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

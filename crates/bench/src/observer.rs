@@ -1,11 +1,11 @@
-//! Who is told how a run goes on.
+//! Observer: a run reports its progress to it.
 
 use std::time::Duration;
 
 use crate::result::PhaseResult;
 use crate::workload::Workload;
 
-/// Is told how a run goes on; may be called from another thread than the run's own.
+/// Receives the progress of a run; may be called from another thread than the run's own.
 pub trait Observer: Sync {
     /// `workload` starts; it will do `operations`, or as many as its time allows if `None`.
     fn begins(&self, _workload: &Workload, _operations: Option<u64>) {}
@@ -19,7 +19,7 @@ pub trait Observer: Sync {
     fn verifies(&self, _checked: u64) {}
 }
 
-/// Tells nobody.
+/// Ignores all progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -23,9 +23,10 @@ use crate::workload::{Action, Workload};
 /// Bytes of an expectation but for the version that each thread wrote last: its hash, its place,
 /// and whether the record was seen.
 const EXPECTATION: u64 = 17;
-/// Bytes of expectations within a limit that could not be lifted, or that somebody else set.
+/// Bytes of expectations within a memory limit that this process cannot lift or did not set.
 const ROOM: u64 = 48 << 20;
-/// Without a limit they may take so much of the memory that is there, and no more than that.
+/// Without a limit expectations may take one part in `ROOM_SHARE` of the memory, and no more than
+/// `ROOM_MAX` bytes.
 const ROOM_SHARE: u64 = 4;
 const ROOM_MAX: u64 = 1 << 30;
 /// Marks the version of a delete.
@@ -106,7 +107,7 @@ fn mark(action: Action, version: u64) -> u64 {
 /// What the records must hold.
 struct Expectations<'a> {
     config: &'a Config,
-    /// Every so manyth record is compared.
+    /// One record in `stride` is compared.
     stride: u64,
     threads: usize,
     /// For each compared record, the last version that each thread wrote.
@@ -166,7 +167,7 @@ impl<'a> Expectations<'a> {
         self.order.binary_search_by_key(&hash, |(hash, _)| *hash).ok()
     }
 
-    /// The records of these numbers hold `version` now, whoever wrote it.
+    /// The records of these numbers hold `version` now, no matter which thread wrote it.
     fn set(&mut self, numbers: std::ops::Range<u64>, version: u64) {
         let from = (numbers.start.div_ceil(self.stride) as usize) * self.threads;
         let to = (numbers.end.div_ceil(self.stride) as usize) * self.threads;

@@ -1,4 +1,4 @@
-//! Where the lines of a run go: to a file, and to whoever reads them as they come.
+//! Output: writes the lines of a run to a file, and passes them to a reader as they come.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -31,7 +31,7 @@ impl<'a> Output<'a> {
         Ok(Self { file: path.map(open).transpose()?, reader })
     }
 
-    /// Whether somebody reads the lines, who wants no words beside them.
+    /// Whether a reader takes the lines; then no other words may be printed among them.
     pub fn is_read(&self) -> bool {
         self.reader.is_some()
     }

@@ -52,9 +52,9 @@ pub struct Phase<'a> {
     pub whole: bool,
     /// The memory limit in force.
     pub limit: Option<&'a MemoryLimit>,
-    /// Who is told how it goes.
+    /// Receives its progress.
     pub observer: &'a dyn Observer,
-    /// Who says when a piece of it may begin.
+    /// Tells when a piece of it may begin.
     pub turns: Turns,
     /// The step that it waits for.
     pub step: u32,

@@ -68,7 +68,7 @@ impl Ended {
         }
     }
 
-    /// Whether it says something about the task, not about whoever stopped it.
+    /// Whether the task itself caused this end: an interruption came from outside.
     fn is_own(self) -> bool {
         self != Self::Interrupted
     }

@@ -1,7 +1,7 @@
 //! What a phase yields, as one line of JSON.
 //!
-//! Absolute numbers only, in the units of their names; ratios are methods, so that nobody has to
-//! trust two copies of a number.
+//! Absolute numbers only, in the units of their names; ratios are methods, so that no number is
+//! stored twice and the copies cannot differ.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -158,7 +158,7 @@ pub struct PieceTime {
 /// Whether an engine was right.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Checks {
-    /// Values read whose bytes are not those of their key, or that nobody wrote.
+    /// Values read whose bytes are not those of their key, or that were never written.
     pub wrong_values: u64,
     /// Reads that found nothing.
     pub not_found: u64,
@@ -190,8 +190,8 @@ pub struct Cost {
     pub cpu_user_seconds: f64,
     /// Processor seconds in the kernel.
     pub cpu_system_seconds: f64,
-    /// Processor seconds of everybody else on the machine; the kernel's own threads, which write
-    /// back what the store left dirty, are among them.
+    /// Processor seconds of all other processes of the machine; they include the kernel's own
+    /// threads, which write back what the store left dirty.
     pub cpu_others_seconds: Option<f64>,
     /// Largest resident size of the process, harness included, in bytes.
     pub peak_resident: Option<u64>,

@@ -172,8 +172,8 @@ impl<'a> Session<'a> {
         Ok(Ready { open_seconds, caches_dropped })
     }
 
-    /// The directory of an empty store for `workload`. What was there is compared first: nobody can
-    /// later.
+    /// The directory of an empty store for `workload`. The store that was there is
+    /// compared first, since it is deleted here.
     fn emptied(&mut self, workload: &Workload) -> Result<PathBuf> {
         if self.config.verify {
             self.compare()?;

@@ -8,7 +8,7 @@ use crate::experiments::{Experiment, Run, all};
 use crate::lists::{Entry, LISTS, SUITES};
 
 const MIB: u64 = 1 << 20;
-/// Into how many parts the papers' experiments are divided if nobody says: 256 MiB of data, and two
+/// Default number of parts into which the papers' experiments are divided: 256 MiB of data, and two
 /// hours for the presets.
 pub const MINIATURE: u64 = 8;
 
@@ -83,8 +83,8 @@ impl Suite {
 
     /// The first answer: data of half as much again as the memory, engines in turns, four times
     /// from an empty store. A disk that others use, too, and compactions that begin now or a little
-    /// later let one load differ by a quarter from the next. On a machine that is so many times as
-    /// slow as the one that it was made for, all sizes are divided by that.
+    /// later let one load differ by a quarter from the next. On a machine that is `parts` times
+    /// as slow as the one that it was made for, all sizes are divided by `parts`.
     pub fn quick(parts: u64) -> Self {
         let operations = (165_000 / parts).to_string();
         let arguments = ["--scale", "quick", "--records", "430k", "--operations", &operations];
@@ -169,7 +169,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Lets every engine run every list: somebody named them.
+    /// Lets every engine run every list, because the command line names the engines.
     pub fn leave_none_out(&mut self) {
         self.lists.iter_mut().for_each(|list| list.without = &[]);
     }
@@ -234,7 +234,7 @@ fn lists_of(experiment: &Experiment, miniature: u64) -> Vec<List> {
     experiment.runs().into_iter().map(list).collect()
 }
 
-/// The arguments that divide all sizes into so many parts, and what is said of it.
+/// The arguments that divide all sizes by `parts`, and the words about it in the report.
 fn divided(parts: u64) -> (Vec<String>, String) {
     match parts {
         0 | 1 => (Vec::new(), String::new()),

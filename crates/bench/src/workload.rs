@@ -83,9 +83,9 @@ pub enum Begin {
 /// How many records a scan asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanLength {
-    /// Always so many.
+    /// Always this number.
     Fixed(usize),
-    /// Uniform from 1 up to and including so many.
+    /// Uniform from 1 up to and including this number.
     UpTo(usize),
     /// Generalized Pareto with `iter_k` = 2.517 and `iter_sigma` = 14.236, modulo 10,000
     /// (`mix_max_scan_len`): mixgraph's.
@@ -390,7 +390,7 @@ impl Workload {
         self.does(Action::Delete) || (self.begin == Begin::Empty && !self.is_load())
     }
 
-    /// Whether its reads ask for keys that nobody ever wrote.
+    /// Whether its reads ask for keys that were never written.
     pub fn reads_what_is_absent(&self) -> bool {
         self.distribution == Distribution::Missing
     }

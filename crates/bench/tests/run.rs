@@ -32,7 +32,7 @@ enum Fault {
     FlipsBits,
     /// A read returns another key's value.
     MixesKeys,
-    /// A read finds a key that nobody wrote, with the value that it would have.
+    /// A read finds a key that was never written, with the value that it would have.
     Invents,
     /// A scan leaves out a record.
     SkipsInScans,

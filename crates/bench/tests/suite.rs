@@ -48,7 +48,7 @@ impl Home {
         }
     }
 
-    /// An engine that does so many operations a second, a number for each repetition.
+    /// An engine that does `speeds` operations a second, a number for each repetition.
     fn right(&self, name: &str, speeds: &[u64]) -> Target {
         for (at, speed) in (1..).zip(speeds) {
             let lines = [phase(name, *speed, 0), verified(name)].join("\n");
@@ -245,7 +245,7 @@ fn the_page_has_every_row_escapes_names_and_needs_no_network() {
         assert!(page.contains(&format!("id=\"{section}\"")), "{section}");
     }
     assert!(page.contains("<polyline") && page.contains("level 0") && page.contains(": budget"));
-    // A name space is a name, and fetched by nobody.
+    // A name space is only a name: no browser fetches it.
     let outside = page.replace("xmlns=\"http:", "");
     for link in ["http:", "https:", "src=", "@import", "url(", "<script"] {
         assert!(!outside.contains(link), "{link}");

@@ -318,7 +318,7 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progres
 
 /// Checks that no file of the manifest is missing.
 fn check_directory(engine: &Engine, report: &mut CheckReport) -> Result<()> {
-    // The lock keeps jobs from adding or dropping files after the key block.
+    // While the lock is held, no job adds or drops files after the directory was listed.
     let manifest = engine.manifest.lock();
     let live = manifest.live();
     let files = engine.storage.list().map_err(|e| Error::io("list the directory", e))?;

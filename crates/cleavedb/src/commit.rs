@@ -172,7 +172,7 @@ impl Commit {
     }
 
     /// Commits `ops`, of `len` bytes in all, as one batch, under the append lock that made room for
-    /// them. `read state` loads what readers see: its youngest MemTable takes the entries.
+    /// them. `picture` loads the read state, whose youngest MemTable takes the entries.
     pub(crate) fn write(
         &self,
         mut append: MutexGuard<'_, Append>,

@@ -253,16 +253,16 @@ impl Db {
         Ok(engine)
     }
 
-    /// The options that it was opened with; [`Options::separation`] has the value in effect.
+    /// The options that it was opened with; [`Options::min_separated`] has the value in effect.
     pub fn options(&self) -> &Options {
         &self.engine().options
     }
 
     /// Stores with the data the length from which on values leave the index, for opens whose
-    /// options leave it to the data ([`MinSeparated::Saved`]), as presets do; `None` leaves it to
-    /// the preset again. This handle is not affected, and existing values stay where they are until
-    /// they are rewritten. Fails with [`ErrorKind::InvalidOptions`] if the layout separates no
-    /// values.
+    /// options leave it to the data ([`crate::MinSeparated::Stored`]), as presets do; `None` leaves
+    /// it to the preset again. This handle is not affected, and existing values stay where they are
+    /// until they are rewritten. Fails with [`ErrorKind::InvalidOptions`] if the layout separates
+    /// no values.
     pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
         let engine = self.open_engine()?;
         engine.check_open()?;
@@ -441,7 +441,8 @@ impl Db {
     }
 
     /// Reads and checks everything: checksums, order, that every pointer leads to its record, that
-    /// the table of value files is exact, that the directory holds the files of the manifest.
+    /// the live bytes in the table of value files are right, that the directory holds the files of
+    /// the manifest.
     pub fn verify(&self) -> Result<CheckReport> {
         self.verify_with(&CheckProgress::default())
     }

@@ -1,9 +1,9 @@
-//! The engine: the three parts (commit path, index, values) and what they share.
+//! The engine: the three parts (commit path, index, values) and their shared state.
 //!
 //! Locks, in the order in which they may be taken: append, spare log, jobs, manifest, snapshots.
-//! Readers take none: they load the current [`crate::state::ReadState`]. One that spends the last
-//! seek of a table takes that of the jobs, alone, to wake who compacts
-//! ([`cleavedb_index::compaction::Level0`]).
+//! Readers take none: they load the current [`crate::state::ReadState`]. The exception is a read
+//! that uses up the seeks that a table may cost: it takes the lock of the jobs, and no other, to
+//! wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
 
@@ -51,27 +51,28 @@ pub(crate) struct Engine {
     pub(crate) limit: Option<Limit>,
     pub(crate) full: FullDisk,
     pub(crate) preallocated_log: Mutex<Option<PreallocatedLog>>,
-    /// What flushes read the log into, while one follows the other.
+    /// Pages that a flush reads the log into, reused by the next flush.
     pub(crate) flush_pages: Arc<PagePool>,
-    /// What MemTables hand on, while one follows the other.
+    /// Pages of MemTables, reused by the next MemTable.
     pub(crate) memtable_pages: Arc<PagePool>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
-    /// A number that no other open has drawn.
+    /// A random number that differs at each open.
     pub(crate) salt: u64,
     pub(crate) dead_reads: DeadReads,
-    /// Released last: the directories are ours until everything else is gone.
+    /// The locks of the directories. Released last, since no other process may use the directories
+    /// before.
     pub(crate) locks: Mutex<Vec<Lock>>,
 }
 
 impl Engine {
-    /// How tables are written.
+    /// The options with which tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
     }
 
-    /// A new, empty file with a number that was never used. Its directory entry is not durable yet.
+    /// Creates an empty file with an unused number. Its directory entry is not durable yet.
     pub(crate) fn create_file(
         &self,
         class: FileClass,
@@ -84,14 +85,14 @@ impl Engine {
         Ok((number, created.map_err(failed)?))
     }
 
-    /// An unused file number.
+    /// Allocates a file number.
     pub(crate) fn allocate_number(&self) -> Result<FileNumber> {
         let mut manifest = self.manifest.lock();
         let allocated = manifest.allocate();
         allocated.map_err(|e| self.failed_edit(&manifest, e))
     }
 
-    /// The same error, with the volume on which its file lies.
+    /// Adds to `error` the volume on which its file lies.
     pub(crate) fn with_volume(&self, error: Error) -> Error {
         let name = error.fact("file").and_then(Name::parse);
         match name.and_then(|name| self.storage.volume_of(&name)) {
@@ -100,7 +101,8 @@ impl Engine {
         }
     }
 
-    /// Makes the directory entries of new files durable, before an edit names them.
+    /// Makes the directory entries of new files durable. An edit that names the files must come
+    /// later.
     pub(crate) fn sync_dir(&self) -> Result<()> {
         if planted(Bug::NoDirectorySync) {
             return Ok(());
@@ -108,9 +110,9 @@ impl Engine {
         self.storage.sync_dir().map_err(|e| self.poison.set(Error::sync_failed("the directory", e)))
     }
 
-    /// The error of a job of `kind` that failed. If it could not read one of the files `read`, of
-    /// kind `of`, for the last of [`TRIES`] times, that file counts as damaged: it would keep all
-    /// such jobs from running.
+    /// The error of a failed job of `kind`. If it could not read one of the files `read`, of kind
+    /// `of`, for [`TRIES`] times in a row, the file counts as damaged and the error becomes one of
+    /// corruption: the file would otherwise keep all such jobs from succeeding.
     pub(crate) fn blamed(
         &self,
         kind: JobKind,
@@ -134,7 +136,8 @@ impl Engine {
         Error::corruption(message).with("file", name)
     }
 
-    /// Removes files that a failed job left; what cannot be removed now goes at the next open.
+    /// Removes files that a failed job left. A file that cannot be removed now is removed at the
+    /// next open.
     pub(crate) fn discard(&self, kind: FileKind, numbers: &[FileNumber]) {
         for number in numbers {
             let _ = self.storage.remove(&Name::numbered(kind, *number), RemoveMode::Immediate);
@@ -142,7 +145,7 @@ impl Engine {
     }
 
     /// Makes `edit` durable. If a failure leaves it unknown whether it is, the database is
-    /// poisoned; that it does not is the case of the first edit since the open alone.
+    /// poisoned. Only failures of the first edit since the open can leave that known.
     pub(crate) fn commit_edit(&self, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
         self.poison.check()?;
         if self.full.is_short() {
@@ -159,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// The segment to read file `number` through.
+    /// Opens the segment through which file `number` is read.
     pub(crate) fn open_segment(
         &self,
         kind: FileKind,
@@ -176,7 +179,7 @@ impl Engine {
         Ok(Arc::new(Segment::new(name, identity, file, young, self.obsolete_files.clone())))
     }
 
-    /// Says in the lock files what keeps them locked after a close.
+    /// Writes into the lock files, at a close, how many snapshots still hold the locks.
     pub(crate) fn note_held(&self) {
         let held = self.snapshots.len();
         if held > 0 {
@@ -188,14 +191,14 @@ impl Engine {
         }
     }
 
-    /// Ends snapshots and ranges and gives up the locks: the database was closed before.
+    /// Ends snapshots and ranges and releases the locks. The database must be closed already.
     pub(crate) fn end(&self) {
         self.gate.end();
         self.jobs.wait_for_callers(&self.poison);
         self.locks.lock().clear();
     }
 
-    /// Fails if nothing may be written any more.
+    /// Fails if the database is closing or poisoned: then no more may be written.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.jobs.closing() {
             return Err(gate::closed());
@@ -204,7 +207,7 @@ impl Engine {
     }
 }
 
-/// How tables are written under `options`.
+/// The options with which tables are written under `options`.
 pub(crate) fn table_options(options: &Options) -> TableOptions {
     TableOptions {
         block_bytes: options.block_bytes,

@@ -34,9 +34,9 @@ pub(crate) enum JobKind {
     Compact,
     /// Collect value files.
     Collect,
-    /// Remove obsolete files.
+    /// Remove dead files.
     Remove,
-    /// Free obsolete parts of files.
+    /// Punch dead ranges of files.
     Punch,
 }
 
@@ -84,14 +84,14 @@ impl JobKind {
 #[derive(Clone)]
 pub(crate) struct Failure {
     pub(crate) error: Error,
-    /// Failures in a row.
+    /// Number of failures in a row.
     pub(crate) tries: u64,
-    /// Times of the first and the last of them.
+    /// Times of the first and of the last failure of these.
     pub(crate) since: Instant,
     pub(crate) last: Instant,
     /// When the job is retried.
     again: Instant,
-    /// Number of requests for work at that time.
+    /// Number of requests for work at the last failure.
     wakeups: u64,
 }
 
@@ -108,7 +108,7 @@ impl Failure {
 pub(crate) struct Failures(BTreeMap<JobKind, Failure>);
 
 impl Failures {
-    /// Records that a job of `kind` has failed, after `calls` requests for work.
+    /// Records that a job of `kind` has failed, after `wakeups` requests for work.
     pub(crate) fn failed(&mut self, kind: JobKind, error: &Error, wakeups: u64) {
         let now = Instant::now();
         let (tries, since) = match self.0.get(&kind) {
@@ -126,7 +126,7 @@ impl Failures {
         self.0.remove(&kind);
     }
 
-    /// Ends all pauses, since a user's call requests work.
+    /// Ends all pauses: called when a user's call requests work.
     pub(crate) fn forgive(&mut self) {
         self.0.clear();
     }
@@ -136,7 +136,7 @@ impl Failures {
         self.0.get(&kind)
     }
 
-    /// The failures of jobs that must not be retried yet, after `calls` requests for work.
+    /// The failures of jobs that must not be retried yet, after `wakeups` requests for work.
     pub(crate) fn pausing(&self, wakeups: u64) -> Vec<(JobKind, Error)> {
         let now = Instant::now();
         let waits = |failure: &Failure| match TIMELESS {
@@ -147,7 +147,7 @@ impl Failures {
         pausing.map(|(kind, failure)| (*kind, failure.error.clone())).collect()
     }
 
-    /// Its whole length.
+    /// The last failures of all kinds that have failed.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (JobKind, &Failure)> {
         self.0.iter().map(|(kind, failure)| (*kind, failure))
     }

@@ -1,4 +1,5 @@
-//! What keeps a database going when its disk is full: its reserve, and what is known for it.
+//! What keeps a database usable when its disk is full: its reserve, and the figures that its length
+//! depends on.
 
 use std::io;
 use std::sync::Arc;
@@ -13,12 +14,12 @@ use cleavedb_storage::{Borrower, File, Reserve, Reserving, Storage};
 use crate::limit::Need;
 use crate::options::Options;
 
-/// Space that a log file begins with on a full disk, and most that deletes take at a time, in
-/// bytes.
+/// Bytes of a log file that is begun on a full disk, and the least that deletes take from the
+/// reserve at a time.
 pub(crate) const LOG_LEAST: u64 = 16 << 10;
 
-/// Bytes that a database has of its disk: what is free, and its files. Those are not counted where
-/// the rest alone is much.
+/// Bytes of the disk that a database can use: free space, and its own files. If the free space
+/// alone is large, the files are not counted.
 pub(crate) fn disk_of(storage: &dyn Storage) -> io::Result<u64> {
     let free = storage.free_space()?;
     if free >= Options::LARGE_DISK {
@@ -28,33 +29,34 @@ pub(crate) fn disk_of(storage: &dyn Storage) -> io::Result<u64> {
     Ok(free.saturating_add(own))
 }
 
-/// What keeps a database going when its disk is full.
+/// The reserve of a database, and what is known for the case that its disk is full.
 pub(crate) struct FullDisk {
     pub(crate) reserve: Arc<Reserve>,
     pub(crate) seen: Seen,
     /// Bytes that jobs under way may write.
     planned: Arc<AtomicU64>,
-    /// The last search for space that deletes waited for, if it found none: what was visible, and
-    /// until when it is not made again for that. Held while one searches for all.
+    /// The last search for space for deletes, if it found none: the visible sequence number, and
+    /// the time until which an equal search would be futile. The lock is held during a search, so
+    /// that one thread searches for all.
     pub(crate) futile_search: Mutex<Option<(SeqNo, Instant)>>,
 }
 
-/// What the last look at the files of a database saw, in bytes.
+/// Figures from the last look at the files of a database, in bytes.
 #[derive(Default)]
 pub(crate) struct Seen {
-    /// All files.
+    /// Length of all files.
     pub(crate) files: AtomicU64,
-    /// The longest table of level 0, which may be longer than others.
+    /// Length of the longest table of level 0, which may be longer than other tables.
     pub(crate) young: AtomicU64,
-    /// Blocks that a flush of deletes may fill in groups.
+    /// Bytes of the blocks that a flush of deletes may begin in groups.
     pub(crate) tombstone_blocks: AtomicU64,
-    /// What was written before, as the look counts it.
+    /// Bytes of data written before the look.
     pub(crate) written: AtomicU64,
-    /// What a new manifest may take.
+    /// Most bytes of a new manifest.
     pub(crate) manifest: AtomicU64,
 }
 
-/// Room on the disk that a job will take, until it ends.
+/// Room on the disk that is set aside for a job until it ends.
 pub(crate) struct RoomTaken {
     planned: Arc<AtomicU64>,
     bytes: u64,
@@ -67,7 +69,7 @@ impl Drop for RoomTaken {
 }
 
 impl FullDisk {
-    /// `storage` with a reserve, and what looks after that.
+    /// Wraps `storage` into one with a reserve, and returns both.
     pub(crate) fn over(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Self) {
         let reserve = Arc::new(Reserve::new(storage.clone()));
         let reserving = Reserving::new(storage, reserve.clone());
@@ -75,7 +77,7 @@ impl FullDisk {
         (Arc::new(reserving), Self { reserve, seen, planned, futile_search })
     }
 
-    /// Tells other jobs that one begins which may write so many bytes.
+    /// Sets `bytes` aside for a job that begins, so that others do not plan with them.
     pub(crate) fn take_room(&self, bytes: u64) -> RoomTaken {
         self.planned.fetch_add(bytes, Ordering::Relaxed);
         RoomTaken { planned: self.planned.clone(), bytes }
@@ -92,13 +94,14 @@ impl FullDisk {
         self.reserve.is_short()
     }
 
-    /// Whether the reserve has given something to deletes, which lack log space for `len` bytes.
+    /// Lends bytes from the reserve to deletes that lack log space for `len` bytes; returns whether
+    /// it did.
     pub(crate) fn lends(&self, need: Need, len: u64) -> bool {
         need == Need::Deletes && self.reserve.lend(len.max(LOG_LEAST), Borrower::Deletes)
     }
 
-    /// Reserves `len` bytes for a new log file, or on a full disk what a few deletes need. Returns
-    /// how many.
+    /// Reserves `len` bytes for a new log file, or on a full disk the few that deletes need.
+    /// Returns the number of bytes reserved.
     pub(crate) fn allocate_log(&self, file: &dyn File, len: u64) -> io::Result<u64> {
         match file.allocate(len) {
             Err(e) if is_full(&e) => {

@@ -1,4 +1,4 @@
-//! What background work is under way, and how threads hear of each other's progress.
+//! The background work under way, and how threads wake each other when it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,17 +16,18 @@ use crate::failures::{Failure, Failures, JobKind};
 use crate::poison::Poison;
 use crate::survivors::Survivors;
 
-/// Where a collection met a damaged record, or a compaction a damaged block: it is not tried again
-/// before the next open, since it would block all others.
+/// Value files and groups in which a collection met a damaged record; the damaged tables of
+/// compactions are in [`Constraints`]. No job tries any of them again before the next open, since
+/// that would block all other jobs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Damaged {
     pub(crate) files: BTreeSet<FileNumber>,
     pub(crate) groups: BTreeSet<GroupId>,
-    /// What was met last.
+    /// The last error of damage that a collection or a compaction met.
     pub(crate) last: Option<Error>,
 }
 
-/// What is under way.
+/// The jobs under way, and what is known for the choice of the next ones.
 #[derive(Default)]
 pub(crate) struct JobState {
     pub(crate) flushing: bool,
@@ -35,25 +36,27 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
-    /// Threads that remove files or punch holes.
+    /// Number of threads that remove files or punch holes.
     pub(crate) giving_back: usize,
-    /// What cannot be collected.
+    /// Files and groups that cannot be collected.
     pub(crate) damaged: Damaged,
-    /// A group whose split a flush has prevented: no flush begins until it was tried again.
+    /// A group whose split a flush has prevented: no flush begins until the split was tried again.
     pub(crate) split_waits: Option<GroupId>,
     /// Whether groups are collected one at a time, since the disk had no room for several.
     pub(crate) collect_alone: bool,
-    /// Collect files up to this number although the space goal is met.
+    /// Files up to this number are collected even if the space goal is met, since a caller asked
+    /// for it.
     pub(crate) forced: Option<FileNumber>,
-    /// What collections wrote, and need not look at again soon.
+    /// Files that collections wrote, which need not be collected again soon.
     pub(crate) survivors: Survivors,
-    /// What failed, and was not done since.
+    /// The last failure of each kind of job that has not succeeded since.
     pub(crate) failures: Failures,
-    /// Jobs that have ended, and things that were given back.
+    /// Number of jobs that have ended, and of files and ranges that were given back.
     ended: u64,
-    /// How often somebody has asked to look for work.
+    /// Number of requests to look for work.
     wakeups: u64,
-    /// How often somebody had, before the last look that found no job of a kind to be due.
+    /// By kind of job: the value of `wakeups` at the last look that found no job of the kind to be
+    /// due.
     looked: BTreeMap<JobKind, u64>,
 }
 
@@ -72,67 +75,68 @@ impl JobState {
             && self.constraints.pinned_above.is_none()
     }
 
-    /// What has happened so far.
+    /// The counts of requests and of ended jobs so far.
     pub(crate) fn moves(&self) -> Moves {
         Moves { wakeups: self.wakeups, ended: self.ended }
     }
 
-    /// Something was given back.
+    /// Counts a file or range that was given back.
     pub(crate) fn gave_back(&mut self) {
         self.giving_back -= 1;
         self.ended += 1;
     }
 
-    /// Whether nobody will do anything for who waits since there were `calls`: no job is under way,
-    /// none is due, and none that writers wait for has failed and will be tried again.
+    /// Whether waiting is pointless after request `wakeups`: no job is under way, none is due, and
+    /// none that writers wait for has failed and will be tried again.
     pub(crate) fn is_over(&self, wakeups: u64) -> bool {
         self.wakeups >= wakeups
             && self.is_idle()
             && JobKind::AWAITED.iter().all(|k| self.is_idle_of(*k))
     }
 
-    /// Whether nothing is under way, nor has ended since so many jobs had `ended`: then a look that
-    /// began at that time and found nothing due is to be believed. What ends may make others due.
+    /// Whether no job is under way, and none has ended since the count was `ended`. Only then is a
+    /// look that began at that count, and found nothing due, conclusive: a job that ends may make
+    /// others due.
     pub(crate) fn nothing_ended_since(&self, ended: u64) -> bool {
         self.is_idle() && (self.ended == ended || planted(Bug::SettleOverlooksJobs))
     }
 
-    /// Whether the last look for jobs of `kind` found none, and nobody has asked for another.
+    /// Whether the last look for jobs of `kind` found none, with no request for work since.
     fn is_idle_of(&self, kind: JobKind) -> bool {
         self.looked.get(&kind) == Some(&self.wakeups)
     }
 }
 
-/// What has happened up to a moment: if that does not change, nobody has done anything.
+/// Counts as of one moment: as long as they stay equal, no thread has done or requested any work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moves {
-    /// How often somebody has asked to look for work.
+    /// Number of requests to look for work.
     pub(crate) wakeups: u64,
-    /// Jobs that have ended, and things that were given back.
+    /// Number of jobs that have ended, and of files and ranges that were given back.
     pub(crate) ended: u64,
 }
 
-/// Most bytes that a job may write so that a close waits for its end, a tenth of a second or so:
-/// where each session is shorter than its jobs nothing would ever come of them, and each would
+/// Most bytes of a short job: a close waits for its end, which takes about a tenth of a second. If
+/// a database were always closed before its jobs end, they would never succeed, and each would
 /// leave a table and a value file for good.
 pub(crate) const SHORT: u64 = 32 << 20;
 
-/// How often a close looks for the end of what callers have begun.
+/// Interval at which a close checks whether the jobs of callers have ended.
 const CALLER_LOOK: Duration = Duration::from_millis(10);
 
 /// The jobs of one database.
 #[derive(Default)]
 pub(crate) struct Jobs {
     state: Mutex<JobState>,
-    /// Somebody should look for work.
+    /// Signalled when a thread should look for work.
     work: Condvar,
-    /// Some job has finished.
+    /// Signalled when a job has ended.
     pub(crate) progress: Condvar,
     closing: AtomicBool,
-    /// What short jobs look at in its place; never set.
+    /// The flag that short jobs get instead of `closing`; never set.
     going_on: AtomicBool,
-    /// Number of the file that a running collection reads, which nobody else may drop; 0 for none.
-    /// Changed under the manifest's lock.
+    /// Number of the file that a running collection reads, which only the collection may drop; 0
+    /// for none. Changed under the manifest's lock.
     victim: AtomicU64,
     seq_limit: AtomicU64,
     /// Log files begun since the open, until a flush has passed them.
@@ -140,8 +144,8 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Set once a job that may write so many bytes must give up, since the database is closing: it
-    /// looks at it now and then.
+    /// The flag at which a job that may write `bytes` looks now and then: once it is set, the job
+    /// must give up, since the database is closing.
     pub(crate) fn gives_up(&self, bytes: u64) -> &AtomicBool {
         if bytes <= SHORT { &self.going_on } else { &self.closing }
     }
@@ -166,7 +170,7 @@ impl Jobs {
         self.seq_limit.store(limit, Ordering::Relaxed);
     }
 
-    /// Wakes the threads to look for work. Returns how often somebody has asked for it by now.
+    /// Requests work: wakes the threads. Returns the number of requests with this one.
     pub(crate) fn wake(&self) -> u64 {
         let mut state = self.state.lock();
         state.wakeups += 1;
@@ -176,14 +180,14 @@ impl Jobs {
         wakeups
     }
 
-    /// How often somebody has asked to look for work: to be taken before the look.
+    /// Number of requests for work so far. A thread must read it before it looks for work.
     pub(crate) fn wakeups(&self) -> u64 {
         self.state.lock().wakeups
     }
 
-    /// Sleeps until somebody asks for work, for `pause` at most; not at all if somebody has asked
-    /// since there were `calls`, which a thread that was still looking would have missed. Returns
-    /// whether nobody has asked.
+    /// Sleeps until the next request for work, for `pause` at most. Returns at once if there was a
+    /// request since the count was `wakeups`, which a thread that was still looking would have
+    /// missed. Returns whether there was none.
     pub(crate) fn wait_for_work(&self, wakeups: u64, pause: Duration) -> bool {
         let mut state = self.state.lock();
         if !self.closing() && state.wakeups == wakeups {
@@ -192,13 +196,13 @@ impl Jobs {
         state.wakeups == wakeups
     }
 
-    /// Has all who wait look again, also those that are about to wait.
+    /// Makes all waiting callers look again, including those that are about to wait.
     pub(crate) fn wake_waiters(&self) {
         drop(self.state.lock());
         self.progress.notify_all();
     }
 
-    /// Tells everybody to stop: running jobs give up, waiting writers fail.
+    /// Tells all threads and callers to stop: running jobs give up, waiting writers fail.
     pub(crate) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         drop(self.state.lock());
@@ -206,8 +210,8 @@ impl Jobs {
         self.progress.notify_all();
     }
 
-    /// Waits until no job is under way that somebody's call has begun, at a close: there are no
-    /// threads any more. Not if a failure has ended all jobs.
+    /// At a close, after the threads have ended: waits until no job that a caller runs is under
+    /// way. Returns early if the database is poisoned, since a poisoned job may never end.
     pub(crate) fn wait_for_callers(&self, poison: &Poison) {
         let mut state = self.state.lock();
         while !state.is_idle() && poison.check().is_ok() {
@@ -215,14 +219,14 @@ impl Jobs {
         }
     }
 
-    /// The calls so far, to be taken before a look for jobs, and the kinds of jobs that have failed
-    /// and pause.
+    /// Begins a look for jobs: returns the number of requests so far, and the kinds of jobs that
+    /// have failed and must not be tried again yet.
     pub(crate) fn begin_look(&self) -> (u64, Vec<(JobKind, Error)>) {
         let state = self.state.lock();
         (state.wakeups, state.failures.pausing(state.wakeups))
     }
 
-    /// A look that began when there were `calls` found no job of `kinds` to be due.
+    /// Records that a look that began at `wakeups` requests found no job of `kinds` to be due.
     pub(crate) fn found_nothing(&self, kinds: &[JobKind], wakeups: u64) {
         let mut state = self.state.lock();
         let new = |kind: &&JobKind| state.looked.get(*kind) != Some(&wakeups);
@@ -241,17 +245,17 @@ impl Jobs {
         state.failures.iter().any(full)
     }
 
-    /// What failed last of jobs of `kind`, if none has succeeded since.
+    /// The last failure of jobs of `kind`, if none has succeeded since.
     pub(crate) fn failure(&self, kind: JobKind) -> Option<Failure> {
         self.state.lock().failures.of(kind).cloned()
     }
 
-    /// What is under way.
+    /// Locks the state of the jobs.
     pub(crate) fn lock(&self) -> MutexGuard<'_, JobState> {
         self.state.lock()
     }
 
-    /// A job of `kind` has finished: `change` takes it off the list of what is under way.
+    /// Records the end of a job of `kind`: `change` marks it as no longer under way.
     pub(crate) fn finish(
         &self,
         kind: JobKind,
@@ -267,12 +271,13 @@ impl Jobs {
                 state.wakeups += 1;
             }
             Err(e) if e.kind() == ErrorKind::Closed => {}
-            // What is damaged is left alone from now on: there is nothing to try again.
+            // The damaged file is left alone from now on, so another job may be due at once.
             Err(e) if e.kind() == ErrorKind::Corruption && kind.leaves_damage_alone() => {
                 state.damaged.last = Some(e.clone());
                 state.wakeups += 1;
             }
-            // A job that failed is no call: its thread would not wait before it tries again.
+            // The failure of a job is no request for work: its thread would try again without a
+            // pause.
             Err(e) => {
                 let wakeups = state.wakeups;
                 state.failures.failed(kind, e, wakeups);
@@ -289,7 +294,8 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    /// A call that came between a look and the sleep was lost: the flush waited for the next look.
+    /// A regression: a request between a look and the sleep was lost, and the flush waited for the
+    /// next look.
     #[test]
     fn a_call_during_a_look_is_heard() {
         let (jobs, start) = (Jobs::default(), Instant::now());
@@ -301,8 +307,9 @@ mod tests {
         assert!(start.elapsed() < Duration::from_secs(60));
     }
 
-    /// A settle ended at a look that found nothing, although a compaction that had been under way
-    /// ended behind it and made the next level due: a put was told that its limit is reached.
+    /// A regression: a wait for all jobs ended at a look that found nothing, although a compaction
+    /// under way ended after it and made the next level due. A put then got the error that the
+    /// space limit is reached.
     #[test]
     fn a_look_before_the_end_of_a_job_is_none() {
         let jobs = Jobs::default();
@@ -312,7 +319,7 @@ mod tests {
         assert!(jobs.lock().is_idle() && !jobs.lock().nothing_ended_since(ended));
         let ended = jobs.lock().moves().ended;
         jobs.wake();
-        assert!(jobs.lock().nothing_ended_since(ended), "that somebody asks for work makes none");
+        assert!(jobs.lock().nothing_ended_since(ended), "a request for work makes no job due");
     }
 
     #[cfg(feature = "planted-bugs")]

@@ -1,9 +1,9 @@
-//! The next log file: created ahead so that no writer waits for it, and put in place.
+//! The next log file: created ahead so that no writer waits for it, and then put to use.
 //!
-//! Where flushes make the log needless before it is drained, its files are reserved, named, and
-//! never written. Such a file becomes the next one, under another name: to reserve and to give back
-//! as much for each MemTable keeps the device from its work, where the file system passes on what
-//! it frees (`docs/decisions/0029-log-files-are-used-again.md`).
+//! If a MemTable is flushed before its part of the log is drained, the log files are reserved and
+//! named, but never written. Such a file is renamed and becomes the next log file. Otherwise each
+//! MemTable would reserve and free as much space again, which keeps the device busy where the file
+//! system passes freed ranges on to it (`docs/decisions/0029-log-files-are-used-again.md`).
 
 use std::io;
 use std::sync::Arc;
@@ -20,18 +20,19 @@ use crate::manifest::Edit;
 use crate::space::{budget, reserve, sizes};
 use crate::volume::Volume;
 
-/// Whether a dead log file may become the next one, since there is none ahead.
+/// Whether dead log files are to be kept, because one of them may become the next log file, which
+/// does not exist yet.
 pub(crate) fn keeps_logs(engine: &Engine) -> bool {
     if engine.obsolete_files.logs() == 0 {
         return false;
     }
-    // A lock that is taken means that one comes, or goes, right now.
+    // If the lock is taken, the next log file is being created or put to use right now.
     reuses_logs(engine)
         && engine.preallocated_log.try_lock().is_none_or(|next_log| next_log.is_none())
 }
 
-/// Whether the log file in use is so full that the next one should be there, or an old one
-/// waits to become the next.
+/// Whether the next log file is due: the one in use is half full, or a dead log file can become the
+/// next one.
 pub(crate) fn wants_next_log(engine: &Engine) -> bool {
     if reuses_logs(engine) && engine.obsolete_files.logs() > 0 {
         return true;
@@ -43,7 +44,7 @@ pub(crate) fn wants_next_log(engine: &Engine) -> bool {
     files.last().is_some_and(|last| used(last) > sizes::log_file_bytes(engine) / 2)
 }
 
-/// Creates and names a log file ahead of its use.
+/// Creates the next log file and names it in an edit, ahead of its use.
 pub(crate) fn create_next_log(engine: &Engine) -> Result<PreallocatedLog> {
     let access = engine.options.log_access(engine.commit.log.buffer().survives());
     let (number, file) = match reused_log(engine, access)? {
@@ -64,15 +65,15 @@ pub(crate) fn create_next_log(engine: &Engine) -> Result<PreallocatedLog> {
     Ok(PreallocatedLog { number, file, allocated })
 }
 
-/// Whether dead log files are kept for the next one. In a volume nothing is renamed. Where
-/// space is limited, a log file that costs nothing let writers go on when flushes had no room.
+/// Whether dead log files are reused. In a volume no file is renamed. Below a space limit a reused
+/// log file would take no new space, so writers could go on when there is no room for flushes.
 pub(crate) fn reuses_logs(engine: &Engine) -> bool {
     let in_volume = |volume: &Volume| volume.classes.contains(&FileClass::Log);
     engine.limit.is_none() && !engine.options.volumes.iter().any(in_volume)
 }
 
-/// A log file that no reader can reach any more and that was never written, under a number that
-/// was never used.
+/// A log file that no reader can reach any more and that was never written, renamed to an unused
+/// number. `None` if there is no such file.
 pub(crate) fn reused_log(
     engine: &Engine,
     access: Access,
@@ -88,12 +89,12 @@ pub(crate) fn reused_log(
             return Ok(Some((number, file)));
         }
     }
-    // It goes as others do.
+    // The file was written or could not be renamed, so it is removed like any other.
     engine.obsolete_files.enqueue(old, engine.options.log_file_bytes);
     Ok(None)
 }
 
-/// Opens the log file `name` if nothing was ever written to it, nor will be.
+/// Opens the log file `name` if it was never written and never will be.
 pub(crate) fn pristine(
     engine: &Engine,
     name: &Name,
@@ -108,8 +109,8 @@ pub(crate) fn pristine(
 }
 
 pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
-    // Locked throughout: of two files created at once the higher number might be used first,
-    // and replay goes by number.
+    // The lock is held throughout: if two log files were created at once, the one with the higher
+    // number might be used first, but replay reads them in the order of their numbers.
     let mut ahead = engine.preallocated_log.lock();
     let next_log = match ahead.take() {
         Some(next_log) => next_log,
@@ -117,7 +118,8 @@ pub(crate) fn rotate_log(engine: &Engine, append: &mut Append) -> Result<()> {
     };
     let number = next_log.number;
     let base = append.appender.next().next_multiple_of(BLOCK as u64);
-    // Before the file is begun: if it cannot be opened, it stays the next one.
+    // The segment is opened before the file is put to use: if that fails, the file remains the next
+    // one.
     let segment = match engine.open_segment(FileKind::Log, number, Some(base)) {
         Ok(segment) => segment,
         Err(e) => {

@@ -1,4 +1,4 @@
-//! Work that a caller asks for: the flush of everything, a full compaction, a full collection.
+//! Work that a caller requests: flushing everything, a full compaction, a full collection.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::jobs::{Begin, compaction, removal};
 use crate::space::{reserve, sizes};
 use crate::{memtables, scheduler};
 
-/// How often a flush that all wait for is tried on a full disk.
+/// How many times a flush that a caller waits for is tried on a full disk.
 const FLUSHES_MAX: usize = 8;
 
-/// Flushes everything that was committed before the call. On a full disk other jobs may have
-/// what a flush needs until they end, and it is tried again.
+/// Flushes everything that was committed before the call. On a full disk other jobs may hold the
+/// room that a flush needs until they end, so it is tried again.
 pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
     let newest = {
         let mut append = engine.commit.append();
@@ -27,7 +27,7 @@ pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
         }
         engine.state.load().memtables.get(1).cloned()
     };
-    // MemTables are flushed oldest first; what others fill meanwhile is not waited for.
+    // MemTables are flushed oldest first; those that writers fill meanwhile are not waited for.
     let Some(newest) = newest else { return Ok(()) };
     let flush = || {
         engine.jobs.lock().failures.forgive();
@@ -50,11 +50,10 @@ pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
     flushed
 }
 
-/// Into how many parts the room on a full disk is divided for a piece.
+/// The least piece of a compaction on a full disk may use one in this many parts of the room.
 const PARTS_MAX: u64 = 16;
 
-/// Merges everything into the deepest level that has data. Fails if that cannot be, since a
-/// table is damaged.
+/// Merges everything into the deepest level that has data. Fails if a damaged table prevents that.
 pub(crate) fn compact_all(engine: &Engine) -> Result<()> {
     scheduler::wait_idle(engine).or_else(ignore_no_space)?;
     let mut lacks_room = false;
@@ -75,12 +74,12 @@ pub(crate) fn compact_all(engine: &Engine) -> Result<()> {
             return Err(error.clone());
         }
     }
-    // What is due now is more than was asked for: that it lacks room is no failure of this.
+    // The jobs that are due now exceed the request: if they lack room, the request has not failed.
     scheduler::wait_idle(engine).or_else(ignore_no_space)
 }
 
-/// Merges all, part by part and as long as it is `wanted`, on a disk that has no room for all
-/// at once; fails with `error` if none fits of what would free something.
+/// Merges everything part by part, as long as `wanted` holds, on a disk without room for all at
+/// once. Fails with `error` if there is no room even for one part that would free something.
 pub(crate) fn compact_in_pieces(
     engine: &Engine,
     wanted: &dyn Fn() -> bool,
@@ -97,13 +96,13 @@ pub(crate) fn compact_in_pieces(
                 (compacted, part) = (Ok(true), 1);
                 removal::purge(engine);
             }
-            // What others do may make room.
+            // Jobs of other threads may make room.
             Ok(false)
                 if scheduler::waits_for_others(engine)
                     || reserve::room_on_disk(engine) / part > room => {}
             Ok(false) if compacted.is_err() && !is_piece_due(engine) => return Ok(false),
             Ok(false) => return compacted,
-            // Others may take some of it, too.
+            // Jobs of other threads may take some of the room, so a smaller piece is tried.
             Err(e) if e.kind() == ErrorKind::NoSpace && part < PARTS_MAX => part *= 2,
             Err(e) if e.kind() == ErrorKind::NoSpace => return compacted.or(Err(e)),
             Err(e) => return Err(e),
@@ -111,15 +110,15 @@ pub(crate) fn compact_in_pieces(
     }
 }
 
-/// Whether there is a piece that would free something, however long.
+/// Whether there is a piece of any length that would free something.
 fn is_piece_due(engine: &Engine) -> bool {
     let jobs = engine.jobs.lock();
     let version = engine.state.load().version.clone();
     pick_piece(&version, &sizes::compaction_options(engine), &jobs.constraints, u64::MAX).is_some()
 }
 
-/// Does a piece for which one part in so many of the room on the disk suffices, or cuts a table
-/// so that there are some.
+/// Runs a piece that fits a fraction of the room on the disk, one in `part`. If there is none, cuts
+/// a table into shorter ones, so that there may be one next time.
 fn compact_piece(engine: &Engine, part: u64) -> Result<bool> {
     let most = || reserve::room_on_disk(engine) / part;
     let short = sizes::short_table_bytes(engine);
@@ -133,17 +132,17 @@ fn compact_piece(engine: &Engine, part: u64) -> Result<bool> {
     if compaction::compact(engine, Begin::Open, &options, piece)?.is_some() {
         return Ok(true);
     }
-    // A table of few long values may be as long as before.
+    // A table of a few long values cannot be cut: the result may be as long as before.
     let cut = compaction::compact(engine, Begin::Open, &options, cut)?;
     Ok(cut.is_some_and(|created| created > 1))
 }
 
-/// Collects every value file that is sealed now, whether the space goal asks for it or not.
+/// Collects every value file that is sealed now, even if the space goal is met.
 pub(crate) fn collect_all(engine: &Engine) -> Result<()> {
     collect_while(engine, &|| true)
 }
 
-/// The same for as long as it is `wanted`.
+/// Like [`collect_all`], but only for as long as `wanted` holds.
 pub(crate) fn collect_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     let before = {
         let mut jobs = engine.jobs.lock();
@@ -152,12 +151,12 @@ pub(crate) fn collect_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Resul
         std::mem::replace(&mut jobs.forced, newest)
     };
     let collected = match scheduler::wait_idle_while(engine, wanted) {
-        // What a full disk has no room for together goes piece by piece, and gives room to the
-        // rest.
+        // A full disk without room for everything at once gets the compaction in pieces, each of
+        // which frees room for the next.
         Err(e) if e.kind() == ErrorKind::NoSpace => {
             let compacted = compact_in_pieces(engine, wanted, e);
             let settled = scheduler::wait_idle_while(engine, wanted);
-            // A compaction that has no room, and would free nothing, is no failure of this.
+            // A compaction without room that would free nothing does not make the collection fail.
             let done = compacted.is_ok() && engine.jobs.failure(JobKind::Collect).is_none();
             if done { settled.or_else(ignore_no_space) } else { settled }
         }
@@ -169,7 +168,7 @@ pub(crate) fn collect_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Resul
     collected
 }
 
-/// That a job had no room is what a search is about, not its failure.
+/// Ignores that a job had no room: callers that search for space expect that.
 pub(crate) fn ignore_no_space(error: Error) -> Result<()> {
     if error.kind() == ErrorKind::NoSpace { Ok(()) } else { Err(error) }
 }

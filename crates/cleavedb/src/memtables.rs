@@ -1,4 +1,4 @@
-//! The MemTable in use makes way for an empty one, and is flushed.
+//! Replaces the MemTable in use by an empty one, so that it is flushed.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::commit::Append;
 use crate::engine::Engine;
 use crate::state::MemSlot;
 
-/// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into
-/// the old one; its flush waits for them.
+/// Seals the MemTable and puts an empty one in its place. Commits in flight still insert into the
+/// sealed one; its flush waits for them.
 pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
-    // The end of the last record, not of the padding behind it: a log file that ends here ends
-    // where replay begins, whether or not a mark follows.
+    // The position is the end of the last record, not of the padding behind it: if a log file ends
+    // here, it ends where replay begins, with or without a mark behind the record.
     let position = append.appender.end();
     append.memtable.seal(position, append.last_seq());
     let (memory, written) = (engine.options.memtable(), engine.counters.user_bytes.get());
@@ -30,8 +30,8 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     engine.jobs.wake();
 }
 
-/// Has the MemTable flushed if it has at least `least` deletes, since the entries that they hide
-/// stay until then. Returns whether it has.
+/// Seals the MemTable for a flush if it has at least `least` deletes, since the entries that they
+/// hide take space until then. Returns whether it did.
 pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
     let state = engine.state.load();
     let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= least;
@@ -40,8 +40,8 @@ pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
     }
     drop(state);
     let mut append = engine.commit.append();
-    // Another thread may have been first. Before the first write there is no log that could
-    // continue behind the MemTable, and no thread to flush it.
+    // Another thread may have sealed it meanwhile. Before the first write since the open, the log
+    // has not begun: nothing could follow the MemTable, and no thread would flush it.
     let rotates = many(&append.memtable) && append.appender.is_begun();
     if rotates {
         rotate_memtable(engine, &mut append);

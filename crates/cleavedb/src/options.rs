@@ -64,7 +64,7 @@ impl MinSeparated {
         }
     }
 
-    /// The separation in effect for a database with the stored length `saved`.
+    /// The value in effect for a database with the stored length `saved`.
     pub(crate) fn given(self, saved: Option<usize>) -> Self {
         match self {
             Self::Stored(default) => Self::AtLeast(saved.unwrap_or(default)),
@@ -93,7 +93,7 @@ pub struct Options {
     /// database. An existing database may be opened with another preset of the same layout.
     pub preset: Preset,
     /// How values are kept: stored with the data at creation, and compared at every open, which
-    /// fails with [`ErrorKind::LayoutMismatch`] if it differs. Default: that of the preset.
+    /// fails with [`crate::ErrorKind::LayoutMismatch`] if it differs. Default: that of the preset.
     pub layout: ValueLayout,
     /// Create the database if the directory is missing or empty. Its parent directory must exist.
     /// Default: true.
@@ -176,15 +176,15 @@ pub struct Options {
     /// Most bytes of all files of the database, in all its directories; reserved space counts, and
     /// so do files that readers still hold. It is never exceeded. Writes are slowed and then
     /// stopped before it, at a distance for the needs of jobs: all MemTables, two log files, and
-    /// the largest collection or compaction, about a gigabyte under default sizes. Then everything
-    /// dead is searched and collected; if that does not help they fail with [`ErrorKind::NoSpace`],
+    /// the largest collection or compaction, about a gigabyte under default sizes. Then all dead
+    /// data is collected; if that does not help, writes fail with [`crate::ErrorKind::NoSpace`],
     /// while reads and deletes still work. It is stored with the data by the first write of a
     /// session, and holds for later opens that set no other; `u64::MAX` lifts it. Default: the
     /// stored one; for a new database none.
     pub space_limit: Option<u64>,
     /// Open a database whose log window is missing, damaged or foreign after its process has died:
     /// the last unsynced writes are lost. Default: false; such an open fails with
-    /// [`ErrorKind::Corruption`], so that the file can be restored.
+    /// [`crate::ErrorKind::Corruption`], so that the file can be restored.
     pub accept_lost_window: bool,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,

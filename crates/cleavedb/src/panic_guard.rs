@@ -1,4 +1,5 @@
-//! What a panic in a job leaves behind: a database that refuses writes, and nobody who waits.
+//! Handles a panic in a job: the database refuses writes from then on, and no caller waits for the
+//! job.
 
 use cleavedb_base::Error;
 

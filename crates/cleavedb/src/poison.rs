@@ -1,9 +1,10 @@
-//! The first failure of a write or a sync of the log, the manifest or a directory, kept: after it
+//! Keeps the first failure of a write or a sync of the log, the manifest or a directory: after it
 //! nothing may be written (invariant 9).
 //!
-//! What a failed sync left on the disk is unknown, and a second sync may lie about it. So reads go
-//! on, writes fail with the cause, nothing is retried and no file is deleted until the next open.
-//! A new file that no edit names yet is in no doubt, however its writing failed: it is removed.
+//! After a failed sync the content of the disk is unknown, and a second sync may wrongly report
+//! success. So reads continue, writes fail with the cause, nothing is retried and no file is
+//! deleted until the next open. A new file that no edit names yet is the exception: however its
+//! write failed, it is removed.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! How far the background is behind, and how hard writers are slowed down for it.
+//! How far background work is behind, and how much writers are slowed down for it.
 
 use cleavedb_index::compaction::Constraints;
 use cleavedb_index::compaction::leveled::pick;
@@ -12,12 +12,12 @@ use crate::survivors::Survivors;
 use crate::throttle::Pressure;
 use crate::victims;
 
-/// How much writers are slowed down at most if they are not stopped.
+/// The strongest slow-down of writers that are not stopped.
 const SLOWED: f64 = 0.99;
 
-/// Recomputes how hard writers must be slowed down, and says so under the manifest's lock: of
-/// two jobs that end, the later one has the last word. Else writers might wait for good for
-/// what was done long ago.
+/// Recomputes how much writers must be slowed down, and sets it under the manifest's lock, so that
+/// of two jobs that end the later one's result stays. Otherwise an outdated result could stop
+/// writers for good.
 pub(crate) fn update_pressure(engine: &Engine) {
     let jobs = engine.jobs.lock();
     let (damaged, survivors) = (jobs.damaged.clone(), jobs.survivors.clone());
@@ -31,28 +31,30 @@ pub(crate) fn update_pressure(engine: &Engine) {
     let level0 = live.version.level_bytes(0);
     let (start, stop) = (target.saturating_mul(2), target.saturating_mul(4));
     let mut compaction = Pressure::of(StallCause::Compaction, level0, start, stop);
-    // Where damaged tables are in the way, nobody should wait for level 0 to become smaller.
+    // If damaged tables prevent a compaction, level 0 will not become smaller: writers are slowed,
+    // but not stopped for it.
     if compaction.level >= 1.0 && !merging && !compacts(engine, live, &constraints) {
         compaction.level = SLOWED;
     }
     let pressure = compaction.max(space_pressure(engine, live, &damaged, &survivors));
     engine.throttle.set(match budget::limit_pressure(engine, live) {
-        // Then no compaction may have room, either: nobody should wait for one.
+        // At the space limit no compaction may have room, so writers are stopped for the limit
+        // instead.
         Some(limit) if limit.level >= 1.0 => limit,
         Some(limit) => limit.max(pressure),
         None => pressure,
     });
 }
 
-/// How far values are beyond the space goal.
+/// How far the bytes of values exceed the space goal.
 pub(crate) fn space_pressure(
     engine: &Engine,
     live: &LiveFiles,
     damaged: &Damaged,
     survivors: &Survivors,
 ) -> Pressure {
-    // The log in use cannot be collected, and has a bound of its own: what the MemTables may
-    // cover.
+    // The log in use cannot be collected, so it is not counted; the bytes that MemTables may cover
+    // bound it.
     let value_bytes = victims::counted_bytes(engine, live, damaged);
     let alive = live.estimated_live();
     let allowed = victims::space_goal(engine).allowed(alive);
@@ -63,7 +65,7 @@ pub(crate) fn space_pressure(
         stop = stop.saturating_add(garbage.beyond);
         engine.throttle.cover(garbage.log_bytes_per_memtable_max);
     }
-    // Where nothing can be won writers are slowed, but not stopped for ever.
+    // If no collection can free space, writers are slowed, but stopped only at twice the bytes.
     let hopeless = over
         && (!victims::can_shrink(engine, live, damaged, survivors)
             || budget::reclaims_nothing(engine, value_bytes));
@@ -71,7 +73,7 @@ pub(crate) fn space_pressure(
     Pressure::of(StallCause::Space, value_bytes, start, stop)
 }
 
-/// Whether a compaction would begin now.
+/// Whether a compaction could begin now.
 pub(crate) fn compacts(engine: &Engine, live: &LiveFiles, constraints: &Constraints) -> bool {
     pick(&live.version, &sizes::compaction_options(engine), constraints).is_some()
 }

@@ -1,13 +1,13 @@
-//! Searches for space, for writers that found none: below a space limit, and on a full disk.
+//! Searches for space on behalf of writers that have none: below a space limit, and on a full disk.
 //!
-//! A writer that the limit has stopped does all that is due, then lets the index sink into its
-//! deepest level, so that all that is dead is known and can be collected. If it is stopped still,
-//! the write fails with [`ErrorKind::NoSpace`], and so do others until something has changed.
-//! Deletes have some space of their own, and search at its end, too.
+//! A writer that the limit has stopped runs all jobs that are due, and then compacts the index into
+//! its deepest level, so that all dead records are known and can be collected. If that does not
+//! free enough, the write fails with [`ErrorKind::NoSpace`], and so do others until something has
+//! changed. Deletes have some space of their own, and search when that is used up.
 //!
-//! On a full disk ordinary writes are refused while the reserve is short, and what is freed goes to
-//! it first: so a database without a free byte can always be read, deleted from, compacted and
-//! collected. Deletes that find no room for their log wait until jobs have made some.
+//! On a full disk ordinary writes are refused while the reserve is short, and freed space goes to
+//! the reserve first: so a database without a free byte can always be read, deleted from, compacted
+//! and collected. Deletes without room for their log wait until jobs have freed some.
 
 use std::time::{Duration, Instant};
 
@@ -26,18 +26,18 @@ use crate::options::Background;
 use crate::space::{budget, reserve};
 use crate::{maintenance, pressure, scheduler};
 
-/// A search that found nothing is made again after so many times what it took, or once one in so
-/// many entries has been deleted.
+/// After a search that found nothing, the next one begins after `SEARCH_REST` times its duration,
+/// or once one in `DELETED` entries has been deleted.
 const SEARCH_REST: u32 = 8;
 
 const DELETED: u64 = 64;
 
-/// How often a search waits for jobs that began when the last ones had ended.
+/// How many times a search waits for jobs that began while it ran others.
 const SETTLES_MAX: usize = 100;
 
 const SETTLE_REST: Duration = Duration::from_millis(10);
 
-/// Lets a write that would come too near to the limit wait for space, if any can be found.
+/// Stops a write that would come too near to the limit: waits for space, or fails if there is none.
 pub(crate) fn find_space(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     if !is_out_of_space(engine, limit, need) {
         return Ok(());
@@ -49,12 +49,13 @@ pub(crate) fn find_space(engine: &Engine, limit: &Limit, need: Need) -> Result<(
 }
 
 pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
-    // One searches for all.
+    // One thread searches for all: the others wait for the lock.
     let mut searched = limit.searched.lock();
     if !is_still_out_of_space(engine, limit, need)? {
         return Ok(());
     }
-    // What no reader holds any more needs no search.
+    // Space that no reader holds any more is given back first; if that is enough, there is no
+    // search.
     removal::purge(engine);
     if searched.as_ref().is_some_and(|last| is_backing_off(engine, limit, last, need)) {
         return Err(budget::exhausted(engine, limit));
@@ -77,7 +78,8 @@ pub(crate) fn search(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     Err(budget::exhausted(engine, limit))
 }
 
-/// Whether it is too early for another search. Deletes are what one waits for.
+/// Whether it is too early for another search. Deletes search again whenever anything has changed,
+/// since they are what frees space.
 pub(crate) fn is_backing_off(
     engine: &Engine,
     limit: &Limit,
@@ -96,7 +98,7 @@ pub(crate) fn is_backing_off(
     since * DELETED < entries && last.end.elapsed() < last.took * SEARCH_REST
 }
 
-/// Whether there is none still, after a look.
+/// Updates the pressure; returns whether there still is no space.
 pub(crate) fn is_still_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> Result<bool> {
     engine.check_open()?;
     pressure::update_pressure(engine);
@@ -111,8 +113,8 @@ pub(crate) fn is_out_of_space(engine: &Engine, limit: &Limit, need: Need) -> boo
     }
 }
 
-/// Does what is due, for as long as there is no space. What a job has written and not yet given
-/// back is no sign of a full store, so none may be under way at the end.
+/// Runs the jobs that are due, until there is space. A job that has written its output but not yet
+/// given its inputs back makes the store look full, so the loop waits until no job is under way.
 pub(crate) fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Result<()> {
     for _ in 0..SETTLES_MAX {
         settle_past_damage(engine, &|| is_out_of_space(engine, limit, need))?;
@@ -124,8 +126,8 @@ pub(crate) fn settle_within(engine: &Engine, limit: &Limit, need: Need) -> Resul
     Ok(())
 }
 
-/// Does what is due, as long as it is `wanted`. What is found to be damaged is in nobody's way
-/// from then on, and no reason to refuse a write.
+/// Runs the jobs that are due, as long as `wanted` holds. If a job finds damage, the damaged file
+/// is left alone from then on, and the other jobs go on: damage is no reason to refuse a write.
 pub(crate) fn settle_past_damage(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     loop {
         let left_alone = engine.jobs.lock().left_alone();
@@ -141,13 +143,15 @@ pub(crate) fn reclaim_snapshot(engine: &Engine, limit: &Limit) -> ReclaimSnapsho
     ReclaimSnapshot { visible, snapshots, data: limit.budget.data() }
 }
 
-/// How often deletes look for room before they fail.
+/// How many times deletes search for room before they fail.
 const ATTEMPTS: u32 = 8;
 
-/// Part of the reserve, one in so many, that is much to have for flushes.
+/// A flush is worth its cost to a writer if it takes at least this part of the reserve, one in
+/// `MUCH`.
 const MUCH: u64 = 8;
 
-/// What a writer is told for whose log there is no room.
+/// The error of a write without room for its log: deletes get one that says that the reserve is
+/// used up.
 pub(crate) fn no_room_for_log(engine: &Engine, ops: &[EncodedOp<'_>], error: Error) -> Error {
     if error.kind() != ErrorKind::NoSpace || engine.limit.is_some() || need(ops) != Need::Deletes {
         return error;
@@ -157,9 +161,10 @@ pub(crate) fn no_room_for_log(engine: &Engine, ops: &[EncodedOp<'_>], error: Err
     Error::new(ErrorKind::NoSpace, message).with("reserve", engine.full.reserve.len())
 }
 
-/// Makes room for the log of `ops`, which found the disk full so many times, or fails with the
-/// `error` that they met. The log of what is flushed goes. Deletes wait for more, since they
-/// are what frees space: tables are merged and value files collected until they have room.
+/// Makes room for the log of `ops`, which has found the disk full `attempts` times, or fails with
+/// the `error` of the last attempt. Other writes get a flush, which frees the log of what it
+/// flushed. Deletes get more, since they are what frees space: tables are merged and value files
+/// collected until there is room.
 #[cold]
 pub(crate) fn make_room_on_disk(
     engine: &Engine,
@@ -172,7 +177,7 @@ pub(crate) fn make_room_on_disk(
         return Err(error);
     }
     match need(ops) {
-        // Jobs may take what was made room for.
+        // Several attempts, since jobs may take the room before the deletes do.
         Need::Deletes if attempts <= ATTEMPTS => {
             make_room_for_deletes(engine, ops.iter().map(EncodedOp::len).sum(), error)
         }
@@ -181,7 +186,7 @@ pub(crate) fn make_room_on_disk(
     }
 }
 
-/// Flushes what is in MemTables, if a good part of the reserve is for it.
+/// Flushes what is in MemTables, if a good part of the reserve is kept for that.
 pub(crate) fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
     let much = reserve::unflushed(engine) >= engine.full.reserve.wanted() / MUCH;
     if !much || !engine.full.is_short() || flush_young(engine).is_err() {
@@ -192,15 +197,15 @@ pub(crate) fn make_room_by_flush(engine: &Engine, error: Error) -> Result<()> {
     if engine.full.is_short() { Err(error) } else { Ok(()) }
 }
 
-/// Flushes what is in MemTables. Where as many as may be wait already, none is added: each call
-/// that fails would leave one more.
+/// Flushes what is in MemTables. If the most MemTables wait already, it waits for them and seals no
+/// other: each call that fails would add one more.
 pub(crate) fn flush_young(engine: &Engine) -> Result<()> {
     let lag = engine.state.load().waiting() >= engine.options.memtables_max;
     if lag { scheduler::wait_idle(engine) } else { maintenance::flush_all(engine) }
 }
 
-/// Searches for space for deletes: half of what they may have of the reserve, or at least what
-/// these need, `len` bytes.
+/// Frees space for deletes of `len` bytes: half of the reserve's part for deletes, if possible; it
+/// fails if there is not even room for `len` bytes.
 pub(crate) fn make_room_for_deletes(engine: &Engine, len: u64, error: Error) -> Result<()> {
     let reserve = &engine.full.reserve;
     let mut futile_search = engine.full.futile_search.lock();
@@ -225,7 +230,7 @@ pub(crate) fn make_room_for_deletes(engine: &Engine, len: u64, error: Error) -> 
         &|| maintenance::collect_while(engine, &wanted),
         &|| maintenance::compact_in_pieces(engine, &wanted, error.clone()).map(|_| ()),
     ];
-    // Whatever fails, what counts is the room that was made.
+    // The errors of single steps are ignored: the room that was made decides.
     steps.iter().take_while(|_| wanted()).for_each(|step| _ = step());
     let (is_out_of_space, rest) = (is_out_of_space(least), begun.elapsed() * SEARCH_REST);
     *futile_search = is_out_of_space.then(|| (visible, Instant::now() + rest));

@@ -1,8 +1,8 @@
-//! Which job runs next, and waiting for jobs.
+//! Chooses the job that runs next, and waits for jobs.
 //!
-//! What may run next is decided in one place, [`run_one`]; threads call it in production,
-//! [`crate::Db::step`] and waiting writers call it when there are no threads, so that a test can
-//! replay any schedule.
+//! [`run_one`] alone decides which job runs next. Background threads call it in production; without
+//! threads, [`crate::Db::step`] and waiting writers call it, so that a test can replay any
+//! schedule.
 
 use std::time::Duration;
 
@@ -20,21 +20,23 @@ use crate::panic_guard::PanicGuard;
 use crate::pressure;
 use crate::space::reserve;
 
-/// Looks in a row that find nothing to do, of all threads or of a caller that works by itself, and
-/// during which no job ends, before who waits is told so.
+/// Number of looks in a row that must find nothing to do, of all threads or of a caller that does
+/// jobs itself, with no job ending between them, before a waiting caller gets the error that it is
+/// stalled.
 const LOOKS: usize = 10;
 
-/// Looks that found nothing to do, since a job has ended.
+/// Number of looks that found nothing to do since a job last ended.
 #[derive(Default)]
 struct EmptyLooks {
     count: usize,
-    /// Jobs that had ended at the last one.
+    /// Number of jobs that had ended at the last look.
     ended: u64,
 }
 
 impl EmptyLooks {
-    /// Counts one more, when so many jobs had `ended`. Others who have done something may do more:
-    /// what one waits for may take many jobs of theirs.
+    /// Counts one look, at which the number of ended jobs was `ended`. If another caller has ended
+    /// a job since the last look, the count starts anew: what this caller waits for may take many
+    /// jobs of others.
     fn count(&mut self, ended: u64) -> usize {
         let goes_on = self.ended == ended || planted(Bug::LooksAddUp);
         *self = Self { count: if goes_on { self.count + 1 } else { 1 }, ended };
@@ -42,11 +44,12 @@ impl EmptyLooks {
     }
 }
 
-/// How often who waits looks again by itself.
+/// Interval at which a waiting caller looks again without being woken.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. One that fails
-/// keeps no other from running, which may be what it needs; its error comes back if none ran.
+/// Runs one job of the given kinds, if one is due: `Ok(true)` if a job ran. After a failed job the
+/// other kinds are still tried, since the failed job may need what they do; its error is returned
+/// if none ran.
 pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
     let (wakeups, pausing) = engine.jobs.begin_look();
     let manual = engine.options.background == Background::Manual;
@@ -72,8 +75,7 @@ pub(crate) fn run_one(engine: &Engine, kinds: &[JobKind]) -> Result<bool> {
     failed
 }
 
-/// Runs a job of one kind, if one is due; on a full disk not before all is given back that was
-/// freed.
+/// Runs a job of one kind, if one is due. On a full disk all dead space is given back first.
 fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
     let _guard = PanicGuard(engine);
     let frees = matches!(kind, JobKind::Flush | JobKind::Compact | JobKind::Collect);
@@ -82,8 +84,8 @@ fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
     }
     match kind {
         JobKind::Flush => {
-            // A split that waits for the next flush goes first, here: other threads may have long
-            // work before them.
+            // A split that holds up flushes goes first, in this thread: the others may be busy for
+            // long.
             let waits = engine.jobs.lock().split_waits.is_some();
             Ok(waits && done::<Collect<'_>>(engine, Begin::Open)? || done::<Flush<'_>>(engine, ())?)
         }
@@ -95,15 +97,15 @@ fn run_job(engine: &Engine, kind: JobKind) -> Result<bool> {
     }
 }
 
-/// Does a job as `request` asks for; whether there was one.
+/// Runs a job for `request`; returns whether there was one.
 fn done<'e, J: Job<'e>>(engine: &'e Engine, request: J::Request) -> Result<bool> {
     perform::<J>(engine, request).map(|done| done.is_some())
 }
 
-/// Does what is due and short, at a close that has flushed and ended all jobs: where no session
-/// lasts as long as its jobs, each would leave a table and a value file for good. A job that
-/// was too long to end, and gave up, may have had the same tables: it is over by now. One that
-/// fails is due again.
+/// Runs jobs that are due and short, at a close that has flushed and ended all jobs. If every
+/// opening of the database is shorter than its jobs, each would leave a table and a value file for
+/// good. A job that was too long, and gave up at the close, may have had the same tables as inputs:
+/// it has ended before this. A job that fails here is due again at the next open.
 pub(crate) fn tidy(engine: &Engine) {
     let _guard = PanicGuard(engine);
     if engine.limit.is_none() && !reserve::is_full(engine) {
@@ -113,8 +115,8 @@ pub(crate) fn tidy(engine: &Engine) {
 }
 
 /// Waits until `done`, for jobs of the kinds that `awaited` names; runs jobs in this thread if
-/// there are no others. Fails if these fail, and go on to; and, with [`ErrorKind::Stalled`], if
-/// nothing is under way or due that could make it true.
+/// there are no background threads. Fails if these jobs fail for good; and, with
+/// [`ErrorKind::Stalled`], if no job that could make `done` true is under way or due.
 pub(crate) fn wait_or_work(
     engine: &Engine,
     done: impl Fn() -> bool,
@@ -131,13 +133,14 @@ pub(crate) fn wait_or_work(
             match run_one(engine, &JobKind::ALL) {
                 Ok(false) if waits_for_others(engine) => {}
                 Ok(false) if is_stalled(engine, &done) => {
-                    // Another caller may have done some work, or made some, during the look.
+                    // Another caller may have run a job, or made one due, during the look.
                     let moves = engine.jobs.lock().moves();
                     if looks.count(moves.ended) >= LOOKS || moves == before {
                         return Err(stalled());
                     }
                 }
-                // What was found to be damaged is in nobody's way any more.
+                // A job that failed because of damage found just now is no reason to fail: the
+                // damaged file is left alone from now on, so other jobs can go on.
                 Err(e) if engine.jobs.lock().left_alone() == left_alone => return Err(e),
                 _ => {}
             }
@@ -154,7 +157,7 @@ pub(crate) fn wait_or_work(
             return Ok(());
         }
         engine.check_open()?;
-        // What will not get better by waiting is the writer's to know.
+        // A failure that waiting does not end is the caller's error.
         let failure = awaited().and_then(|kind| state.failures.of(kind));
         // A close does not wait for another try: the log keeps what was not flushed.
         let is_final = |failure: &&Failure| failure.is_lasting() || engine.gate.is_closed();
@@ -166,7 +169,8 @@ pub(crate) fn wait_or_work(
             continue;
         }
         drop(state);
-        // A flush, or the end of a snapshot, may have come behind the look: all look again.
+        // A flush, or the end of a snapshot, may have come after the look, so all threads look
+        // again.
         if is_stalled(engine, &done) {
             if looks.count(engine.jobs.lock().moves().ended) >= LOOKS {
                 return Err(stalled());
@@ -176,7 +180,7 @@ pub(crate) fn wait_or_work(
     }
 }
 
-/// Waits a while for jobs that others run, if there are any.
+/// If other threads run jobs, waits a while for them; returns whether there were any.
 pub(crate) fn waits_for_others(engine: &Engine) -> bool {
     let mut state = engine.jobs.lock();
     let others = !state.is_idle();
@@ -186,28 +190,29 @@ pub(crate) fn waits_for_others(engine: &Engine) -> bool {
     others
 }
 
-/// Whether who waits until `done` waits for nothing, now that no job is under way or due: what
-/// slows writers down is looked at once more.
+/// Called when no job is under way or due: updates the pressure on writers, and returns whether a
+/// caller that waits until `done` still waits.
 fn is_stalled(engine: &Engine, done: impl Fn() -> bool) -> bool {
     pressure::update_pressure(engine);
-    // Others may wait for the same.
+    // Other callers may wait for the same change.
     engine.jobs.progress.notify_all();
     !done()
 }
 
-/// Works, or waits for the threads, until no job is due.
+/// Runs jobs in this thread, and waits for those of others, until no job is due.
 pub(crate) fn wait_idle(engine: &Engine) -> Result<()> {
     wait_idle_while(engine, &|| true)
 }
 
-/// The same for as long as it is `wanted`: while others write there may always be a job.
+/// Like [`wait_idle`], but only for as long as `wanted` holds: while others write there may always
+/// be a job.
 pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Result<()> {
     engine.jobs.lock().failures.forgive();
     if engine.options.background == Background::Manual {
         while wanted() && run_one(engine, &JobKind::ALL)? {}
         return Ok(());
     }
-    // The caller's thread is as good as any other; what others run, it waits for.
+    // The caller's thread runs jobs too, and waits only for those that other threads run.
     while wanted() {
         engine.check_open()?;
         let ended = engine.jobs.lock().moves().ended;
@@ -225,7 +230,7 @@ pub(crate) fn wait_idle_while(engine: &Engine, wanted: &dyn Fn() -> bool) -> Res
     Ok(())
 }
 
-/// What who waits for nothing is told.
+/// The error of a caller that waits for a change that no job will make.
 #[cold]
 fn stalled() -> Error {
     let message = "a call waits for background work of which none is due, running or to be tried \
@@ -237,8 +242,9 @@ fn stalled() -> Error {
 mod tests {
     use super::*;
 
-    /// A writer was told that it waits for nothing while another one worked for both: it missed a
-    /// job of the other ten times, in the course of a hundred of them.
+    /// A regression: a writer got the error that it is stalled while another writer worked for
+    /// both. Ten times, in the course of a hundred jobs of the other, it had looked when none was
+    /// due.
     fn looks_between_jobs_of_others_do_not_add_up() {
         let mut looks = EmptyLooks::default();
         assert!((0..100).all(|ended| looks.count(ended) == 1));

@@ -1,4 +1,4 @@
-//! Falling asleep and waking up in the publisher, under drawn schedules: nobody sleeps for ever.
+//! Sleep and wake-up in the publisher, under drawn schedules: no writer sleeps for ever.
 
 use std::sync::Arc;
 

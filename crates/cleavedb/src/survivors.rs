@@ -1,8 +1,9 @@
-//! What collections have left, so that none is made that cannot win anything.
+//! The files that collections wrote, kept so that no collection is made that cannot free space.
 //!
-//! A file that a collection wrote holds only what somebody could see then. Until a flush tells of
-//! newer versions, a snapshot goes or the index drops an entry, to collect it again would write the
-//! same bytes to another file, and so on for as long as an estimate says that there is garbage.
+//! A file that a collection wrote holds only records that the present or a snapshot could see then.
+//! Until a flush adds newer versions, a snapshot ends or the index drops an entry, another
+//! collection would write the same bytes to another file, again and again for as long as the
+//! estimate says that there is garbage.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,11 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, SeqNo};
 use cleavedb_values::{ValueFileMeta, ValueFiles};
 
-/// What was so when a file was written, and must have changed before it is worth a look.
+/// The circumstances in which a file was written: unless they have changed, it is not collected
+/// again.
 #[derive(Clone, Debug)]
 struct Written {
-    /// Epoch of the youngest flush that the collection knew.
+    /// Epoch of the youngest flush when the collection began.
     epoch: u64,
     snapshots: Vec<SeqNo>,
     live: u64,
@@ -23,16 +25,16 @@ struct Written {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survivors(BTreeMap<FileNumber, Written>);
 
-/// Those of the ascending `snapshots` that may hold what a collection that reads as of `read_point`
-/// would drop: the others see of it what the present sees, so that the end of a reader of the
-/// present is no reason to collect again.
+/// Those of the ascending `snapshots` that may hold records which a collection as of `read_point`
+/// would drop. Younger snapshots see the same records as the present does, so the end of a reader
+/// of the present is no reason to collect again.
 pub(crate) fn older(snapshots: &[SeqNo], read_point: SeqNo) -> &[SeqNo] {
     &snapshots[..snapshots.partition_point(|seq| *seq < read_point)]
 }
 
 impl Survivors {
-    /// A collection that knew flushes up to `epoch` has written `files`, each with so many live
-    /// bytes; `snapshots` are those [`older`] than its read point.
+    /// Records that a collection that began after the flush of `epoch` has written `files`, each
+    /// with its live bytes. `snapshots` are those that are [`older`] than its read point.
     pub(crate) fn written(
         &mut self,
         files: impl IntoIterator<Item = (FileNumber, u64)>,
@@ -44,8 +46,8 @@ impl Survivors {
         self.0.extend(files.into_iter().map(|(number, live)| (number, written(live))));
     }
 
-    /// Whether a collection of file `number` may win anything: `facts` are those of now, as are the
-    /// `epoch` of the youngest flush and the live `snapshots`.
+    /// Whether a collection of file `number` may free space, given its current `facts`, the `epoch`
+    /// of the youngest flush and the live `snapshots`.
     pub(crate) fn may_win(
         &self,
         number: FileNumber,
@@ -89,7 +91,8 @@ mod tests {
         assert!(may_win(&value_files, 3, &[7, 9]));
     }
 
-    /// Readers that came and went stopped writers for space that no collection could win.
+    /// A regression: readers that began and ended made writers wait for space that no collection
+    /// could free.
     #[test]
     fn a_reader_of_the_present_holds_nothing() {
         assert_eq!(older(&[3, 7, 9, 12], 9), [3, 7]);

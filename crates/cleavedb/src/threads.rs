@@ -1,10 +1,10 @@
 //! The threads of an open database.
 //!
-//! One drains the log, since commits must never wait for the device while it could be writing; one
-//! flushes, since a flush that queues behind a compaction stops the writers; one removes files,
-//! since that is mostly rest (`disk/gentle.rs` of storage), and dead files must not lie behind a
-//! flush that is always due until the disk is full; the others compact and collect, and give back
-//! what they collected before they go on.
+//! One thread drains the log, since commits must not wait for the device while it is idle. One
+//! flushes, since a flush that waits behind a compaction stops the writers. One removes files,
+//! since removal is mostly pauses (`disk/gentle.rs` of storage), and dead files must not wait
+//! behind flushes, of which one may always be due, until the disk is full. The others compact and
+//! collect, and punch the ranges that they collected before they go on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,43 +24,47 @@ use crate::{memtables, scheduler};
 
 /// How long the drain sleeps when there is not enough to write: a tenth of the time in which the
 /// fastest writer fills the window.
+/// fastest writer fills the window.
 const DRAIN_NAP: Duration = Duration::from_micros(500);
 
-/// Naps after which a drain that had nothing to do sleeps until it has, so that writers who keep it
-/// at work need not wake it; and how long it naps then while MemTables wait to be sorted.
+/// After `IDLE_NAPS` naps without work the drain sleeps until a writer wakes it: writers that keep
+/// it busy need not wake it. While MemTables wait to be sorted it naps for `IDLE_NAP` instead.
 const IDLE_NAPS: u32 = if cfg!(feature = "checked") { 2 } else { 200 };
 
 const IDLE_NAP: Duration = Duration::from_millis(5);
 
-/// How long a thread without work sleeps if nobody wakes it: readers that let go of files or of a
-/// snapshot do not. Twice as long each time, up to the longest.
+/// How long a thread without work sleeps without a request for work: a reader that releases files
+/// or a snapshot makes none. The sleep doubles each time, up to `IDLE_LOOK_MAX`.
 const IDLE_LOOK: Duration = Duration::from_millis(100);
 
 const IDLE_LOOK_MAX: Duration = Duration::from_secs(60);
 
-/// How long nobody must have asked for work until deletes in memory are flushed, which may hide any
-/// number of bytes: for a store that is in use they wait for the end of their MemTable.
+/// How long there must have been no request for work before deletes in memory are flushed, since
+/// the entries that they hide may take any number of bytes. In a store that is in use they are
+/// flushed with their MemTable.
 const DELETES_REST: Duration = Duration::from_secs(1);
 
-/// What the thread that flushes does, and what those do that compact, in the order of their
-/// preference.
+/// The kinds of jobs of the thread that flushes, and of the threads that compact, the preferred
+/// first.
 const FLUSHER: [JobKind; 2] = [JobKind::Flush, JobKind::PreallocateLog];
 
 const WORKER: [JobKind; 3] = [JobKind::Punch, JobKind::Compact, JobKind::Collect];
 
-/// By how much workers stand back: a writer waits for a flush, and sooner than for a compaction.
+/// Niceness of the threads that compact and collect: a writer needs a flush sooner than a
+/// compaction.
 const WORKER_NICENESS: i32 = 5;
 
-/// What a thread does, and how it is called.
+/// A thread's name and its function.
 type Body = (&'static str, fn(&Engine));
 
-/// The threads; of the last one there are as many as the options ask for.
+/// The threads. Of the last one the options set the number.
 const BODIES: [Body; 4] = [
     ("cleave-drain", drain),
     ("cleave-flush", |engine| work(engine, &FLUSHER)),
     ("cleave-remove", |engine| work(engine, &[JobKind::Remove])),
     ("cleave-work", |engine| {
-        // Where a checker draws the schedule, all threads are one of the system's.
+        // Under a checker, which draws the schedule, all threads run on one thread of the system,
+        // so its niceness stays.
         if !cfg!(feature = "checked") {
             niceness::stand_back(WORKER_NICENESS);
         }
@@ -68,15 +72,15 @@ const BODIES: [Body; 4] = [
     }),
 ];
 
-/// Threads of an open database, to be stopped at close.
+/// Threads of an open database, which a close stops.
 #[derive(Default)]
 pub(crate) struct Threads {
     handles: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts the threads that the options ask for. If one cannot be started, the others go on, and
-    /// the next call starts those that are missing.
+    /// Starts the threads that the options ask for. If one cannot be started, the others run, and
+    /// the next call starts the missing ones.
     pub(crate) fn start(&mut self, engine: &Arc<Engine>) -> Result<()> {
         let Background::Threads(workers) = engine.options.background else { return Ok(()) };
         let last = BODIES.len() - 1;
@@ -93,7 +97,7 @@ impl Threads {
         engine.jobs.close();
         engine.commit.log.rouse();
         for handle in self.handles.drain(..) {
-            // A panic in a job has poisoned the database already; close goes on.
+            // A panic in a job has poisoned the database already; the close goes on.
             let _ = handle.join();
         }
     }
@@ -105,7 +109,8 @@ fn drain(engine: &Engine) {
     while !engine.jobs.closing() {
         match engine.commit.drain() {
             Ok(true) => idle = 0,
-            // A failure has poisoned the database; there is nothing to drain any more.
+            // Before it rests, the drain backs the window with memory ahead of the writers. After
+            // a failure, which has poisoned the database, there is nothing to drain any more.
             Ok(false) if engine.commit.log.touch_ahead() => {}
             Ok(false) | Err(_) => {
                 sort_ahead(engine);
@@ -137,7 +142,8 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
             }
             Ok(_) => pause = IDLE_LOOK,
             Err(_) => {
-                // Nothing is done any more after the first failure of a write: who waits hears it.
+                // After the first failure of a write no job runs any more: waiting callers must get
+                // the error.
                 if engine.poison.check().is_err() {
                     engine.jobs.wake_waiters();
                 }
@@ -147,7 +153,7 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
     }
 }
 
-/// Gives the memory that flushes and MemTables hand on to the system, when nothing is flushed.
+/// Returns the pages that flushes and MemTables reuse to the system, when no flush is due.
 pub(crate) fn clear_pages(engine: &Engine) {
     if engine.state.load().waiting() == 0 {
         engine.flush_pages.clear();
@@ -156,7 +162,7 @@ pub(crate) fn clear_pages(engine: &Engine) {
 }
 
 /// Sorts the MemTable that is flushed next, while the flush of the one before it waits for the
-/// device: for the thread that drains the log, where that has little to do.
+/// device. The drain thread does this, when it has little to drain.
 pub(crate) fn sort_ahead(engine: &Engine) {
     if !may_sort(engine) {
         return;
@@ -169,7 +175,7 @@ pub(crate) fn sort_ahead(engine: &Engine) {
     }
 }
 
-/// Whether there may be a MemTable to be sorted ahead.
+/// Whether a MemTable may be sorted ahead of its flush.
 pub(crate) fn may_sort(engine: &Engine) -> bool {
     engine.commit.log.writes_back_on_pressure() && engine.state.load().second_sealed().is_some()
 }

@@ -1,5 +1,5 @@
-//! Files of values as the engine holds them: made at creation, opened, named by edits, dropped, and
-//! given back; and where replay begins, which decides which of them may go.
+//! Value files in the engine: their creation, their opening, the edits that name them, and their
+//! removal; and the replay head, which decides which of them may be removed.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use cleavedb_values::{GroupEdit, GroupTable, SegmentSet, ValueFileEdit, ValueLay
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles, ReplayHead};
 
-/// The groups of a new database: one, if its layout has groups. Flushes begin more, when it is
-/// known how much there is to be grouped (see [`cleavedb_values::groups::sizing`]).
+/// The groups of a new database: one, if its layout has groups. Flushes create more, once the
+/// amount of values is known (see [`cleavedb_values::groups::sizing`]).
 pub(crate) fn initial(layout: &ValueLayout) -> Result<GroupTable> {
     let mut table = GroupTable::new(layout.groups);
     if table.layout().is_some() {
@@ -26,8 +26,8 @@ pub(crate) fn initial(layout: &ValueLayout) -> Result<GroupTable> {
     Ok(table)
 }
 
-/// Adds what was written to an edit: files in the table of value files, extents in the table of
-/// groups.
+/// Adds written files and extents to an edit: files to the table of value files, extents to the
+/// table of groups.
 pub(crate) fn publish(written: &Written, edit: &mut Edit) {
     for (number, len) in &written.files {
         edit.value_files.push(ValueFileEdit::Add(*number, FileKind::Group));
@@ -36,11 +36,11 @@ pub(crate) fn publish(written: &Written, edit: &mut Edit) {
     edit.groups.extend(written.extents.iter().cloned().map(GroupEdit::Add));
 }
 
-/// Group files as parts that nobody names any more: extents that are gone.
+/// The ranges of a group file that belong to no extent, because their extents were removed.
 fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole> {
     let name = Name::numbered(FileKind::Group, number);
     let mut holes = Vec::new();
-    // The file's header has the first block.
+    // The first block has the file's header.
     let mut end = BLOCK as u64;
     let ends = live.groups.extents_in(number).map(|e| (e.place.offset, e.place.offset + e.len()));
     for (begin, next) in ends.chain([(len.next_multiple_of(BLOCK as u64), 0)]) {
@@ -52,8 +52,8 @@ fn holes(live: &LiveFiles, number: FileNumber, len: u64) -> Vec<Hole> {
     holes
 }
 
-/// Opens the extents of `live`, whose files are in `segments`; what a crash left behind in the
-/// files is queued to be given back.
+/// Opens the extents of `live`, whose files are in `segments`. Ranges of the files without an
+/// extent, which a crash may have left, are queued to be given back.
 pub(crate) fn open_groups(
     engine: &Engine,
     live: &LiveFiles,
@@ -75,7 +75,7 @@ fn handle(engine: &Engine, extent: &Extent, segments: &SegmentSet) -> Result<Arc
     Ok(Arc::new(ExtentHandle::new(extent, segment.clone(), engine.obsolete_files.clone())))
 }
 
-/// `segments` and what was written.
+/// Adds the written files and extents to `segments`.
 pub(crate) fn with_written(
     engine: &Engine,
     segments: &SegmentSet,
@@ -88,7 +88,7 @@ pub(crate) fn with_written(
     Ok(segments.with_extents(&handles.collect::<Result<Vec<_>>>()?, &[]))
 }
 
-/// Gives the space of a range back. If that fails it comes back with the file.
+/// Punches a range. If that fails, its space is freed when the file is removed.
 pub(crate) fn punch(engine: &Engine, hole: Hole) {
     if let Ok(file) = engine.storage.open(&hole.name, Mode::ReadWrite, Access::Random)
         && file.punch(hole.offset, hole.len).is_ok()
@@ -115,14 +115,14 @@ pub(crate) fn add_segments(segments: &[NewSegment], edit: &mut Edit) {
     }
 }
 
-/// Moves the replay head to `position`: log files that end below are sealed in the table of value
-/// files.
+/// Moves the replay head to `position`. Log files that end below it are sealed in the table of
+/// value files.
 pub(crate) fn advance_head(engine: &Engine, live: &LiveFiles, mut position: u64, edit: &mut Edit) {
     if planted(Bug::HeadTooFar) {
         position = engine.commit.log.buffer().written_upto();
     }
     let mut files = engine.jobs.log_files.lock();
-    // The last file begun at or below the position holds it.
+    // The head's file is the last one that begins at or below the position.
     let holder = files.iter().rposition(|(_, file)| file.base <= position);
     if let Some(holder) = holder {
         for (number, file) in files.drain(..holder) {
@@ -136,8 +136,8 @@ pub(crate) fn advance_head(engine: &Engine, live: &LiveFiles, mut position: u64,
     }
 }
 
-/// Drops value files in which nothing lives and which replay does not need. What killed their
-/// records is in tables, so it is durable.
+/// Drops value files without a live record that replay does not need. The deletes and newer
+/// versions that killed their records are in tables, so they are durable.
 pub(crate) fn drop_dead_files(
     engine: &Engine,
     manifest: &mut crate::manifest::Manifest,
@@ -157,14 +157,15 @@ pub(crate) fn drop_dead_files(
     Ok(())
 }
 
-/// Takes dropped value files out of the read state; their files go with the last reader.
+/// Removes dropped value files from the read state. Each file is deleted when its last reader ends.
 pub(crate) fn retire_segments(engine: &Engine, files: &[(FileNumber, FileKind)]) {
     let numbers: Vec<FileNumber> = files.iter().map(|(number, _)| *number).collect();
     let state = engine.state.load_full();
     for (number, kind) in files {
         match state.segments.get(*number) {
             Some(segment) => segment.mark_obsolete(),
-            // Nobody reads values from this log; it goes at once.
+            // The read state does not have this log file, so it has no readers and is deleted at
+            // once.
             None => {
                 let name = cleavedb_storage::Name::numbered(*kind, *number);
                 engine.obsolete_files.enqueue(name, engine.options.log_file_bytes);
@@ -177,7 +178,7 @@ pub(crate) fn retire_segments(engine: &Engine, files: &[(FileNumber, FileKind)])
 /// Bytes of value files, the log in use included.
 pub(crate) fn value_bytes(engine: &Engine, live: &LiveFiles) -> u64 {
     let all = live.value_files.sealed(FileNumber(u64::MAX)) + live.groups.bytes();
-    // Of these files the table of value files does not know the length yet.
+    // The table of value files does not have the lengths of log files begun since the replay head.
     let first = engine.jobs.log_files.lock().first().map(|(_, file)| file.base);
     all + first.map_or(0, |base| engine.commit.log.buffer().written_upto().saturating_sub(base))
 }

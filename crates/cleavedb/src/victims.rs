@@ -1,11 +1,12 @@
-//! What is collected next: groups, or a log file or segment. Pure choices from an immutable
-//! read state, but for the room that there is.
+//! Chooses what is collected next: groups, or a log file or segment. Each choice is a pure function
+//! of an immutable read state, except that it depends on the room for the output.
 //!
-//! Space is counted against a goal, or somebody asked for all files up to a number. Where values
-//! lie in the log the oldest file goes first; among groups the policy of the options chooses. With
-//! tagging there are segments of cold values beside the groups (HashKV, section 3.4): the one that
-//! gives back most for what it moves goes first, and a group goes before it if it gives back more.
-//! Their bytes count in the space goal. The paper left them without a limit; then they are never
+//! Collections begin if values exceed the space goal, or if a caller has requested all files up to
+//! a number. Where values lie in the log, the oldest file is collected first; among groups the
+//! policy of the options chooses. With tagging there are segments of cold values beside the groups
+//! (HashKV, section 3.4): the segment with the best ratio of freed to moved bytes is collected
+//! first, unless a group has a better one. Segments count in the space goal. The paper sets no
+//! limit for them; under options that follow it they are never collected for space.
 //! collected for space.
 
 use std::collections::BTreeSet;
@@ -25,16 +26,17 @@ use crate::manifest::LiveFiles;
 use crate::space::{budget, reserve};
 use crate::survivors::Survivors;
 
-/// What is collected.
+/// The target of a collection.
 pub(crate) enum Target {
-    /// A log file or a segment: the index knows what lives in it.
+    /// A log file or a segment. The index decides which of its records live.
     File(FileNumber, ValueFileMeta),
-    /// All of some groups: their records know what lives, or their ranges of the index.
+    /// All extents of some groups. Their records decide which of them live or, in a range of keys,
+    /// the index.
     Groups(Vec<GroupId>),
 }
 
 impl Target {
-    /// Bytes that its collection may write.
+    /// Upper bound of the bytes that the collection writes.
     pub(crate) fn rewritten_max(&self, table: &GroupTable) -> u64 {
         match self {
             Self::File(_, facts) => file_rewritten_max(facts),
@@ -42,7 +44,7 @@ impl Target {
         }
     }
 
-    /// Bytes of what is collected.
+    /// Bytes of the target.
     pub(crate) fn bytes(&self, table: &GroupTable) -> u64 {
         match self {
             Self::File(_, facts) => facts.len.unwrap_or_default(),
@@ -51,7 +53,7 @@ impl Target {
     }
 }
 
-/// What space is tolerated.
+/// The space goal of the options.
 pub(crate) fn space_goal(engine: &Engine) -> SpaceGoal {
     SpaceGoal {
         amplification: engine.options.space_amplification,
@@ -59,8 +61,8 @@ pub(crate) fn space_goal(engine: &Engine) -> SpaceGoal {
     }
 }
 
-/// What to collect, if something should be: space is beyond the goal, or somebody asked for all
-/// files up to a number.
+/// The next target, if values exceed the space goal, or if a caller has requested all files up to a
+/// number.
 pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) -> Option<Target> {
     let over = is_over(engine, live, &jobs.damaged);
     let asked = jobs.split_waits.is_some() || jobs.forced.is_some();
@@ -73,10 +75,10 @@ pub(crate) fn choose_target(engine: &Engine, live: &LiveFiles, jobs: &JobState) 
     Some(Target::File(victim, live.value_files.get(victim)?.clone()))
 }
 
-/// The groups to collect, if some should be: space is `over` the goal, the reserve for log
-/// segments is used up, somebody asked for all files up to a number, or there are very many
-/// short ones; the best first. As many as fit a main segment together, since each collection
-/// costs syncs, an edit and a run.
+/// The groups to collect, the best first, if values are `over` the space goal, the segments shared
+/// by groups are used up, a caller has requested all files up to a number, or there are very many
+/// short groups. As many are chosen as fit a main segment together, since each collection costs
+/// syncs, an edit and a run.
 pub(crate) fn choose_groups(
     engine: &Engine,
     live: &LiveFiles,
@@ -93,11 +95,11 @@ pub(crate) fn choose_groups(
         .forced
         .into_iter()
         .flat_map(|upto| sound().map(|(id, _)| id).filter(move |id| old(*id, upto)));
-    // What a full disk has no room for together goes one by one.
+    // A full disk may have no room for several groups, so they are collected one by one.
     let alone = jobs.collect_alone || engine.full.is_short();
     let room = if alone { 0 } else { engine.options.groups.main_segment_bytes };
     let forced = first_that_fit(groups, forced, room);
-    // A group that is collected in pieces does not split.
+    // On a full disk no group is collected only to split it: in pieces, it could not.
     if !forced.is_empty() || engine.full.is_short() && !over {
         return forced;
     }
@@ -111,7 +113,7 @@ pub(crate) fn choose_groups(
         let sound: Vec<GroupId> = sound().map(|(id, _)| id).collect();
         sizing.outgrown(&segments, groups, &sound).into_iter().collect()
     };
-    // Where space is limited it is what counts.
+    // Below a space limit only space is a reason to collect.
     if !chosen.is_empty() || engine.limit.is_some() {
         return chosen;
     }
@@ -121,8 +123,7 @@ pub(crate) fn choose_groups(
     first_that_fit(groups, crowded.into_iter(), room.min(SHORT))
 }
 
-/// The groups that can be collected: all but the `damaged` ones, and those that there is no
-/// room for.
+/// The groups that can be collected: those that are not `damaged`, and for which there is room.
 pub(crate) fn candidates(
     engine: &Engine,
     live: &LiveFiles,
@@ -142,15 +143,16 @@ pub(crate) fn candidates(
     candidates
 }
 
-/// Whether space is beyond what begins collections.
+/// Whether values take enough space for collections to begin.
 pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> bool {
     let counted = counted_bytes(engine, live, damaged);
     let over = counted > space_goal(engine).begin(live.estimated_live());
     (over || budget::is_short(engine, live, counted)) && !budget::reclaims_nothing(engine, counted)
 }
 
-/// Bytes of values that the space goal counts: no collection can win what maps take, nor what
-/// is dead where none may go, in a damaged place or in a log that replay still needs.
+/// Bytes of values that count for the space goal. Bytes that no collection can free are left out:
+/// those of key directories, and dead records in damaged places or in log files that replay still
+/// needs.
 pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> u64 {
     let limited = live.groups.is_empty() || engine.options.groups.cold_log_counts;
     let apart = if limited { 0 } else { live.value_files.segment_bytes() };
@@ -168,8 +170,8 @@ pub(crate) fn counted_bytes(engine: &Engine, live: &LiveFiles, damaged: &Damaged
     counted.saturating_sub(bytes.saturating_sub(alive) + unexposed as u64)
 }
 
-/// The value file to collect, if one should be: space is `over` the goal, or somebody asked for
-/// all files up to a number.
+/// The value file to collect, if values are `over` the space goal, or if a caller has requested all
+/// files up to a number.
 pub(crate) fn choose_file(
     engine: &Engine,
     live: &LiveFiles,
@@ -188,7 +190,8 @@ pub(crate) fn choose_file(
             false => oldest_first(&live.value_files, live.head_file(), good),
         }
     };
-    // One that does not fit is told so when it is planned or written, and writers with it.
+    // A file that does not fit is still chosen as a last resort: planning or writing its collection
+    // then fails with an error, which waiting writers get too.
     let asked = |number| jobs.forced.is_some_and(|upto| number <= upto);
     let forced = find(&|number| asked(number) && fits(number)).or_else(|| find(&asked));
     if forced.is_some() {
@@ -204,7 +207,7 @@ pub(crate) fn choose_file(
     find(&|number| fits(number) && may_win(number)).or_else(|| find(&may_win))
 }
 
-/// Says of a file whether a collection may win anything in it.
+/// Returns a test of whether a collection of a file may free space.
 pub(crate) fn may_win(
     engine: &Engine,
     live: &LiveFiles,
@@ -217,7 +220,7 @@ pub(crate) fn may_win(
     }
 }
 
-/// The segment of the cold log to collect for the sake of space, and what that may win.
+/// The segment of the cold log to collect for space, and how much that may free.
 pub(crate) fn coldest(
     engine: &Engine,
     live: &LiveFiles,
@@ -230,7 +233,7 @@ pub(crate) fn coldest(
     counts.then(|| most_dead(&live.value_files, live.unexposed, live.owned(), sound)).flatten()
 }
 
-/// Whether the cold log gives back more than `group` for each byte that is moved.
+/// Whether collecting the cold log frees more per moved byte than collecting `group`.
 pub(crate) fn cold_log_beats(
     engine: &Engine,
     live: &LiveFiles,
@@ -245,7 +248,7 @@ pub(crate) fn cold_log_beats(
     cold.is_better_than(candidate.map_or(CostBenefit::default(), Candidate::gain))
 }
 
-/// Whether a collection could win space: in a value file, or in a group or the cold log.
+/// Whether a collection could free space: of a value file, of a group, or of the cold log.
 pub(crate) fn can_shrink(
     engine: &Engine,
     live: &LiveFiles,
@@ -264,7 +267,7 @@ pub(crate) fn can_shrink(
     groups.iter().any(Candidate::is_worth_it) || coldest(engine, live, damaged, survivors).is_some()
 }
 
-/// The first of `chosen`, and those after it that have at most `room` bytes together with it.
+/// The first of `chosen`, and the following ones as long as their sum is at most `room` bytes.
 pub(crate) fn first_that_fit(
     groups: &GroupTable,
     chosen: impl Iterator<Item = GroupId>,

@@ -20,7 +20,7 @@ pub struct Snapshot {
     /// `None` if the database was closed when it was taken.
     held: Option<Arc<HeldSnapshot>>,
     engine: Own<Arc<Engine>>,
-    /// The database is not closed, unless somebody asks for it, before the snapshot is dropped.
+    /// Keeps the database open until the snapshot is dropped, unless a caller closes it before.
     #[expect(dead_code, reason = "held for what its drop does")]
     handle: Arc<dyn Any + Send + Sync>,
 }

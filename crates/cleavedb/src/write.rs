@@ -1,4 +1,4 @@
-//! Writing, from above the commit path: throttling, accounting, and the flush of everything.
+//! Writes, above the commit path: slow-down, accounting, and room for the batch.
 
 use std::time::Instant;
 
@@ -42,7 +42,7 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Lets a writer feel how far behind the background is.
+/// Slows a writer down by how far background work is behind.
 #[inline]
 fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
     if engine.throttle.is_idle() {
@@ -54,19 +54,20 @@ fn slow_down(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
 #[cold]
 fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<()> {
     if let Some(cause) = engine.throttle.stop() {
-        // What deletes need is asked for when they begin a log file. The wait may show that the
-        // disk is full.
+        // Deletes pass: they ask for their space when they begin a log file. Whether they pass is
+        // asked again after the wait, which may show that the disk is full.
         let has_room = || engine.limit.is_some() || reserve::is_full(engine);
         let passes = || has_room() && need(ops) == Need::Deletes;
         if !budget::lacks_space(engine) {
             let start = Instant::now();
             let waited = wait_for_background(engine);
             engine.counters.stalled(cause, start.elapsed());
-            // Below a space limit a search may yet find some.
+            // Below a space limit a search may still find space.
             let searches = engine.limit.is_some() && !passes();
             waited.or_else(|e| match e.kind() {
                 ErrorKind::NoSpace if passes() => Ok(()),
-                // On a full disk no job may have room: who asks for log space hears of that.
+                // On a full disk no job may have room; the writer then gets the error when it
+                // reserves log space.
                 ErrorKind::Stalled if passes() || searches || reserve::is_full(engine) => Ok(()),
                 _ => Err(e),
             })?;
@@ -84,9 +85,9 @@ fn slow_down_now(engine: &Engine, ops: &[EncodedOp<'_>], bytes: u64) -> Result<(
     Ok(())
 }
 
-/// Waits, or works, until writers are not stopped any more, or for want of space.
+/// Waits, or runs jobs, until writers are not stopped any more, or until there is a lack of space.
 fn wait_for_background(engine: &Engine) -> Result<()> {
-    // What one waits for may turn into another cause.
+    // The cause is asked each time, since another one may replace it during the wait.
     scheduler::wait_or_work(
         engine,
         || engine.throttle.stop().is_none() || budget::lacks_space(engine),
@@ -94,7 +95,7 @@ fn wait_for_background(engine: &Engine) -> Result<()> {
     )
 }
 
-/// Searches for space for a batch that is longer than a log file, if there is none.
+/// Searches for space for a batch that is longer than a log file, if there is too little.
 fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[EncodedOp<'_>]) -> Result<()> {
     let len = ops.iter().map(EncodedOp::len).sum();
     if len <= engine.options.log_file_bytes || !budget::refuses_long(engine, len) {
@@ -106,11 +107,12 @@ fn make_room_for_long(engine: &Engine, limit: &Limit, ops: &[EncodedOp<'_>]) -> 
 /// Sequence numbers that one edit reserves.
 pub(crate) const SEQS_RESERVED: SeqNo = 1 << 30;
 
-/// Fewest reserved numbers that a commit leaves: before it leaves fewer, more are asked for.
+/// Least number of reserved sequence numbers after a commit: before fewer are left, more are
+/// reserved.
 const SEQS_LOW: SeqNo = 1 << 22;
 
 /// Prepares the MemTable, the log file and the sequence numbers for `ops`, of `len` bytes in all;
-/// may replace the MemTable and the log file. `false`: the caller must wait without the lock and
+/// may replace the MemTable and the log file. `false` if the caller must wait without the lock and
 /// try again.
 fn make_room(
     engine: &Engine,
@@ -140,7 +142,8 @@ fn make_room(
     let long = have_long(engine, ops, len);
     let apart = long && needs_file_for_long(append);
     if apart || engine.commit.log.needs_file(&append.appender, len) {
-        // However many writers came so far before the limit was reached.
+        // The limit is asked under the lock, since any number of writers may have passed before it
+        // was reached.
         if is_stopped_by_limit(engine, ops) {
             return Ok(false);
         }
@@ -149,7 +152,7 @@ fn make_room(
     }
     if allocate(engine, append, ops, len).map_err(|e| reclaim::no_room_for_log(engine, ops, e))? {
         reserve::keep_reserve(engine);
-        // The next log file may be due.
+        // The next log file may be due now.
         engine.jobs.wake();
     }
     if outgrows_file && engine.limit.is_some() {
@@ -175,7 +178,7 @@ fn wait_for_room(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the space limit is reached for these.
+/// Whether the space limit is reached for `ops`.
 fn is_stopped_by_limit(engine: &Engine, ops: &[EncodedOp<'_>]) -> bool {
     engine.limit.as_ref().is_some_and(|limit| limit.is_reached(need(ops)))
 }
@@ -191,7 +194,7 @@ fn memtable_full(engine: &Engine, append: &Append) -> bool {
             || covered >= log_bytes_per_memtable_max)
 }
 
-/// Reserves log space for `len` bytes; for deletes the reserve has some on a full disk.
+/// Reserves log space for `len` bytes. On a full disk deletes get some from the reserve.
 fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u64) -> Result<bool> {
     loop {
         let allocated = engine.commit.log.allocate(&mut append.appender, len);
@@ -199,29 +202,30 @@ fn allocate(engine: &Engine, append: &mut Append, ops: &[EncodedOp<'_>], len: u6
         if !full || engine.limit.is_some() {
             return allocated;
         }
-        // What no reader holds any more goes first.
+        // Space that no reader holds any more is given back first.
         if !removal::purge(engine) && !engine.full.lends(need(ops), len) {
             return allocated;
         }
     }
 }
 
-/// Whether deletes go to a full MemTable although no other may be begun: on a full disk, where
-/// flushes may wait for what they will free.
+/// Whether `ops` may go to a full MemTable although no other may be begun: deletes may, on a full
+/// disk, where flushes may wait for the space that the deletes free.
 fn squeezes_in(engine: &Engine, append: &Append, ops: &[EncodedOp<'_>]) -> bool {
     let most = engine.options.memtable().saturating_mul(2);
     reserve::is_full(engine) && need(ops) == Need::Deletes && append.memtable.table.memory() < most
 }
 
-/// Whether tables will point to a long value of these, where they do not point into the log
-/// otherwise.
+/// Whether `ops` has a long value to which tables will point in the log, although they point to no
+/// other value there.
 fn have_long(engine: &Engine, ops: &[EncodedOp<'_>], len: u64) -> bool {
     engine.options.log().keeps_long_value(&engine.options, len)
         && ops.iter().any(EncodedOp::is_separated)
 }
 
-/// Whether a long value must not go to the log file in use: a flush that did not sync it may
-/// have covered its front. After a crash that would be missing to who reads it from its start.
+/// Whether a long value must not go to the log file in use, because a flush may have covered the
+/// front of the file without a sync. After a crash the front could be missing, which a reader of
+/// the file from its start would find damaged.
 fn needs_file_for_long(append: &Append) -> bool {
     let file = append.appender.file();
     let begun_before = append.memtable.start > file.base + FileHeader::RECORD_LEN as u64;
@@ -266,7 +270,7 @@ fn commit_batch(engine: &Engine, ops: &[EncodedOp<'_>], durability: Durability) 
     engine.commit.write(append, (ops, len), durability, || engine.state.load())
 }
 
-/// Refuses writes but for deletes while the reserve is in use.
+/// Refuses writes other than deletes while the reserve is in use.
 #[inline]
 pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
     if !engine.full.is_short() || need(ops) == Need::Deletes {
@@ -277,7 +281,7 @@ pub(crate) fn check_disk(engine: &Engine, ops: &[EncodedOp<'_>]) -> Result<()> {
 
 #[cold]
 fn check_disk_now(engine: &Engine) -> Result<()> {
-    // What no reader holds any more goes first.
+    // Space that no reader holds any more is given back first.
     removal::purge(engine);
     reserve::keep_reserve(engine);
     if !engine.full.is_short() {

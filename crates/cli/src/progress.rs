@@ -90,7 +90,7 @@ impl Drop for Progress {
     }
 }
 
-/// What was moved in so many seconds, in words.
+/// What was moved in `seconds`, in words.
 pub fn moved(items: u64, bytes: u64, seconds: f64) -> String {
     let rate = (bytes as f64 / seconds.max(1e-3)) as u64;
     format!(

@@ -3,7 +3,7 @@
 //! Tables of level 0 that are joined by common keys, directly or through others, are a *bucket*.
 //! Two buckets have no common keys, so each can be compacted by itself. Buckets are not stored:
 //! every version computes them from the key ranges of its tables. Flushes keep buckets apart, or
-//! let them merge ([`crate::cuts`]).
+//! let them merge ([`crate::compaction::table_ends`]).
 //!
 //! The tables that a run has in a bucket are a *slice*. The youngest slices of all buckets together
 //! form one sorted place, the next ones another: a look-up visits as many *layers* as the deepest

@@ -23,7 +23,7 @@ pub const LEVEL_MAX: u8 = 6;
 /// Position of a run in level 0; the youngest run has the greatest position.
 ///
 /// The epoch counts flushes. A write-back run takes the epoch at which its collection fixed its
-/// inputs, with a greater `order` than every run of that epoch: above what it read, below the rest.
+/// inputs, with a greater `order` than every run of that epoch: above its inputs, below later runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunPosition {
     /// Flush epoch.

@@ -87,7 +87,7 @@ pub struct TableHandle {
     seat: Arc<Seat>,
     obsolete: AtomicBool,
     /// Seeks that it may still cost, if level 0 is kept in a way that counts them
-    /// ([`crate::compaction::Level0::compacts_on_seeks`]); otherwise unused.
+    /// ([`crate::compaction::compacts_on_seeks`]); otherwise unused.
     seeks_left: AtomicU64,
 }
 

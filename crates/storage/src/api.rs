@@ -75,10 +75,10 @@ layered! {
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;
     /// Tells one run of the machine from the next, so that recovery knows whether memory was lost
-    /// since; 0 where nobody knows.
+    /// since; 0 where that is unknown.
     fn boot_id(&self) -> u64;
     /// Tells this directory from a copy of it, and stays the same when it is renamed; 0 where
-    /// nobody knows.
+    /// that is unknown.
     fn directory_id(&self) -> u64;
 }
 
@@ -105,10 +105,10 @@ layered! {
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Bytes that it takes on the disk, holes and reserved space regarded; its length where nobody
-    /// knows.
+    /// Bytes that it takes on the disk, holes and reserved space regarded; its length where
+    /// that is unknown.
     fn space(&self) -> io::Result<u64>;
-    /// Whether it has another name, under which somebody keeps a copy; false where nobody knows.
+    /// Whether it has another name (a copy by a hard link); false where that is unknown.
     fn is_copied(&self) -> io::Result<bool>;
     /// Maps the first `len` bytes of the file, which may have fewer yet, for a window: stores into
     /// the memory outlive the process. `None` where they would not, or where a store might end in a
@@ -121,10 +121,10 @@ layered! {
     /// Says that these bytes will be read soon, so that several places can be fetched side by side.
     /// Returns at once; advice that cannot be taken costs speed only.
     fn will_need(&self, offset: u64, len: usize);
-    /// Whether the byte at `offset` is in memory, so that a read of it is quick; false where nobody
-    /// knows.
+    /// Whether the byte at `offset` is in memory, so that a read of it is quick; false where
+    /// that is unknown.
     fn is_in_memory(&self, offset: u64) -> bool;
-    /// Says that nobody needs these bytes in memory any longer, so that they leave before others
+    /// Says that these bytes are not needed in memory any longer, so that they leave before others
     /// do. Advice, as above.
     fn wont_need(&self, offset: u64, len: usize);
 }

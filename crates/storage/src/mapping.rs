@@ -1,4 +1,4 @@
-//! What a storage gives for a window: memory that may be a file, and who sees stores into it.
+//! Mapping: the memory of a window, which may be a file, and the observer of stores into it.
 
 use std::fs::File;
 use std::io;
@@ -8,14 +8,14 @@ use std::sync::Arc;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::io::Errno;
 
-/// Sees every store into a window; the simulator's ear.
+/// Receives every store into a window: the simulator records them.
 pub trait WindowObserver: Send + Sync {
     /// `bytes` were stored at byte `offset` of the file (no wrap-around inside one call).
     fn stored(&self, offset: usize, bytes: &[u8]);
 }
 
-/// Memory of a window: a mapped file, or memory of the process. Who may touch its bytes and when is
-/// the contract of [`crate::Window`].
+/// Memory of a window: a mapped file, or memory of the process. The contract of [`crate::Window`]
+/// says which thread may touch its bytes, and when.
 pub struct WindowMemory(MmapRaw);
 
 impl WindowMemory {
@@ -63,6 +63,6 @@ impl WindowMemory {
 pub struct Mapping {
     /// The memory.
     pub memory: WindowMemory,
-    /// Who is told of each store.
+    /// Receives each store.
     pub observer: Option<Arc<dyn WindowObserver>>,
 }

@@ -1,5 +1,6 @@
-//! A sync of the log beside a commit that drains it, under drawn schedules: what a sync has marked
-//! is on the disk, whoever wrote it, but for what is needless. Run with `--features shuttle`.
+//! A sync of the log beside a commit that drains it, under drawn schedules: the needed part of the
+//! log up to the mark of the sync is on the disk, whether the sync or the commit wrote it. Run with
+//! `--features shuttle`.
 
 #![cfg(feature = "shuttle")]
 

@@ -1,5 +1,5 @@
-//! Stretches: records that will be read soon and lie close together are read by one contiguous read
-//! (KT-Store, section 3.3, "Range-Query Procedure").
+//! Coalesced reads: records that will be read soon and lie close together, a *stretch* of their
+//! file, are read by one contiguous read (KT-Store, section 3.3, "Range-Query Procedure").
 //!
 //! The paper reads each table once, from the smallest requested offset to the greatest. Here a gap
 //! is read along only if it is shorter than what a disk transfers in the time of a seek, and only

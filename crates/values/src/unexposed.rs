@@ -1,4 +1,4 @@
-//! Hidden garbage: values that are dead although no compaction has dropped their entries yet.
+//! Unexposed garbage: values that are dead although no compaction has dropped their entries yet.
 //!
 //! The table of value files is exact about entries that the index has dropped; entries that newer
 //! ones shadow, but that no compaction has merged with them, count as live. With a space goal on
@@ -23,15 +23,15 @@ pub fn after_flush(unexposed: u64, overwritten: u64, owned: u64, pointers: u64) 
     unexposed + overwritten.saturating_mul(owned) / pointers.max(1)
 }
 
-/// After a compaction that dropped `died` bytes of records.
+/// The estimate after a compaction that dropped the entries of `died` bytes of records.
 pub fn after_compaction(unexposed: u64, died: u64) -> u64 {
     unexposed.saturating_sub(died)
 }
 
-/// After a collection of a file with `counted` live bytes of which `survived` were moved, while
-/// `live` bytes were counted in all files. A victim with less unexposed garbage than its share
-/// lowers the estimate by the difference, so that files without garbage are not collected again and
-/// again.
+/// The estimate after a collection of a file with `counted` live bytes, of which `survived` were
+/// moved, while `live` bytes were counted in all files. A victim with less unexposed garbage than
+/// its share lowers the estimate by the difference, so that files without garbage are not collected
+/// again and again.
 pub fn after_collection(unexposed: u64, counted: u64, survived: u64, live: u64) -> u64 {
     let found = counted.saturating_sub(survived);
     let share = (u128::from(unexposed) * u128::from(counted) / u128::from(live.max(1))) as u64;

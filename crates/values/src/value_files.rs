@@ -179,7 +179,7 @@ impl ValueFiles {
             .ok_or_else(|| Error::corruption("an edit names an unknown file").with("file", number))
     }
 
-    /// The edits that make this ledger out of an empty one.
+    /// The edits that make this table of value files out of an empty one.
     pub fn export(&self) -> Vec<ValueFileEdit> {
         let mut edits = Vec::new();
         for (number, facts) in self.iter() {
@@ -207,7 +207,7 @@ impl ValueFiles {
         self.iter().filter(|(_, meta)| meta.kind == FileKind::Segment)
     }
 
-    /// Files of groups, oldest first: what lies in them is known by the table of groups.
+    /// Files of groups, oldest first; the table of groups knows their extents.
     pub fn group_files(&self) -> impl Iterator<Item = (FileNumber, &ValueFileMeta)> {
         self.iter().filter(|(_, meta)| meta.kind == FileKind::Group)
     }

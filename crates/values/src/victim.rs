@@ -65,7 +65,7 @@ impl CostBenefit {
 }
 
 /// The segment of the cold log whose collection reclaims most per moved byte, the oldest of equals.
-/// Its dead bytes are known, except for its share of the `hidden` bytes of garbage that are
+/// Its dead bytes are known, except for its share of the `unexposed` bytes of garbage that are
 /// estimated among all `owned` bytes, which entries own.
 pub fn most_dead(
     value_files: &ValueFiles,
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(
             among(&[2, 7], 175),
             Some((7, 640)),
-            "a tenth of what lives is unexposed garbage"
+            "a tenth of the live bytes is unexposed garbage"
         );
         assert_eq!(among(&[2], 0), Some((2, 50)));
         value_files.apply(&ValueFileEdit::LiveAdded(FileNumber(2), 30)).unwrap();

@@ -65,7 +65,7 @@ impl Job {
     }
 }
 
-/// How a child ended, before anybody looked at its results.
+/// How a child ended, before its results are read.
 pub struct End {
     /// How.
     pub ended: Ended,
@@ -187,7 +187,7 @@ fn steps(output: ChildStdout) -> Receiver<u32> {
     thread::spawn(move || {
         let lines = BufReader::new(output).lines().map_while(std::io::Result::ok);
         let steps = lines.filter_map(|line| line.strip_prefix(TURN)?.parse().ok());
-        // Whatever else it prints is nobody's, but must be read for it to go on.
+        // Other lines have no use, but are read: the child would block on a full pipe.
         steps.for_each(|step| _ = sender.send(step));
     });
     receiver
@@ -211,7 +211,7 @@ impl Group {
         // First of all: once the child is waited for, its number may be another's.
         self.guard = None;
         if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-            // There is nobody left to kill if all went well.
+            // If all went well the group has no process left, and the call fails.
             let _ = kill_process_group(group, Signal::KILL);
         }
         self.child.wait()
@@ -242,8 +242,9 @@ fn out_of_memory_kills() -> u64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// The last words in `notes` of a child that the kernel killed. Those on its limit are its shell's,
-/// which says them once the child is gone; they do not come if somebody else set the limit.
+/// The last words in `notes` of a child that the kernel killed. Those on its memory limit are
+/// written by the shell that removes the limit, once the child is gone; a limit that the child did
+/// not set has no such shell, and no words.
 fn said_of_limit(notes: &Path) -> String {
     let begin = Instant::now();
     loop {

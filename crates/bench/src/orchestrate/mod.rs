@@ -126,7 +126,7 @@ fn tasks(
     Ok(course.finish)
 }
 
-/// A suite on its way.
+/// A running suite.
 struct Course<'a> {
     settings: &'a Settings,
     scratch: &'a Scratch,
@@ -157,7 +157,7 @@ impl Course<'_> {
         for task in tasks {
             waiting.extend(self.start(task, tasks.len() > 1)?);
         }
-        // The lowest step comes first, and among equals who waits for longest.
+        // The child with the lowest step comes first; of several the one that waits for longest.
         while let Some(mut member) = lowest(&mut waiting) {
             let left = self.pace.estimate(self.left);
             let number = all - self.left.len() + tasks.len() - waiting.len();

@@ -37,7 +37,7 @@ pub struct Pace<'a> {
 }
 
 impl<'a> Pace<'a> {
-    /// Of the tasks of `suite` on so many `engines`.
+    /// The pace of the tasks of `suite`, with `engines` as the number of engines.
     pub fn new(suite: &'a Suite, engines: usize) -> Self {
         let (took, sums) = (HashMap::new(), (Duration::ZERO, Duration::ZERO));
         Self { suite, duration: suite.duration(engines), took, sums }

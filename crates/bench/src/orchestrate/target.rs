@@ -41,7 +41,7 @@ impl Target {
         }
     }
 
-    /// The command for `arguments`, as somebody would type it.
+    /// The command for `arguments`, as typed in a shell.
     pub fn command(&self, arguments: &[String]) -> String {
         let program = self.program.file_name().unwrap_or(self.program.as_os_str());
         let words = self.arguments.iter().chain(arguments);

@@ -14,7 +14,7 @@ use crate::scratch::Scratch;
 const ARGUMENTS: [&str; 7] =
     ["-w", "load,update", "--records", "128k", "--operations", "32k", "--no-verify"];
 
-/// How long that takes with the preset `lsm` where nobody else works, on two processors.
+/// How long that takes with the preset `lsm` on two processors without other work.
 const USUAL: Duration = Duration::from_millis(1200);
 
 /// The most parts: below an eighth of its data nothing is to be learnt about an engine.

@@ -10,11 +10,11 @@ use crate::result::PhaseResult;
 use crate::system::DiskLimits;
 use crate::units::{bytes, short, thousands};
 
-/// Is told how a suite goes on.
+/// Receives the progress of a suite.
 pub trait Watcher {
     /// The disk was measured; tasks follow.
     fn disk(&self, limits: &DiskLimits);
-    /// So many tasks follow, which take about `expected`.
+    /// `tasks` tasks follow, which take about `expected`.
     fn plans(&self, tasks: usize, expected: Duration);
     /// `task` begins, the `number`th of `of`; all that is left takes about `remaining`.
     fn begins(&self, task: &Task, number: usize, of: usize, remaining: Duration);
@@ -22,11 +22,11 @@ pub trait Watcher {
     fn phase(&self, task: &Task, result: &PhaseResult);
     /// `task` has ended.
     fn ends(&self, task: &Task, outcome: &Outcome);
-    /// So many tasks are left out: the time of the suite is over.
+    /// `tasks` tasks are left out: the time of the suite is over.
     fn leaves_out(&self, tasks: usize);
 }
 
-/// Tells nobody.
+/// Ignores all reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

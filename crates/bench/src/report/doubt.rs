@@ -89,7 +89,7 @@ mod tests {
     use crate::report::collect;
     use crate::result::{Line, PhaseResult};
 
-    /// A run of `engine` whose operations take 1 us, of which the harness takes so much.
+    /// A run of `engine` whose operations take 1 us, of which the harness takes `harness_ns`.
     fn run(engine: &str, harness_ns: f64) -> String {
         let mut phase = PhaseResult { engine: engine.into(), ..PhaseResult::default() };
         phase.workload = "ycsb-c".into();

@@ -428,7 +428,7 @@ fn latency(group: &Group, workload: &str, style: &Style<'_>) -> Option<Figure> {
     let title = finding(group, workload, style, &P99)?;
     (!series.is_empty()).then(|| Figure {
         title: format!("{title} for 99%"),
-        about: "The time within which so many operations were done; lower is better".to_owned(),
+        about: "The time within which a share of operations was done; lower is better".to_owned(),
         svg: lines(&series, &axes),
         command: group.command.clone(),
     })
@@ -440,7 +440,7 @@ mod tests {
     use crate::report::collect::{Group, Row};
     use crate::result::{PhaseResult, Sample};
 
-    /// A run of so many seconds, a sample in each of four parts, of so many operations.
+    /// A run of `seconds`, with a sample for each of four parts, which have `parts` operations.
     fn row(engine: &str, seconds: f64, parts: [u64; 4]) -> Row {
         let mut run = PhaseResult { engine: engine.into(), ..PhaseResult::default() };
         run.workload = "w".into();

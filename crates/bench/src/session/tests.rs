@@ -37,7 +37,7 @@ struct Memory {
     forgets: bool,
 }
 
-/// Opens an engine for each of so many stores.
+/// Opens an engine for each of `left` stores.
 struct Stores {
     fault: Fault,
     left: Arc<Mutex<u32>>,

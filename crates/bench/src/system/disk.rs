@@ -57,7 +57,7 @@ pub struct DiskLimits {
     pub sync_p99_us: f64,
 }
 
-/// Random reads of 4 KiB with so many in flight.
+/// Random reads of 4 KiB, with a fixed number of them in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RandomReads {
     /// Reads in flight.

@@ -1,7 +1,7 @@
 //! Data that is larger than memory, in small: the pages of a directory's files leave the page cache
 //! soon after they came, so that what is read again comes from the device. Unlike a memory limit
-//! and dropped caches this takes no privilege and touches nobody else's files; but the hottest
-//! pages go, too, where a limit would keep them.
+//! and dropped caches this takes no privilege and touches no files of other programs; but the
+//! hottest pages go, too, where a limit would keep them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -46,7 +46,7 @@ pub struct MemoryLimit {
     home: PathBuf,
     version: &'static Version,
     bytes: u64,
-    /// The largest use. Version 2 resets it for those who read it by the same open file.
+    /// The largest use. Version 2 resets it only for reads through the same open file.
     peak: Option<File>,
     /// Whether the largest use is that since the last reset.
     is_fresh: AtomicBool,
@@ -154,8 +154,9 @@ fn sweeper(version: &Version, group: &Path, limit: u64) -> io::Result<Child> {
         .spawn()
 }
 
-/// The least limit that is in force on this process, whoever set it, if it is below `memory`, the
-/// machine's: without a limit version 1 gives a number above that, and version 2 a word.
+/// The least limit that is in force on this process, set by it or from outside, if it is below
+/// `memory`, the machine's: without a limit version 1 gives a number above that, and version 2 a
+/// word.
 pub fn in_force(memory: u64) -> Option<u64> {
     let text = |path| fs::read_to_string(path).unwrap_or_default();
     let (memberships, mounts) = (text("/proc/self/cgroup"), text("/proc/self/mounts"));

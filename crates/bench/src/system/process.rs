@@ -1,5 +1,5 @@
 //! What a store's processes used: processor time, memory, bytes through system calls; and the
-//! processor time of everybody, to tell a quiet machine from a busy one.
+//! processor time of all processes, to tell a quiet machine from a busy one.
 //!
 //! Most engines run in this process alone. One that has another beside it names it
 //! ([`crate::Engine::other_process`]), and every figure is of both.

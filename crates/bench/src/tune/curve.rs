@@ -62,7 +62,8 @@ pub struct Row {
     /// What separation multiplies the speed by: the median over the pairs, so that what drifts
     /// between pairs does not count.
     pub ratio: f64,
-    /// The ratio lies between its quotient by, and its product with, so much, rather certainly.
+    /// A factor: the true ratio lies between `ratio` divided by it and `ratio` multiplied by it,
+    /// rather certainly.
     pub uncertainty: f64,
 }
 

@@ -43,7 +43,7 @@ pub struct Search<'a> {
     /// No pair is begun that would probably end later, but at the sizes that every search begins
     /// with.
     pub time: Duration,
-    /// Who is told how each run goes.
+    /// Receives the progress of each run.
     pub observer: &'a dyn Observer,
 }
 

@@ -13,11 +13,12 @@ use super::line::Out;
 use super::words;
 use crate::manifest::{Edit, LiveFiles, next_record, read_copies};
 
-/// Longest manifest that is read, in bytes: it is held whole, and none is nearly as long.
+/// Longest manifest that is read, in bytes: all of it is held in memory, and real ones are far
+/// shorter.
 const LEN_MAX: u64 = 1 << 30;
 
-/// Dumps the manifest in `file`, and the state that its edits come to if it is asked for. `tables`
-/// is only what a state is made with; no table is opened.
+/// Dumps the manifest in `file`. With `state_of`, also shows the state that results from its edits;
+/// the tables are not opened.
 pub(super) fn dump(
     file: &dyn File,
     identity: FileIdentity,
@@ -83,7 +84,7 @@ fn read(file: &dyn File) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Adds an edit to the state, which is given up if the edit contradicts it.
+/// Applies an edit to the state; the state is dropped if the edit contradicts it.
 fn apply(
     state: &mut Option<LiveFiles>,
     edit: &Edit,
@@ -94,13 +95,13 @@ fn apply(
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
             *state = None;
-            // The error may name a file, of which the edit tells something wrong.
+            // The error may name the file whose facts in the edit are wrong.
             out.damage(error.with("edit", offset))
         }
     }
 }
 
-/// What follows the last edit.
+/// Shows the bytes behind the last edit.
 fn torn(rest: &[u8], offset: u64, out: &mut Out<'_>) -> ControlFlow<()> {
     if rest.iter().all(|byte| *byte == 0) {
         return ControlFlow::Continue(());

@@ -1,7 +1,7 @@
 //! A group file: its extents as the manifest names them, and everything that stands in them.
 //!
-//! Without a manifest nothing says where extents lie; records, filters, key blocks and maps are
-//! shown all the same, as each proves itself.
+//! Without a manifest the places of extents are unknown; records, filters, key blocks and key
+//! directories are shown all the same, since each has a checksum of its own.
 
 use std::iter::Peekable;
 use std::ops::ControlFlow;
@@ -145,7 +145,7 @@ impl Walk<'_, '_> {
     fn rubbish(&mut self, offset: u64, len: u64) -> ControlFlow<()> {
         let is_map = |extent: &Extent| offset >= extent.place.offset + extent.key_directory_from();
         match &self.extent {
-            // Pages of a key directory are checked when its first keys are met.
+            // A key directory's pages come before its first keys, and are shown together with them.
             Some(extent) if is_map(extent) => ControlFlow::Continue(()),
             Some(_) => self.out.damage_at(offset, "bytes belong to no record"),
             None if self.is_known && offset >= BLOCK as u64 => {
@@ -188,7 +188,7 @@ impl Walk<'_, '_> {
         self.out.line(offset, "key_block", facts)
     }
 
-    /// The key directory whose first keys stand at `offset`, behind its pages.
+    /// Shows a key directory. The first keys of its pages are at `offset`, behind the pages.
     fn map(&mut self, offset: u64, value: &[u8]) -> ControlFlow<()> {
         let pages = Cursor::new(value, "a key directory").varint();
         let fences = pages.and_then(|pages| Ok((pages, KeyDirectory::decode(value, pages)?)));

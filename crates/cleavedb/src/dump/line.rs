@@ -1,5 +1,5 @@
-//! What a dump says: one line for each thing that stands in a file, as named facts, so that words
-//! and JSON are made of the same.
+//! The lines of a dump: one for each part of a file, as named facts, so that the text and the JSON
+//! output show the same.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -10,9 +10,9 @@ use cleavedb_base::{Error, KeyspaceId};
 /// The value of one fact of a [`DumpLine`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DumpFact<'a> {
-    /// A number: of a file, a sequence, of bytes.
+    /// A number: a file number, a sequence number, a number of bytes.
     Number(u64),
-    /// Words.
+    /// Text.
     Text(Cow<'a, str>),
     /// A user key.
     Key(&'a [u8]),
@@ -38,41 +38,42 @@ impl From<String> for DumpFact<'_> {
     }
 }
 
-/// One thing that stands in a file.
+/// One part of a file: a record, an edit, a block, a header.
 #[derive(Clone, Debug)]
 pub struct DumpLine<'a> {
     /// Name of the file.
     pub file: &'a str,
-    /// Offset in the file, in bytes; none for what stands at no place of its own.
+    /// Offset in the file, in bytes; `None` for a part without a place of its own.
     pub offset: Option<u64>,
-    /// What it is, in words.
+    /// The kind of the part, in words.
     pub what: &'static str,
-    /// Whether it is an edit, a record or an entry: what a bound on their number counts.
+    /// Whether it is an edit, a record or an entry: a bound on the number of items counts only
+    /// these.
     pub is_item: bool,
-    /// What is known of it, by names that are words joined by `_`. All sizes are in bytes.
+    /// The facts about it. Their names are words joined by `_`; all sizes are in bytes.
     pub facts: Vec<(&'static str, DumpFact<'a>)>,
 }
 
-/// What a dump hands out, in the order of the files.
+/// One result of a dump, in the order of the files.
 #[derive(Clone, Debug)]
 pub enum Dumped<'a> {
-    /// Something that was read and proved itself.
+    /// A part that was read and whose checksum holds.
     Line(DumpLine<'a>),
-    /// Something that is damaged or missing; the error names file and offset.
+    /// A part that is damaged or missing; the error names file and offset.
     Damage(Error),
 }
 
-/// Called with each thing that a dump hands out; a break ends the dump.
+/// Called with each result of a dump; a break ends the dump.
 pub type DumpVisit<'v> = dyn FnMut(Dumped<'_>) -> ControlFlow<()> + 'v;
 
 /// Facts of a line.
 pub(super) type Facts<'a> = Vec<(&'static str, DumpFact<'a>)>;
 
-/// Where the lines of a file go.
+/// Passes the lines of a file to the visitor.
 pub(super) struct Out<'v> {
     visit: &'v mut DumpVisit<'v>,
     file: String,
-    /// Whether values are wanted.
+    /// Whether lines have values.
     pub(super) values: bool,
 }
 
@@ -81,12 +82,12 @@ impl<'v> Out<'v> {
         Self { visit, file: String::new(), values }
     }
 
-    /// Goes on with the next file.
+    /// Begins the next file.
     pub(super) fn begin(&mut self, file: impl ToString) {
         self.file = file.to_string();
     }
 
-    /// Something that is part of an item, or around items.
+    /// Passes on a line that is no item: a part of an item, or of a file.
     pub(super) fn line(
         &mut self,
         offset: impl Into<Option<u64>>,
@@ -96,7 +97,7 @@ impl<'v> Out<'v> {
         self.say(offset.into(), what, false, facts)
     }
 
-    /// An edit, a record or an entry.
+    /// Passes on an item: an edit, a record or an entry.
     pub(super) fn item(
         &mut self,
         offset: impl Into<Option<u64>>,
@@ -116,14 +117,14 @@ impl<'v> Out<'v> {
         (self.visit)(Dumped::Line(DumpLine { file: &self.file, offset, what, is_item, facts }))
     }
 
-    /// Something that is damaged, in this file if the error names no other.
+    /// Reports damage, in this file if the error names no other.
     pub(super) fn damage(&mut self, error: Error) -> ControlFlow<()> {
         let named = error.fact("file").is_some() || self.file.is_empty();
         let error = if named { error } else { error.with("file", &self.file) };
         (self.visit)(Dumped::Damage(error))
     }
 
-    /// Damage at a place of this file.
+    /// Reports damage at a place of this file.
     pub(super) fn damage_at(&mut self, offset: u64, what: &str) -> ControlFlow<()> {
         let error = Error::corruption(what).with("file", &self.file).with("offset", offset);
         (self.visit)(Dumped::Damage(error))

@@ -1,7 +1,7 @@
-//! A log file or segment, record by record: where a reader's records end, and why there.
+//! Dumps a log file or segment, record by record, and shows where a reader's records end, and why.
 //!
-//! The file is searched as a salvage does it, so what lies behind the end is shown, too; which
-//! records count is decided as recovery decides it (`docs/format.md`, "Log file").
+//! The file is searched as a salvage does it, so records behind the end are shown, too. Whether a
+//! record counts is decided as in recovery (`docs/format.md`, "Log file").
 
 use std::ops::ControlFlow;
 
@@ -14,19 +14,19 @@ use cleavedb_storage::log::{FileHeader, SyncMarker};
 use super::line::{Facts, Out};
 use super::records;
 
-/// A log file or segment, and what is known about it from elsewhere.
+/// A log file or segment, and the facts about it from other files.
 pub(super) struct LogFile<'a> {
     pub(super) file: &'a dyn File,
     pub(super) identity: FileIdentity,
     /// Length of the file.
     pub(super) len: u64,
-    /// Log position of its first byte; none in segments, and where nothing says it.
+    /// Log position of its first byte; `None` in segments, and if no file has it.
     pub(super) base: Option<u64>,
-    /// Whether records follow one another without a gap up to the end: in segments.
+    /// Whether records follow one another without a gap up to the end, as in segments.
     pub(super) is_segment: bool,
-    /// The valid length that the manifest has.
+    /// The valid length in the manifest.
     pub(super) sealed: Option<u64>,
-    /// Offset below which nothing is needed, so that there may be holes.
+    /// Offset below which the file is not needed, so that there may be holes.
     pub(super) needless: u64,
     /// The window that may hold the end of the file.
     pub(super) window: Option<WindowBytes<'a>>,
@@ -34,7 +34,7 @@ pub(super) struct LogFile<'a> {
     pub(super) next: Option<FileHeader>,
 }
 
-/// Dumps it.
+/// Dumps the file.
 pub(super) fn dump(mut log: LogFile<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
     let (file, window, identity) = (log.file, log.window.take(), log.identity);
     let mut walk = Walk { log, out, at: 0, state: State::Whole, batch: None, proof: None };
@@ -50,14 +50,14 @@ pub(super) fn dump(mut log: LogFile<'_>, out: &mut Out<'_>) -> ControlFlow<()> {
     }
 }
 
-/// Whether records still count.
+/// Whether a reader reads the records at this point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// All that were met count.
+    /// All records so far count.
     Whole,
-    /// The next one counts, too. Bytes in front of it are damaged, and the damage was handed out.
+    /// The next record counts, too. The bytes before it are damaged, which was reported.
     Damaged,
-    /// The end of what counts was passed.
+    /// The records from here on are behind the end, and do not count.
     Behind,
 }
 
@@ -67,9 +67,9 @@ struct Walk<'a, 'o, 'v> {
     /// Offset behind the last record that counts.
     at: u64,
     state: State,
-    /// Where the batch begins that is not complete, and its operations so far.
+    /// Offset and number of operations so far of a batch that is not complete.
     batch: Option<(u64, u64)>,
-    /// Offset of a mark behind the end, and the log position that it says was durable.
+    /// Offset of a mark behind the end, and the log position up to which it proves the log durable.
     proof: Option<(u64, u64)>,
 }
 
@@ -137,19 +137,19 @@ impl Walk<'_, '_, '_> {
         ControlFlow::Continue(())
     }
 
-    /// Whether a mark goes on where the records before it end.
+    /// Whether a mark continues the log where the records before it end.
     fn joins(&self, offset: u64, mark: SyncMarker) -> bool {
         let near = (self.at..=records::block_end(self.at)).contains(&offset);
         let follows = |base: u64| mark.previous_end == base.saturating_add(self.at);
         near && self.log.base.is_none_or(follows)
     }
 
-    /// Whether a record at `offset` is part of what is read.
+    /// Whether a reader reads a record at `offset`.
     fn counts(&self, offset: u64) -> bool {
         self.state != State::Behind && self.log.sealed.is_none_or(|end| offset < end)
     }
 
-    /// Keeps a mark behind the end that proves a loss.
+    /// Stores a mark behind the end, if it proves that records were lost.
     fn remember(&mut self, offset: u64, mark: SyncMarker) {
         let end = self.log.base.map(|base| base.saturating_add(self.at));
         let behind = self.state == State::Behind && self.log.sealed.is_none();
@@ -158,12 +158,13 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// Whether records must follow one another up to a known end, so that anything else is damage.
+    /// Whether records must follow one another up to a known end, so that any gap is damage.
     fn is_strict(&self) -> bool {
         self.log.is_segment || self.log.sealed.is_some()
     }
 
-    /// The records that count go on at `offset`, or have ended in front of it.
+    /// Handles a gap before `offset`: either the records continue there, or they have ended before
+    /// it.
     fn gap(&mut self, offset: u64) -> ControlFlow<()> {
         if !self.counts(offset) {
             return ControlFlow::Continue(());
@@ -183,7 +184,7 @@ impl Walk<'_, '_, '_> {
         }
     }
 
-    /// The reader's records end here: something else follows.
+    /// Reports the end of the reader's records: the next bytes are not part of them.
     fn end(&mut self) -> ControlFlow<()> {
         self.state = State::Behind;
         let mut facts = Facts::new();
@@ -194,7 +195,7 @@ impl Walk<'_, '_, '_> {
         self.out.line(self.at, "end of the records", facts)
     }
 
-    /// Bytes that are no whole record: whether they are damage.
+    /// Handles bytes that are no whole record; returns whether they are damage.
     fn broken(&mut self, offset: u64) -> ControlFlow<(), bool> {
         if !self.counts(offset) || offset < self.log.needless {
             return ControlFlow::Continue(false);
@@ -220,7 +221,7 @@ impl Walk<'_, '_, '_> {
     }
 
     fn rubbish(&mut self, offset: u64, len: u64) -> ControlFlow<()> {
-        // Behind its end the log's part of the window holds what was there before.
+        // Behind the end of the log, its part of the window has older bytes.
         if offset >= self.log.len {
             return ControlFlow::Continue(());
         }
@@ -230,7 +231,7 @@ impl Walk<'_, '_, '_> {
         self.out.line(offset, "no record", vec![("length", len.into())])
     }
 
-    /// What the end means.
+    /// Reports the end of the file, and why it is there.
     fn finish(self) -> ControlFlow<()> {
         let Self { log, out, at, state, batch, proof } = self;
         if let Some((begin, operations)) = batch {
@@ -250,15 +251,16 @@ impl Walk<'_, '_, '_> {
 }
 
 impl LogFile<'_> {
-    /// The header of the next log file, if it does not go on where this file ends at `position`.
+    /// The header of the next log file, if it does not continue at `position`, where this file
+    /// ends.
     fn contradicted_by(&self, position: Option<u64>) -> Option<FileHeader> {
         self.next.filter(|next| position != Some(next.previous_end))
     }
 
-    /// What proves that records behind the end at offset `at` were lost, if anything does. `proof`
-    /// is a mark behind the end: its offset, and what it says was durable.
+    /// The error if there is a proof that records behind the end at offset `at` were lost. `proof`
+    /// is a mark behind the end: its offset, and the log position that was durable.
     fn loss(&self, at: u64, position: Option<u64>, proof: Option<(u64, u64)>) -> Option<Error> {
-        // Below the replay head records may have gone, and the file may end early.
+        // Below the replay head records may be missing, and the file may end early.
         if at < self.needless {
             return None;
         }

@@ -1,14 +1,15 @@
-//! Dump: what stands in the files of a database that is not opened, one line for each thing.
+//! Dump: shows the content of the files of a database that is not opened, in one line for each
+//! part.
 //!
-//! Files are only opened for reading, and no lock is taken: a process that has the database open is
-//! not hindered. It may remove a file, or give back a part of one, after the manifest was read:
-//! that looks like damage, and is gone in the next dump. Nothing is believed that does not prove
-//! itself by its checksums. Damage is handed out with its place, and reading goes on behind it as
-//! far as anything can be found there.
+//! Files are only opened for reading, and no lock is taken, so a process that has the database open
+//! is not hindered. That process may remove a file, or punch a part of one, after the manifest was
+//! read: the dump then reports damage, which the next dump does not. Only bytes with a valid
+//! checksum are trusted. Damage is reported with its place, and reading continues behind it as far
+//! as anything is found there.
 //!
 //! Checksums are seeded with the database id. It comes from `current`, from the header of any log
 //! or value file, or from the caller: tables and manifests that were copied out of their database
-//! do not say it.
+//! do not have it.
 
 mod request;
 mod line;
@@ -36,12 +37,12 @@ use crate::unopened::Unopened;
 use line::Out;
 use reading::Reading;
 
-/// A database, or what is left of one, whose files are looked into.
+/// The files of a database, or of what is left of one, for dumps.
 pub struct Dump {
     files: Unopened,
-    /// `None` if nothing says it.
+    /// `None` if no file has it.
     database_id: Option<u64>,
-    /// What was wrong when it was found.
+    /// Damage that was met when the files were searched.
     damage: Vec<Error>,
 }
 
@@ -63,20 +64,20 @@ impl Dump {
         Ok(Self { files, database_id, damage })
     }
 
-    /// Hands out what was asked for, until `visit` breaks off.
+    /// Passes the requested content to `visit`, until it breaks off.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`] if the request names no file of its kind. What is wrong with
-    /// files is handed out as [`Dumped::Damage`].
+    /// [`ErrorKind::InvalidArgument`] if the request names no file of its kind. Damage of files is
+    /// passed to `visit` as [`Dumped::Damage`].
     pub fn read(&self, request: &DumpRequest, visit: &mut DumpVisit<'_>) -> Result<()> {
         let (names, elsewhere) = self.chosen(request)?;
         let mut out = Out::new(visit, request.values);
-        // That the visitor has had enough is no failure.
+        // The visitor may end the dump early: that is no failure.
         let _ = self.read_files(request, &names, elsewhere.as_ref(), &mut out);
         Ok(())
     }
 
-    /// The names of the files that are meant, and where they lie if not in the database.
+    /// The names of the requested files, and the directory that has them if not the database's.
     fn chosen(&self, request: &DumpRequest) -> Result<(BTreeSet<Name>, Option<Unopened>)> {
         let kinds = request.kind.files();
         let Some(path) = &request.file else {
@@ -136,7 +137,7 @@ impl Dump {
         ControlFlow::Continue(())
     }
 
-    /// Says what `current` holds, if it can be read.
+    /// Shows the content of `current`, if it can be read.
     fn say_current(&self, out: &mut Out<'_>) -> ControlFlow<(), Option<LiveFiles>> {
         if let Some(current) = &self.files.current {
             out.begin(Name::fixed(FileKind::Current));
@@ -154,8 +155,8 @@ impl Dump {
         ControlFlow::Continue(None)
     }
 
-    /// What the manifest says is alive; none if no manifest can be read, which is said unless none
-    /// is there.
+    /// The live files of the manifest. `None` if no manifest can be read; each one that is there is
+    /// then reported as damaged.
     fn live(&self, out: &mut Out<'_>) -> ControlFlow<(), Option<LiveFiles>> {
         let Some(id) = self.database_id else { return ControlFlow::Continue(None) };
         let candidates = match self.files.manifests(id) {
@@ -178,7 +179,7 @@ impl Dump {
         ControlFlow::Continue(None)
     }
 
-    /// The error of a file that cannot be read, with what may be behind it if it is missing.
+    /// The error of a file that cannot be read; if the file is missing, with a possible cause.
     fn unread(&self, name: Name, error: Error) -> Error {
         let listed = self.files.names(name.kind());
         if listed.is_ok_and(|names| names.contains(&name)) {

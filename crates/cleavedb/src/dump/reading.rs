@@ -1,5 +1,5 @@
-//! One file of a database that is not opened: what its manifest says of it, what its checksums are
-//! seeded with, and which reader shows what is in it.
+//! Dumps one file of a database that is not opened: finds its facts in the manifest and the seed of
+//! its checksums, and calls the dump of its kind.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
 use crate::unopened::{Unopened, window_behind};
 
-/// What the files of one request are read with.
+/// The inputs of one request's dumps.
 pub(super) struct Reading<'a> {
     pub(super) files: &'a Unopened,
     pub(super) database_id: Option<u64>,
-    /// What the manifest says is alive.
+    /// The live files of the manifest.
     pub(super) live: Option<&'a LiveFiles>,
-    /// All bytes of the window; nothing if there is none.
+    /// All bytes of the window; empty if there is none.
     pub(super) window: &'a [u8],
     pub(super) request: &'a DumpRequest,
 }
@@ -72,7 +72,7 @@ impl Reading<'_> {
         }
     }
 
-    /// What ties checksums to the file. One with a header says itself which it is.
+    /// The identity with which the file's checksums are seeded. A file with a header has it there.
     fn identity(
         &self,
         name: Name,
@@ -92,12 +92,12 @@ impl Reading<'_> {
         ControlFlow::Continue(id.map(|id| FileIdentity::new(id, name.number())))
     }
 
-    /// What the manifest has of a log or value file.
+    /// The manifest's facts about a log or value file.
     fn facts(&self, name: Name) -> Option<&ValueFileMeta> {
         self.live?.value_files.get(name.number()).filter(|facts| facts.kind == name.kind())
     }
 
-    /// What the manifest says of a file, in words.
+    /// The manifest's facts about a file, in words.
     fn said(&self, name: Name) -> String {
         let Some(live) = self.live else {
             return match (name.kind(), &self.files.current) {
@@ -153,7 +153,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Whether what lies below the replay head in a log file may never have reached it.
+    /// Whether the part of a log file below the replay head may never have been written to it.
     fn may_have_holes(&self, name: Name) -> bool {
         let Some(live) = self.live else { return false };
         let of_records = self.facts(name).map_or(0, |facts| facts.live);
@@ -170,7 +170,7 @@ impl Reading<'_> {
     }
 }
 
-/// The level of a table, and what the manifest has of it.
+/// The level of a table, and the manifest's facts about it.
 fn table_of(live: &LiveFiles, number: FileNumber) -> Option<(u8, &TableMeta)> {
     let found = live.version.tables().find(|(_, table)| table.number() == number);
     found.map(|(level, table)| (level, table.meta()))

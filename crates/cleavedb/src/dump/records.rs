@@ -1,5 +1,5 @@
-//! The lines of records: those of operations, which logs, segments and group files share, and the
-//! header of a file.
+//! Shows records: those of operations, which logs, segments and group files share, and the header
+//! of a file.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use cleavedb_storage::log::FileHeader;
 
 use super::line::{DumpFact, Facts, Out, key_facts};
 
-/// What a record of this kind is called.
+/// The name of a kind of record.
 pub(super) fn named(kind: RecordKind) -> &'static str {
     match kind {
         RecordKind::Delete => "delete",
@@ -25,7 +25,7 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
     }
 }
 
-/// Says the record of an operation; `facts` come first.
+/// Shows the record of an operation; `facts` come first.
 pub(super) fn operation<'a>(
     offset: u64,
     header: &Header,
@@ -49,7 +49,7 @@ pub(super) fn operation<'a>(
     out.item(offset, named(header.kind), facts)
 }
 
-/// Says a record whose header is whole and whose payload is not; `facts` come last.
+/// Shows a record whose header is valid and whose payload is not; `facts` come last.
 pub(super) fn damaged(offset: u64, header: &Header, out: &mut Out<'_>) -> ControlFlow<()> {
     let facts = vec![
         ("kind", named(header.kind).into()),
@@ -61,7 +61,7 @@ pub(super) fn damaged(offset: u64, header: &Header, out: &mut Out<'_>) -> Contro
     out.line(offset, "damaged record", facts)
 }
 
-/// Says the header of a file; returns it, unless it is damaged.
+/// Shows the header of a file; returns it, unless it is damaged.
 pub(super) fn file_header(
     payload: &[u8],
     out: &mut Out<'_>,
@@ -84,7 +84,7 @@ pub(super) fn file_header(
     ControlFlow::Continue(Some(header))
 }
 
-/// Where the block ends that `offset` is in, or at whose end it is.
+/// The end of the block that has `offset`; `offset` itself if a block ends there.
 pub(super) fn block_end(offset: u64) -> u64 {
     offset.next_multiple_of(BLOCK as u64)
 }

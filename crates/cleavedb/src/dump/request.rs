@@ -1,4 +1,4 @@
-//! What a dump is asked for.
+//! The request for a dump.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ pub enum DumpKind {
     Log,
     /// Tables of the index: properties, filter, blocks, entries.
     Table,
-    /// Segments and group files: the records, and what helps to find them.
+    /// Segments and group files: the records, filters, key blocks and key directories.
     Values,
 }
 
 impl DumpKind {
-    /// The kinds of files.
+    /// The kinds of files to read.
     pub(super) fn files(self) -> &'static [FileKind] {
         const FILES: [&[FileKind]; 4] = [
             &[FileKind::Manifest],
@@ -30,13 +30,13 @@ impl DumpKind {
     }
 }
 
-/// What a dump is to say.
+/// The files to dump, and the details to show.
 #[derive(Clone, Debug)]
 pub struct DumpRequest {
-    /// Which files.
+    /// The kind of the files.
     pub kind: DumpKind,
-    /// The one of them that is meant, by its number, its name, or a path to a copy of it elsewhere.
-    /// None is the current manifest, or all files of the other kinds.
+    /// One file of that kind, by its number, its name, or a path to a copy of it. `None` is the
+    /// current manifest or, of the other kinds, all files.
     pub file: Option<PathBuf>,
     /// Whether lines have the values of records and entries.
     pub values: bool,

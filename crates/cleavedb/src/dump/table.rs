@@ -1,4 +1,4 @@
-//! A table of the index, part by part: what it says of itself, its filter, and each block with its
+//! Dumps a table of the index, part by part: its properties, its filter, and each block with its
 //! entries.
 
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use cleavedb_storage::File;
 use super::line::{DumpFact, Facts, Out, key_facts, user_key};
 use super::words;
 
-/// Dumps table `number` in `file`; `known` is what the manifest says of it.
+/// Dumps table `number` in `file`; `known` are the manifest's facts about it.
 pub(super) fn dump(
     file: Arc<dyn File>,
     (identity, number): (FileIdentity, FileNumber),

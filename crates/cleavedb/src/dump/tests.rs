@@ -15,7 +15,8 @@ use crate::Db;
 use crate::manifest::Current;
 use crate::options::{Options, Preset};
 
-/// The presets, and one of them with maps in place of new pointers.
+/// The presets, and one of them with soft pointers, which has key directories in place of runs of
+/// new pointers.
 fn options() -> Vec<Options> {
     let mut all = Vec::from(Preset::ALL.map(Options::preset));
     let mut soft = Options::preset(Preset::KtStore);

@@ -1,4 +1,4 @@
-//! The words of a manifest's edit: a line for each thing that it changes.
+//! Shows a manifest's edit: a line for each thing that it changes.
 
 use std::fmt::Write;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use cleavedb_values::{GroupEdit, Partition, ValueFileEdit};
 use super::line::{DumpFact, Facts, Out, user_key};
 use crate::manifest::Edit;
 
-/// Says an edit that begins at `offset`; `len` is the length of one of its two records.
+/// Shows an edit that begins at `offset`; `len` is the length of one of its two records.
 pub(super) fn edit(
     edit: &Edit,
     offset: u64,
@@ -25,7 +25,7 @@ pub(super) fn edit(
     changes(edit, offset, partition, out)
 }
 
-/// Says a whole state, as one edit that makes it.
+/// Shows a whole state, as one edit that creates it.
 pub(super) fn state(
     state: &Edit,
     end: u64,
@@ -75,7 +75,7 @@ fn tables(edit: &VersionEdit, offset: u64, out: &mut Out<'_>) -> ControlFlow<()>
     ControlFlow::Continue(())
 }
 
-/// What a table says of itself.
+/// The properties of a table.
 pub(super) fn properties(meta: &TableMeta) -> Facts<'_> {
     vec![
         ("entries", meta.entries.into()),
@@ -157,7 +157,7 @@ fn place_facts(place: Location) -> Facts<'static> {
     vec![("number", place.file.0.into()), ("at", place.offset.into())]
 }
 
-/// What the manifest says of an extent.
+/// The manifest's facts about an extent.
 pub(super) fn extent(extent: &Extent) -> Facts<'_> {
     let writer = if extent.survivors { "a collection" } else { "a flush" };
     let mut facts: Facts<'_> = vec![("group", extent.group.0.into())];
@@ -181,7 +181,7 @@ pub(super) fn extent(extent: &Extent) -> Facts<'_> {
     facts
 }
 
-/// The token where a group begins: a key where groups are ranges of keys, hex digits elsewhere.
+/// The token of a group's lower bound: a key if groups are ranges of keys, else hex digits.
 fn token(bound: &[u8], partition: Option<Partition>) -> DumpFact<'_> {
     if let Some(key) = partition.and_then(|partition| partition.key_of(bound)) {
         return user_key(key);

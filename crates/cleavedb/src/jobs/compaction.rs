@@ -1,4 +1,5 @@
-//! Compaction: runs the index's jobs and publishes their edits, with what died in them.
+//! Compaction: runs the index's compaction jobs and publishes their edits, with the bytes of
+//! records whose last pointer they dropped.
 
 use std::sync::Arc;
 
@@ -25,17 +26,17 @@ use crate::options::Background;
 use crate::space::{budget, reserve, sizes};
 use crate::value_files;
 
-/// Makes the files of a compaction's tables.
+/// Creates the files of a compaction's output tables.
 struct NewTables<'a> {
     engine: &'a Engine,
     access: Access,
 }
 
 impl<'a> NewTables<'a> {
-    /// Where the inputs are in memory the outputs will be, too: who reads them finds them there.
-    /// Otherwise there is no memory for them: they would pass through the page cache, and drive out
-    /// what others read, and the young log, which then reaches the device for nothing (decision
-    /// 0022).
+    /// If the input tables are in the page cache, the outputs go there too, so that their readers
+    /// find them in memory. Otherwise the outputs bypass the page cache: there they would evict
+    /// pages that other readers need, and pages of the young log, which would then be written to
+    /// the device although nothing needs that (decision 0022).
     fn new(engine: &'a Engine, inputs_in_memory: bool) -> Self {
         let access = if inputs_in_memory { Access::Random } else { Access::Direct };
         Self { engine, access }
@@ -49,11 +50,11 @@ impl TableFactory for NewTables<'_> {
     }
 }
 
-/// Which compaction is asked for.
+/// Which compaction a caller requests.
 pub(crate) struct Request<'e> {
     pub(crate) begin: Begin,
     pub(crate) options: &'e CompactionOptions,
-    /// Chooses one from an immutable version of the index.
+    /// Chooses a compaction from an immutable version of the index.
     pub(crate) choose: &'e mut dyn FnMut(&Version, &Constraints) -> Option<Compaction>,
 }
 
@@ -65,10 +66,10 @@ pub(crate) struct Compact<'e> {
     version: Arc<Version>,
     snapshots: Vec<SeqNo>,
     groups: Arc<GroupTable>,
-    /// Whether a run that a collection writes may enter level 0 below the inputs.
+    /// Whether the run of a collection under way may enter level 0 below the inputs.
     pending_write_back: bool,
     subcompactions: SubcompactionMode,
-    /// Room for what it writes, below a space limit and on a full disk.
+    /// Bytes on the disk that the compaction may write, below a space limit and on a full disk.
     _room: (Option<Plan>, RoomTaken),
 }
 
@@ -128,7 +129,8 @@ impl<'e> Job<'e> for Compact<'e> {
         if self.pending_write_back {
             job = job.with_pending_write_back();
         }
-        // What only moves is not looked at.
+        // A compaction that only moves tables reads none, so whether they are in memory is not
+        // asked.
         let in_memory = !compaction.moves && compaction.is_in_memory();
         if in_memory {
             job = job.of_inputs_in_memory();
@@ -137,7 +139,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let tables = NewTables::new(engine, in_memory);
         let gives_up = engine.jobs.gives_up(compaction.bytes_written_max());
         let ran = job.run(&tables, &mut dropped_pointers, self.subcompactions, gives_up);
-        // The names of what it has written become durable.
+        // The directory entries of the new tables must be durable before an edit names them.
         let none = job.created().is_empty();
         let ran = ran.and_then(|()| if none { Ok(()) } else { engine.sync_dir() });
         match ran {
@@ -193,7 +195,8 @@ impl<'e> Job<'e> for Compact<'e> {
                 state.constraints.damaged.extend(damaged.into_iter().flatten());
             }
             state.compactions -= 1;
-            // Its tables are queued for removal before a look can find that no work is left.
+            // Dropping the compaction queues its input tables for removal. This happens under the
+            // lock of the jobs, before a thread can find that no work is left.
             drop(compaction);
         }
     }
@@ -208,8 +211,8 @@ impl<'e> Job<'e> for Compact<'e> {
     }
 }
 
-/// Does the compaction that is due most, or a piece of it on a disk without room for all of it;
-/// whether there was one.
+/// Does the compaction that is most overdue, or a piece of it if the disk has no room for all of
+/// it. Returns whether there was one.
 pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     let is_full = reserve::is_full(engine);
     let mut lacks_room = false;
@@ -227,13 +230,14 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
     if !lacks_room || is_full {
         return compacted.map(|tables| tables.is_some());
     }
-    // As if it had been tried: writers that wait for it hear that the disk is full.
+    // The lack of room counts as a failed job, so that writers which wait for it get the error that
+    // the disk is full.
     let lacks = Err(no_room());
     super::ended(engine, JobKind::Compact, &lacks, |_| {});
     lacks.map(|()| false)
 }
 
-/// Does a compaction that is due and short, if there is one, at a close.
+/// At a close, does one compaction that is due and short, if there is one.
 pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
     let options = sizes::compaction_options(engine);
     let short = |version: &Version, constraints: &Constraints| {
@@ -242,7 +246,7 @@ pub(crate) fn compact_shortly(engine: &Engine) -> Result<()> {
     compact(engine, Begin::AtClose, &options, short).map(|_| ())
 }
 
-/// Compacts what is chosen, if that may begin; says how many tables it has written.
+/// Runs the compaction that `choose` picks, if it may begin. Returns the number of tables written.
 pub(crate) fn compact(
     engine: &Engine,
     begin: Begin,
@@ -252,13 +256,15 @@ pub(crate) fn compact(
     perform::<Compact<'_>>(engine, Request { begin, options, choose: &mut choose })
 }
 
-/// Bytes that a compaction may write; below a space limit that is planned elsewhere.
+/// Bytes that a compaction may write. Below a space limit the budget plans them instead
+/// ([`crate::space::budget`]).
 pub(crate) fn room_to_compact(engine: &Engine) -> u64 {
     if engine.limit.is_some() { u64::MAX } else { reserve::room_on_disk(engine) }
 }
 
-/// How a compaction that begins now does the halves of its keys. The second one is done in the
-/// place of a worker that has nothing else to do, or begins soon enough what it finds.
+/// How a compaction that begins now runs the two halves of its keys: at once if a worker is idle,
+/// since the second half takes the place of one. If all workers are busy, the compaction stays
+/// whole; without threads, the halves run in turn.
 fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
     let running = jobs.compactions + usize::from(jobs.constraints.pinned_above.is_some());
     match engine.options.background {
@@ -268,16 +274,16 @@ fn subcompactions(engine: &Engine, jobs: &JobState) -> SubcompactionMode {
     }
 }
 
-/// What the caller of a compaction is told for which not even a piece has room.
+/// The error of a caller whose compaction has no room on the disk, not even for a piece of it.
 #[cold]
 pub(crate) fn no_room() -> Error {
-    let message = "the disk has no room to merge any of the tables, or nothing to be won by it; \
+    let message = "the disk has no room to merge any of the tables, or merging would free nothing; \
                    delete something, or make room on the disk";
     Error::new(ErrorKind::NoSpace, message)
 }
 
-/// The inputs of `compaction` that `error` shows to be damaged: the one that it names, or all, if
-/// it names none.
+/// The inputs of `compaction` that count as damaged after `error`: the table that it names, or all
+/// of them if it names none.
 fn damaged_tables(compaction: &Compaction, error: &Error) -> Vec<FileNumber> {
     let named = error.fact("file").and_then(Name::parse).map(|name| name.number());
     let inputs: Vec<FileNumber> = compaction.tables().map(|table| table.number()).collect();

@@ -1,10 +1,12 @@
-//! What a compaction learns about values: which records lost their last entry, and, where pointers
-//! are soft, where the others lie by now.
+//! What a compaction finds out about values: which records lost their last pointer and, where
+//! pointers are soft, the new places of records that collections have moved.
 //!
-//! A soft pointer that a collection has left behind is looked up in the maps of survivors: one that
-//! is dropped says where its record died, if the collection had not dropped it before, and one that
-//! is kept is brought up to date. Compactions meet keys in the order of the maps. A map that is
-//! damaged knows nothing: the pointer stays stale, and who reads the value is told.
+//! A soft pointer whose record a collection has moved is looked up in the key directories of the
+//! survivors. If the compaction drops the pointer, the directory says in which extent the record
+//! died, unless the collection had dropped it already. If the compaction keeps the pointer, it
+//! writes the record's new place. Compactions meet keys in the order of the directories. A
+//! directory that is damaged gives no answer: the pointer then stays stale, and a read of the value
+//! returns the error.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +21,14 @@ use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit};
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
 
-/// Adds up, by file or extent, the bytes of records whose last pointer goes.
+/// Adds up, by file or extent, the bytes of records whose last pointer is dropped.
 pub(crate) struct DroppedPointers<'a> {
     engine: &'a Engine,
-    /// The groups when the job began: extents that come later are not pointed to by its inputs.
+    /// The groups when the job began: extents that are added later have no pointers in its inputs.
     groups: Arc<GroupTable>,
     files: BTreeMap<FileNumber, u64>,
     extents: BTreeMap<Location, u64>,
-    /// Pointers that were brought up to date.
+    /// Number of pointers that were rewritten to the new place of their record.
     refreshed: u64,
     maps: KeyDirectoryReader,
 }
@@ -80,8 +82,8 @@ impl<'a> DroppedPointers<'a> {
         Self { engine, groups, files, extents, refreshed: 0, maps: KeyDirectoryReader::default() }
     }
 
-    /// Where the record of an entry lies by now, if its pointer says something else, and the extent
-    /// that has it. A record that a collection has dropped lies nowhere.
+    /// The new place of an entry's record, and the extent that holds it. `None` if the entry's
+    /// pointer is current, or if a collection has dropped the record.
     #[inline]
     fn moved(&mut self, entry: &Entry<'_>) -> Result<Option<(ValuePointer, Location)>> {
         if self.groups.relocation().writes_run() {
@@ -101,14 +103,14 @@ impl<'a> DroppedPointers<'a> {
         Ok(moved.and_then(place))
     }
 
-    /// Pointers that were brought up to date.
+    /// Number of pointers that were rewritten to the new place of their record.
     pub(crate) fn refreshed(&self) -> u64 {
         self.refreshed
     }
 
-    /// Adds the deaths in files and extents that are still there; returns their bytes. Records of
-    /// others were moved by a collection, and their new entries own them, or it has dropped them:
-    /// then they were known to be dead before.
+    /// Adds the dead bytes to the files and extents that still exist; returns their sum. A file or
+    /// extent that is gone was collected: each of its records was moved, and belongs to its new
+    /// pointer, or was dropped, and counted as dead before.
     pub(crate) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
         let whole = |number: &FileNumber| live.value_files.get_whole(*number).is_some();
         let files = || self.files.iter().filter(|(number, _)| whole(number));

@@ -1,9 +1,10 @@
 //! Flush: the oldest full MemTable becomes a run of level 0.
 //!
-//! Order (invariant 3): the log through the MemTable's end is synced, if the run will point into
-//! it; then the tables; then the directory; then one edit publishes run, live bytes and replay
-//! head. Where nothing points into the log, the run alone is what must be durable: log files below
-//! the head are forgotten as they are (decision 0011), but for those that hold a long value.
+//! Order (invariant 3): first the log is synced through the MemTable's end, if the run will point
+//! into it; then the tables are synced; then the directory; then one edit publishes the run, the
+//! live bytes and the replay head. If no pointer leads into the log, only the run must be durable:
+//! log files below the head are dropped without a sync (decision 0011), except those that hold a
+//! long value.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,12 +32,12 @@ use crate::state::{MemSlot, Sealed};
 use crate::value_files;
 use crate::value_files::publish;
 
-/// Live bytes that the run of a flush adds.
+/// Live bytes that the run of a flush adds to value files.
 #[derive(Default)]
 struct LiveAdded {
     /// Bytes of records that the run points to, by file.
     bytes: BTreeMap<FileNumber, u64>,
-    /// Keys that tables seem to hold already.
+    /// Estimated number of keys that are in older tables already.
     overwritten: u64,
 }
 
@@ -45,7 +46,7 @@ pub(crate) struct Flushed<'e> {
     writer: RunWriter<'e>,
     added: LiveAdded,
     grouped: SeparatedValues,
-    /// What went into groups, open.
+    /// Segments of the extents that were written, open for reads.
     opened: SegmentSet,
     watch: StopWatch,
 }
@@ -63,7 +64,8 @@ impl<'e> Job<'e> for Flush<'e> {
     type Output = Flushed<'e>;
     type Done = ();
 
-    /// The oldest full MemTable, unless one is flushed already, or a split waits to be tried again.
+    /// Picks the oldest full MemTable. `None` if a flush is under way, or while a split waits for
+    /// another try.
     fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
         let mut state = engine.jobs.lock();
         let oldest = engine.state.load().oldest_sealed();
@@ -76,7 +78,8 @@ impl<'e> Job<'e> for Flush<'e> {
 
     fn run(&mut self) -> Result<Flushed<'e>> {
         let (engine, sealed) = (self.engine, self.sealed);
-        // Commits that were numbered before the table was sealed may still be inserting.
+        // Commits that took their sequence numbers before the table was sealed may still be
+        // inserting.
         while engine.commit.visible() < sealed.last_seq && !planted(Bug::FlushBeforeInserts) {
             thread::yield_now();
         }
@@ -164,13 +167,14 @@ impl Flush<'_> {
         self.sealed.end - self.slot.start
     }
 
-    /// Whether tables will point into the log that the MemTable covers: all values are there, or
-    /// long ones, or replayed ones that were long under other options.
+    /// Whether tables will point into the log that the MemTable covers: where the log stores all
+    /// values, where it keeps the long ones, or where replay found values that were long under
+    /// earlier options.
     fn leads_into_log(&self) -> bool {
         self.engine.options.log().is_pointed_to(self.slot.has_long())
     }
 
-    /// Writes what somebody can still see.
+    /// Writes the run: the versions that the present or a snapshot can see.
     fn write_run(
         &self,
         snapshots: &[SeqNo],
@@ -179,7 +183,7 @@ impl Flush<'_> {
     ) -> Result<LiveAdded> {
         let mut added = LiveAdded::default();
         let version = self.engine.state.load().version.clone();
-        // Where tables own no records, none of them can be dead there.
+        // If the tables own no records, this flush can make none of their records dead.
         let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
         let mut retention = Retention::new(snapshots);
         let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
@@ -191,7 +195,7 @@ impl Flush<'_> {
                 retention.begin_key();
                 last_key = Some(entry.key);
                 keys += 1;
-                // A filter that cannot be read costs an estimate, not the flush.
+                // A filter that cannot be read makes the estimate worse; the flush goes on.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
                 if owns && keys.is_multiple_of(sampling_interval) && is_there().unwrap_or(false) {
                     added.overwritten += sampling_interval;
@@ -215,7 +219,7 @@ impl Flush<'_> {
     }
 }
 
-/// Bytes of records that are dead and whose entries no compaction has met, after a flush.
+/// Estimated bytes, after a flush, of dead records whose entries no compaction has met yet.
 fn hidden_after(live: &LiveFiles, added: &LiveAdded) -> u64 {
     let (owned, entries) = live.version.tables().fold((0, 0), |(bytes, entries), (_, table)| {
         (bytes + table.meta().pointer_bytes, entries + table.meta().entries)

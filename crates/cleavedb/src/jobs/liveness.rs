@@ -1,9 +1,9 @@
-//! What lives as of the read point of a collection: the MemTables say, and then the index or, in a
-//! hash group, the records themselves. A collection of neighbouring keys walks through the index
-//! along with them, which is a merge-join.
+//! Which records live as of the read point of a collection. The MemTables answer first, and then
+//! the index or, in a hash group, the records of the group themselves. A collection of neighbouring
+//! keys walks through the index in step with them, which is a merge-join.
 //!
-//! A build with assertions, as all tests are, asks the index about every key of a group as well: a
-//! group that was not told of a death must never go unnoticed.
+//! In a build with assertions, as all tests are, the index is also asked about every key of a hash
+//! group, to find a group to which a flush has written no group tombstone for a death.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use cleavedb_values::{GroupTable, LivenessRule};
 
 use crate::state::ReadState;
 
-/// A read state, and the read points at which it is asked.
+/// A read state, with the sequence numbers as of which a collection reads it.
 pub(crate) struct ReadView {
     pub(crate) state: Arc<ReadState>,
     pub(crate) snapshots: Vec<SeqNo>,
     pub(crate) read_point: SeqNo,
 }
 
-/// What tells what lives in the groups of `table`.
+/// The rule that decides which records of the groups of `table` live.
 pub(crate) fn of_groups<'a>(table: &GroupTable, read_view: &'a ReadView) -> Box<dyn Liveness + 'a> {
     match table.layout().map(|layout| layout.liveness) {
         Some(LivenessRule::Records) => Box::new(ByRecords(read_view)),
@@ -35,7 +35,8 @@ pub(crate) fn of_groups<'a>(table: &GroupTable, read_view: &'a ReadView) -> Box<
     }
 }
 
-/// The records of a key, which are all that its group has, answer for the tables.
+/// Asks the MemTables, and then the records of a key instead of the tables: the group of the key
+/// has all of them.
 struct ByRecords<'a>(&'a ReadView);
 
 impl Liveness for ByRecords<'_> {
@@ -54,7 +55,7 @@ impl Liveness for ByRecords<'_> {
     }
 }
 
-/// The index, asked for keys in any order.
+/// Looks every key up in the index, in any order.
 pub(crate) struct ByLookUp<'a>(pub(crate) &'a ReadView);
 
 impl Liveness for ByLookUp<'_> {
@@ -67,21 +68,22 @@ impl Liveness for ByLookUp<'_> {
     }
 }
 
-/// The index as of a read point, walked along with the keys of a group: cheap where they ascend
-/// without great gaps, as in a range of keys.
+/// Walks through the index in step with the keys of a group. This is cheap if the keys ascend
+/// without large gaps, as those of a range of keys do.
 struct MergeJoinLiveness<'a> {
     read_view: &'a ReadView,
     walk: RefCell<IndexCursor>,
 }
 
-/// Where a walk through the index has come to.
+/// The position of a walk through the index.
 struct IndexCursor {
     index: MergeIter,
-    /// The key that was asked for last; nothing below it is found by going on.
+    /// The last key that was asked for: a smaller key needs a seek, since the walk only goes
+    /// forward.
     last: Vec<u8>,
 }
 
-/// Entries that are stepped over before the walk seeks past them instead.
+/// Entries that the walk steps over before it seeks instead.
 const STEPS_MAX: usize = 8;
 
 impl<'a> MergeJoinLiveness<'a> {
@@ -95,7 +97,8 @@ impl<'a> MergeJoinLiveness<'a> {
 impl IndexCursor {
     /// Moves to the first entry at or after `key`.
     fn to(&mut self, key: &[u8]) -> Result<&mut MergeIter> {
-        // The keys of the group for all short ones lie among those of others.
+        // The group of all short keys has keys between those of other groups, so the first key of
+        // the next group may be below the last one.
         let goes_on = *self.last <= *key;
         self.last.clear();
         self.last.extend_from_slice(key);
@@ -119,7 +122,7 @@ impl Liveness for MergeJoinLiveness<'_> {
         let index = walk.to(key)?;
         let mut last_seq = SEQ_MAX;
         while let Some(entry) = index.peek().filter(|entry| entry.key == key) {
-            // Of the same operation in two places the younger one's entry comes first.
+            // If one operation has an entry in two runs, the younger run's entry comes first.
             if entry.seq <= self.read_view.read_point && entry.seq < last_seq {
                 last_seq = entry.seq;
                 let content = Content::of(entry.kind, entry.value)?;
@@ -162,8 +165,8 @@ impl ReadView {
         Ok(())
     }
 
-    /// What an entry says. A soft pointer that a collection has left behind says that its record
-    /// lies where it was found: of each operation there is one record.
+    /// The content of an entry. If a collection has moved the record of a soft pointer, the pointer
+    /// is replaced by the place where the record was found now: an operation has only one record.
     fn content(&self, content: Content, seq: SeqNo, records: &[ScannedRecord<'_>]) -> Content {
         match content {
             Content::Pointer(pointer) if !self.state.segments.is_there(pointer) => {
@@ -190,14 +193,14 @@ impl ReadView {
         Ok(())
     }
 
-    /// Leaves what the present or a snapshot sees.
+    /// Retains the versions that the present or a snapshot sees.
     fn retain_seen(&self, versions: &mut Vec<Visible>) {
         let mut retention = Retention::new(&self.snapshots);
         versions.retain(|version| retention.keep(version.seq));
     }
 
-    /// What the group answered is what the index says, down to the oldest version that lives in the
-    /// group: which of the older ones it was told of makes no difference.
+    /// Asserts that the group's answer is the index's, down to the oldest version that lives in the
+    /// group. Older versions may differ: some of them have no group tombstone.
     fn audit(&self, records: &[ScannedRecord<'_>], answered: &[Visible]) -> Result<()> {
         let mut known = Vec::new();
         self.ask_index(records, &mut known)?;

@@ -1,4 +1,4 @@
-//! Preallocation: the log file after the one in use is created before a writer needs it.
+//! Preallocation: creates the next log file before a writer needs it.
 
 use cleavedb_base::Result;
 use cleavedb_base::sync::MutexGuard;
@@ -14,7 +14,7 @@ use crate::space::sizes;
 /// The creation of the next log file.
 pub(crate) struct Preallocate<'e> {
     engine: &'e Engine,
-    /// Where the file goes. While it is locked nobody else creates one.
+    /// The slot of the next log file. While it is locked, no other thread creates one.
     ahead: MutexGuard<'e, Option<PreallocatedLog>>,
 }
 
@@ -24,8 +24,8 @@ impl<'e> Job<'e> for Preallocate<'e> {
     type Done = ();
 
     fn plan(engine: &'e Engine, (): ()) -> Result<Option<Self>> {
-        // A lock that is taken means that a file is being created, here or by a writer that ran
-        // out.
+        // If the lock is taken, a file is being created: by another job, or by a writer whose log
+        // file is full.
         let Some(ahead) = engine.preallocated_log.try_lock() else { return Ok(None) };
         if ahead.is_some() || !log_files::wants_next_log(engine) {
             return Ok(None);

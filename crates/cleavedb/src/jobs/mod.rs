@@ -1,6 +1,6 @@
-//! Background jobs, a type each: `plan` decides under the locks, `run` writes new files that no
-//! reader sees, `install` publishes them by one edit. [`perform`] takes a job through these steps,
-//! and tells subscribers of [`tracing`] about it.
+//! Background jobs, each a type: `plan` chooses the work under the locks, `run` writes new files
+//! that no reader sees, `install` publishes them by one edit. [`perform`] takes a job through these
+//! steps, and reports it to subscribers of [`tracing`].
 
 mod run_writer;
 mod new_files;
@@ -26,33 +26,34 @@ use crate::space::reserve;
 
 /// A background job of the engine.
 pub(crate) trait Job<'e>: Sized {
-    /// What may be asked of such a job.
+    /// The parameters of a request for such a job.
     type Request;
-    /// What `run` has written.
+    /// The files and facts that `run` hands to `install`.
     type Output;
-    /// What is told of a job that is done.
+    /// The result for the caller that requested the job.
     type Done;
 
-    /// Chooses what to do, marks it as under way, and fixes what readers see: under the locks of
-    /// jobs and manifest. `None` if there is nothing to do, or it must not begin now.
+    /// Chooses the work, marks it as under way, and fixes the read state, all under the locks of
+    /// jobs and manifest. `None` if no such job is due, or if it must not begin now.
     fn plan(engine: &'e Engine, request: Self::Request) -> Result<Option<Self>>;
 
-    /// Reads and writes, without locks. If it fails it has removed what it wrote.
+    /// Reads and writes, without locks. If it fails, it has removed its files.
     fn run(&mut self) -> Result<Self::Output>;
 
     /// Publishes the output by one edit of the manifest.
     fn install(&mut self, output: Self::Output) -> Result<Self::Done>;
 
-    /// What `error`, with which the job failed, says of its inputs.
+    /// The error of a job that failed with `error`: one of corruption if an input counts as
+    /// damaged.
     fn blame(&self, error: Error) -> Error {
         error
     }
 
-    /// Lets go of what the job holds. What is returned takes the job off the list of what is under
-    /// way.
+    /// Releases the resources of the job. The function that it returns marks the job as no longer
+    /// under way.
     fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState);
 
-    /// What the job does, for events.
+    /// Describes the job, for events.
     fn about(&self) -> About;
 }
 
@@ -64,17 +65,18 @@ pub(crate) struct About {
     pub(crate) bytes: u64,
 }
 
-/// Which job may begin.
+/// Which jobs may begin.
 #[derive(Clone, Copy)]
 pub(crate) enum Begin {
-    /// Whatever is due, while the database is open.
+    /// Every job that is due, while the database is open.
     Open,
-    /// What is short ([`crate::job_state::SHORT`]), at a close that has ended all other jobs.
+    /// Jobs that are short ([`crate::job_state::SHORT`]), at a close, after all other jobs have
+    /// ended.
     AtClose,
 }
 
 impl Begin {
-    /// Fails if no job may begin; asked under the lock under which it begins.
+    /// Fails if no job may begin. The caller holds the lock under which the job begins.
     fn check(self, engine: &Engine) -> Result<()> {
         match self {
             Self::Open => engine.check_open(),
@@ -83,7 +85,7 @@ impl Begin {
     }
 }
 
-/// Plans a job as `request` asks for, and does it: `None` if there is none to do.
+/// Plans a job for `request`, and runs it: `None` if none is due.
 pub(crate) fn perform<'e, J: Job<'e>>(
     engine: &'e Engine,
     request: J::Request,
@@ -100,7 +102,7 @@ pub(crate) fn perform<'e, J: Job<'e>>(
     done.map(Some)
 }
 
-/// Tells subscribers of a job that has ended.
+/// Reports the end of a job to subscribers.
 fn tell(about: &About, start: Instant, result: &Result<()>) {
     let (job, why, bytes) = (about.kind.name(), about.why, about.bytes);
     let ms = start.elapsed().as_millis() as u64;
@@ -113,8 +115,9 @@ fn tell(about: &About, start: Instant, result: &Result<()>) {
     }
 }
 
-/// Takes a job off the list of what is under way. The pressure changes first: a writer that waits
-/// for it is woken once, by the end of the job. Damage changes it, too: less can be reclaimed.
+/// Marks a job as no longer under way. The pressure is updated first, so that a writer that waits
+/// for it is woken once, by the end of the job. A job that found damage updates it too, since less
+/// space can be reclaimed then.
 fn ended(engine: &Engine, kind: JobKind, result: &Result<()>, change: impl FnOnce(&mut JobState)) {
     if result.as_ref().err().is_none_or(|e| e.kind() == ErrorKind::Corruption) {
         pressure::update_pressure(engine);
@@ -123,16 +126,17 @@ fn ended(engine: &Engine, kind: JobKind, result: &Result<()>, change: impl FnOnc
     engine.jobs.finish(kind, result, change);
 }
 
-/// Opens the tables that a job has published with `edit`, so that their first reads need not; not
-/// at a close, after which nothing is read.
+/// Opens the tables that a job has published with `edit`, so that their first reads need not open
+/// them. At a close no reads follow, so no table is opened.
 fn open_ahead(engine: &Engine, version: &Version, edit: &VersionEdit) {
     if !engine.gate.is_closed() {
         version.open_ahead(edit);
     }
 }
 
-/// A background write that failed before an edit could name its files, which are gone: it is tried
-/// again later, unless the disk has become read-only.
+/// The error of a background write that failed before an edit could name its files, which were
+/// removed. The job is tried again later, unless the disk has become read-only: that poisons the
+/// database.
 fn failed_write(engine: &Engine, error: Error) -> Error {
     match error.clone().with_remedy() {
         remedied if remedied.kind() == ErrorKind::ReadOnly => engine.poison.set(remedied),

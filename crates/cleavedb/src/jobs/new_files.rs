@@ -1,4 +1,4 @@
-//! Files that a job makes for values, remembered so that a failed job leaves nothing behind.
+//! Value files that a job creates. Their numbers are kept so that a failed job can remove them.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use cleavedb_values::SegmentFactory;
 use super::run_writer::RunWriter;
 use crate::engine::Engine;
 
-/// Makes files of one class.
+/// Creates files of one class.
 pub(crate) struct NewFiles<'a> {
     engine: &'a Engine,
     class: FileClass,
@@ -23,7 +23,7 @@ impl<'a> NewFiles<'a> {
         Self { engine, class, numbers: Mutex::default() }
     }
 
-    /// Removes all of them: the job failed before an edit could name them.
+    /// Removes all files created so far: the job failed before an edit could name them.
     pub(crate) fn discard(&self) {
         self.engine.discard(self.class.kind(), &self.numbers.lock());
     }
@@ -37,7 +37,7 @@ impl SegmentFactory for NewFiles<'_> {
     }
 }
 
-/// Removes what a job has written that failed before an edit could name it.
+/// Removes the files of a job that failed with `error` before an edit could name them.
 pub(super) fn given_up(
     engine: &Engine,
     files: &[&NewFiles<'_>],

@@ -6,12 +6,13 @@ use crate::engine::Engine;
 use crate::space::{budget, reserve};
 use crate::{log_files, pressure, value_files};
 
-/// Dead files, in tables of full length, from which on they are removed without rests: more than
-/// one compaction makes (`docs/decisions/0020-neighbours-go-down-together.md`).
+/// Bytes of dead files, counted in tables of full length, above which removal no longer pauses
+/// between files: more than one compaction leaves
+/// (`docs/decisions/0020-neighbours-go-down-together.md`).
 const DEAD_TABLES_MAX: u64 = 32;
 
-/// Gives back all that no reader can reach; for an open and a close, when there is nobody to be
-/// spared, and on a full disk. Returns whether there was anything.
+/// Gives back all space that no reader can reach, without pauses: at an open and a close, when no
+/// user's operation could be slowed down, and on a full disk. Returns whether there was any.
 pub(crate) fn purge(engine: &Engine) -> bool {
     let mut any = false;
     while run_punch(engine) || remove_next(engine, ObsoleteFiles::take_name, RemoveMode::Immediate)
@@ -21,8 +22,8 @@ pub(crate) fn purge(engine: &Engine) -> bool {
     any
 }
 
-/// Removes gently, unless the space is wanted or removal has fallen behind; and no log while
-/// the next log file is due, which may take its place.
+/// Removes one file, with pauses unless the space is needed or removal has fallen behind. While the
+/// next log file is due, no log file is removed, since it may become the next one.
 pub(crate) fn run_remove(engine: &Engine) -> bool {
     let wanted =
         engine.jobs.lacks_space() || budget::is_near_limit(engine) || engine.jobs.closing();
@@ -35,7 +36,7 @@ pub(crate) fn run_remove(engine: &Engine) -> bool {
     remove_next(engine, ObsoleteFiles::take_name, pace)
 }
 
-/// Removes a file that no reader can reach any more.
+/// Removes one file that no reader can reach any more.
 fn remove_next(
     engine: &Engine,
     take: fn(&ObsoleteFiles) -> Option<Name>,
@@ -61,8 +62,8 @@ pub(crate) fn run_punch(engine: &Engine) -> bool {
     })
 }
 
-/// Takes something from the queue of obsolete files, and gives it back; not after a failure, when
-/// nothing is removed any more. Returns whether there was anything.
+/// Takes an item from the queue of dead files and ranges, and gives its space back. After a failed
+/// write nothing is removed any more. Returns whether there was an item.
 fn give_back_taken<T>(
     engine: &Engine,
     take: impl FnOnce() -> Option<T>,
@@ -74,7 +75,8 @@ fn give_back_taken<T>(
     let taken = {
         let mut state = engine.jobs.lock();
         let Some(taken) = take() else { return false };
-        // Under one lock: who waits for all work must see it in one place or the other.
+        // The item leaves the queue and is counted under one lock: a thread that waits for the end
+        // of all work must find it in one place or the other.
         state.giving_back += 1;
         taken
     };
@@ -84,7 +86,7 @@ fn give_back_taken<T>(
     }
     reserve::take_back(engine);
     engine.jobs.lock().gave_back();
-    // What is gone makes no work, but below a limit jobs may have waited for it.
+    // Removal makes no other work due, but below a space limit jobs may have waited for the room.
     if engine.limit.is_some() {
         engine.jobs.wake();
     }

@@ -1,4 +1,5 @@
-//! Writes a run: tables from sorted entries, cut at the table length and where level 0 is.
+//! Writes a run: tables of sorted entries, which end at the table length and at the table bounds of
+//! level 0.
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, Result};
@@ -10,7 +11,7 @@ use crate::engine::Engine;
 use crate::manifest::LiveFiles;
 use crate::space::sizes;
 
-/// Tables written from sorted entries, cut at the table length and where level 0 is.
+/// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
     table_bytes: u64,
@@ -35,7 +36,7 @@ impl<'a> RunWriter<'a> {
         }
     }
 
-    /// Ends tables where level 0 asks for it; `sample` tells the keys to come.
+    /// Ends tables at the bounds of level 0; `sample` samples the keys to come.
     pub(crate) fn cut_like_level0(&mut self, mut sample: impl FnMut() -> KeySample) {
         let version = self.engine.state.load().version.clone();
         let options = sizes::compaction_options(self.engine);
@@ -44,7 +45,7 @@ impl<'a> RunWriter<'a> {
         self.split_keys.reverse();
     }
 
-    /// Adds an entry; versions of one key never part.
+    /// Adds an entry. All versions of a key go to one table.
     pub(crate) fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         let full = self.builder.as_ref().is_some_and(|b| b.estimated_size() >= self.table_bytes);
         let mut passed = false;
@@ -77,7 +78,7 @@ impl<'a> RunWriter<'a> {
         Ok(())
     }
 
-    /// Ends the last table; all tables are synced.
+    /// Ends the last table. All tables are synced then.
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.cut()
     }
@@ -88,7 +89,7 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// Where the run of a collection that fixed its inputs at `epoch` enters level 0.
+/// Where in level 0 the run of a collection enters that fixed its inputs at `epoch`.
 pub(crate) fn run_position(live: &LiveFiles, epoch: u64) -> RunPosition {
     let position = live.version.next_position(epoch);
     if planted(Bug::RunAboveNextFlush) {

@@ -1,14 +1,14 @@
 //! How a flush moves values into their groups.
 //!
-//! Separated values are in the log when they are committed, and the MemTable points there. The
-//! flush reads its part of the log once, in pieces that hold many, appends the values to their
-//! groups, all groups side by side, and the run of level 0 points to them: no table ever points
-//! into the log.
+//! A value that is to be separated is in the log when it is committed, and the MemTable points
+//! there. The flush reads its part of the log once, in chunks of many records, and appends the
+//! values to their groups, several groups at once. The run of level 0 points to the groups: no
+//! table ever points into the log.
 //!
-//! Collection of a hash group does not ask the index, so the group must hear of all that ends the
-//! life of one of its records: where the filters say that a group may hold a key, the key's deletes
-//! and inline values leave a *group tombstone*, their own record, in the group. A range of keys is
-//! collected with the index, and needs none.
+//! The collection of a hash group does not ask the index, so the flush must write to the group
+//! every death of one of its records: if the filters say that a group may hold a key, each delete
+//! and each inline value of the key leaves a record of its own in the group, a *group tombstone*.
+//! The collection of a range of keys asks the index, and needs no group tombstones.
 
 use std::collections::BTreeMap;
 use std::iter::Flatten;
@@ -38,34 +38,35 @@ use crate::engine::Engine;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
 
-/// Most files of one flush: each costs a sync.
+/// Most files that one flush writes: each file costs a sync.
 const FILES_MAX: u64 = 8;
 
-/// Threads that write a flush, each to files of its own: while some wait for the device, others
-/// copy.
+/// Threads that write a flush, each to files of its own: while one waits for the device, another
+/// copies.
 const PARTS: u64 = 4;
 
-/// A part writes no less than a file's length divided by this: a short flush leaves one file.
+/// Each part of a flush has at least the length of a file divided by this, so that a short flush
+/// writes only one file.
 const PART_OF_FILE: u64 = 16;
 
-/// Records that are copied while the window is held, some tens of microseconds: to take it for each
-/// would wait each time until the copy of the one before it has left the processor.
+/// Most records that are copied while the window is pinned, some tens of microseconds. A pin for
+/// each record would wait each time until the stores of the copy before it have left the processor.
 const HELD_MAX: usize = 64;
 
-/// How many records ahead memory is asked for.
+/// Distance, in records, from the record being copied to the one whose memory is prefetched.
 const AHEAD: usize = 8;
 
-/// A record on its way into a group.
+/// A record that the flush will append to a group.
 struct PendingRecord<'a> {
     entry: Entry<'a>,
     source: ValueSource,
 }
 
-/// Where the record comes from.
+/// The source of such a record.
 enum ValueSource {
-    /// The log, where it is read together with others.
+    /// The log. The chunk is present if the record is read together with others.
     Log(ValuePointer, Option<Arc<Chunk>>),
-    /// It is a group tombstone of this kind, made of the entry.
+    /// The entry itself: a group tombstone of this kind.
     Stub(RecordKind),
 }
 
@@ -86,7 +87,7 @@ impl PendingRecord<'_> {
         }
     }
 
-    /// Asks for the memory that its turn will need.
+    /// Prefetches the memory that copying the record will need.
     #[inline]
     fn prefetch(&self, log: &SegmentSet) {
         prefetch_bytes(self.entry.key);
@@ -100,8 +101,8 @@ impl PendingRecord<'_> {
     }
 }
 
-/// Tells the device of all that `items` want of the log and that is `in_files`, and which of it is
-/// read together.
+/// Announces to the device the log records of `items` for which `in_files` holds, and gives each of
+/// them the chunk with which it is read.
 fn prefetch_records(
     log: &SegmentSet,
     items: &mut [PendingRecord<'_>],
@@ -121,10 +122,10 @@ fn prefetch_records(
     }
 }
 
-/// What went into groups, and where: the pointers in index order.
+/// What a flush wrote to groups, and the new pointers in index order.
 pub(crate) struct SeparatedValues {
     pub(crate) written: Written,
-    /// Groups that the flush begins.
+    /// Groups that the flush creates.
     pub(crate) begins: Vec<GroupEdit>,
     pointers: Flatten<IntoIter<Option<ValuePointer>>>,
 }
@@ -134,8 +135,8 @@ impl SeparatedValues {
         Self { written, begins, pointers: pointers.into_iter().flatten() }
     }
 
-    /// The pointer that takes the place of `entry`'s, if its value went into a group. Entries come
-    /// as they came when the groups were written.
+    /// The pointer that replaces `entry`'s, if its value went to a group. The caller must pass the
+    /// entries in the order in which the groups were given them.
     pub(crate) fn pointer(&mut self, entry: &Entry<'_>) -> Option<ValuePointer> {
         if entry.kind == EntryKind::Pointer { self.pointers.next() } else { None }
     }
@@ -146,9 +147,9 @@ struct Separator<'a, 'e> {
     state: &'a ReadState,
     table: &'a GroupTable,
     items: Vec<PendingRecord<'e>>,
-    /// Versions of the present key that lie in no group.
+    /// Versions of the current key that lie in no group.
     unseparated: Vec<Entry<'e>>,
-    /// Whether a version of the present key goes into its group.
+    /// Whether a version of the current key goes to a group.
     separated: bool,
 }
 
@@ -164,8 +165,8 @@ impl<'e> Separator<'_, 'e> {
         Ok(())
     }
 
-    /// Leaves group tombstones for a key that is complete, if its group has, or may have, a record
-    /// of it.
+    /// Called after the last version of a key: adds the key's group tombstones, if its group has,
+    /// or may have, a record of it.
     fn end_key(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
@@ -186,8 +187,8 @@ impl<'e> Separator<'_, 'e> {
         for extent in self.table.extents_of(self.table.group_of(key).ok_or_else(no_group)?) {
             match self.state.segments.extent(extent.place)?.may_contain(hash) {
                 Ok(false) => {}
-                // A filter that is damaged knows nothing: at worst a group tombstone is written for
-                // nothing.
+                // A filter that is damaged gives no answer, so the key may be there: at worst the
+                // group tombstone is superfluous.
                 Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
                 _ => return Ok(true),
             }
@@ -196,8 +197,8 @@ impl<'e> Separator<'_, 'e> {
     }
 }
 
-/// The numbers of `ranks` so that their ranks, of which there are `count`, ascend, and numbers of
-/// the same rank too.
+/// The positions in `ordinals`, whose values are below `count`, sorted by ordinal; positions of
+/// equal ordinals ascend. This is a counting sort.
 fn by_ordinal(ordinals: &[u32], count: usize) -> Vec<u32> {
     let mut next = vec![0; count];
     ordinals.iter().for_each(|ordinal| next[*ordinal as usize] += 1);
@@ -214,8 +215,9 @@ fn by_ordinal(ordinals: &[u32], count: usize) -> Vec<u32> {
     order
 }
 
-/// Divides `order`, in which items of a group are neighbours, into at most [`PARTS`] of about the
-/// same length, each of whole groups and, but for the last one, of `part_min` bytes at least.
+/// Divides `order`, in which items of a group are neighbours, into at most [`PARTS`] parts of about
+/// the same length. Each part has whole groups and, but for the last one, at least `part_min`
+/// bytes.
 fn parts<'o>(
     order: &'o [u32],
     items: &[PendingRecord<'_>],
@@ -241,7 +243,7 @@ fn parts<'o>(
     parts
 }
 
-/// What several threads write side by side, each to files of its own.
+/// The input that the threads of a flush share; each of them writes files of its own.
 struct FlushShard<'a> {
     items: &'a [PendingRecord<'a>],
     ordinals: &'a [u32],
@@ -251,7 +253,8 @@ struct FlushShard<'a> {
 }
 
 impl FlushShard<'_> {
-    /// Appends the items at `order`; returns the new places of values by the number of the item.
+    /// Appends the items that `order` lists; returns the new places of values, each with the number
+    /// of its item.
     fn write(
         &self,
         order: &[u32],
@@ -291,7 +294,7 @@ impl FlushShard<'_> {
         Ok((writer.finish()?, places))
     }
 
-    /// Copies a record from the log to its group, its payload checksum as it was.
+    /// Copies a record from the log to its group; its payload checksum stays the same.
     fn copy(
         &self,
         entry: &Entry<'_>,
@@ -303,8 +306,7 @@ impl FlushShard<'_> {
         append(&self.log.verified(bytes, pointer, entry.key, entry.seq)?, group, writer)
     }
 
-    /// The same for a record that is not read together with others: straight from the window, if
-    /// it is there.
+    /// Copies a record that is read alone: straight from the window, if it is still there.
     #[inline]
     fn copy_alone<'h>(
         &'h self,
@@ -320,7 +322,7 @@ impl FlushShard<'_> {
                 return append(&record?, group, writer);
             }
         }
-        // To read and to write may take long.
+        // A read and a write may take long, so the window is released first.
         *held = None;
         self.copy(entry, pointer, &self.log.bytes(pointer)?, group, writer)
     }
@@ -334,7 +336,7 @@ fn append(
     writer: &mut ExtentWriter<'_>,
 ) -> Result<ValuePointer> {
     let Record { header, key, value } = *record;
-    // In a group nobody asks which records were committed together.
+    // No reader of a group asks which records were committed together, so the flag is dropped.
     writer.append(group, &Header { more: false, ..header }, key, value)
 }
 
@@ -354,7 +356,7 @@ fn no_group() -> Error {
     Error::corruption("no group covers a key")
 }
 
-/// Writes what a flush has to say to the groups.
+/// Writes to the groups what a flush has for them: values and group tombstones.
 pub(crate) fn write_groups(
     engine: &Engine,
     slot: &MemSlot,
@@ -383,7 +385,8 @@ pub(crate) fn write_groups(
     write_items(engine, &log, &table, sorter.items, files)
 }
 
-/// Says of a record of the log whether the window holds it no more, as of now.
+/// Returns a test of whether a log record has left the window, as of now, and must be read from its
+/// file.
 fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
     let floor = engine.commit.log.buffer().drained_upto();
     let begun = engine.jobs.log_files.lock();
@@ -391,8 +394,8 @@ fn drained(engine: &Engine) -> impl Fn(&ValuePointer) -> bool + use<> {
     move |pointer| bases.get(&pointer.file).is_none_or(|base| base + pointer.offset < floor)
 }
 
-/// Appends `items`, which are in index order, to their groups, one group after the other in the
-/// order of their tokens: where groups are ranges of keys, the files are in key order.
+/// Appends `items`, which are in index order, to their groups, group by group in the order of their
+/// tokens: if groups are ranges of keys, the files are in key order.
 fn write_items(
     engine: &Engine,
     log: &SegmentSet,
@@ -419,14 +422,14 @@ fn write_items(
             .of_groups(&table)
             .key_blocks_from(engine.options.groups.key_block_record_bytes)
     };
-    // The records lie in the log as they were committed: read in pieces that hold many.
+    // The log has the records in the order of their commits, so they are read in chunks of many.
     prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
     let buffer = engine.commit.log.buffer();
     let part = FlushShard { items: &items, ordinals: &ordinals, groups: &groups, log, buffer };
     let part_min = engine.options.segment_bytes / PART_OF_FILE;
     let parts = parts(&order, &items, &ordinals, part_min);
     let write = |order| part.write(order, writer());
-    // Where tests step through jobs, one thread does all.
+    // Without background threads, in which tests step through jobs, one thread does all parts.
     let done: Vec<Result<_>> = match engine.options.background {
         Background::Manual => parts.into_iter().map(write).collect(),
         Background::Threads(_) => side_by_side(&parts, write),
@@ -444,7 +447,7 @@ fn write_items(
     Ok(SeparatedValues::new(written, begins, pointers))
 }
 
-/// Read state and table of groups, which belong together.
+/// The read state and the table of groups as of one moment.
 pub(crate) fn groups_now(engine: &Engine) -> (Arc<ReadState>, Arc<GroupTable>) {
     let manifest = engine.manifest.lock();
     (engine.state.load_full(), manifest.live().groups.clone())

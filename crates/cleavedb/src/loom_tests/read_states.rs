@@ -1,10 +1,10 @@
-//! The read state under every schedule of a reader and those who change it: a key that moves from a
-//! MemTable into a table, and on into the next one, is found once all the time, and no table goes
-//! while a read state names it.
+//! The read state under every schedule of one reader and of threads that change it: a key that
+//! moves from a MemTable into a table, and on into the next one, is found exactly once at any time,
+//! and no table is removed while a read state names it.
 //!
-//! Everything is what the engine runs but the swap itself, which `arc-swap` makes: here it stands
+//! All code is the engine's except the swap itself, which `arc-swap` does in the engine: here it is
 //! behind a lock (`base/src/sync/checked.rs`). The tables are written beforehand to a real
-//! directory, whose calls no checker knows, so only memory is explored.
+//! directory, whose system calls the checker does not see, so only memory is explored.
 
 use std::sync::Arc;
 
@@ -28,12 +28,12 @@ use crate::state::{MemSlot, ReadState, ReadStates};
 const KEY: &[u8] = b"\0\0key";
 const DATABASE_ID: u64 = 1;
 
-/// The run of the flush, and what the compaction makes of it.
+/// Numbers of the flush's run, and of the table that the compaction makes of it.
 const RUN: FileNumber = FileNumber(1);
 const BELOW: FileNumber = FileNumber(2);
 
-/// Both tables on disk. Each holds the second version of the key alone: it is visible before the
-/// flush begins, so nobody needs the first.
+/// Both tables on disk. Each holds only the second version of the key: it is visible before the
+/// flush begins, so no reader needs the first.
 struct Files {
     dir: tempfile::TempDir,
     tables: [TableMeta; 2],
@@ -63,7 +63,7 @@ fn explore(check: fn(&Files)) {
     super::explore(move || check(&files));
 }
 
-/// What readers share with those who work.
+/// The state that readers share with the threads that change it.
 struct World {
     publisher: Publisher,
     pictures: ReadStates,
@@ -74,7 +74,7 @@ struct World {
     removed: AtomicU64,
 }
 
-/// What the jobs will make of it; nobody else holds the versions.
+/// The versions that the jobs will publish; only this holds them before.
 struct Work {
     flushed: Arc<Version>,
     compacted: Arc<Version>,
@@ -137,14 +137,14 @@ impl World {
         let (state, visible) = self.pictures.look(|| self.publisher.visible());
         let in_memory = state.memtables.iter().any(|slot| Arc::ptr_eq(slot, &self.full));
         let in_tables = state.version.tables().count();
-        assert_eq!(usize::from(in_memory) + in_tables, 1, "places of the key in one picture");
+        assert_eq!(usize::from(in_memory) + in_tables, 1, "places of the key in one read state");
         let Answer::Inline(value) = find(&state, KEY, hash64(KEY, 0), visible, None).unwrap()
         else {
             panic!("the key is not found at {visible}");
         };
         let removed = self.removed.load(Ordering::Acquire);
         let gone = state.version.tables().any(|(_, table)| table.number().0 == removed);
-        assert!(!gone, "table {removed} is gone, and the picture names it");
+        assert!(!gone, "table {removed} is gone, and the read state names it");
         SeqNo::from(value[0])
     }
 }

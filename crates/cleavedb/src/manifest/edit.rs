@@ -53,8 +53,8 @@ pub(crate) struct Edit {
     pub(crate) min_separated: Option<u64>,
     /// Most bytes of all files; 0 if only the disk limits them.
     pub(crate) space_limit: Option<u64>,
-    /// A session begins, or, with `None`, ends: then the log is durable up to its end, which the
-    /// ledger has, and there is no window.
+    /// A session begins, or, with `None`, ends: then the log is durable up to its end, which is in
+    /// the table of value files, and there is no window.
     pub(crate) session: Option<Option<Session>>,
     /// Every operation up to this sequence number is in a table.
     pub(crate) flushed: Option<SeqNo>,

@@ -22,9 +22,10 @@ pub(crate) struct LiveFiles {
     pub(crate) next_file: u64,
     pub(crate) seq_limit: SeqNo,
     pub(crate) epoch: u64,
-    /// Estimated bytes that the table of value files counts as live although they are dead.
+    /// Estimated bytes that the counts of live bytes include although they are dead: unexposed
+    /// garbage.
     pub(crate) unexposed: u64,
-    /// See [`Edit::separation`].
+    /// See [`Edit::min_separated`].
     pub(super) min_separated: u64,
     /// See [`Edit::space_limit`].
     pub(crate) space_limit: u64,

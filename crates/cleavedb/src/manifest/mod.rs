@@ -29,8 +29,9 @@ pub(crate) use live::LiveFiles;
 pub(crate) use read::{Loaded, Stored, next_record, read_copies};
 pub(crate) use volume_identity::VolumeIdentity;
 
-/// A manifest is replaced by a new one when it is so many times as long as the state that it began
-/// with, but not below a length and, unless the state alone is long, not above another, in bytes.
+/// A manifest is replaced by a new one when its length is `GROWTH` times that of the state that it
+/// began with, but never below `LEN_MIN` bytes and, unless the state alone is longer, at `LEN_MAX`
+/// bytes at the latest.
 const GROWTH: u64 = 4;
 const LEN_MIN: u64 = 64 << 10;
 pub(crate) const LEN_MAX: u64 = 4 << 20;

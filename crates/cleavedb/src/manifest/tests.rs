@@ -9,7 +9,7 @@ use cleavedb_values::{ValueFileEdit, ValueLayout};
 use super::*;
 use crate::options::Preset;
 
-/// Files of an edit that makes a manifest long.
+/// Number of files in an edit that makes a manifest long.
 const FILES: u64 = 20_000;
 
 fn begun(sim: &Sim) -> (Manifest, Arc<TableStore>) {
@@ -38,8 +38,9 @@ fn add(first: u64) -> Edit {
     edit_of(first, |number| ValueFileEdit::Add(number, FileKind::Log))
 }
 
-/// The edit behind a replacement took back the numbers that the replacement had reserved: when they
-/// were used up, none was reserved any more, and after a crash numbers were used twice.
+/// A regression: the edit after a replacement took back the numbers that the replacement had
+/// reserved. Once they were used up, none was reserved any more, and after a crash numbers were
+/// used twice.
 #[test]
 fn numbers_stay_reserved_when_the_manifest_is_replaced() {
     let sim = Sim::new();
@@ -60,7 +61,7 @@ fn numbers_stay_reserved_when_the_manifest_is_replaced() {
     assert!(read.next_file > last.0, "{} is reserved, {} handed out", read.next_file, last.0);
 }
 
-/// A state of 2 MiB, which is stored twice, made every edit replace the manifest.
+/// A regression: a state of 2 MiB, which is stored twice, made every edit replace the manifest.
 #[test]
 fn a_long_state_is_not_written_with_every_edit() {
     let sim = Sim::new();
@@ -77,8 +78,8 @@ fn a_long_state_is_not_written_with_every_edit() {
     assert_eq!(manifest.name(), name, "replaced at {} bytes", manifest.len_max);
 }
 
-/// A manifest that could not be replaced refused all edits, and so all writes, and each attempt
-/// left a file behind.
+/// A regression: a manifest that could not be replaced refused all edits, and so all writes, and
+/// each attempt left a file behind.
 #[test]
 fn a_manifest_that_cannot_be_replaced_goes_on() {
     let due = || {
@@ -118,7 +119,7 @@ fn a_manifest_that_cannot_be_replaced_goes_on() {
     }
 }
 
-/// A close that began a new manifest released its number for another file.
+/// A regression: a close that began a new manifest released its number for another file.
 #[test]
 fn the_number_of_a_manifest_is_not_given_out_again() {
     let sim = Sim::new();

@@ -1,4 +1,4 @@
-//! Upper bound of the unexposed garbage, by the table of value files's counts.
+//! Upper bound of the unexposed garbage, from the counts in the index's tables.
 
 use cleavedb_index::Version;
 

@@ -247,7 +247,7 @@ impl Salvage {
                     known.records.push(Found { seq: header.seq, kind: header.kind, place, young });
                 }
                 Met::Damaged(_) => damage.note("a record is damaged", offset),
-                // Pages of maps are no records.
+                // The pages of a key directory hold no records.
                 Met::Rubbish(_) if name.kind() == FileKind::Group => {}
                 // Behind its end the log's part of the window holds what was there before.
                 Met::Rubbish(_) => rubbish = Some(offset),

@@ -1,9 +1,10 @@
-//! Below a space limit: what writers leave to jobs, and what a job may take.
+//! Space below a space limit: how much writers leave to jobs, and how much a job may take.
 //!
-//! The storage refuses what exceeds the limit ([`cleavedb_storage::QuotaStorage`]). Writers are
-//! slowed, and then stopped, while there is still room for what jobs must write before they give
-//! anything back: the flush of every MemTable, and the largest collection or compaction, whichever
-//! is more. A job begins only if what it may need is there. Deletes have some space of their own.
+//! The storage refuses writes that exceed the limit ([`cleavedb_storage::QuotaStorage`]). Writers
+//! are slowed, and then stopped, while there is still room for what jobs must write before they
+//! give space back: the flush of every MemTable, and the larger of the largest collection and the
+//! largest compaction. A job begins only if there is room for the most that it may write. Some room
+//! is set aside for deletes.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use crate::space::sizes;
 use crate::state::MemSlot;
 use crate::throttle::Pressure;
 
-/// Bytes that jobs may need before they give anything back, and that writers leave them.
+/// Bytes that writers leave free for what jobs may write before they give space back.
 pub(crate) fn kept_for_jobs(engine: &Engine, live: &LiveFiles) -> u64 {
     if planted(Bug::NothingKeptForJobs) {
         return 0;
@@ -62,8 +63,8 @@ pub(crate) fn slow_from(engine: &Engine, stop: u64) -> u64 {
     stop - (stop / 32).max(engine.options.log_file_bytes).min(stop)
 }
 
-/// Whether the files come near the limit, so that garbage that the space goal tolerates must
-/// go, of which there is some by estimate.
+/// Whether the files are near the limit and, by estimate, have garbage: then garbage is collected
+/// even though the space goal tolerates it.
 pub(crate) fn is_short(engine: &Engine, live: &LiveFiles, counted: u64) -> bool {
     let Some(limit) = &engine.limit else { return false };
     let stop = limit.stop.load(Ordering::Relaxed);
@@ -71,36 +72,37 @@ pub(crate) fn is_short(engine: &Engine, live: &LiveFiles, counted: u64) -> bool 
     limit.budget.data() > slow_from(engine, stop) && counted > alive + alive / 20
 }
 
-/// Whether as much was rewritten as all the `counted` bytes, and nothing came of it: what is
-/// alive is an estimate, and what is mostly dead may be too long for the room that there is.
+/// Whether collections have rewritten more than all the `counted` bytes without freeing space. This
+/// happens since the live bytes are an estimate, and since a file that is mostly dead may be too
+/// long for the room that there is.
 pub(crate) fn reclaims_nothing(engine: &Engine, counted: u64) -> bool {
     engine.limit.as_ref().is_some_and(|limit| limit.collected.lock().futile_bytes > counted)
 }
 
-/// Whether files must go at once.
+/// Whether dead files must be removed at once.
 pub(crate) fn is_near_limit(engine: &Engine) -> bool {
     engine.limit.as_ref().is_some_and(|limit| {
         limit.budget.data() > slow_from(engine, limit.stop.load(Ordering::Relaxed))
     })
 }
 
-/// Looks again at how near the limit is: somebody begins a log file.
+/// Updates how near the limit is, when a writer begins a log file.
 pub(crate) fn log_file_begun(engine: &Engine) {
     let Some(limit) = &engine.limit else { return };
     *limit.collected.lock() = ReclaimHistory::default();
     let pressure = pressure_below(engine, limit, limit.stop.load(Ordering::Relaxed));
     engine.throttle.raise(pressure);
-    // Only who looks under the manifest's lock may take it back.
+    // Only a thread that holds the manifest's lock may clear the flag.
     limit.writes_blocked.fetch_or(pressure.level >= 1.0, Ordering::Relaxed);
 }
 
-/// Bytes that a job which begins now may write.
+/// Bytes that a job that begins now may write.
 pub(crate) fn room(engine: &Engine) -> u64 {
     engine.limit.as_ref().map_or(u64::MAX, |limit| limit.budget.room(flushes(engine)))
 }
 
-/// Whether a batch of `len` bytes, which is longer than a log file, is to be refused: no room
-/// is kept for its log, its flush, and the log file behind it.
+/// Whether a batch of `len` bytes, which is longer than a log file, must be refused: no room is set
+/// aside for its log, its flush, and the log file behind it.
 pub(crate) fn refuses_long(engine: &Engine, len: u64) -> bool {
     engine.limit.is_some() && try_plan(engine, long_max(engine, len)).is_none()
 }
@@ -109,7 +111,7 @@ pub(crate) fn long_max(engine: &Engine, len: u64) -> u64 {
     len.saturating_add(flushed_max(len)).saturating_add(engine.options.log_file_bytes)
 }
 
-/// Bytes that flushes may write on account of batches that are longer than a log file.
+/// Bytes that flushes may write for batches that are longer than a log file.
 pub(crate) fn long_batches(engine: &Engine) -> u64 {
     let state = engine.state.load();
     let bytes = |slot: &Arc<MemSlot>| flushed_max(slot.long_bytes.load(Ordering::Relaxed));
@@ -123,8 +125,8 @@ pub(crate) fn flushes(engine: &Engine) -> u64 {
     flush.saturating_mul(state.memtables.len() as u64).saturating_add(long_batches(engine))
 }
 
-/// Plans a job that may write so many bytes before it gives any back: `None` if it must not
-/// begin now, `Some(None)` if there is no limit.
+/// Reserves room for a job that may write `bytes` before it gives any back: `None` if the job must
+/// not begin now, `Some(None)` if there is no limit.
 pub(crate) fn plan(engine: &Engine, bytes: u64) -> Option<Option<Plan>> {
     let Some(limit) = &engine.limit else { return Some(None) };
     let plan = try_plan(engine, bytes);
@@ -139,12 +141,12 @@ pub(crate) fn try_plan(engine: &Engine, bytes: u64) -> Option<Plan> {
     engine.limit.as_ref()?.budget.plan(planned(bytes), flushes(engine))
 }
 
-/// Whether there is a limit, and writers are stopped by it, or for a job that has no room.
+/// Whether there is a limit, and writers are stopped because of it, or because a job has no room.
 pub(crate) fn lacks_space(engine: &Engine) -> bool {
     engine.limit.as_ref().is_some_and(|limit| {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        // A stop may be out of date, since a file's last reader tells nobody: a search looks
-        // again.
+        // The throttle's stop may be out of date, since the last reader of a file frees space
+        // without a call to the engine: a search computes it again.
         let lacks = || {
             is(&limit.writes_blocked) || is(&limit.jobs_blocked) || limit.is_reached(Need::Write)
         };

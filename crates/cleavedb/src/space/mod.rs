@@ -1,5 +1,5 @@
-//! How much room there is: how long files may be, what a full disk has in reserve, and what may be
-//! written below a space limit.
+//! The engine's use of space: the length at which files end, the reserve for a full disk, and the
+//! budget below a space limit.
 
 pub(crate) mod sizes;
 pub(crate) mod reserve;

@@ -1,8 +1,8 @@
-//! What is kept for a full disk, and how much room a job has there.
+//! The reserve for a full disk, and the room that a job has there.
 //!
-//! The reserve ([`cleavedb_storage::Reserve`]) is a quarter of the database's bytes, what flushes
-//! of all that is in MemTables may take, and a manifest, within bounds, or more if level 0 has a
-//! longer table. What jobs, manifests and deletes write when the disk is full comes from it.
+//! The reserve ([`cleavedb_storage::Reserve`]) has the length of a quarter of the database's bytes,
+//! of the flushes of everything in MemTables, and of a manifest. It has bounds, and is longer if
+//! level 0 has a longer table. Jobs, manifests and deletes write from it when the disk is full.
 
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_storage::{Borrower, Storage, Wanted};
@@ -10,23 +10,22 @@ use cleavedb_storage::{Borrower, Storage, Wanted};
 use crate::engine::Engine;
 use crate::space::sizes;
 
-/// Bounds of the reserve, in bytes, and the part of the database's bytes that it is, one in so
-/// many.
+/// The least share of the reserve for jobs, in bytes. [`sizes::share`] sets the share otherwise.
 const LEAST: u64 = 48 << 10;
 
-/// Most log that is written before the reserve is looked at again, in bytes: one step of its file.
+/// Most log that is written before the reserve is adjusted again, in bytes: one step of its file.
 const STEP: u64 = 16 << 20;
 
-/// How many times as long as it should be the reserve may be before a close.
+/// Before a close, the reserve may be longer than wanted by this factor.
 const TOO_LONG: u64 = 4;
 
-/// What is kept for names besides a manifest, in bytes: `current`, and what directories take.
+/// Bytes kept for names besides a manifest: for `current`, and for what directories take.
 const NAMES: u64 = 16 << 10;
 
-/// What the reserve should have, and how many times as long it may be.
+/// The wanted length of the reserve and of its parts; it may be longer by the factor `times`.
 pub(crate) fn reserve_wanted(engine: &Engine, times: u64) -> Wanted {
     let (share, flushes) = match &engine.limit {
-        // Below a limit jobs have room of their own.
+        // Below a space limit, the budget keeps room for jobs.
         Some(_) => (LEAST, 0),
         None => {
             let unflushed = unflushed(engine);
@@ -45,7 +44,7 @@ pub(crate) fn reserve_wanted(engine: &Engine, times: u64) -> Wanted {
     Wanted { len, names, flushes, most: len * times }
 }
 
-/// Bytes that flushes may write of what is in MemTables.
+/// Bytes that the flushes of everything in MemTables may write.
 pub(crate) fn unflushed(engine: &Engine) -> u64 {
     let state = engine.state.load();
     let start = state.memtables.iter().map(|slot| slot.start).min();
@@ -56,30 +55,30 @@ pub(crate) fn unflushed(engine: &Engine) -> u64 {
     if engine.state.load().has_nothing_to_flush() { 0 } else { taken }
 }
 
-/// Makes the reserve as long as it should be, if the disk has room.
+/// Gives the reserve its wanted length, if the disk has room.
 pub(crate) fn keep_reserve(engine: &Engine) {
     engine.full.reserve.keep(reserve_wanted(engine, TOO_LONG));
 }
 
-/// Makes the reserve as long as a closed database should have it.
+/// Gives the reserve the length that it should have in a closed database.
 pub(crate) fn cut_reserve(engine: &Engine) {
     engine.full.reserve.keep(reserve_wanted(engine, 1));
 }
 
-/// Takes back what the reserve has lent, if there is room again.
+/// Refills the reserve after it has lent space, if the disk has room again.
 pub(crate) fn take_back(engine: &Engine) {
     if engine.full.is_short() {
         keep_reserve(engine);
     }
 }
 
-/// Whether the disk has no room for what must be written.
+/// Whether the disk is full: the reserve is short, or a job has failed for want of space.
 pub(crate) fn is_full(engine: &Engine) -> bool {
     engine.full.is_short() || engine.jobs.lacks_space()
 }
 
-/// Bytes that a job which begins now may write before it gives any back; flushes go first,
-/// since deletes wait for them.
+/// Bytes that a job that begins now may write before it gives any back. The room for flushes is not
+/// part of it, since deletes wait for flushes.
 pub(crate) fn room_on_disk(engine: &Engine) -> u64 {
     let free = engine.storage.free_space().unwrap_or(u64::MAX);
     let room = free.saturating_add(engine.full.reserve.left_for(Borrower::Data));

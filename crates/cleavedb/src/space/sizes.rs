@@ -1,7 +1,7 @@
-//! Lengths at which files end, and how much a level of the index may have, at the moment.
+//! Lengths at which files end, and the capacity of the index's levels, as of now.
 //!
-//! Log files, segments and tables are rewritten as a whole, so they end where the reserve has room
-//! for them, however large the disk is: others may fill it later.
+//! Log files, segments and tables are rewritten as a whole, so they end at a length that the
+//! reserve can hold, even on a large disk: other programs may fill it later.
 
 use std::sync::Arc;
 
@@ -17,21 +17,21 @@ use crate::value_files;
 
 const SHARE: u64 = 4;
 
-/// Part of a small store, which has as much again in reserve up to so many bytes, and least length
-/// at which files end.
+/// Bytes up to which a database has as much again in reserve, and the least length at which files
+/// end.
 const SHARE_LEAST: u64 = 512 << 10;
 
 pub(crate) const MOST: u64 = 64 << 20;
 
-/// Tables that a reserve has room for.
+/// Number of short tables that fit the reserve.
 const TABLES: u64 = 64;
 
-/// What the reserve has for the jobs of a database of so many bytes.
+/// The part of the reserve that is for the jobs of a database of `bytes` bytes.
 pub(crate) fn share(bytes: u64) -> u64 {
     (bytes / SHARE).max(bytes.min(SHARE_LEAST)).min(MOST)
 }
 
-/// Notes how many bytes the database has.
+/// Updates the recorded length of the database's files.
 pub(crate) fn note_bytes(engine: &Engine, manifest: &Manifest) {
     let live = manifest.live();
     engine.full.seen.manifest.store(manifest.next_len_max(), Ordering::Relaxed);
@@ -45,7 +45,7 @@ pub(crate) fn note_bytes(engine: &Engine, manifest: &Manifest) {
     engine.full.seen.written.store(written(engine), Ordering::Relaxed);
 }
 
-/// Bytes that the database has, what was written since the last look included.
+/// Bytes of the database, with what was written since the last update.
 pub(crate) fn bytes(engine: &Engine) -> u64 {
     let since = written(engine).saturating_sub(engine.full.seen.written.load(Ordering::Relaxed));
     engine.full.seen.files.load(Ordering::Relaxed) + since
@@ -57,8 +57,8 @@ pub(crate) fn written(engine: &Engine) -> u64 {
     engine.options.log().data_written(log, engine.counters.user_bytes.get())
 }
 
-/// Most bytes of a file that is rewritten as a whole: the reserve has room for what is alive of
-/// it. Below a limit jobs have room of their own.
+/// Most bytes of a file that is rewritten as a whole: the reserve can hold its live part. Below a
+/// space limit the budget keeps room for jobs, so there is no such bound.
 pub(crate) fn file_bytes_max(engine: &Engine) -> u64 {
     if engine.limit.is_some() { u64::MAX } else { share(bytes(engine)).max(SHARE_LEAST) }
 }
@@ -73,12 +73,12 @@ pub(crate) fn segment_bytes(engine: &Engine) -> u64 {
     engine.options.segment_bytes.min(file_bytes_max(engine))
 }
 
-/// Length of a table: on a full disk of one that is short.
+/// Length of a table; a shorter one on a full disk.
 pub(crate) fn table_bytes(engine: &Engine) -> u64 {
     if engine.full.is_short() { short_table_bytes(engine) } else { engine.options.table_bytes }
 }
 
-/// Length of tables of which many fit what is reserved: then compactions can go in pieces.
+/// Length of tables of which many fit the reserve, so that compactions can go in pieces.
 pub(crate) fn short_table_bytes(engine: &Engine) -> u64 {
     let short = (engine.full.reserve.wanted() / TABLES).max(BLOCK as u64);
     engine.options.table_bytes.min(short)
@@ -93,7 +93,7 @@ pub(crate) fn compaction_options(engine: &Engine) -> CompactionOptions {
         l0_bytes: engine.options.level0_bytes,
         l1_bytes: engine.options.level1_bytes,
         table_bytes: table_bytes(engine),
-        // A table goes down together with others that it meets.
+        // A table is merged into the next level together with the tables that it overlaps.
         table_bytes_max: file_bytes_max(engine) / 2,
         dead_bytes_read: engine.dead_reads.bytes(),
         ..common
@@ -101,6 +101,6 @@ pub(crate) fn compaction_options(engine: &Engine) -> CompactionOptions {
     if !engine.limit.as_ref().is_some_and(Limit::forces_full_compaction) {
         return options;
     }
-    // No level but the deepest may keep anything.
+    // Every level but the deepest counts as overfull, so that all entries sink.
     CompactionOptions { l0_bytes: 1, l1_bytes: 1, level_ratio: 1, ..options }
 }

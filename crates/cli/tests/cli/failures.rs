@@ -161,7 +161,7 @@ fn a_space_limit_is_told_and_one_that_is_too_low_is_refused() {
     let home = Home::new();
     home.run(&["--space-limit", "1MiB", "put", "key", "value"]).fails(2, "is less than what");
     home.run(&["--space-limit", "4GiB", "put", "key", "value"]).ok();
-    assert!(home.run(&["--space-limit", "4GiB", "stats"]).text().contains("4.00 GiB that it may"));
+    assert!(home.run(&["--space-limit", "4GiB", "stats"]).text().contains("the limit of 4.00 GiB"));
 }
 
 #[test]

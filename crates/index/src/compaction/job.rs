@@ -57,9 +57,9 @@ pub trait ValueGcObserver: Send + Sync + Sized {
     ) -> Result<Option<&'r [u8]>> {
         Ok(None)
     }
-    /// A new keeper for a part of the job, without reports yet.
+    /// A new observer for a part of the job, without reports yet.
     fn split(&self) -> Self;
-    /// Merges the reports of a keeper of a part.
+    /// Merges the reports of the observer of a part.
     fn merge(&mut self, part: Self);
 }
 
@@ -74,7 +74,7 @@ pub enum SubcompactionMode {
     AtOnce,
 }
 
-/// What a compaction did.
+/// Statistics of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStats {
     /// Size of all inputs, in bytes.
@@ -179,7 +179,7 @@ impl CompactionJob {
         self
     }
 
-    /// What the job merges.
+    /// The compaction that the job runs.
     pub fn compaction(&self) -> &Compaction {
         &self.compaction
     }

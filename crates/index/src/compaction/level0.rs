@@ -45,7 +45,7 @@ use crate::version::Version;
 
 pub use split_keys::KeySample;
 
-/// What follows from the way in which level 0 is kept.
+/// The policy for the way in which level 0 is kept.
 pub(super) fn policy(level0: Level0) -> &'static dyn Policy {
     match level0 {
         Level0::Whole => &whole::Whole,
@@ -88,7 +88,7 @@ pub(super) trait Policy: Sync {
         fullness_by(picker, picker.version.runs().len(), picker.options.l0_runs_max)
     }
 
-    /// A merge within level 0, of tables that are not about to leave it.
+    /// A merge within level 0, of tables that will not leave it soon.
     fn merging(&self, picker: &Picker<'_>) -> Option<Compaction>;
 
     /// The tables among `candidates` that should leave level 0.
@@ -123,7 +123,7 @@ pub(super) trait Policy: Sync {
         TableEnds { bytes: options.table_end(), keys: Vec::new() }
     }
 
-    /// Keys at which what leaves level 0 is split.
+    /// Keys at which the outputs of a compaction from level 0 into level 1 are split.
     fn output_split_keys(&self, _version: &Version) -> Vec<Box<[u8]>> {
         Vec::new()
     }
@@ -169,9 +169,9 @@ pub(super) fn merge_level0(picker: &Picker<'_>) -> Option<Compaction> {
     policy(picker.options.level0).merging(picker)
 }
 
-/// Merges slices of any size in a full level 0 that damaged tables keep from being compacted: level
-/// 0 then holds hardly any key twice, and tables of a long run that do not overlap damaged ones
-/// leave it by themselves.
+/// Merges slices of any size in a full level 0 that damaged tables block. Merged, level 0 holds
+/// hardly any key twice, so the tables of a long run that do not overlap damaged ones can be
+/// compacted one by one.
 pub(super) fn merge_stuck_level0(picker: &Picker<'_>) -> Option<Compaction> {
     let stuck = !picker.constraints.damaged.is_empty() && !planted(Bug::DamageFillsLevel0);
     if stuck { merge_runs(picker, u64::MAX) } else { None }
@@ -214,7 +214,7 @@ fn window_len(picker: &Picker<'_>, slices: &[Slice], bytes_max: u64) -> usize {
     slices.iter().take_while(fits).count()
 }
 
-/// Moves a component from level 0 to level 1 if one can move, or else merges the largest one.
+/// Moves a component of level 0 to level 1 unchanged if one can, or else merges the largest one.
 pub(super) fn level0_down(picker: &Picker<'_>) -> Option<Compaction> {
     let candidates = level0_candidates(picker);
     let components = policy(picker.options.level0).leaving(picker, &candidates);
@@ -242,7 +242,7 @@ pub(super) fn level0_table_down(
 }
 
 /// The compaction into level 1 with most tombstones that writes no more than `bytes_max`, and may
-/// free something.
+/// free space.
 pub(super) fn level0_piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
     let candidates = level0_candidates(picker);
     let parts = components(&candidates, picker.version.level(1).tables()).into_iter();

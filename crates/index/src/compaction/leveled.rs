@@ -1,11 +1,11 @@
 //! Leveled compaction: picks the tables to merge next, from the version and its constraints alone.
 //!
-//! `level0` decides what leaves level 0 and merges within it. Each deeper level has a size limit,
-//! ten times that of the level above; a level over its limit compacts its cheapest tables:
-//! neighbours with the fewest overlapping bytes below, per byte of their own. When nothing is
-//! urgent, tables that cost reads too many seeks are compacted (`seeks`), tables with many
-//! tombstones are compacted towards what they hide or rewritten (`tombstones`), and small
-//! neighbours are merged (`packing`).
+//! `level0` picks the tables that leave level 0 and the merges within it. Each deeper level has a
+//! size limit, ten times that of the level above; a level over its limit compacts its cheapest
+//! tables: neighbours with the fewest overlapping bytes below, per byte of their own. When no level
+//! is over its limit, tables that cost reads too many seeks are compacted (`seeks`), tables with
+//! many tombstones are compacted towards the entries that they hide, or rewritten (`tombstones`),
+//! and small neighbours are merged (`packing`).
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]): tables of a deeper level go
 //! with all tables of the next level that share keys with them. The outputs of running compactions
@@ -182,7 +182,7 @@ fn costs_down<'a>(
             may_go &= free(lower);
             below = rest;
         }
-        // Tables without overlap move, alone as well as with others.
+        // Tables without overlap move unchanged one by one: together they would save nothing.
         let fits = count == 1 || met > 0 && own + met <= picker.options.compaction_bytes_max();
         (may_go && fits).then_some((met as f64 / own as f64, count))
     })

@@ -1,8 +1,8 @@
 //! Packing: merges small neighbouring tables into one.
 //!
-//! Each short session, and each flush of a slow writer, leaves a table. Where keys come in order
-//! such tables move down without being rewritten, and each would stay for ever. When nothing else
-//! is due, small neighbours of a level are merged into one table of it.
+//! Each short run of a program, and each flush of a slow writer, leaves a table. Where keys come in
+//! order such tables move down without being rewritten, and each would stay for ever. When no other
+//! compaction is due, small neighbours of a level are merged into one table of it.
 //!
 //! Why it ends: of each merged group at most one small table remains. Each time a byte is
 //! rewritten, its table becomes several times as long.
@@ -40,8 +40,8 @@ fn pack_level(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     Some(Compaction::new(vec![input], level, None, false))
 }
 
-/// Whether `tables` of `level`, which are neighbours, are free, and do not overlap so much below
-/// that their merged table would be cut because of it.
+/// Whether `tables` of `level`, which are neighbours, are free, and overlap few enough bytes of the
+/// next level: otherwise their merged table would be cut.
 fn may_pack(picker: &Picker<'_>, level: u8, tables: &[Arc<TableHandle>]) -> bool {
     let Some((smallest, largest)) = key_range(tables.iter().map(|table| table.meta())) else {
         return false;

@@ -1,7 +1,7 @@
 //! Pieces: compaction on a disk that has no room for all outputs at once.
 //!
 //! A piece is a short enough compaction into the next level, or rewrite of a table of the deepest
-//! level, that may free something; those with most tombstones come first. Where none is short
+//! level, that may free space; those with most tombstones come first. Where none is short
 //! enough, a table with too much overlap is cut: it is rewritten in its place as several tables,
 //! which end where the tables that they will overlap begin, so that each overlaps little. Runs of
 //! level 0 are cut at the same keys; otherwise they would stay joined.

@@ -6,8 +6,8 @@
 //! their way to older tables. Reads thus cause writes, at unpredictable times: it is done only for
 //! the baseline of OHDB ([`Level0::OneTable`](super::Level0::OneTable)).
 //!
-//! The charges are the only input of a pick that is not part of the version. They say what is
-//! useful, never what is allowed: the inputs are chosen as for any other compaction.
+//! The charges are the only input of a pick that is not part of the version. They only
+//! suggest a table: the inputs are chosen, and checked, as for any other compaction.
 
 use std::slice;
 

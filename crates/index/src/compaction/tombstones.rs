@@ -4,7 +4,7 @@
 //! A table with many tombstones is compacted towards the entries that they hide; where nothing lies
 //! below it is rewritten in its place, which drops them. The cost is bounded: by the size of the
 //! table and of the entries it may hide, if it holds mostly tombstones or hides a large part of
-//! what is rewritten, or by the bytes that reads have spent on dead entries
+//! the rewritten bytes, or by the bytes that reads have spent on dead entries
 //! ([`CompactionOptions::dead_bytes_read`](super::CompactionOptions::dead_bytes_read)).
 //!
 //! Tables that reads pay for mostly belong to a queue, which will soon leave more tombstones: then

@@ -1,4 +1,5 @@
-//! What a compaction is, which sizes its choice keeps, and what it must leave alone.
+//! Types of a compaction: its inputs and outputs, the sizes that picks keep, and the tables that
+//! they must not touch.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -96,7 +97,7 @@ impl CompactionOptions {
         self.table_bytes.min(self.table_bytes_max)
     }
 
-    /// Size at which an output table is ended if its first entries are about to die, in bytes: a
+    /// Size at which an output table is ended if its first keys will soon be deleted, in bytes: a
     /// sixth of a table. From an eighth on it is not packed again.
     pub fn table_bytes_short(&self) -> u64 {
         self.table_end() / 6
@@ -148,7 +149,7 @@ impl WriteRange {
     }
 }
 
-/// What a pick must not touch.
+/// Tables and key ranges that a pick must not touch.
 #[derive(Clone, Debug, Default)]
 pub struct Constraints {
     /// Inputs of running compactions, and the target level of each.

@@ -51,7 +51,7 @@ impl TableParts {
         self.source().filter(&self.footer)
     }
 
-    /// What the table says of itself.
+    /// The properties that the table stores about itself.
     pub fn properties(&self) -> Result<TableMeta> {
         self.source().properties(&self.footer, self.size)
     }

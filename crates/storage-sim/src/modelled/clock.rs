@@ -1,8 +1,8 @@
 //! Clock: the time in which modelled devices work.
 //!
-//! Virtual time passes only while somebody waits for a device: it can be read, and it is the same
+//! Virtual time passes only while a caller waits for a device: it can be read, and it is the same
 //! in every run, but callers on several threads would wait one after another. Real time passes by
-//! itself, and who waits for a device sleeps.
+//! itself, and a caller that waits for a device sleeps.
 
 use std::cell::Cell;
 use std::sync::Arc;

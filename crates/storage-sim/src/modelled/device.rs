@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::profile::Profile;
 
-/// What is asked of a device.
+/// The direction of a request to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Read,
@@ -24,7 +24,7 @@ pub(super) struct Extent {
     pub(super) len: u64,
 }
 
-/// What a device has done.
+/// Totals of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTotals {
     /// Requests to read.

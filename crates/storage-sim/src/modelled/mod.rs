@@ -20,7 +20,7 @@
 //!   costs one write of a page for each name that changed or length that was set, in a place of its
 //!   own, and a flush: a journal.
 //! * *The window*: to make it is a change for the journal. Stores are stores into memory and cost
-//!   nothing: nobody waits for them, and the same bytes are charged when the log is drained.
+//!   nothing: no caller waits for them, and the same bytes are charged when the log is drained.
 //!
 //! Left out: write-back that the kernel starts by itself, also of the window; pages that are read
 //! because a write covers part of them; seeks inside a file that is not contiguous; the order of
@@ -83,7 +83,7 @@ impl State {
     }
 }
 
-/// A file, as long as it has a name or somebody has it open.
+/// A file, as long as it has a name or an open handle.
 struct Inode {
     number: u64,
     /// Not what keeps it alive: it holds the inodes.
@@ -92,7 +92,7 @@ struct Inode {
 
 impl Drop for Inode {
     fn drop(&mut self) {
-        // Without a name nobody can open it again: what was not written never will be.
+        // Without a name it cannot be opened again: its dirty pages are never written.
         let all = Extent { file: self.number, offset: 0, len: u64::MAX };
         if let Some(shared) = self.shared.upgrade() {
             shared.state.lock().cache.forget(all);

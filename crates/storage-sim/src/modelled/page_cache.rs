@@ -1,8 +1,8 @@
 //! PageCache: what the kernel would hold in memory of the files of a modelled device.
 //!
 //! Pages leave in the order of their last use (LRU). A page that was asked for ahead of its use is
-//! there at a later time: who needs it sooner waits for the rest. What was written and not yet
-//! synced is remembered apart, so that it is written once, in one request for each piece.
+//! there at a later time: a read that needs it sooner waits for the rest. Dirty pages, written and
+//! not yet synced, are kept apart, so that they are written once, in one request for each piece.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;

@@ -176,7 +176,7 @@ fn what_was_removed_is_never_written() {
     let file = bench.storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
     write_all_at(&*file, &[1; BLOCK], 0).unwrap();
     bench.storage.remove(&name, RemoveMode::Paced).unwrap();
-    assert_eq!(bench.read(&file, 0), 0, "it is there as long as somebody has it open");
+    assert_eq!(bench.read(&file, 0), 0, "it is there as long as a handle is open");
     drop(file);
     let again = bench.storage.open(&name, Mode::CreateNew, Access::Random).unwrap();
     assert_eq!(bench.time(|| again.sync().unwrap()), HDD_FLUSH);
@@ -190,7 +190,7 @@ fn two_devices_on_one_clock_work_side_by_side() {
     let (log, table) = (slow.file(1, 2, Access::Random), fast.file(1, 2, Access::Random));
     log.will_need(0, BLOCK);
     let during = fast.read(&table, 0);
-    assert_eq!(during, 524_000 + SATA_PAGE, "the head of the other disk is on its way");
+    assert_eq!(during, 524_000 + SATA_PAGE, "the head of the other disk moves meanwhile");
     let totals = slow.storage.totals();
     assert_eq!((totals.reads, totals.writes, totals.flushes, totals.positionings), (1, 1, 1, 2));
     assert_eq!(totals.busy, Duration::from_nanos(2 * SEEK + 3 * HDD_PAGE));

@@ -100,7 +100,7 @@ impl File for SimFile {
         self.alive()?.truncate(self.file, len)
     }
 
-    /// Memory of its own, and an ear that tells the file of each store.
+    /// Memory of its own, and an observer that records each store in the file.
     fn map(&self, len: usize) -> io::Result<Option<Mapping>> {
         let mut state = self.alive()?;
         if !state.window_survives {

@@ -12,7 +12,7 @@
 //! * A hole that was punched into a file may have reached the disk or not, until the file or the
 //!   directory is synced.
 //! * After a failed sync, what it did not write stays uncertain, whatever later syncs return.
-//! * A window is a file that nobody syncs.
+//! * A window is a file that is never synced.
 //!
 //! If only the process dies, everything that was written survives, window stores included.
 

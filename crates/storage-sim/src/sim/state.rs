@@ -146,7 +146,7 @@ impl State {
         self.free(file);
     }
 
-    /// Forgets a file that nobody can reach.
+    /// Forgets a file without a name or a handle.
     fn free(&mut self, file: FileId) {
         let inode = self.inode(file);
         if inode.handles == 0 && !inode.has_name {
@@ -287,8 +287,8 @@ impl State {
         Ok(())
     }
 
-    /// Gives back a range, which may lie below the synced length: that nobody reads it any more is
-    /// the caller's promise, and the replay keeps both what was there and zeros possible.
+    /// Gives back a range, which may lie below the synced length. The caller promises that it will
+    /// not be read any more; in the replay it may hold its old bytes or zeros.
     pub(super) fn punch(&mut self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
         let inode = self.inode_mut(file);

@@ -11,7 +11,7 @@ use super::image::Image;
 use super::replay::Replay;
 use super::rng::Rng;
 
-/// Up to so many states, all are visited.
+/// Greatest number of states of which all are visited.
 const EXHAUSTIVE_MAX: usize = 4096;
 
 /// Random states tried at a crash point with more states than that.

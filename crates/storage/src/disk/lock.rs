@@ -1,7 +1,7 @@
 //! The lock of a directory: a file that is locked while its database is open and names the holder.
 //!
-//! A directory that was copied by hard links shares its lock file with the original: whoever takes
-//! the lock replaces a lock file that has another name by a new one.
+//! A directory that was copied by hard links shares its lock file with the original: a process that
+//! takes the lock replaces a lock file that has another name by a new one.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(holder(&dir), own);
         let other = Holder::decode("77777777 3\nnext").unwrap();
         assert!(other.to_string().starts_with("process 77777777 has closed"), "{other}");
-        assert_eq!(Holder::decode("nobody"), None);
+        assert_eq!(Holder::decode("no number"), None);
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) fn map(file: &File, len: usize) -> io::Result<Option<Mapping>> {
     }
     match WindowMemory::of_file(file, len) {
         Ok(memory) => Ok(Some(Mapping { memory, observer: None })),
-        // The process may not have so much address space.
+        // The address space of the process may be too small.
         Err(_) => Ok(None),
     }
 }

@@ -1,22 +1,23 @@
 //! The newest bytes of the log, in the window, between two watermarks.
 //!
 //! Log positions grow for the life of the database; a position lies in the window at its value
-//! modulo the window's length. Three watermarks order everything:
+//! modulo the window's length. Three watermarks bound all accesses: the floor (`drained_upto`), the
+//! end of the stored records (`written_upto`), and the end of the reserved ranges:
 //!
 //! ```text
-//!        floor                 filled               reserved        floor + window
+//!    drained_upto           written_upto             reserved      drained_upto + window
 //! ---------|---------------------|-----------------------|-----------------|--->
 //!  in file |  readable, drainable | being stored by their |  free            not yet:
 //!  only    |  immutable           | owners                |                  still readable
 //! ```
 //!
-//! * positions below `floor` are in their file, or released, and may be overwritten here;
-//! * [floor, filled) is immutable: any thread may read it while holding the floor;
-//! * [filled, reserved) belongs to the holders of [`Slot`]s, each range to one of them.
+//! * positions below the floor are in their file, or released, and may be overwritten here;
+//! * [floor, `written_upto`) is immutable: any thread may read it while holding the floor;
+//! * [`written_upto`, reserved) belongs to the holders of [`Slot`]s, each range to one of them.
 //!
 //! This proves that no store overlaps another access: slots are disjoint, readers stay below
-//! `filled` and above a floor that cannot rise while they hold it, and nothing is reserved beyond
-//! floor + window.
+//! `written_upto` and above a floor that cannot rise while they hold it, and no range is reserved
+//! beyond floor + window.
 
 use std::io;
 use std::sync::OnceLock;
@@ -34,13 +35,13 @@ pub struct LogBuffer {
     window: OnceLock<Window>,
     /// Readers hold it shared while they copy; raising the floor waits for them.
     drained_upto: RwLock<u64>,
-    /// Copy of `floor` that may lag behind: readers of old positions need no lock.
+    /// Copy of `drained_upto` that may lag behind: readers of old positions need no lock.
     floor_hint: AtomicU64,
     written_upto: AtomicU64,
 }
 
 impl LogBuffer {
-    /// A ring without a window, for a log that ends at `position`.
+    /// A buffer without a window, for a log that ends at `position`.
     pub(super) fn idle(position: u64) -> Self {
         Self {
             window: OnceLock::new(),
@@ -68,8 +69,8 @@ impl LogBuffer {
         let drained_upto = self.drained_upto.write();
         let drained = *drained_upto == self.written_upto() || planted(Bug::GrowsUndrained);
         assert!(drained, "the window must be drained before it grows");
-        // SAFETY: readers stay above the floor, which is held, and below `filled`: there are none.
-        // The caller excludes slots.
+        // SAFETY: readers stay above the floor, which is held, and below `written_upto`: there are
+        // none. The caller excludes slots.
         unsafe { self.window().set_len(len) };
     }
 
@@ -104,8 +105,8 @@ impl LogBuffer {
         debug_assert!(before <= position, "the filled mark went back from {before} to {position}");
     }
 
-    /// As [`LogBuffer::filled`], by an exchange: a writer that fills more after this look sees
-    /// everything that the caller has written before.
+    /// As [`LogBuffer::written_upto`], by an exchange: a writer that stores more after this look
+    /// sees everything that the caller has written before.
     pub(super) fn filled_at_last(&self) -> u64 {
         self.written_upto.fetch_add(0, Ordering::AcqRel)
     }
@@ -136,8 +137,8 @@ impl LogBuffer {
                 end <= self.written_upto(),
                 "read of log bytes {at}..{end} that were never stored"
             );
-            // SAFETY: the range lies in [floor, filled), where no stores happen while the floor is
-            // held; see the module documentation.
+            // SAFETY: the range lies in [floor, `written_upto`), where no stores happen while the
+            // floor is held; see the module documentation.
             unsafe { self.window().load(at + in_file as u64, &mut out[in_file..]) };
         }
         in_file
@@ -175,7 +176,7 @@ impl LogBuffer {
     /// the floor, so the bytes that it reads stay valid.
     pub(super) fn piece(&self, at: u64, len: usize) -> &[u8] {
         assert!(self.drained_upto() <= at && at + len as u64 <= self.written_upto());
-        // SAFETY: the range lies in [floor, filled), and only the caller raises the floor.
+        // SAFETY: the range lies in [floor, `written_upto`), and only the caller raises the floor.
         unsafe { self.window().slice(at, len) }
     }
 
@@ -185,7 +186,7 @@ impl LogBuffer {
     /// The caller owns the range: it was reserved for this caller only and is not filled yet.
     #[inline]
     unsafe fn store(&self, at: u64, bytes: &[u8]) {
-        // SAFETY: the caller owns the range, and readers stay below `filled`.
+        // SAFETY: the caller owns the range, and readers stay below `written_upto`.
         unsafe { self.window().store(at, bytes) }
     }
 }
@@ -206,8 +207,8 @@ impl BufferPin<'_> {
         }
         let end = at + len as u64;
         assert!(end <= self.written_upto, "read of log bytes {at}..{end} that were never stored");
-        // SAFETY: the range lies in [floor, filled), where no stores happen while the floor is
-        // held.
+        // SAFETY: the range lies in [floor, `written_upto`), where no stores happen while the floor
+        // is held.
         let piece = unsafe { self.buffer.window().slice(at, len) };
         (piece.len() == len).then_some(piece)
     }
@@ -224,8 +225,8 @@ impl<'a> Slot<'a> {
     /// The slot of `start..end`.
     ///
     /// # Safety
-    /// The range is above `filled`, ends at most one window above the floor, and is given to no
-    /// other slot.
+    /// The range is above `written_upto`, ends at most one window above the floor, and is given to
+    /// no other slot.
     pub(super) unsafe fn new(buffer: &'a LogBuffer, start: u64, end: u64) -> Self {
         debug_assert!(
             buffer.written_upto() <= start && end <= buffer.drained_upto() + buffer.len()

@@ -16,7 +16,7 @@ use crate::window::Window;
 /// Length of a range of one owner: the unit that loom tells apart.
 const LEN: usize = 64;
 
-/// A ring over a window of one block.
+/// A buffer over a window of one block.
 fn buffer() -> Arc<LogBuffer> {
     let buffer = LogBuffer::idle(0);
     buffer.begin(Window::in_the_process(BLOCK, BLOCK).unwrap(), 0);
@@ -25,7 +25,7 @@ fn buffer() -> Arc<LogBuffer> {
 
 /// Stores `byte` throughout the range at `at`.
 fn store(buffer: &LogBuffer, at: u64, byte: u8) {
-    // SAFETY: every test gives each range to one caller, above `filled`, with room for it.
+    // SAFETY: every test gives each range to one caller, above `written_upto`, with room for it.
     unsafe { Slot::new(buffer, at, at + LEN as u64) }.push(&[byte; LEN]);
 }
 

@@ -31,7 +31,7 @@ impl Default for Rest {
 
 impl Rest {
     /// Sleeps until the log is filled up to `position`, or [`Rest::wake`]. Not at all if
-    /// `has_work`, which must look at the log by [`super::ring::LogBuffer::filled_at_last`].
+    /// `has_work`, which must look at the log by [`super::buffer::LogBuffer::filled_at_last`].
     /// Returns whether it slept.
     pub(super) fn sleep(&self, position: u64, has_work: impl Fn() -> bool) -> bool {
         let mut falling = self.falling.lock();

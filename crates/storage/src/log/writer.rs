@@ -5,7 +5,7 @@
 //! before it are stored. Filled bytes are drained to the log file in large aligned writes, by a
 //! thread of their own or, when the window is full, by the writer that needs room. A sync pads the
 //! stream to the file's alignment, drains to there and syncs; the next record is then preceded by a
-//! [`Mark`], so that a later reader can tell an intended gap from lost bytes.
+//! [`SyncMarker`], so that a later reader can tell an intended gap from lost bytes.
 
 mod drain;
 mod room;
@@ -406,7 +406,8 @@ impl Log {
         let file = appender.file();
         let reserved =
             Reserved { end, file: file.number, identity: file.identity, offset: start - file.base };
-        // SAFETY: the appender hands out each range once, above `filled`, with room made for it.
+        // SAFETY: the appender hands out each range once, above `written_upto`, with room made for
+        // it.
         let slot = unsafe { Slot::new(&self.buffer, start, reserved.end) };
         Ok((reserved, slot))
     }

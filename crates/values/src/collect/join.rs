@@ -1,4 +1,4 @@
-//! Which of the records that were found live on, and what the run says of their keys.
+//! Join: finds the survivors among the scanned records, and the entries of the run for their keys.
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, Result};
@@ -19,11 +19,11 @@ pub(super) struct Survivor<'f, 'a> {
 }
 
 /// Checks the liveness of every key found, in order; appends to the run and returns the survivors
-/// in key order. A group tombstone survives as long as a record that it hides. A tag survives until
-/// a newer version is known; it hides nothing, and needs no entry in the run.
+/// in key order. A group tombstone survives while a record that it hides does. A tag survives until
+/// a newer version of its key is known; it hides no record, and needs no entry in the run.
 ///
-/// Records that `stay` in place, dead or not, are not survivors; but a group tombstone that hides
-/// one survives.
+/// Records for which `stays` is true remain in place, dead or not, and are no survivors; but a
+/// group tombstone that hides one of them survives.
 pub(super) fn join<'f, 'a>(
     found: &'f mut [ScannedRecord<'a>],
     index: &dyn Liveness,
@@ -91,7 +91,7 @@ pub(super) fn join<'f, 'a>(
     Ok(survivors)
 }
 
-/// The record that has the value of a version, and lives by that.
+/// The record that holds the value of a visible version, and so is live.
 fn record_of<'f, 'a>(
     version: &Visible,
     records: &'f [ScannedRecord<'a>],

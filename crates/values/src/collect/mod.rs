@@ -1,21 +1,21 @@
 //! Collection: reads victims, finds live records, moves them, and computes the index changes.
 //!
 //! One algorithm for log files, segments and groups: scan, join, route, relocate. The caller fixed
-//! a read point and the live snapshots before; everything here is asked and decided as of then. A
-//! record lives if what answers for its key at the read point, or at a live snapshot, yields its
-//! key and sequence number *and this very pointer* ([`Liveness`]). For every key of which a record
-//! lives, the run of new pointers repeats all versions that a reader can see and that lie in
-//! tables, so that the run alone answers for its keys. A relocation keeps key, sequence number and
-//! payload checksum: it changes where a record lies, never what it is.
+//! a read point and the live snapshots before; every liveness check is as of these. A record is
+//! live if a read of its key at the read point, or at a live snapshot, yields its sequence number
+//! *and this very pointer* ([`Liveness`]). For every key with a live record, the run of new
+//! pointers repeats all versions that a reader can see and that lie in tables: a reader that finds
+//! a key in the run need not look at older tables. A relocation keeps key, sequence number and
+//! payload checksum: only the place of the record changes.
 //!
-//! In a hash group (HashKV, section 3.3) what lives is known without a question to the index. Every
-//! version of a key that the index holds, from the oldest record of the key in the group on, left a
-//! record in the group: its value, or a group tombstone. So the records of a key, and what is still
-//! in MemTables, tell which of them a reader can see. A range of keys (KT-Store) is joined with its
-//! part of the index instead, and its survivors are written in the order of their keys.
+//! In a hash group (HashKV, section 3.3) the live records are known without a look-up in the index.
+//! Every version of a key that the index holds, from the oldest record of the key in the group on,
+//! left a record in the group: its value, or a group tombstone. So the records of a key, and its
+//! versions in MemTables, tell which of them a reader can see. A range of keys (KT-Store) is joined
+//! with its part of the index instead, and its survivors are written in the order of their keys.
 //!
-//! With soft pointers there is no run: each extent of survivors has a map, by which they are found
-//! although their entries in the index still say where they lay before.
+//! With soft pointers there is no run: each extent of survivors has a key directory, by which they
+//! are found although their entries in the index still hold their old places.
 
 pub mod record;
 pub mod survivors;
@@ -68,9 +68,9 @@ pub struct Collector<'w, 'a> {
 }
 
 impl<'w, 'a> Collector<'w, 'a> {
-    /// Will collect files, and groups of a table, which split as their sizes say. Survivors go to
-    /// `segments` and `extents`; keys of the run lie in `arena`. `cancelled` is asked now and then:
-    /// a collection that is cancelled fails with [`ErrorKind::Closed`].
+    /// A collector of files, and of groups of a table, which split by their sizes. Survivors go to
+    /// `segments` and `extents`; keys of the run lie in `arena`. `cancelled` is called now and
+    /// then: a collection that is cancelled fails with [`ErrorKind::Closed`].
     pub fn new(
         groups: (&'w GroupTable, GroupSizes),
         liveness: &'w dyn Liveness,
@@ -107,8 +107,8 @@ impl<'w, 'a> Collector<'w, 'a> {
         self.relocate(GroupId(0), &routed, &mut sources)
     }
 
-    /// Collects `extents` of `group`; `others` are all of its other extents: they stay, and so does
-    /// the undivided group if there are any. They are read too, since liveness follows from all
+    /// Collects `extents` of `group`. `others` are all of its other extents: these stay, and if
+    /// there are any the group is not divided. They are read too, since liveness follows from all
     /// records of a key.
     pub fn collect_group(
         &mut self,
@@ -179,7 +179,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         Ok(found)
     }
 
-    /// Copies survivors, of `group` if they have one, to where they go, and puts the new places
+    /// Copies survivors, of `group` if they have one, to their targets, and puts the new places
     /// into the run.
     fn relocate(
         &mut self,
@@ -205,7 +205,7 @@ impl<'w, 'a> Collector<'w, 'a> {
         Ok(())
     }
 
-    /// Ends and syncs what was written. Returns with it the run of new pointers, in index order.
+    /// Ends and syncs the written files. Returns them and the run of new pointers, in index order.
     pub fn finish(self) -> Result<(CollectionOutput, Vec<RunEntry<'a>>)> {
         let Self { mut output, mut run, sinks, .. } = self;
         in_index_order(&mut run);
@@ -215,8 +215,8 @@ impl<'w, 'a> Collector<'w, 'a> {
     }
 }
 
-/// Records that are found, keys that are asked about, and records that are moved between two looks
-/// at whether the collection is cancelled.
+/// Number of records found, or of keys checked for liveness, between two checks whether the
+/// collection is cancelled; and number of records moved between two.
 const FOUND_CHECKED: usize = 4096;
 const MOVED_CHECKED: usize = 1024;
 
@@ -231,8 +231,8 @@ fn in_order_of_places(survivors: &mut [Routed<'_, '_>]) {
     survivors.sort_unstable_by_key(|survivor| place_of(survivor.record.pointer));
 }
 
-/// Announces to the device which records will be read of extents whose key block was read:
-/// neighbours are announced together.
+/// Announces to the device the survivors of extents of which only the key block was read:
+/// neighbouring records are announced together.
 fn prefetch_records(survivors: &[Routed<'_, '_>], sources: &mut [Box<dyn Source>]) -> Result<()> {
     if !sources.iter().any(|source| source.has_key_block()) {
         return Ok(());

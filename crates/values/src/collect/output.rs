@@ -19,7 +19,7 @@ use crate::partition::GroupId;
 pub struct RunEntry<'a> {
     /// Tree key.
     pub key: &'a [u8],
-    /// The version it repeats or moves.
+    /// Sequence number of the version that it repeats or moves.
     pub seq: SeqNo,
     /// Whether the entry only repeats an entry of an older table, which owns the record.
     pub repeat: bool,
@@ -71,14 +71,14 @@ impl CollectedGroup {
     }
 }
 
-/// What a collection has written besides the run of new pointers, not yet installed.
+/// The output of a collection besides the run of new pointers, not yet installed.
 #[derive(Debug, Default)]
 pub struct CollectionOutput {
-    /// What became of groups.
+    /// The result for each collected group.
     pub groups: Vec<CollectedGroup>,
     /// Extents of survivors, synced.
     pub written: Written,
-    /// Segments of survivors, synced: of a file's, and of values that left their group.
+    /// Segments of survivors, synced: those of a file, and values that left their group.
     pub segments: Vec<NewSegment>,
     /// Bytes read.
     pub bytes_read: u64,
@@ -87,7 +87,7 @@ pub struct CollectionOutput {
 }
 
 impl CollectionOutput {
-    /// This output and that of `other`, which collected something else.
+    /// This output and that of `other`, which collected other files or groups.
     #[must_use]
     pub fn joined(mut self, other: Self) -> Self {
         let before = self.written.extents.len();
@@ -121,7 +121,7 @@ pub(super) fn repoint(run: &mut [RunEntry<'_>], entry: Option<usize>, place: Val
     }
 }
 
-/// Sorts a run of new pointers of which parts are in order: that of each file and group. Keys of
+/// Sorts a run of new pointers. The part of each file and group is in order already, but keys of
 /// hash groups alternate.
 pub fn in_index_order(run: &mut [RunEntry<'_>]) {
     run.sort_by(|a, b| a.key.cmp(b.key).then(b.seq.cmp(&a.seq)));

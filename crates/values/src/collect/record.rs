@@ -14,9 +14,9 @@ use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
 pub enum Content {
     /// The key is deleted.
     Delete,
-    /// Its value.
+    /// The value itself, which lies in the index.
     Inline(Box<[u8]>),
-    /// The pointer to its value.
+    /// The pointer to the value.
     Pointer(ValuePointer),
 }
 
@@ -108,8 +108,8 @@ impl<'a> ScannedRecord<'a> {
         self.kind == RecordKind::Tag
     }
 
-    /// The version that a table of the index should hold for it. None for a tag: only the index has
-    /// it.
+    /// The version that a table of the index should hold for it. None for a tag, which does not
+    /// hold the pointer of its version.
     pub fn as_visible(&self) -> Option<Visible> {
         let content = match self.kind {
             RecordKind::Separated => Content::Pointer(self.pointer),

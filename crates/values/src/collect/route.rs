@@ -1,12 +1,12 @@
-//! Where each survivor goes: to a segment, to its group or the part of it that will have its key,
-//! or to the cold log.
+//! Route: chooses the target of each survivor: a segment, its group or the part of it that will
+//! have its key, or the cold log.
 //!
 //! With tagging (HashKV, section 3.4) a survivor that is *cold* leaves for the cold log, and a
-//! *tag* with its key and sequence number takes its place. A tag says that the key was there
-//! before: a tag together with a newer record means a hot key. It holds no pointer, since a
-//! collection of the cold log tells the index alone where values went. Because only a key with a
-//! single record is cold, a tag is always the oldest record of its key in its group; so it hides
-//! nothing, no run has to repeat it, and the index need not be asked where its value lies.
+//! *tag* with its key and sequence number takes its place. A tag says that the key was in the
+//! group before: a tag together with a newer record means a hot key. It holds no pointer, since a
+//! collection of the cold log updates the places of its values in the index only. Because only a
+//! key with a single record is cold, a tag is always the oldest record of its key in its group; so
+//! it hides no record, no run has to repeat it, and its value is not looked up in the index.
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, RecordKind};
@@ -18,7 +18,7 @@ use crate::groups::GroupTable;
 use crate::groups::sizing::{GroupSizes, Slice};
 use crate::partition::GroupId;
 
-/// Where a survivor goes.
+/// The target of a survivor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// To a segment of survivors.
@@ -29,7 +29,7 @@ pub(super) enum Target {
     ColdLog,
 }
 
-/// A survivor with its way.
+/// A survivor with its target.
 pub(super) struct Routed<'f, 'a> {
     pub(super) record: &'f ScannedRecord<'a>,
     /// Its entry in the run, if it has one.
@@ -56,8 +56,8 @@ pub(super) struct GroupContext<'a> {
 }
 
 impl<'a> GroupContext<'a> {
-    /// Where the group is divided: nowhere, unless its survivors outgrow it. Extents of the parts
-    /// are as good for the group as a whole.
+    /// Bounds at which the group is divided; none, unless its survivors are larger than a group may
+    /// be. If the group is not split after all, the extents of the parts serve the whole group.
     pub(super) fn bounds(self, survivors: &[Routed<'_, '_>]) -> Vec<Vec<u8>> {
         if survivors.iter().map(Routed::len).sum::<u64>() <= self.sizes.group_bytes {
             return Vec::new();
@@ -75,7 +75,7 @@ impl<'a> GroupContext<'a> {
         bounds.partition_point(|bound| *bound.as_ref() <= *token)
     }
 
-    /// Says of a survivor where it goes.
+    /// Returns the function that chooses the target of a survivor.
     pub(super) fn route<'l>(
         self,
         liveness: &'l dyn Liveness,
@@ -92,7 +92,7 @@ impl<'a> GroupContext<'a> {
 struct HotnessRule<'a, 'l> {
     liveness: &'l dyn Liveness,
     table: &'a GroupTable,
-    /// Whether the group was collected with tagging before: values that stayed then were hot.
+    /// Whether the group was collected with tagging before: then survivors in it are hot.
     tagged: bool,
 }
 
@@ -130,7 +130,7 @@ mod tests {
         Extent { survivors: true, ..Extent::sample(GroupId(1), place) }
     }
 
-    /// A group tombstone that says that memory holds every key, or none.
+    /// A liveness check that reports every key as in memory, or none.
     struct Memory(bool);
 
     impl Liveness for Memory {
@@ -168,7 +168,7 @@ mod tests {
         assert!(!cold(RecordKind::Separated, true, flushed, true), "a newer version in memory");
         assert!(!cold(RecordKind::Separated, true, 4096, false), "a collection found it hot");
         assert!(!cold(RecordKind::Tag, true, flushed, false), "a tag has no value to leave");
-        assert!(!cold(RecordKind::Inline, true, flushed, false), "nor has a stub");
+        assert!(!cold(RecordKind::Inline, true, flushed, false), "nor has a group tombstone");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where survivors are written: segments, and extents of groups.
+//! Sinks: write survivors to segments, and to extents of groups.
 
 use cleavedb_base::record::{Header, Record, RecordKind};
 use cleavedb_base::{Result, ValuePointer};
@@ -32,7 +32,7 @@ impl Sinks<'_> {
         Ok(place)
     }
 
-    /// The same for a record that is copied in pieces.
+    /// As [`Sinks::write`], for a record that is copied in pieces.
     pub(super) fn write_far(
         &mut self,
         record: &FarRecord<'_>,

@@ -1,6 +1,6 @@
-//! What a collection reads: a sealed file, or an extent of a group.
+//! Source: the input of a collection, a sealed file or an extent of a group.
 //!
-//! Each is read once to learn what lies in it, and once more what survives.
+//! A scan reads it once to find its records; then the survivors are read once more to copy them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use cleavedb_storage::segment::{FarRecord, Segment};
 
 use crate::groups::{ExtentReader, Location};
 
-/// Told of every record that a scan meets, with its place.
+/// Called with every record that a scan meets, and its place.
 pub(super) type Visit<'v> = &'v mut dyn FnMut(&Record<'_>, ValuePointer) -> Result<()>;
 
 /// Records in one piece of a value file.
@@ -20,16 +20,16 @@ pub(super) trait Source {
     /// The beginning of the extent.
     fn place(&self) -> Location;
 
-    /// Whether a record at this place is one of it.
+    /// Whether `place` lies in it.
     fn holds(&self, place: Location) -> bool;
 
     /// Hands every record of a value to `visit`, front to back, verified. Returns the bytes read.
     fn scan(&mut self, visit: Visit<'_>) -> Result<u64>;
 
-    /// Whether the scan has left out values, so that survivors are read for the first time.
+    /// Whether the scan has left out values: then survivors are not read before they are copied.
     fn has_key_block(&self) -> bool;
 
-    /// Says that these bytes will be read soon, if a scan has left them out.
+    /// Announces that these bytes will be read soon, if the scan has left them out.
     fn will_need(&self, range: Range<u64>);
 
     /// The record of a survivor, verified.

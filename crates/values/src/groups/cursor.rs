@@ -11,7 +11,7 @@ pub struct GroupCursor<'a> {
 }
 
 impl<'a> GroupCursor<'a> {
-    /// A locator for the groups of `table`.
+    /// A cursor over the groups of `table`.
     pub fn new(table: &'a GroupTable) -> Self {
         let groups = table.groups().map(|(id, group)| (&*group.bound, id)).collect();
         Self { partition: table.partition(), groups, at: 0 }

@@ -5,10 +5,10 @@
 //! keys. It begins and ends at blocks, so that its space can be freed by itself. A segment of the
 //! paper is a number of bytes of extents, not a file.
 //!
-//! Where records are long, their key block ([`super::key block`]) follows.
+//! Where records are long, their key block ([`super::key_block`]) follows.
 //!
-//! Where pointers are soft, an extent of survivors ends with a key directory ([`super::map`]), from
-//! the next block on.
+//! Where pointers are soft, an extent of survivors ends with a key directory
+//! ([`super::key_directory`]), from the next block on.
 
 use std::sync::Arc;
 

@@ -85,7 +85,7 @@ impl ExtentHandle {
         self.key_block_len
     }
 
-    /// Reads and checks its key block, if it has one: see [`super::key block::visit`].
+    /// Reads and checks its key block, if it has one: see [`super::key_block::visit`].
     pub fn read_key_block(&self) -> Result<Option<Vec<u8>>> {
         if self.key_block_len == 0 {
             return Ok(None);

@@ -108,7 +108,7 @@ pub fn visit(
 ) -> Result<()> {
     let Location { file, mut offset } = from;
     let damaged = |offset: u64| {
-        Error::corruption("the listing of an extent does not match its records")
+        Error::corruption("the key block of an extent does not match its records")
             .with("file", file)
             .with("offset", offset)
     };

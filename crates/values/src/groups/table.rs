@@ -2,10 +2,10 @@
 //!
 //! It is in memory, part of the manifest, and changed by edits only, as the table of value files
 //! is. The live bytes of an extent are exact after any crash (invariant 11): they change in the
-//! edit that publishes or drops the entries. The deaths of a removed extent are forgotten: a later
-//! death of a record that was moved names an unknown place and is ignored. With soft pointers it
-//! names the place to which the record was moved; only records that die while they are being moved
-//! count as live there until the next collection.
+//! edit that publishes or drops the entries. Dead bytes of a removed extent are not counted: if the
+//! entry of a moved record is dropped later, its pointer names an unknown place and is ignored.
+//! With soft pointers it is counted at the place to which the record was moved; only records whose
+//! entries are dropped during the move count as live there until the next collection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

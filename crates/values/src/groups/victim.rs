@@ -108,8 +108,8 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// All groups of `table`. `now` is the youngest operation; `hidden` is the estimate of the
-    /// bytes of garbage that the table does not know of.
+    /// All groups of `table`. `now` is the youngest operation; `unexposed` is the estimate of
+    /// the bytes of garbage that the table does not know of.
     pub fn all(table: &GroupTable, now: SeqNo, unexposed: u64) -> Vec<Self> {
         let Some(layout) = table.layout() else { return Vec::new() };
         let of_group = |(group, reclaimable): (GroupId, u64)| {

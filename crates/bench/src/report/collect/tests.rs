@@ -11,7 +11,7 @@ use crate::result::{Line, PhaseResult, Verification};
 use crate::system::DiskLimits;
 
 impl Group {
-    /// A list that nobody ran.
+    /// A list of made-up rows, without a run.
     pub(crate) fn of_rows(name: &str, rows: Vec<Row>) -> Self {
         Self {
             name: name.to_owned(),

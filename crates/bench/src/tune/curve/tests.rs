@@ -6,7 +6,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::{Curve, FIRST, LEAST, MOST, Pair, Threshold, non_decreasing};
 use crate::random::unit;
 
-/// A search ends after so many pairs, whatever it meets.
+/// Most pairs of a search, whatever it meets.
 const PAIRS_EVER: usize = 100;
 
 /// Roughly normal, standard deviation 1.

@@ -1,13 +1,14 @@
-//! Collection: value files and groups give back the space of what died in them.
+//! Collection: reclaims the space of dead records in value files and groups.
 //!
-//! `plan` fixes, under the locks that publish and that create snapshots, what readers see, the read
-//! point S, the live snapshots and the epoch e of the youngest flush, and from then on keeps runs
-//! of later epochs in level 0. `run` reads and moves ([`cleavedb_values::collect`]). What killed
-//! the others must be durable (invariant 7): where the log is the store it is synced through S;
-//! elsewhere S is durable already. `install` swaps everything by one edit: the run of new pointers
-//! enters level 0 at e, above all that was read and below all later flushes, however long it took
-//! to write; where pointers are soft the run is empty. Writers and flushes go on meanwhile: an
-//! extent that a flush adds stays for the next collection.
+//! `plan` fixes what readers see, under the locks that publish and that create snapshots: the read
+//! point S, the live snapshots and the epoch e of the youngest flush. From then on it keeps runs of
+//! later epochs in level 0. `run` reads the records and moves the live ones
+//! ([`cleavedb_values::collect`]). The other records may only go once the deletes and newer
+//! versions that killed them are durable (invariant 7): where the log is the store, `run` syncs it
+//! through S; elsewhere S is durable already. `install` publishes everything by one edit: the run
+//! of new pointers enters level 0 at e, above all runs that were read and below all later flushes,
+//! however long the collection took; where pointers are soft, there is no such run. Writers and
+//! flushes go on meanwhile: an extent that a flush adds is left to the next collection.
 
 mod plan;
 mod run;
@@ -39,10 +40,10 @@ use crate::survivors::older;
 use crate::value_files;
 use crate::victims::Target;
 
-/// What a collection has written.
+/// The output of a collection.
 pub(crate) struct CollectionFiles<'e> {
     output: CollectionOutput,
-    /// What was written, open.
+    /// Segments of the written files, open for reads.
     opened: SegmentSet,
     writer: RunWriter<'e>,
     watch: StopWatch,
@@ -79,7 +80,8 @@ impl<'e> Job<'e> for Collect<'e> {
         let done = done.map_err(|e| new_files::given_up(engine, &[&files, &segments], &writer, e));
         let (opened, output) = done?;
         engine.sync_dir()?;
-        // What killed the records that go must be durable before they do.
+        // The deletes and newer versions that killed the dropped records must be durable before
+        // those go.
         if !planted(Bug::CollectionWithoutLogSync) {
             engine.options.log().sync_before_drop(|| engine.commit.sync())?;
         }
@@ -206,7 +208,7 @@ fn sample(run: &[RunEntry<'_>]) -> KeySample {
     sample
 }
 
-/// Value files in which nothing lives any more, once the extents `gone` are.
+/// Value files without a live record, once the extents `gone` are removed.
 fn emptied_files(
     job: &Collect<'_>,
     live: &LiveFiles,
@@ -221,7 +223,7 @@ fn emptied_files(
     files.into_iter().map(|file| (file, FileKind::Group)).collect()
 }
 
-/// Bytes that counted as alive in what goes.
+/// Bytes that counted as live in the extents or in the file that are removed.
 fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u64 {
     match &job.target {
         Target::File(_, facts) => facts.live,
@@ -232,14 +234,14 @@ fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u6
     }
 }
 
-/// Remembers what the collection has written: see `survivors`.
+/// Records the files that the collection has written: see `survivors`.
 fn remember(job: &Collect<'_>, segments: &[NewSegment], value_files: &ValueFiles) {
     let files = segments.iter().map(|new| (new.name.number(), new.live));
     let known = (job.epoch, older(&job.read_view.snapshots, job.read_view.read_point));
     job.engine.jobs.lock().survivors.written(files, known, value_files);
 }
 
-/// Punches the extents `gone` while readers may need them: a mistake that tests plant.
+/// Punches the extents `gone` too early, while readers may need them: a bug that tests plant.
 fn give_back_early(job: &Collect<'_>, bug: Bug, gone: &BTreeSet<Location>) {
     if !planted(bug) {
         return;

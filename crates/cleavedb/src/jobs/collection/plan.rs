@@ -1,4 +1,4 @@
-//! What is collected, and what is fixed for it under the locks.
+//! Chooses what to collect, and fixes its inputs under the locks.
 
 use std::sync::Arc;
 
@@ -18,38 +18,38 @@ use crate::manifest::LiveFiles;
 use crate::space::{budget, reserve};
 use crate::victims::{self, Target};
 
-/// A collection, with what was fixed when it began.
+/// A collection, with the inputs that were fixed when it began.
 pub(crate) struct Collect<'e> {
     pub(super) engine: &'e Engine,
     pub(super) read_view: ReadView,
     pub(super) target: Target,
     pub(super) groups: Arc<GroupTable>,
-    /// Epoch of the youngest flush that the read state holds.
+    /// Epoch of the youngest flush in the read state.
     pub(super) epoch: u64,
-    /// What cannot be collected.
+    /// Files and groups that cannot be collected, because they are damaged.
     pub(super) damaged: Damaged,
-    /// Whether no flush begins before this collection has ended.
+    /// Whether this collection tries a split again, so that no flush begins before its end.
     pub(super) retries_split: bool,
-    /// The first group that was found to be damaged.
+    /// The first group in which this collection found damage.
     pub(super) failed: Mutex<Option<GroupId>>,
-    /// Space for what it writes, where space is limited.
+    /// The space that is planned for its output, below a space limit.
     pub(super) plan: Option<Plan>,
-    /// What the disk has room for, if it may be done in pieces.
+    /// Bytes that the disk has room for, if the collection may be done in pieces.
     pub(super) room: Option<u64>,
-    /// What it takes of that.
+    /// The part of that room that this collection has taken.
     _taken: RoomTaken,
-    /// Files up to this number are to be collected.
+    /// Files up to this number are collected because a caller asked for it.
     pub(super) forced: Option<FileNumber>,
 }
 
 impl Collect<'_> {
-    /// Bytes of what is collected.
+    /// Bytes of the files or extents to collect.
     pub(super) fn bytes(&self) -> u64 {
         self.target.bytes(&self.groups)
     }
 }
 
-/// The collection that is due most, if one may begin.
+/// The collection that is most overdue, if one may begin.
 pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>> {
     let mut jobs = engine.jobs.lock();
     if jobs.constraints.pinned_above.is_some() || (jobs.split_waits.is_some() && jobs.flushing) {
@@ -66,7 +66,8 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         return Ok(None);
     }
     let Some((target, plan)) = within_limit(engine, target, live) else {
-        // A split that there is no room for is not waited for, nor is what was asked for.
+        // Without room for it, a split no longer holds up flushes, and the caller's request is
+        // dropped.
         (jobs.split_waits, jobs.forced) = (None, None);
         return Ok(None);
     };
@@ -79,10 +80,11 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         engine.jobs.set_victim(victim);
     }
     let (epoch, groups) = (live.epoch, live.groups.clone());
-    // Under the manifest's lock no flush can publish: the tables that readers see are those up
-    // to the epoch.
+    // While this thread holds the manifest's lock no flush can publish, so the read state has
+    // exactly the tables up to the epoch.
     let state = engine.state.load_full();
-    // Groups that are to split do so as a whole, or not at all.
+    // A group that is to split must be collected as a whole, so only collections for space or on
+    // request may be done in pieces.
     let for_space = jobs.forced.is_some() || victims::is_over(engine, live, &jobs.damaged);
     let room = (for_space && engine.limit.is_none()).then(|| reserve::room_on_disk(engine));
     let bytes = target.rewritten_max(&groups);
@@ -103,7 +105,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     }))
 }
 
-/// As much of `target` as there is room to rewrite, below the space limit.
+/// The part of `target` that there is room to rewrite, below the space limit.
 fn within_limit(
     engine: &Engine,
     target: Target,
@@ -124,7 +126,7 @@ fn within_limit(
     fitting.map(|(ids, plan)| (Target::Groups(ids), plan))
 }
 
-/// The youngest operation that a collection may believe.
+/// The youngest operation that a collection may take into account.
 fn read_point(engine: &Engine) -> SeqNo {
     match planted(Bug::CollectionWithoutLogSync) {
         true => engine.commit.visible(),
@@ -132,12 +134,12 @@ fn read_point(engine: &Engine) -> SeqNo {
     }
 }
 
-/// The epoch above which runs stay in level 0 while `target` is collected: its run of new pointers
-/// is to enter below them. Where pointers are soft there will be no run.
+/// The epoch above which runs stay in level 0 while `target` is collected, so that the run of new
+/// pointers can enter below them. Where pointers are soft there is no such run, and no limit.
 fn pinned_above(target: &Target, live: &LiveFiles) -> u64 {
     if matches!(target, Target::Groups(_)) && !live.groups.relocation().writes_run() {
         return u64::MAX;
     }
-    // A run of the next epoch, too, may then sink below the run of new pointers.
+    // The planted bug: a run of the next epoch may then sink below the run of new pointers.
     live.epoch + u64::from(planted(Bug::RunsSinkPastACollection)) * (1 << 32)
 }

@@ -1,9 +1,9 @@
-//! What a collection changes in the table of groups: groups split and merge.
+//! How a collection changes the table of groups: groups split and merge.
 //!
-//! A group whose survivors outgrow its main segment splits in the same edit, unless a flush has
-//! written for it meanwhile. Then the survivors stay with the group, and the split is tried once
-//! more before the next flush may begin: that one attempt is the only time when a flush waits.
-//! A range of keys that has become small merges with a neighbour, unless a flush is under way.
+//! A group whose survivors outgrow its main segment splits in the collection's edit, unless a flush
+//! has written to it meanwhile. In that case the survivors stay with the group, and the split is
+//! tried once more before the next flush may begin: only for this one attempt does a flush wait. A
+//! range of keys that has become small merges with a neighbour, unless a flush is under way.
 
 use cleavedb_base::Result;
 use cleavedb_base::planted::{Bug, planted};
@@ -17,8 +17,8 @@ use crate::jobs::collection::plan::Collect;
 use crate::manifest::Edit;
 use crate::value_files::publish;
 
-/// Keeps flushes from beginning, so that no group goes for which one is about to write, if groups
-/// may split or merge: whether none is under way, nor will be.
+/// If groups may split or merge, keeps flushes from beginning, so that no group is removed to which
+/// a flush is about to write. Returns whether no flush is under way either.
 pub(super) fn hold_flushes(job: &Collect<'_>, output: &CollectionOutput) -> bool {
     let regroups = output.splits() || job.groups.partition().sizing().merges();
     let splitting = output.groups.iter().find(|own| own.splits());
@@ -30,8 +30,9 @@ pub(super) fn hold_flushes(job: &Collect<'_>, output: &CollectionOutput) -> bool
     })
 }
 
-/// Adds to an edit what a collection changes in `groups`; returns what was written, with the groups
-/// that it belongs to by now. `still` says that no flush is under way, nor will be.
+/// Adds to `edit` the changes of a collection to `groups`; returns the written extents with the
+/// groups that they belong to after the edit. `still` says that no flush is under way, and none can
+/// begin.
 pub(super) fn regroup(
     job: &Collect<'_>,
     groups: &GroupTable,
@@ -66,8 +67,8 @@ pub(super) fn regroup(
     Ok(written)
 }
 
-/// Adds to a collection's edit that its groups become one with a neighbour, where both are small. A
-/// damaged group, which cannot be collected, stays alone with that.
+/// Adds to `edit` the merges of the collection's groups with a neighbour, if both are small. A
+/// damaged group is not merged, since the merged group could not be collected either.
 fn merge_small(
     job: &Collect<'_>,
     groups: &GroupTable,
@@ -88,8 +89,8 @@ fn merge_small(
     Ok(())
 }
 
-/// Counts what a collection's `edit` did to groups, and lets flushes begin, unless a split that was
-/// due is to be tried once more.
+/// Counts the splits and merges of a collection's `edit`, and lets flushes begin again, unless a
+/// split was prevented and is to be tried once more.
 pub(super) fn regrouped(engine: &Engine, edit: &Edit, output: &CollectionOutput) {
     if output.groups.is_empty() {
         return;
@@ -103,7 +104,7 @@ pub(super) fn regrouped(engine: &Engine, edit: &Edit, output: &CollectionOutput)
     }
 }
 
-/// The groups that have what was written for `group`: itself if that is nothing.
+/// The groups that hold the extents written for `group`; `group` itself if none were written.
 fn homes_of(extents: &[Extent], group: GroupId) -> Vec<GroupId> {
     let mut homes: Vec<GroupId> = extents.iter().map(|extent| extent.group).collect();
     homes.dedup();

@@ -1,5 +1,5 @@
-//! How a collection runs: a file by itself, groups in parts side by side, one after the other in
-//! each.
+//! How a collection runs: a file is collected by itself. Groups are divided into parts, which run
+//! at the same time; in each part one group follows the other.
 
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, side_by_side};
@@ -19,10 +19,11 @@ use crate::options::Background;
 use crate::space::sizes;
 use crate::victims::Target;
 
-/// Parts of a collection: its reads and its writes take about the same time.
+/// Parts of a collection: two, since its reads and its writes take about the same time.
 pub(super) const PARTS: usize = 2;
 
-/// Collects the target into `files`, and into `segments` what leaves its group or has none.
+/// Collects the target: survivors of groups go into `files`; those that leave their group, or have
+/// none, go into `segments`.
 pub(super) fn collect<'a>(
     job: &Collect<'_>,
     files: (&NewFiles<'_>, &NewFiles<'_>),
@@ -49,8 +50,9 @@ fn collect_file<'a>(
     })
 }
 
-/// Collects `groups` in parts side by side, each into files of its own: while one waits for the
-/// device the other finds out what lives (HashKV, section 3.3, retrieves segments in parallel).
+/// Collects `groups` in parts at the same time, each into files of its own: while one part waits
+/// for the device, another determines which records live (HashKV, section 3.3, retrieves segments
+/// in parallel).
 pub(super) fn collect_parts<'a>(
     job: &Collect<'_>,
     groups: &[GroupId],
@@ -68,7 +70,7 @@ pub(super) fn collect_parts<'a>(
             collect_each(job, groups, collector)
         })
     };
-    // Where tests step through jobs, one thread does all.
+    // Without background threads, in which tests step through jobs, one thread does all parts.
     let done: Vec<Result<_>> = match job.engine.options.background {
         Background::Manual => parts.into_iter().map(collect).collect(),
         Background::Threads(_) => side_by_side(&parts, collect),
@@ -83,8 +85,9 @@ pub(super) fn collect_parts<'a>(
     Ok((output, run))
 }
 
-/// Collects one group after the other, in the order of their bounds, all announced to the device
-/// first: HashKV's threads (section 3.8), without threads.
+/// Collects one group after the other, in the order of their bounds. All their extents are
+/// announced to the device first, which has the effect of HashKV's threads (section 3.8) without
+/// threads.
 fn collect_each(
     job: &Collect<'_>,
     groups: &[GroupId],
@@ -112,20 +115,21 @@ fn collect_each(
     Ok(())
 }
 
-/// The extents of `group` that are collected now, and those that are left: where a full disk has no
-/// room for all, the former are some with most dead bytes.
+/// The extents of `group` to collect now, and those to leave: if a full disk has no room for all of
+/// them, some with the largest share of dead bytes are collected.
 fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j Extent>) {
     let mut extents: Vec<&Extent> = job.groups.extents_of(group).collect();
     let room = job.room.filter(|room| extents_rewritten_max(extents.iter().copied()) > *room / 2);
     let Some(room) = room else { return (extents, Vec::new()) };
     let asked = |extent: &Extent| job.forced.is_none_or(|upto| extent.place.file <= upto);
-    // Group tombstones stay as long as what they hide; and what was just collected waits for its
-    // turn.
+    // Group tombstones must stay as long as the records that they hide, so they count as alive.
+    // Among extents with equal shares those that a collection wrote come last.
     let alive = |extent: &Extent| 10 * extents_alive_max([extent]) / extent.len().max(1);
     extents.sort_by_key(|e| (!asked(e), alive(e), e.survivors, e.place));
     let fits = |count: &usize| {
         let first = extents[..*count].iter().copied();
-        // Its run, and the blocks of each file, are not counted.
+        // The estimate leaves out the run of new pointers and the last block of each file, so only
+        // half of the room is used.
         extents_rewritten_max(first) <= room / 2 && asked(extents[*count - 1])
     };
     let count = (2..extents.len()).take_while(fits).last().unwrap_or(1);
@@ -133,7 +137,7 @@ fn parted<'j>(job: &'j Collect<'_>, group: GroupId) -> (Vec<&'j Extent>, Vec<&'j
     (extents, others)
 }
 
-/// Has `collect` use a collector that asks `liveness`, and ends what it wrote.
+/// Runs `collect` with a collector that asks `liveness`, and finishes the files that it wrote.
 pub(super) fn with_collector<'a>(
     job: &Collect<'_>,
     liveness: &dyn Liveness,

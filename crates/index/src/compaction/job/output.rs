@@ -1,4 +1,4 @@
-//! Output: the tables that a compaction writes, and what lies below them.
+//! Output: the tables that a compaction writes, and the older places below them.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ impl<'a> Places<'a> {
 }
 
 /// Writes entries into tables, each ended between two keys: when it is large enough, or when it
-/// overlaps so many bytes of the level below the target that its own compaction would be expensive.
+/// overlaps many bytes of the level below the target, which would make its compaction expensive.
 pub(super) struct Output<'a> {
     factory: &'a dyn TableFactory,
     /// Level of the tables.

@@ -1,4 +1,4 @@
-//! Cuts: where a run of level 0 is cut into tables, so that level 0 divides into buckets.
+//! Split keys: where a run of level 0 is cut into tables, so that level 0 divides into buckets.
 //!
 //! OHDB (section III.A) cuts by key prefix into 10 parts. Fixed prefixes leave most parts empty
 //! when keys are skewed or share a long prefix, so here the parts follow the data:

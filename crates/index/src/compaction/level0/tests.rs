@@ -162,5 +162,5 @@ fn layers_are_as_many_as_the_deepest_bucket_has_slices() {
         [&[("a", "b", 1), ("d", "e", 1)], &[("a", "b", 1)], &[("d", "e", 1)], &[("g", "h", 1)]];
     let version = tree(&world, &runs, &[]);
     assert_eq!((version.runs().len(), version.sorted_runs(u64::MAX).count()), (4, 2 + 6));
-    assert_eq!(version.sorted_runs(1).count(), 2 + 6, "an older picture reads by runs");
+    assert_eq!(version.sorted_runs(1).count(), 2 + 6, "at an older epoch reads go by runs");
 }

@@ -145,7 +145,11 @@ fn what_spans_a_gap_does_not_meet_what_moves_into_it() {
     assert!(pick_full(&picture.version, &constraints, None, None).is_none());
     constraints.end(&first);
     constraints.busy.insert(FileNumber(mover), 2);
-    assert_eq!(numbers(&picture.pick(&constraints).unwrap()), [spans], "it was the range alone");
+    assert_eq!(
+        numbers(&picture.pick(&constraints).unwrap()),
+        [spans],
+        "only the key range blocked it"
+    );
 }
 
 #[test]
@@ -185,7 +189,7 @@ fn a_full_level_hands_on_its_cheapest_table() {
     let second = picture.pick(&busy).unwrap();
     assert!(!numbers(&second).contains(&dear));
     busy.start(&second);
-    assert!(picture.pick(&busy).is_none(), "what is too much in the level is on its way down");
+    assert!(picture.pick(&busy).is_none(), "the excess of the level is being compacted already");
 }
 
 #[test]
@@ -214,9 +218,9 @@ fn a_table_without_overlap_moves_unless_its_tombstones_could_go() {
     let mut meta = picture.meta(("a", "c"), 300 * MIB);
     meta.tombstones = 1;
     picture.deep_meta(1, meta);
-    assert!(!picture.pick(&Constraints::default()).unwrap().moves, "nothing lies below: rewrite");
+    assert!(!picture.pick(&Constraints::default()).unwrap().moves, "no entries below: rewrite");
     picture.deep(3, ("b", "b"), MIB);
-    assert!(picture.pick(&Constraints::default()).unwrap().moves, "they still hide something");
+    assert!(picture.pick(&Constraints::default()).unwrap().moves, "they may still hide entries");
 }
 
 #[test]
@@ -225,7 +229,7 @@ fn tombstones_go_down_to_what_they_hide_and_no_further() {
     let mut meta = picture.meta(("a", "c"), MIB);
     meta.tombstones = 1;
     let young = picture.deep_meta(1, meta);
-    assert!(picture.pick(&Constraints::default()).is_none(), "they hide nothing");
+    assert!(picture.pick(&Constraints::default()).is_none(), "they hide no entries");
     let old = picture.deep(2, ("b", "b"), MIB);
     let compaction = picture.pick(&Constraints::default()).unwrap();
     assert_eq!((numbers(&compaction), compaction.level), (vec![young, old], 2));

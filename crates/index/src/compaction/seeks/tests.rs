@@ -32,8 +32,8 @@ fn read(version: &Version, key: &str) -> bool {
 /// Reads `key` until the charged table has used up its seeks.
 fn spend(version: &Version, key: &str) {
     assert!((1..ALLOWED).all(|_| !read(version, key)), "spent too early");
-    assert!(read(version, key), "the last one is told");
-    assert!(!read(version, key), "and told once");
+    assert!(read(version, key), "the last seek is reported");
+    assert!(!read(version, key), "and reported once");
 }
 
 fn picked(version: &Version, level0: Level0, constraints: &Constraints) -> Option<Compaction> {
@@ -93,7 +93,10 @@ fn a_table_of_level_0_takes_along_what_is_joined_to_it() {
     assert!(pick(&held).is_none(), "a collection holds it in level 0");
     let mut busy = Constraints::default();
     busy.busy.extend(version.level(1).tables().iter().map(|table| (table.number(), 2)));
-    assert!(pick(&busy).is_none(), "what it must not overtake waits, and so does it");
+    assert!(
+        pick(&busy).is_none(),
+        "the older table that it must not overtake waits, so it waits too"
+    );
 }
 
 #[test]

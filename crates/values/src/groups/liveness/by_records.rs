@@ -22,8 +22,8 @@ impl DeadRecords for ByRecords {
     }
 }
 
-/// Bytes of an extent that may be dead as far as its group knows, which learns of dead values only
-/// by records.
+/// Upper bound of the dead bytes of an extent: with this rule only the records of the group tell
+/// which values are dead.
 fn of_extent(extent: &Extent) -> u64 {
     if extent.survivors {
         return extent.separated - extent.live;

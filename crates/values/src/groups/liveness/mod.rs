@@ -1,4 +1,4 @@
-//! What is known of the dead records of groups, for each rule of liveness: one file per rule.
+//! Estimates of the dead records of groups, for each rule of liveness: one file per rule.
 //!
 //! A collection asks [`crate::collect::Liveness`], which the engine implements for each rule.
 
@@ -15,8 +15,8 @@ pub trait DeadRecords {
     /// a key of which the group may have a record; extents then have filters of their keys.
     fn needs_tombstones(&self) -> bool;
 
-    /// Bytes that a collection of each group may reclaim. `hidden` is an estimate of the bytes of
-    /// garbage that the table does not know of.
+    /// Bytes that a collection of each group may reclaim. `unexposed` is an estimate of the bytes
+    /// of garbage that the table does not know of.
     fn reclaimable(&self, table: &GroupTable, unexposed: u64) -> Vec<(GroupId, u64)>;
 }
 

@@ -5,8 +5,8 @@
 //! held open, and every name is looked up through its descriptor ([`dir`]): neither a rename of the
 //! directory nor a change of the current directory leads to other files. Files that are read share
 //! a bounded number of descriptors ([`open_files`]). The directory is private to its owner (0700,
-//! files 0600). `window` describes how a file becomes a [`crate::Window`], and the error contract of
-//! stores into it.
+//! files 0600). `window` describes how a file becomes a [`crate::Window`], and the error contract
+//! of stores into it.
 
 pub mod open_files;
 mod dir;

@@ -8,7 +8,7 @@ use cleavedb_bench::workload::Workload;
 use cleavedb_cli::console::Console;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Benchmarks that end when their time is over.
+/// Progress of benchmarks with a time limit.
 pub struct Countdown {
     bar: ProgressBar,
     begin: Instant,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use cleavedb_bench::cli::BenchArgs;
 
-/// Arguments of a benchmark that say what is asked for, and not how it is measured.
+/// Arguments of a benchmark that define its operations, not how they are measured.
 const DRAWN: [&str; 15] = [
     "workload",
     "scale",
@@ -27,23 +27,23 @@ const DRAWN: [&str; 15] = [
 /// What to do about traces.
 #[derive(Debug, Subcommand)]
 pub enum TraceAction {
-    /// Write the operations that workloads would ask for; no database is involved
+    /// Write the operations of workloads to a file; no database is involved
     ///
-    /// With --rate the operations have times, at which a replay can begin them.
+    /// With --rate the operations have times at which a replay begins them.
     #[command(mut_args(|arg| {
         let drawn = DRAWN.contains(&arg.get_id().as_str());
         arg.hide(!drawn)
     }))]
     #[command(mut_arg("json", |arg| arg.long("results")))]
     Record {
-        /// The file; what it held is lost
+        /// The file; its old content is lost
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
         /// The workloads
         #[command(flatten)]
         bench: Box<BenchArgs>,
     },
-    /// Show mix, sizes, and how unequal the keys of a trace are
+    /// Show the mix, the sizes, and the skew of the keys of a trace
     Show {
         /// The file
         file: PathBuf,

@@ -8,36 +8,37 @@ use cleavedb_bench::tune::search::UPDATES;
 use cleavedb_cli::durability::DurabilityName;
 use cleavedb_units as units;
 
-/// What to search a threshold for, and what to do with it.
+/// The threshold search and what to do with its result.
 #[derive(Args, Debug)]
 pub struct TuneArgs {
     /// A database, or a directory on the disk to measure: the database of --db if not given
     pub dir: Option<PathBuf>,
-    /// Seconds that the search may take; two sizes are measured in any case
+    /// Seconds for the search; two sizes are measured in any case
     #[arg(long, default_value_t = 120.0, value_name = "SECONDS")]
     pub time: f64,
-    /// What is measured, after a load and half as many updates as records: a name of `bench --list`
+    /// The workload to measure, after a load and half as many updates as records: a name of `bench
+    /// --list`
     #[arg(short, long, default_value = UPDATES, value_name = "NAME")]
     pub workload: String,
-    /// Bytes of the stores; other sizes keep the proportion that they have to 2 GiB
+    /// Bytes of the stores; other sizes are scaled from 2 GiB in proportion
     #[arg(long, value_parser = units::parse, default_value = "256MiB", value_name = "BYTES")]
     pub data: u64,
-    /// Let the stores lie in the page cache, where data that fits memory lies; else what is read
-    /// again is read from the disk, as where data is much larger than memory
+    /// Let the stores fit the page cache, like data that fits memory; else repeated reads come from
+    /// the disk, as for data much larger than memory
     #[arg(long)]
     pub cached: bool,
     /// What a write survives before it is acknowledged
     #[arg(long, value_enum, default_value = "os")]
     pub durability: DurabilityName,
-    /// Store what is found with the database: later opens that name no threshold use it
+    /// Store the result with the database: later opens that set no threshold use it
     #[arg(long)]
     pub save: bool,
-    /// Measure nothing and store this size, or `default` for the preset's own
+    /// Measure nothing and store this size, or `default` for that of the preset
     #[arg(long, value_parser = Saved::parse, conflicts_with = "save", value_name = "BYTES")]
     pub set: Option<Saved>,
 }
 
-/// What is stored about the threshold of a database.
+/// The threshold to store with a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Saved {
     /// Nothing: the preset decides.
@@ -53,7 +54,7 @@ impl Saved {
         }
         let bytes = units::parse(text).map_err(|why| format!("{why}, or `default`"))?;
         if bytes > VALUE_LEN_MAX as u64 {
-            return Err(format!("no value is as long; the longest has {VALUE_LEN_MAX} bytes"));
+            return Err(format!("no value is as long; the maximum is {VALUE_LEN_MAX} bytes"));
         }
         Ok(Self::Least(bytes as usize))
     }

@@ -147,7 +147,7 @@ impl Db {
         Self::open_through(path, options, |_, disk| disk)
     }
 
-    /// As [`Db::open`], through what `wrap` makes of each directory, whose path it gets: a
+    /// As [`Db::open`], with each directory's storage wrapped by `wrap`, which gets its path: in a
     /// device whose time is modelled, for example. The path of a volume is absolute.
     pub fn open_through(
         path: impl AsRef<Path>,

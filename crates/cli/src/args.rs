@@ -133,7 +133,7 @@ pub enum Command {
     /// may have the database open. It may remove files meanwhile, and writes on at the end of the
     /// log. DIR may lack any file, and may hold only copies of some.
     Dump(DumpArgs),
-    /// Give back the space of dead values, now
+    /// Free the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait for
     /// it.
@@ -228,7 +228,7 @@ pub struct Elsewhere {
     pub arguments: Vec<OsString>,
 }
 
-/// What to remove.
+/// The keys to remove.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub struct DelArgs {
@@ -326,7 +326,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-/// What to show the store on.
+/// The tree and options of a tour.
 #[derive(Args, Debug)]
 pub struct TourArgs {
     /// The directory tree

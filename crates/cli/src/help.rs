@@ -8,7 +8,7 @@ use crate::global::EVERY_COMMAND;
 
 /// The command line of a program, as its help shows it.
 pub fn shown(mut command: Command) -> Command {
-    // Hands the options of every command down.
+    // Passes the options of every command on to each.
     command.build();
     let more = format!(
         "Options of every command, such as --db PATH, --preset NAME, --json and --quiet: {} --help",

@@ -11,8 +11,8 @@ use cleavedb_base::sync::checker::{model, thread};
 use crate::segment::Segment;
 use crate::{Access, Disk, File, FileKind, Mode, Name, ObsoleteFiles, Storage};
 
-/// A read state lets go of a segment that an edit dropped, a reader still holds it, and a job
-/// removes what is queued.
+/// A read state drops a segment that an edit removed, a reader still holds it, and a job removes
+/// queued files.
 fn a_reader_holds_a_dropped_segment(name: Name, file: std::sync::Arc<dyn File>) {
     let obsolete_files = std::sync::Arc::new(ObsoleteFiles::default());
     let identity = FileIdentity::new(1, name.number());

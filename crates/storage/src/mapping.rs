@@ -40,20 +40,20 @@ impl WindowMemory {
         self.0.as_mut_ptr()
     }
 
-    /// Length in bytes, of which the file need not have all yet.
+    /// Length in bytes; the file may be shorter.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Has the system put memory behind a range of whole pages now, not at its first use. It
-    /// changes no byte, and may be given while others store there. An error says that a store
-    /// there would end in a signal.
+    /// Has the system back a range of whole pages with memory now, not at their first use. It
+    /// changes no byte and is safe beside stores. An error says that a store there would end in a
+    /// signal.
     pub(crate) fn touch(&self, range: Range<usize>) -> io::Result<()> {
         let touched = self.0.advise_range(Advice::PopulateWrite, range.start, range.len());
         touched.or_else(|e| match Errno::from_io_error(&e) {
             Some(Errno::FAULT | Errno::HWPOISON) => Err(e),
-            // What is refused for another reason costs speed only.
+            // Any other refusal only costs speed.
             _ => Ok(()),
         })
     }

@@ -7,7 +7,7 @@
 
 use crate::repo::{Finding, Repo};
 
-/// What each crate may use, by the name of its folder; all under the prefix of the project.
+/// The crates that each crate may use, by the name of its folder, without the project's prefix.
 const MAY_USE: [(&str, &[&str]); 12] = [
     ("base", &[]),
     ("storage", &["base"]),

@@ -3,9 +3,9 @@
 use crate::repo::{Finding, Repo};
 use crate::source::{Source, line_of, words};
 
-/// Files that may hold `unsafe`: memory that is mapped, aligned or shared without a lock, a hint to
-/// the processor, a page that tells a forked process, and the fork that tests it. A path that ends
-/// in `*` stands for all that begin like it.
+/// Files that may hold `unsafe`: for memory that is mapped, aligned or shared without a lock, a
+/// hint to the processor, a page that identifies a forked process, and the fork that tests it. A
+/// path that ends in `*` stands for all paths with that prefix.
 pub const ALLOWED: [&str; 10] = [
     "crates/storage/src/process.rs",
     "crates/cleavedb/tests/fork.rs",

@@ -73,7 +73,7 @@ impl Partition {
         (self != Self::Hash).then_some(token)
     }
 
-    /// Whether keys that are neighbours are mostly in one group.
+    /// Whether neighbouring keys are mostly in one group.
     pub fn keeps_order(self) -> bool {
         self != Self::Hash
     }

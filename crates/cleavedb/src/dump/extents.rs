@@ -155,7 +155,7 @@ impl Walk<'_, '_> {
             }
             None if self.is_known => self.out.damage_at(offset, "bytes belong to no record"),
             None => {
-                let why = "the pages of a map, or damage: no manifest says which";
+                let why = "the pages of a key directory, or damage: no manifest says which";
                 let facts = vec![("length", len.into()), ("why", why.into())];
                 self.out.line(offset, "no record", facts)
             }
@@ -174,7 +174,7 @@ impl Walk<'_, '_> {
 
     fn key_block(&mut self, offset: u64, value: &[u8]) -> ControlFlow<()> {
         let mut facts: Facts<'_> = vec![("length", (value.len() as u64).into())];
-        let Some(extent) = &self.extent else { return self.out.line(offset, "key_block", facts) };
+        let Some(extent) = &self.extent else { return self.out.line(offset, "key block", facts) };
         let end = extent.place.offset + extent.records_len;
         let mut count = 0u64;
         let told = key_block::visit(value, self.segment.identity(), (extent.place, end), |_, _| {
@@ -182,10 +182,10 @@ impl Walk<'_, '_> {
             Ok(())
         });
         if let Err(error) = told {
-            return self.out.damage(error.with("key_block", offset));
+            return self.out.damage(error.with("key block", offset));
         }
         facts.push(("records", count.into()));
-        self.out.line(offset, "key_block", facts)
+        self.out.line(offset, "key block", facts)
     }
 
     /// Shows a key directory. The first keys of its pages are at `offset`, behind the pages.
@@ -201,7 +201,7 @@ impl Walk<'_, '_> {
             return self.out.damage_at(offset, "a map has more pages than there is room for");
         };
         let facts = vec![("pages", pages.into()), ("pages_at", begin.into())];
-        self.out.line(offset, "map", facts)?;
+        self.out.line(offset, "key directory", facts)?;
         let mut page = [0; BLOCK];
         for (at, fence) in (begin..).step_by(BLOCK).zip(fences.iter()) {
             if let Err(error) = self.segment.read_page(at, &mut page) {
@@ -210,11 +210,11 @@ impl Walk<'_, '_> {
             }
             let count = entries(&page).count() as u64;
             let facts = vec![("entries", count.into()), ("fence", user_key(fence))];
-            self.out.line(at, "map page", facts)?;
+            self.out.line(at, "key directory page", facts)?;
             for (hash, record) in entries(&page) {
                 let hash = format!("{hash:016x}");
                 let facts = vec![("hash", hash.into()), ("at_in_extent", u64::from(record).into())];
-                self.out.line(at, "map entry", facts)?;
+                self.out.line(at, "key directory entry", facts)?;
             }
         }
         ControlFlow::Continue(())

@@ -20,8 +20,8 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
         RecordKind::FileHeader => "file header",
         RecordKind::Edit => "edit",
         RecordKind::Filter => "filter",
-        RecordKind::KeyDirectory => "key_directory",
-        RecordKind::KeyBlock => "key_block",
+        RecordKind::KeyDirectory => "key directory",
+        RecordKind::KeyBlock => "key block",
     }
 }
 

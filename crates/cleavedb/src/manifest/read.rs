@@ -117,8 +117,8 @@ pub(crate) fn next_record(bytes: &[u8], identity: FileIdentity, from: usize) -> 
     places.find(|at| Record::parse(&bytes[*at..], identity, *at as u64).is_ok())
 }
 
-/// Reads the two copies of one edit at `offset`, which moves behind them, and says whether both are
-/// whole.
+/// Reads the two copies of one edit at `offset`, which moves behind them, and returns whether both
+/// are valid.
 pub(crate) fn read_copies(
     bytes: &[u8],
     identity: FileIdentity,

@@ -59,7 +59,7 @@ pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 impl Salvage {
     /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
     /// Changes nothing. Fails with [`NotADatabase`](cleavedb_base::ErrorKind::NotADatabase) if no
-    /// file there says which database it belongs to.
+    /// file there tells the database id.
     pub fn search(path: impl AsRef<Path>) -> Result<Self> {
         let (files, damage) = Unopened::find(path.as_ref())?;
         let mut report = SalvageReport::default();
@@ -88,7 +88,7 @@ impl Salvage {
         FileIdentity::new(self.database_id, number)
     }
 
-    /// Reads the manifest that `current` names, or else the youngest that can be read.
+    /// Reads the manifest that `current` names, or else the youngest readable one.
     fn load_manifest(&mut self) -> Result<()> {
         let tables = self.files.tables(self.database_id);
         for candidate in self.files.manifests(self.database_id)? {
@@ -202,7 +202,7 @@ impl Salvage {
         Ok(())
     }
 
-    /// Whether operations that no table has may be in the file.
+    /// Whether the file may have operations that are in no table.
     fn may_be_young(&self, name: Name) -> bool {
         let head = self.live.as_ref().and_then(|live| live.head);
         name.kind() == FileKind::Log && head.is_none_or(|head| name.number() >= head.file)
@@ -229,7 +229,7 @@ impl Salvage {
         };
         let (keys, mut rubbish) = (&mut self.keys, None);
         let mut damage = Damage { report: &mut self.report, name, is_young };
-        let no_record = "bytes belong to no record: damage, or a write that a crash has torn";
+        let no_record = "bytes that belong to no record: damage, or a write torn by a crash";
         let scanned = salvage(&*file, source, identity, &mut |offset, met| {
             match met {
                 Met::Record(header, key, _) => {

@@ -17,7 +17,7 @@ fn an_open_makes_its_directory_and_no_parent_of_it() {
     let parent = dir.path().join("parent");
     let error = Db::open(parent.join("db"), options()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotADatabase);
-    assert!(error.message().contains("make it first"), "{error}");
+    assert!(error.message().contains("create it first"), "{error}");
     let volumes = vec![Volume::new(parent.join("volume"), [FileClass::Levels])];
     let error = Db::open(dir.path().join("db"), Options { volumes, ..options() }).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::MissingVolume, "{error}");

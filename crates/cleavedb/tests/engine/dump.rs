@@ -76,7 +76,7 @@ fn a_whole_store_is_shown_without_damage_and_stays_as_it_is() {
 }
 
 #[test]
-fn maps_and_listings_are_shown_and_their_damage_is_named() {
+fn key_directories_and_key_blocks_are_shown_and_their_damage_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let db = Db::open(dir.path(), Setup::soft(Preset::KtStore, true).options).unwrap();
     for round in 0..3 {
@@ -89,19 +89,19 @@ fn maps_and_listings_are_shown_and_their_damage_is_named() {
     db.close().unwrap();
     let said = Said::of(dir.path());
     assert!(said.damage.is_empty(), "{:?}", said.damage);
-    for what in ["key_block", "map", "map page", "map entry"] {
+    for what in ["key block", "key directory", "key directory page", "key directory entry"] {
         assert!(said.has(what), "{what} is not in {:?}", said.lines);
     }
     for (path, mut bytes) in contents(dir.path()) {
         if path.extension().is_some_and(|e| e == "grp") {
-            // KeyDirectory end an extent with a map, their page is in front of them.
+            // The first keys of a key directory end an extent; their page is in front of them.
             let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
             bytes[end - end % 4096 - 4096 + 3] ^= 1;
             fs::write(path, bytes).unwrap();
         }
     }
     let said = Said::of(dir.path());
-    let is_page = |error: &Error| error.message() == "a page of a map is damaged";
+    let is_page = |error: &Error| error.message() == "a page of a key directory is damaged";
     assert!(said.damage.iter().any(is_page), "{:?}", said.damage);
 }
 

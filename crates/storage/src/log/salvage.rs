@@ -88,7 +88,7 @@ impl Source<'_> {
 /// Called with each thing that a scan meets and the offset where it begins; a break ends the scan.
 pub type Visit<'v> = dyn FnMut(u64, Met<'_>) -> ControlFlow<()> + 'v;
 
-/// Calls `visit` with everything in `file` and the offset at which it begins, front to back.
+/// Calls `visit` with every finding in `file` and the offset at which it begins, front to back.
 ///
 /// # Errors
 /// If the length of the file cannot be read.

@@ -23,7 +23,8 @@ fn open(sim: &Sim, number: u64) -> Segment {
     Segment::new(name, identity, file, None, Arc::new(ObsoleteFiles::default()))
 }
 
-/// A record of two pieces and a half in file 1, damaged at `damaged` of its value, and where.
+/// A record of two and a half pieces in file 1, damaged at `damaged` of its value, and its
+/// place.
 fn written(sim: &Sim, damaged: Option<usize>) -> (ValuePointer, Vec<u8>) {
     let mut value: Vec<u8> = (0..PIECE * 5 / 2).map(|at| (at / 1000) as u8).collect();
     let header = Header::new(RecordKind::Separated, KEYSPACE, 5, b"key", &value);

@@ -11,7 +11,7 @@ use cleavedb_storage_sim::log::{log_of, spare_of};
 
 const LEN: usize = 1 << 16;
 
-/// A log that is drained late, and what stores to it.
+/// A log with a lazy drain, and its appender.
 fn lazy(sim: &Sim) -> (Log, Appender) {
     log_of(sim, LEN, WriteBack::OnPressure)
 }
@@ -22,7 +22,7 @@ fn append(log: &Log, appender: &mut Appender) {
     log.set_written_upto(reserved.end);
 }
 
-/// A batch for which the disk had no room has begun a file, and then its MemTable was flushed.
+/// A batch that found the disk full has begun a file, and then its MemTable was flushed.
 #[test]
 fn a_file_may_be_begun_and_passed_by_before_it_is_filled() {
     let sim = Sim::new();

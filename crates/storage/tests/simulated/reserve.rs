@@ -49,8 +49,8 @@ fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
     assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
 }
 
-/// The last block of a file that shares its blocks with a copy is written anew when the file is
-/// cut: after a crash such a store was not opened on a full disk.
+/// Cutting a file that shares its blocks with a copy writes its last block to a new place:
+/// after a crash such a store could not be opened on a full disk.
 #[test]
 fn a_file_is_cut_with_what_the_reserve_has() {
     let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));

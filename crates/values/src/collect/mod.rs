@@ -260,6 +260,6 @@ fn source_of(
     let after = sources.partition_point(|source| source.place() <= place);
     let source = after.checked_sub(1).map(|at| &mut sources[at]).filter(|it| it.holds(place));
     source.ok_or_else(|| {
-        Error::corruption("a survivor lies in no victim").with("file", survivor.file)
+        Error::corruption("a live record is in no victim").with("file", survivor.file)
     })
 }

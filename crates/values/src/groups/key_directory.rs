@@ -132,7 +132,7 @@ pub fn entries(page: &[u8; BLOCK]) -> impl Iterator<Item = (u64, u32)> {
     })
 }
 
-/// The offset that a page has for `mark`.
+/// The offset in the entry of `mark` in a page.
 pub(super) fn look_up(page: &[u8; BLOCK], mark: Mark) -> Option<u32> {
     let wanted = u64::from_le_bytes(mark.0);
     entries(page).find(|(found, _)| *found == wanted).map(|(_, offset)| offset)

@@ -108,7 +108,7 @@ fn a_process_without_descriptors_is_told_so_and_goes_on_when_it_has_some() {
             while let Ok(file) = fs::File::open("/dev/null") {
                 taken.push(file);
             }
-            // What readers share goes to who needs it: they are the first to stand back.
+            // Descriptors that readers share go to writers first: readers give way.
             open_files::set_max(0);
             let error = db.verify().err().or_else(|| db.flush().err());
             let error = error.or_else(|| Db::open(dir.path().join("x"), options(&setup)).err());

@@ -1,5 +1,5 @@
 //! The directory of an open store is moved, or the process moves to another one: the store goes on
-//! where its files are, and harms nobody who has come to its old place.
+//! where its files are, and harms no database that has come to its old place.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A process that was forked while a store was open: it is refused in words and harms nobody.
+//! A process that was forked while a store was open: it is refused in words, without harm.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};

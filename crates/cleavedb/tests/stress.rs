@@ -3,7 +3,7 @@
 //!
 //! Each writer owns some keys and writes to them in turn, always two keys in one batch, which
 //! differ only in their prefix: puts of drawn lengths, and deletes. What a key holds after a kill
-//! is what was acknowledged last, or what was under way; both keys of a batch agree. Nobody may
+//! is what was acknowledged last, or what was under way; both keys of a batch agree. No call may
 //! wait for ever: a writer that is told that it waits for nothing, or that makes no progress for a
 //! minute, is a failure.
 //!
@@ -38,7 +38,7 @@ const KEYS: usize = 40;
 /// Bytes that may be alive: two keys of each batch, of which a mean one has 1.6 KB.
 const LIVE: u64 = (2 * WRITERS * KEYS) as u64 * 2000;
 
-/// Time without progress after which somebody counts as waiting for ever.
+/// Time without progress after which a thread counts as waiting for ever.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn number(variable: &str) -> Option<u64> {
@@ -107,8 +107,8 @@ fn write(db: &Db, book: &Book, writer: usize, seed: u64, (done, stop): (&AtomicU
     }
 }
 
-/// Reads ranges and keys until it is told to stop: what is there is in order, and is what somebody
-/// wrote to that key.
+/// Reads ranges and keys until it is told to stop: what is there is in order, and is what a
+/// writer wrote to that key.
 fn read(db: &Db, seed: u64, stop: &AtomicBool) {
     let mut rng = Rng::new(seed);
     while !stop.load(Ordering::SeqCst) {
@@ -162,7 +162,7 @@ fn watch(done: &AtomicU64, over: impl Fn() -> bool, db: &Db) {
         if last.1.elapsed() >= PATIENCE {
             // A thread that waits for ever cannot be joined, so a panic would not end the test.
             let (options, metrics) = (db.options(), db.metrics());
-            let _ = writeln!(stderr(), "nobody goes on under {options:?}: {metrics:?}");
+            let _ = writeln!(stderr(), "no thread goes on under {options:?}: {metrics:?}");
             abort();
         }
         thread::sleep(Duration::from_millis(2));

@@ -1,7 +1,7 @@
 //! The threads of a store: they sleep until there is work, and one that cannot be started takes
 //! no other with it.
 //!
-//! That a store which nobody uses costs nothing is counted in wake-ups, not in time.
+//! That a store which is not used costs nothing is counted in wake-ups, not in time.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,10 +73,10 @@ fn threads() -> u64 {
     number("/proc/self/status", "Threads:")
 }
 
-/// A user who is not root, for whom the system counts threads.
+/// A user other than root: the system counts the threads of such users.
 const USER: u32 = 65_534;
 
-/// Lets this process's user have so many threads, in all of his processes.
+/// Lets this process's user have at most `most` threads, in all processes of the user.
 fn limit_threads(most: u64) {
     let maximum = getrlimit(Resource::Nproc).maximum;
     setrlimit(Resource::Nproc, Rlimit { current: Some(most), maximum }).unwrap();
@@ -126,7 +126,7 @@ fn processor_seconds() -> f64 {
     fields[11..13].iter().map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
 }
 
-/// For a run by hand: what `CLEAVEDB_STORES` stores with one record each cost that nobody uses.
+/// For a run by hand: what `CLEAVEDB_STORES` unused stores with one record each cost.
 #[test]
 #[ignore = "prints what many stores cost, for a run by hand"]
 fn what_many_stores_cost() {

@@ -3,8 +3,6 @@
 //! Each of them stands where a sentence avoids its subject or its number: "who reads so many" for
 //! "a reader of more than 16 files". A sentence that names both needs none of them.
 
-use std::collections::BTreeMap;
-
 use crate::repo::{Finding, Repo};
 use crate::source::{Source, is_word};
 
@@ -46,25 +44,6 @@ pub fn riddles(repo: &Repo) -> Vec<Finding> {
         search(path, text, &mut found);
     }
     found
-}
-
-/// Number of findings by [`area`].
-pub fn by_area(found: &[Finding]) -> BTreeMap<String, usize> {
-    let mut areas = BTreeMap::new();
-    for finding in found {
-        *areas.entry(area(&finding.path)).or_default() += 1;
-    }
-    areas
-}
-
-/// The area of a path: its crate, or its first folder; `.` is the root.
-pub fn area(path: &str) -> String {
-    let mut parts = path.split('/');
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some("crates"), Some(name), _) => format!("crates/{name}"),
-        (Some(folder), Some(_), _) => folder.to_owned(),
-        _ => ".".to_owned(),
-    }
 }
 
 /// The text of `source` without its code: comments and the contents of literals.

@@ -1,7 +1,7 @@
 //! After a crash at any recorded operation, in any legal state of the disk, the oracle holds.
 //!
 //! Each test is a shard: a preset, a kind of log window, workloads from consecutive seeds, until it
-//! has seen so many distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
+//! has seen its number of distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
 use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset};

@@ -63,7 +63,7 @@ fn a_layout_is_kept_and_another_is_refused() {
     }
 }
 
-/// Options of groups had no effect in other layouts, and nobody was told.
+/// Options of groups had no effect in other layouts, without an error.
 #[test]
 fn an_option_without_a_meaning_is_refused() {
     let refused = |preset, change: fn(&mut Options)| {

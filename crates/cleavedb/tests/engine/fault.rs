@@ -39,13 +39,13 @@ struct Run {
     /// Commits that must survive a kill, and a power loss.
     least: [usize; 2],
     keys: Vec<Vec<u8>>,
-    /// A write failed and nobody can say whether it will survive: no more writes are tried.
+    /// A write failed, and it is unknown whether it will survive: no more writes are tried.
     uncertain: bool,
 }
 
 impl Run {
     fn promise(&mut self, durability: Durability) {
-        // A write that failed was promised to nobody.
+        // A write that failed was not promised.
         let commits = self.hashes.len() - 1 - usize::from(self.uncertain);
         if durability >= Durability::Os {
             self.least[0] = commits;
@@ -107,7 +107,7 @@ impl Run {
             Op::Collect => self.db.collect(),
             Op::Sync => self.db.sync(),
             Op::Step(_) => {
-                // A job that fails says so to nobody in particular.
+                // A job that fails has no caller that it could tell.
                 let _ = self.db.step();
                 return;
             }
@@ -354,8 +354,8 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
     }
 }
 
-/// A window that could not grow as far as it was to had another length for who read it after a kill
-/// than for who wrote it.
+/// A window that could not grow as far as asked had another length for recovery after a kill than
+/// for the writer.
 #[test]
 fn a_window_that_grows_in_part_loses_nothing() {
     for preset in [Preset::HashKv, Preset::KtStore] {

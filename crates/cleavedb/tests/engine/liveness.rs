@@ -1,5 +1,5 @@
 //! What always goes on: jobs come to an end, none keeps the others from running, and writers wait
-//! only for what somebody does.
+//! only for work that a thread does.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -24,7 +24,7 @@ fn holds(check: fn(u64) -> Checked<()>, seeds: u64) {
         // In a thread of its own: what waits for ever fails here.
         let (done, outcome) = channel();
         thread::spawn(move || done.send(check(seed)));
-        let outcome = outcome.recv_timeout(LIMIT).expect("somebody waits for ever, or panicked");
+        let outcome = outcome.recv_timeout(LIMIT).expect("a call waits for ever, or panicked");
         outcome.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
     }
 }
@@ -84,7 +84,7 @@ fn runs_above_damage_do_not_pile_up() {
     holds(endless::damage_fills_no_level0, 5);
 }
 
-/// Garbage in damaged files counted as what somebody would collect: writers waited for ever.
+/// Garbage in damaged files counted as collectable: writers waited for ever.
 #[test]
 fn damaged_values_never_stop_writers() {
     holds(endless::damaged_values_stop_no_writer, 3);
@@ -109,7 +109,7 @@ fn a_queue_that_is_emptied_by_key_finds_its_first_key_at_once() {
     holds(endless::a_queue_is_emptied_by_key, 8);
 }
 
-/// What was deleted stayed until somebody had written a MemTable more, or called for it.
+/// What was deleted stayed until a MemTable more was written, or a call asked for it.
 #[test]
 fn what_was_deleted_gives_its_space_back_without_a_call() {
     let frees = |setup: &Setup| {

@@ -141,8 +141,8 @@ fn a_manifest_without_an_edit_is_damage() {
     assert_eq!(damaged.image().list().len(), before, "a refused open removes nothing");
 }
 
-/// A window is short at first and grows when it was filled once; a disk that is full must not keep
-/// anybody from writing what there is room for.
+/// A window is short at first and grows when it was filled once; a full disk must not refuse
+/// writes for which the window has room.
 #[test]
 fn a_window_grows_with_its_use_where_there_is_room() {
     use cleavedb_storage::{FileKind, Storage};

@@ -233,8 +233,8 @@ fn a_killed_session_is_resumed_without_a_file_for_each() {
     }
 }
 
-/// The last log file was sealed by the open and counted as garbage that nobody may collect: writers
-/// waited for ever.
+/// The last log file was sealed by the open and counted as garbage that may not be collected:
+/// writers waited for ever.
 #[test]
 fn a_store_that_was_closed_behind_a_long_value_is_written_again() {
     for mut setup in Setup::designs() {
@@ -366,14 +366,14 @@ fn a_window_that_is_missing_or_foreign_is_an_error_with_a_way_on() {
             assert_eq!(sim.image().hash(), image.hash(), "a refused open changes nothing");
             let options = Options { accept_lost_window: true, ..setup.options.clone() };
             let db = open(&sim, &options);
-            assert!(db.recovery_report().window_lost, "{setup}: nobody is told");
+            assert!(db.recovery_report().window_lost, "{setup}: the report does not say so");
             db.put(b"more", b"is written").unwrap();
         }
     }
 }
 
-/// Bytes of the window that are damaged after the death of the process took writes with them, and
-/// nobody was told.
+/// Bytes of the window that are damaged after the death of the process took writes with them,
+/// without a warning.
 #[test]
 fn operations_that_are_lost_with_the_window_are_counted() {
     for setup in Setup::designs() {

@@ -148,7 +148,7 @@ fn a_flush_is_never_kept_waiting_by_compactions() {
     for round in 0..3 {
         store.write_and_flush(500 + round);
     }
-    assert!(store.doors[1].waiting() >= 1, "the compaction is still on its way");
+    assert!(store.doors[1].waiting() >= 1, "the compaction still runs");
     assert!(store.db.metrics().compactions - compactions <= 3, "merges within level 0 only");
     drop(held);
     store.check();

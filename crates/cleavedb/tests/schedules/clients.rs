@@ -34,7 +34,7 @@ const IMAGES: usize = 2;
 /// Keys of both writers: first and last, so that they fall into different tables.
 const KEYS: [[&[u8]; 2]; 2] = [[b"a of 0", b"y of 0"], [b"b of 1", b"z of 1"]];
 
-/// A batch that was acknowledged when the disk had seen so many operations.
+/// A batch that was acknowledged, and the number of operations that the disk had seen.
 struct Acknowledged {
     at: usize,
     writer: usize,
@@ -245,7 +245,7 @@ fn survives(setup: &Setup, image: &Image, least: [u64; 2]) -> Result<(), String>
     Ok(())
 }
 
-/// Two writers, a reader and somebody who asks for jobs; then crashes.
+/// Two writers, a reader and a thread that asks for jobs; then crashes.
 pub fn clients(seed: u64) -> Result<(), String> {
     let setup = setup(seed);
     let sim = Sim::new();

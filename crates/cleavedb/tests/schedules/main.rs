@@ -113,8 +113,9 @@ fn run(setup: &Setup, ops: &[Op]) -> Result<(), String> {
 fn answers(seed: u64) -> Result<(), String> {
     let mut all = Setup::all();
     let setup = with_threads(all.swap_remove(seed as usize % all.len()), 2);
-    // Where the disk is gone a thread that drains goes round, and who waits for a flush may not
-    // hear that it was given up: a second later it looks by itself, but no time passes here.
+    // Where the disk is gone a thread that drains goes round, and a caller that waits for a
+    // flush may not hear that it was given up: a second later it looks by itself, but no time
+    // passes here.
     let profile = Profile { kills: false, ..Profile::model() };
     run(&setup, &Generator::new(seed, profile).take(60))
 }

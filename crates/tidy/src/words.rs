@@ -106,8 +106,9 @@ mod tests {
                 "README.md:1: \"so manyth\"",
             ]
         );
-        let areas = by_area(&riddles(&repo));
-        assert_eq!(areas, BTreeMap::from([(".".into(), 1), ("crates/a".into(), 5)]));
+        let found = riddles(&repo);
+        let code = found.iter().filter(|finding| finding.path.starts_with("crates/a")).count();
+        assert_eq!((found.len(), code), (6, 5));
     }
 
     #[test]

@@ -24,7 +24,6 @@ use crate::{memtables, scheduler};
 
 /// How long the drain sleeps when there is not enough to write: a tenth of the time in which the
 /// fastest writer fills the window.
-/// fastest writer fills the window.
 const DRAIN_NAP: Duration = Duration::from_micros(500);
 
 /// After `IDLE_NAPS` naps without work the drain sleeps until a writer wakes it: writers that keep

@@ -7,7 +7,6 @@
 //! (HashKV, section 3.4): the segment with the best ratio of freed to moved bytes is collected
 //! first, unless a group has a better one. Segments count in the space goal. The paper sets no
 //! limit for them; under options that follow it they are never collected for space.
-//! collected for space.
 
 use std::collections::BTreeSet;
 

@@ -48,10 +48,10 @@ const OPTIONS: [(&str, &str, Set); 38] = [
         groups(o)?.survivors = one_of(v, &routes)?;
         Ok(())
     }),
-    ("separation", "a length in bytes, saved or never", |o, v| {
+    ("min_separated", "a length in bytes, stored or never", |o, v| {
         o.min_separated = match v {
             "never" => MinSeparated::Never,
-            "saved" => MinSeparated::Stored(o.min_separated.least().unwrap_or_default()),
+            "stored" => MinSeparated::Stored(o.min_separated.least().unwrap_or_default()),
             bytes => MinSeparated::AtLeast(size(bytes)?),
         };
         Ok(())

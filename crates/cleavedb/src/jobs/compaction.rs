@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_index::Version;
 use cleavedb_index::compaction::job::{CompactionJob, SubcompactionMode, TableFactory};
 use cleavedb_index::compaction::leveled::{pick, pick_short};
@@ -62,15 +62,13 @@ pub(crate) struct Request<'e> {
 pub(crate) struct Compact<'e> {
     engine: &'e Engine,
     compaction: Compaction,
-    options: &'e CompactionOptions,
-    version: Arc<Version>,
-    snapshots: Vec<SeqNo>,
+    /// Until it runs. It holds the tables that it reads and no whole version, so that what other
+    /// jobs retire meanwhile goes at once.
+    job: Option<CompactionJob>,
     groups: Arc<GroupTable>,
-    /// Whether the run of a collection under way may enter level 0 below the inputs.
-    pending_write_back: bool,
     subcompactions: SubcompactionMode,
     /// Bytes on the disk that the compaction may write, below a space limit and on a full disk.
-    _room: (Option<Plan>, RoomTaken),
+    room: (Option<Plan>, RoomTaken),
 }
 
 impl<'e> Job<'e> for Compact<'e> {
@@ -90,7 +88,7 @@ impl<'e> Job<'e> for Compact<'e> {
         begin.check(engine)?;
         let bytes = compaction.bytes_written_max();
         let Some(plan) = budget::plan(engine, bytes) else { return Ok(None) };
-        let _room = (plan, engine.full.take_room(bytes));
+        let room = (plan, engine.full.take_room(bytes));
         if !planted(Bug::InputsUnclaimed) {
             jobs.constraints.start(&compaction);
         }
@@ -100,35 +98,19 @@ impl<'e> Job<'e> for Compact<'e> {
             let mut positions = compaction.inputs.iter().filter_map(|input| input.position);
             positions.any(|position| position.epoch > epoch)
         };
+        // The run of a collection under way may enter level 0 below the inputs.
         let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
+        let tables = engine.table_options();
+        let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
+        let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();
-        Ok(Some(Self {
-            engine,
-            compaction,
-            options,
-            version,
-            snapshots,
-            groups,
-            pending_write_back,
-            subcompactions,
-            _room,
-        }))
+        Ok(Some(Self { engine, compaction, job: Some(job), groups, subcompactions, room }))
     }
 
     fn run(&mut self) -> Result<Self::Output> {
-        let snapshots = std::mem::take(&mut self.snapshots);
+        let mut job = self.job.take().expect("a job runs once");
         let (engine, compaction) = (self.engine, &self.compaction);
-        let mut job = CompactionJob::prepare(
-            &self.version,
-            compaction.clone(),
-            snapshots,
-            self.options,
-            &engine.table_options(),
-        );
-        if self.pending_write_back {
-            job = job.with_pending_write_back();
-        }
         // A compaction that only moves tables reads none, so whether they are in memory is not
         // asked.
         let in_memory = !compaction.moves && compaction.is_in_memory();
@@ -188,7 +170,7 @@ impl<'e> Job<'e> for Compact<'e> {
     fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
         let damage = result.as_ref().err().filter(|e| e.kind() == ErrorKind::Corruption);
         let damaged = damage.map(|error| damaged_tables(&self.compaction, error));
-        let compaction = self.compaction;
+        let (compaction, room) = (self.compaction, self.room);
         move |state| {
             state.constraints.end(&compaction);
             if !planted(Bug::DamagedBlockTriedAgain) {
@@ -198,6 +180,8 @@ impl<'e> Job<'e> for Compact<'e> {
             // Dropping the compaction queues its input tables for removal. This happens under the
             // lock of the jobs, before a thread can find that no work is left.
             drop(compaction);
+            // And only then its room: what the inputs take is still in use before.
+            drop(room);
         }
     }
 

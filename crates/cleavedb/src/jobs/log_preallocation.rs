@@ -19,6 +19,8 @@ pub(crate) struct Preallocate<'e> {
 }
 
 impl<'e> Job<'e> for Preallocate<'e> {
+    const GIVES_ROOM: bool = false;
+
     type Request = ();
     type Output = PreallocatedLog;
     type Done = ();

@@ -13,7 +13,7 @@ pub(crate) mod collection;
 pub(crate) mod log_preallocation;
 pub(crate) mod removal;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::{Version, VersionEdit};
@@ -26,6 +26,10 @@ use crate::space::reserve;
 
 /// A background job of the engine.
 pub(crate) trait Job<'e>: Sized {
+    /// Whether the end of such a job changes how far the background is behind, or what room there
+    /// is. A job that does not is short, too.
+    const GIVES_ROOM: bool = true;
+
     /// The parameters of a request for such a job.
     type Request;
     /// The files and facts that `run` hands to `install`.
@@ -93,19 +97,26 @@ pub(crate) fn perform<'e, J: Job<'e>>(
     let Some(mut job) = J::plan(engine, request)? else { return Ok(None) };
     let (about, start) = (job.about(), Instant::now());
     let kind = about.kind;
-    tracing::debug!(job = kind.name(), why = about.why, bytes = about.bytes, "job begins");
+    // No event under the lock that a short job may hold: a subscriber may write to the database.
+    if J::GIVES_ROOM {
+        tracing::debug!(job = kind.name(), why = about.why, bytes = about.bytes, "job begins");
+    }
     let done = job.run().and_then(|output| job.install(output)).map_err(|e| job.blame(e));
     let result = done.as_ref().map(|_| ()).map_err(Clone::clone);
-    tell(&about, start, &result);
+    let took = start.elapsed();
     let leave = job.end(&result);
-    ended(engine, kind, &result, leave);
+    match J::GIVES_ROOM {
+        true => ended(engine, kind, &result, leave),
+        false => engine.jobs.finish(kind, &result, leave),
+    }
+    tell(&about, took, &result);
     done.map(Some)
 }
 
 /// Reports the end of a job to subscribers.
-fn tell(about: &About, start: Instant, result: &Result<()>) {
+fn tell(about: &About, took: Duration, result: &Result<()>) {
     let (job, why, bytes) = (about.kind.name(), about.why, about.bytes);
-    let ms = start.elapsed().as_millis() as u64;
+    let ms = took.as_millis() as u64;
     match result {
         Ok(()) => tracing::info!(job, why, bytes, ms, "job done"),
         Err(error) if error.kind() == ErrorKind::Closed => {

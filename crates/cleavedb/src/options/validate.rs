@@ -33,7 +33,7 @@ impl Options {
             (
                 self.layout.separates() || self.min_separated == MinSeparated::Never,
                 "values in the index are not separated; use a preset whose layout separates them, \
-                 or leave separation out",
+                 or leave min_separated out",
             ),
             (
                 !self.layout.separates() || self.min_separated != MinSeparated::Never,

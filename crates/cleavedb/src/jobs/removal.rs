@@ -3,6 +3,7 @@
 use cleavedb_storage::{Name, ObsoleteFiles, RemoveMode, Storage};
 
 use crate::engine::Engine;
+use crate::failures::JobKind;
 use crate::space::{budget, reserve};
 use crate::{log_files, pressure, value_files};
 
@@ -49,6 +50,7 @@ fn remove_next(
             // A file that cannot be removed now is an orphan, which the next open removes.
             if engine.storage.remove(&name, pace).is_ok() {
                 engine.counters.files_removed.add(1);
+                tracing::debug!(job = JobKind::Remove.name(), file = %name, "file removed");
             }
         },
     )

@@ -179,7 +179,9 @@ impl<'e> Job<'e> for Collect<'e> {
             (true, ..) => "a group is to split",
             (_, Some(_), _) => "a caller asked for it, or the disk is full",
             (_, None, Target::File(..)) => "values take more space than is tolerated",
-            (_, None, Target::Groups(_)) => "groups take more space than is tolerated",
+            (_, None, Target::Groups(_)) => {
+                "groups take more space than is tolerated, are too large, or have many short files"
+            }
         };
         About { kind: JobKind::Collect, why, bytes: self.bytes() }
     }

@@ -188,6 +188,8 @@ pub enum Bug {
     FailureEndsTheLook,
     /// Fruitless looks of a waiting thread add up although other jobs end between them.
     LooksAddUp,
+    /// A caller waits for as long as a job of another kind fails and is retried.
+    WaitsForRetriesOfOthers,
     /// A log file is ended, and the replay head moved on, before a commit is in its MemTable.
     LogEndsUnderWriters,
     /// A settle ends when one look finds no work, although a job has ended since.

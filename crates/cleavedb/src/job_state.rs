@@ -86,12 +86,20 @@ impl JobState {
         self.ended += 1;
     }
 
-    /// Whether waiting is pointless after request `wakeups`: no job is under way, none is due, and
-    /// none that writers wait for has failed and will be tried again.
+    /// Whether waiting is pointless after request `wakeups`: no job is under way, and of each kind
+    /// that writers wait for none is due, or the last one has failed for good. A job that fails on
+    /// a full disk is retried for ever, also when the caller waits for one of another kind.
     pub(crate) fn is_over(&self, wakeups: u64) -> bool {
-        self.wakeups >= wakeups
-            && self.is_idle()
-            && JobKind::AWAITED.iter().all(|k| self.is_idle_of(*k))
+        let waits_for_retries = planted(Bug::WaitsForRetriesOfOthers);
+        let fails = |kind| self.failures.of(kind).is_some_and(Failure::is_lasting);
+        let is_over = |kind| self.is_idle_of(kind) || (fails(kind) && !waits_for_retries);
+        self.wakeups >= wakeups && self.is_idle() && JobKind::AWAITED.into_iter().all(is_over)
+    }
+
+    /// The error of a job that writers wait for and that fails for good, if there is one.
+    pub(crate) fn lasting_error(&self) -> Option<&Error> {
+        let mut failures = JobKind::AWAITED.into_iter().filter_map(|kind| self.failures.of(kind));
+        failures.find(|failure| failure.is_lasting()).map(|failure| &failure.error)
     }
 
     /// Whether no job is under way, and none has ended since the count was `ended`. Only then is a
@@ -320,6 +328,30 @@ mod tests {
         let ended = jobs.lock().moves().ended;
         jobs.wake();
         assert!(jobs.lock().nothing_ended_since(ended), "a request for work makes no job due");
+    }
+
+    /// A regression: on a full disk a write waited for ever. It waited for a compaction, of which
+    /// none was due that had room, while a collection failed for want of space and was retried
+    /// without end.
+    #[test]
+    fn a_wait_ends_although_a_job_of_another_kind_is_retried() {
+        let jobs = Jobs::default();
+        let wakeups = jobs.wake();
+        let full = Error::new(ErrorKind::NoSpace, "the disk is full");
+        jobs.finish(JobKind::Collect, &Err(full), |_| {});
+        assert!(!jobs.lock().is_over(wakeups), "of two kinds it is not known whether one is due");
+        jobs.found_nothing(&[JobKind::Flush, JobKind::Compact], wakeups);
+        assert!(jobs.lock().is_over(wakeups));
+        assert!(jobs.lock().lasting_error().is_some_and(|e| e.kind() == ErrorKind::NoSpace));
+        jobs.lock().failures.forgive();
+        assert!(!jobs.lock().is_over(wakeups) && jobs.lock().lasting_error().is_none());
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    #[test]
+    fn planted_wait_for_retries_of_another_kind() {
+        let wait = a_wait_ends_although_a_job_of_another_kind_is_retried;
+        cleavedb_base::planted::must_notice(Bug::WaitsForRetriesOfOthers, wait);
     }
 
     #[cfg(feature = "planted-bugs")]

@@ -115,8 +115,9 @@ pub(crate) fn tidy(engine: &Engine) {
 }
 
 /// Waits until `done`, for jobs of the kinds that `awaited` names; runs jobs in this thread if
-/// there are no background threads. Fails if these jobs fail for good; and, with
-/// [`ErrorKind::Stalled`], if no job that could make `done` true is under way or due.
+/// there are no background threads. Fails if these jobs fail for good, or if no job that could make
+/// `done` true is under way or due: with the error of a job of another kind that fails for good, or
+/// with [`ErrorKind::Stalled`].
 pub(crate) fn wait_or_work(
     engine: &Engine,
     done: impl Fn() -> bool,
@@ -172,9 +173,11 @@ pub(crate) fn wait_or_work(
         // A flush, or the end of a snapshot, may have come after the look, so all threads look
         // again.
         if is_stalled(engine, &done) {
-            if looks.count(engine.jobs.lock().moves().ended) >= LOOKS {
-                return Err(stalled());
+            let state = engine.jobs.lock();
+            if looks.count(state.moves().ended) >= LOOKS {
+                return Err(state.lasting_error().cloned().unwrap_or_else(stalled));
             }
+            drop(state);
             wakeups = engine.jobs.wake();
         }
     }

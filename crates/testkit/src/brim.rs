@@ -2,6 +2,7 @@
 //! deletes free space.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use cleavedb::{Db, Error, ErrorKind, Options, Preset};
 use cleavedb_storage::Storage;
@@ -152,8 +153,15 @@ const ROOM_MIN: u32 = 5;
 
 /// Files as long as on a large disk that other programs fill: a store much shorter than the disk
 /// deletes three of ten of its `count` records of `len` bytes, spread over all of it, and writes
-/// them again. Fails if the new records need much more space than was freed.
-pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) -> Checked<()> {
+/// them again. Fails if the new records need much more space than was freed. A record that is
+/// refused is written once more when the jobs that free space have ended. `phases` gets each phase
+/// of the check when it begins, with the database if it is on the full disk.
+pub fn freed_where_others_fill_the_disk(
+    preset: Preset,
+    (count, len): (u32, usize),
+    phases: &Sender<(&'static str, Option<Db>)>,
+) -> Checked<()> {
+    let begins = |phase, db: Option<&Db>| _ = phases.send((phase, db.cloned()));
     let sim = Sim::new();
     sim.stop_recording();
     let mut capacity = 16 << 30;
@@ -161,6 +169,7 @@ pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) 
     let options = Options::preset(preset);
     let record = |i: u32| vec![i as u8; len];
     let db = open(&sim, &options)?;
+    begins("puts", None);
     for i in 0..count {
         db.put(&key(i), &record(i)).map_err(|e| format!("record {i}: {e}"))?;
     }
@@ -168,13 +177,27 @@ pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) 
     take_the_rest(&sim, &mut capacity)?;
     let db = open(&sim, &options)?;
     let goes = |i: u32| i.wrapping_mul(2_654_435_761) >> 16 & 1023 < 307;
+    begins("deletes on the full disk", Some(&db));
     for i in (0..count).filter(|i| goes(*i)) {
         db.delete(&key(i)).map_err(|e| format!("delete {i}: {e}"))?;
     }
+    begins("compact", Some(&db));
     db.compact().map_err(|e| format!("compact: {e}"))?;
+    begins("collect", Some(&db));
     db.collect().map_err(|e| format!("collect: {e}"))?;
-    let refused = (count..).find(|i| db.put(&key(*i), &record(*i)).is_err());
-    let again = refused.unwrap_or_default() - count;
+    begins("puts on the full disk", Some(&db));
+    let mut again = 0;
+    loop {
+        let first = count + again;
+        let refused = (first..).find(|i| db.put(&key(*i), &record(*i)).is_err());
+        let more = refused.unwrap_or_default() - first;
+        if more == 0 {
+            break;
+        }
+        again += more;
+        // Jobs may lack room, too.
+        let _ = db.wait_idle();
+    }
     for i in 0..count + again {
         let found = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
         let wanted = (i >= count || !goes(i)).then(|| record(i));
@@ -182,6 +205,7 @@ pub fn freed_where_others_fill_the_disk(preset: Preset, count: u32, len: usize) 
             return Err(format!("record {i} is wrong"));
         }
     }
+    begins("close", Some(&db));
     db.close().map_err(|e| format!("close failed: {e}"))?;
     let went = (0..count).filter(|i| goes(*i)).count() as u32;
     match again {

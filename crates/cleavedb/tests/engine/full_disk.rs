@@ -1,5 +1,9 @@
 //! Stores on disks without a free byte, under every design.
 
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
 use cleavedb::Preset;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::brim::{
@@ -48,15 +52,32 @@ fn a_write_that_waits_without_room_is_told_of_the_full_disk() {
     }
 }
 
+/// Time after which a phase of a check counts as one that never ends.
+const LIMIT: Duration = Duration::from_secs(120);
+
 /// Log files of a small store were as long as those of a large one, and longer than its reserve:
 /// where each of them was mostly alive, none could be collected.
 #[test]
 fn a_small_store_gives_back_what_is_deleted_where_others_fill_the_disk() {
-    for (count, len) in [(6_000, 1_000), (40_000, 100), (600, 16 << 10)] {
+    for records in [(6_000, 1_000), (40_000, 100), (600, 16 << 10)] {
         for preset in Preset::ALL {
-            if let Err(e) = freed_where_others_fill_the_disk(preset, count, len) {
-                panic!("{preset}, {count} records of {len} bytes: {e}");
+            let (begins, phases) = channel();
+            // In a thread of its own: a call that never ends fails here, and says where it waits.
+            let check =
+                thread::spawn(move || freed_where_others_fill_the_disk(preset, records, &begins));
+            let mut last = None;
+            loop {
+                match phases.recv_timeout(LIMIT) {
+                    Ok(phase) => last = Some(phase),
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) => {
+                        let phase = last.map(|(phase, db)| (phase, db.map(|db| db.metrics())));
+                        panic!("{preset}, {records:?}: waits for ever in {phase:?}");
+                    }
+                }
             }
+            let done = check.join().unwrap();
+            done.unwrap_or_else(|e| panic!("{preset}, (records, bytes of each) {records:?}: {e}"));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The independent choices that a power loss makes, and the image that they amount to.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -50,18 +51,28 @@ pub(super) struct Step {
     pub(super) option: usize,
 }
 
+/// The choices about one file that is not certain.
+struct FileChoices {
+    slots: Range<usize>,
+    /// By fill: the durable content, extended to the greatest length. Images share it.
+    grown: [OnceCell<Content>; FILLS],
+    /// Seed of the noise.
+    seed: u64,
+}
+
 /// All choices at one crash point.
 pub(super) struct Choices<'a> {
     replay: &'a Replay,
     slots: Vec<Slot<'a>>,
-    /// Which slots are about a file.
-    by_file: BTreeMap<FileId, Range<usize>>,
+    /// The choices about each file.
+    by_file: BTreeMap<FileId, FileChoices>,
     /// Slot of the fill; `None` if no file grew.
     pub(super) fill: Option<usize>,
 }
 
 impl<'a> Choices<'a> {
-    pub(super) fn new(replay: &'a Replay, order: DirectoryOrder) -> Self {
+    /// The choices, with noise that `seed` decides.
+    pub(super) fn new(replay: &'a Replay, order: DirectoryOrder, seed: u64) -> Self {
         let mut slots = Vec::new();
         let mut by_file = BTreeMap::new();
         let mut grew = false;
@@ -75,7 +86,8 @@ impl<'a> Choices<'a> {
                 slots.push(Slot::Length(&file.lengths));
             }
             grew |= file.longest() > file.durable.len();
-            by_file.insert(*id, first..slots.len());
+            let (slots, seed) = (first..slots.len(), seed ^ id.0);
+            by_file.insert(*id, FileChoices { slots, grown: Default::default(), seed });
         }
         match order {
             _ if replay.name_changes.is_empty() => {}
@@ -109,7 +121,7 @@ impl<'a> Choices<'a> {
         if !matches!(self.slots[slot], Slot::Unit(..)) {
             return None;
         }
-        let last = self.by_file.values().find(|slots| slots.contains(&slot))?.end - 1;
+        let last = self.by_file.values().find(|file| file.slots.contains(&slot))?.slots.end - 1;
         matches!(self.slots[last], Slot::Length(_)).then_some(last)
     }
 
@@ -142,14 +154,14 @@ impl<'a> Choices<'a> {
     }
 
     /// The image that the options `chosen`, one a slot, amount to.
-    pub(super) fn image(&self, chosen: &[usize], seed: u64) -> Image {
+    pub(super) fn image(&self, chosen: &[usize]) -> Image {
         // What was only in memory is gone.
         let mut image = Image { boots: self.replay.boots + 1, ..Image::default() };
         for (name, id) in self.names(chosen) {
             let file = &self.replay.files[&id];
             let content = match self.by_file.get(&id) {
                 None => file.durable.clone(),
-                Some(slots) => self.content(file, slots.clone(), chosen, seed ^ id.0),
+                Some(choices) => self.content(file, choices, chosen),
             };
             image.files.insert(name, content);
         }
@@ -169,17 +181,20 @@ impl<'a> Choices<'a> {
         names
     }
 
-    fn content(&self, file: &Pending, slots: Range<usize>, chosen: &[usize], seed: u64) -> Content {
+    fn content(&self, file: &Pending, choices: &FileChoices, chosen: &[usize]) -> Content {
+        let slots = choices.slots.clone();
         let last = slots.end - 1;
         let len = match self.slots[last] {
             Slot::Length(lengths) if chosen[last] > 0 => lengths[chosen[last] - 1].1,
             _ => file.durable.len(),
         };
-        let mut content = file.durable.clone();
-        if len > content.len() {
-            let fill = self.fill.map_or(ZEROS, |slot| chosen[slot]);
-            grow(&mut content, len, fill, seed);
-        }
+        let fill = self.fill.map_or(ZEROS, |slot| chosen[slot]);
+        let mut content = match len > file.durable.len() {
+            true => choices.grown[fill].get_or_init(|| grown(file, fill, choices.seed)).clone(),
+            false => file.durable.clone(),
+        };
+        // What is cut now reads as zeros if the file grows again.
+        content.set_len(len.max(file.durable.len()));
         for (slot, option) in self.slots[slots.clone()].iter().zip(&chosen[slots]) {
             match slot {
                 Slot::Unit(start, versions) if *option > 0 && *start < len => {
@@ -195,12 +210,17 @@ impl<'a> Choices<'a> {
     }
 }
 
-/// Extends `content` with what a disk may show where nothing was written.
-fn grow(content: &mut Content, len: usize, fill: usize, seed: u64) {
+/// The durable content of `file`, extended to its greatest length with what a disk may show where
+/// nothing was written.
+fn grown(file: &Pending, fill: usize, seed: u64) -> Content {
+    let mut content = file.durable.clone();
     let old_len = content.len();
-    let mut bytes = vec![0; len - old_len];
+    if fill == ZEROS {
+        content.set_len(file.longest());
+        return content;
+    }
+    let mut bytes = vec![0; file.longest() - old_len];
     match fill {
-        ZEROS => return content.set_len(len),
         NOISE => Rng::new(seed).fill(&mut bytes),
         // Stale data: the file once more, right behind its durable end, so that old records stand
         // where a reader expects new ones.
@@ -210,4 +230,5 @@ fn grow(content: &mut Content, len: usize, fill: usize, seed: u64) {
         }
     }
     content.write(old_len, &bytes);
+    content
 }

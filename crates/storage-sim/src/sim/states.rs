@@ -70,12 +70,11 @@ pub struct States<'a> {
     plan: Plan,
     seen: HashSet<u64>,
     rng: Rng,
-    seed: u64,
 }
 
 impl<'a> States<'a> {
     fn new(replay: &'a Replay, options: &PowerLoss) -> Self {
-        let choices = Choices::new(replay, options.directory);
+        let choices = Choices::new(replay, options.directory, options.seed);
         let mut rng = Rng::new(options.seed ^ (replay.point() as u64).rotate_left(32));
         let limit = options.states_max.max(2);
         let count = (0..choices.len())
@@ -88,7 +87,7 @@ impl<'a> States<'a> {
             let remaining = families(steps.len(), fills, limit, &mut rng);
             Plan::Families { steps, remaining }
         };
-        Self { choices, plan, seen: HashSet::new(), rng, seed: options.seed }
+        Self { choices, plan, seen: HashSet::new(), rng }
     }
 
     /// The next combination, distinct or not.
@@ -117,7 +116,7 @@ impl Iterator for States<'_> {
     fn next(&mut self) -> Option<Image> {
         loop {
             let chosen = self.next_choice()?;
-            let image = self.choices.image(&chosen, self.seed);
+            let image = self.choices.image(&chosen);
             if self.seen.insert(image.hash()) {
                 return Some(image);
             }

@@ -202,35 +202,23 @@ fn check_extent(
 
 /// Recounts the live bytes, which are those that entries in tables own.
 fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) {
-    let (files, extents, maps) = (BTreeMap::new(), BTreeMap::new(), KeyDirectoryReader::default());
-    let mut owned = Owned { state, live, maps, files, extents };
+    let (bytes, maps) = (BTreeMap::new(), KeyDirectoryReader::default());
+    let mut owned = Owned { state, live, maps, bytes };
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
     let counted = owned.count(&mut merged, report);
     if counted.is_err() {
         // The bytes that an unreadable table owns are not known.
         return report.note(counted);
     }
-    let differs = |known: u64, counted: Option<&u64>| {
-        let counted = counted.copied().unwrap_or_default();
-        let what = "the known live bytes differ from what the index owns";
-        let error = Error::corruption(what).with("known", known).with("index", counted);
-        (counted != known).then_some(error)
-    };
-    for (number, facts) in live.value_files.iter() {
-        if let Some(error) = differs(facts.live, owned.files.get(&number)) {
-            report.note(Err(error.with("file", number)));
-        }
-    }
-    for extent in live.groups.extents() {
-        let Location { file, offset } = extent.place;
-        let counted = owned.extents.get(&extent.place);
+    for (place, known) in live.live_by_place() {
+        let counted = owned.bytes.get(&place).copied().unwrap_or_default();
         // With soft pointers, records that die while a collection moves them are not counted as
         // dead, so live bytes may be too high.
-        if extent.has_map() && counted.is_none_or(|counted| *counted <= extent.live) {
-            continue;
-        }
-        if let Some(error) = differs(extent.live, counted) {
-            report.note(Err(error.with("file", file).with("offset", offset)));
+        let is_estimate = live.groups.moves_silently_at(place);
+        if counted != known && !(is_estimate && counted < known) {
+            let what = "the known live bytes differ from what the index owns";
+            let error = Error::corruption(what).with("known", known).with("index", counted);
+            report.note(Err(error.with("file", place.file).with("offset", place.offset)));
         }
     }
 }
@@ -247,13 +235,12 @@ fn read_all(reader: &mut LogReader<'_>, len: u64, records: &mut u64) -> Result<(
     Err(Error::corruption(what).with("offset", reader.offset()))
 }
 
-/// Bytes of records that entries own, by value file and by extent.
+/// Bytes of records that entries own, by the place that counts them.
 struct Owned<'a> {
     state: &'a ReadState,
     live: &'a LiveFiles,
     maps: KeyDirectoryReader,
-    files: BTreeMap<FileNumber, u64>,
-    extents: BTreeMap<Location, u64>,
+    bytes: BTreeMap<Location, u64>,
 }
 
 impl Owned<'_> {
@@ -278,14 +265,10 @@ impl Owned<'_> {
     }
 
     fn add(&mut self, pointer: ValuePointer) {
-        let is_whole = |number| self.live.value_files.get_whole(number).is_some();
-        let owned = match self.live.groups.extent_of(pointer) {
-            Some(extent) => self.extents.entry(extent.place).or_default(),
-            // The old entry of a moved record names a removed extent, and is not counted.
-            None if is_whole(pointer.file) => self.files.entry(pointer.file).or_default(),
-            None => return,
-        };
-        *owned += u64::from(pointer.len);
+        // The old entry of a moved record names a place that is removed, and is not counted.
+        if let Some(place) = self.live.place_of(pointer) {
+            *self.bytes.entry(place).or_default() += u64::from(pointer.len);
+        }
     }
 }
 

@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
+use cleavedb_base::{ErrorKind, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::{PointerRoom, ValueGcObserver};
 use cleavedb_values::groups::{KeyDirectoryReader, Location};
-use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit};
+use cleavedb_values::GroupTable;
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};
@@ -26,8 +26,7 @@ pub(crate) struct DroppedPointers<'a> {
     engine: &'a Engine,
     /// The groups when the job began: extents that are added later have no pointers in its inputs.
     groups: Arc<GroupTable>,
-    files: BTreeMap<FileNumber, u64>,
-    extents: BTreeMap<Location, u64>,
+    died: BTreeMap<Location, u64>,
     /// Number of pointers that were rewritten to the new place of their record.
     refreshed: u64,
     maps: KeyDirectoryReader,
@@ -36,16 +35,14 @@ pub(crate) struct DroppedPointers<'a> {
 impl ValueGcObserver for DroppedPointers<'_> {
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
         let pointer = ValuePointer::decode(entry.value)?;
-        let died = match self.groups.extent_of(pointer) {
-            Some(extent) => self.extents.entry(extent.place).or_default(),
+        let place = match self.groups.extent_of(pointer) {
+            Some(extent) => extent.place,
             None => match self.moved(&entry)? {
-                Some((_, place)) if !planted(Bug::StaleDeathForgotten) => {
-                    self.extents.entry(place).or_default()
-                }
-                _ => self.files.entry(pointer.file).or_default(),
+                Some((_, place)) if !planted(Bug::StaleDeathForgotten) => place,
+                _ => Location::of_file(pointer.file),
             },
         };
-        *died += u64::from(pointer.len);
+        *self.died.entry(place).or_default() += u64::from(pointer.len);
         Ok(())
     }
 
@@ -66,11 +63,8 @@ impl ValueGcObserver for DroppedPointers<'_> {
     }
 
     fn merge(&mut self, part: Self) {
-        for (file, bytes) in part.files {
-            *self.files.entry(file).or_default() += bytes;
-        }
-        for (extent, bytes) in part.extents {
-            *self.extents.entry(extent).or_default() += bytes;
+        for (place, bytes) in part.died {
+            *self.died.entry(place).or_default() += bytes;
         }
         self.refreshed += part.refreshed;
     }
@@ -78,8 +72,8 @@ impl ValueGcObserver for DroppedPointers<'_> {
 
 impl<'a> DroppedPointers<'a> {
     pub(crate) fn new(engine: &'a Engine, groups: Arc<GroupTable>) -> Self {
-        let (files, extents) = (BTreeMap::new(), BTreeMap::new());
-        Self { engine, groups, files, extents, refreshed: 0, maps: KeyDirectoryReader::default() }
+        let (died, maps) = (BTreeMap::new(), KeyDirectoryReader::default());
+        Self { engine, groups, died, refreshed: 0, maps }
     }
 
     /// The new place of an entry's record, and the extent that holds it. `None` if the entry's
@@ -112,12 +106,6 @@ impl<'a> DroppedPointers<'a> {
     /// extent that is gone was collected: each of its records was moved, and belongs to its new
     /// pointer, or was dropped, and counted as dead before.
     pub(crate) fn add_to(&self, edit: &mut Edit, live: &LiveFiles) -> u64 {
-        let whole = |number: &FileNumber| live.value_files.get_whole(*number).is_some();
-        let files = || self.files.iter().filter(|(number, _)| whole(number));
-        edit.value_files
-            .extend(files().map(|(number, bytes)| ValueFileEdit::LiveRemoved(*number, *bytes)));
-        let extents = || self.extents.iter().filter(|(place, _)| live.groups.has_extent(**place));
-        edit.groups.extend(extents().map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes)));
-        files().map(|(_, bytes)| bytes).chain(extents().map(|(_, bytes)| bytes)).sum()
+        self.died.iter().map(|(place, bytes)| live.remove_live(*place, *bytes, edit)).sum()
     }
 }

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::{Error, FileNumber, Result, SeqNo};
+use cleavedb_base::{Error, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{TableStore, Version};
-use cleavedb_values::{GroupTable, ValueFiles, ValueLayout};
+use cleavedb_values::groups::Location;
+use cleavedb_values::{GroupEdit, GroupTable, ValueFileEdit, ValueFiles, ValueLayout};
 
 use super::edit::{Edit, ReplayHead, Session};
 use super::unexposed::hidden_max;
@@ -132,6 +133,34 @@ impl LiveFiles {
     /// Bytes of records that index entries own.
     pub(crate) fn owned(&self) -> u64 {
         self.value_files.live() + self.groups.live()
+    }
+
+    /// The place that counts a pointer's record: its log file or segment, or its extent of a group.
+    /// None if that does not exist any more.
+    pub(crate) fn place_of(&self, pointer: ValuePointer) -> Option<Location> {
+        let file = || self.value_files.get_whole(pointer.file);
+        let extent = self.groups.extent_of(pointer).map(|extent| extent.place);
+        extent.or_else(|| file().map(|_| Location::of_file(pointer.file)))
+    }
+
+    /// The places where live bytes are counted, with their numbers.
+    pub(crate) fn live_by_place(&self) -> impl Iterator<Item = (Location, u64)> {
+        let files = self.value_files.whole();
+        let files = files.map(|(number, facts)| (Location::of_file(number), facts.live));
+        files.chain(self.groups.extents().map(|extent| (extent.place, extent.live)))
+    }
+
+    /// Adds to `edit` that this number of bytes died at `place`; returns the number, or 0 if the
+    /// place does not exist any more.
+    pub(crate) fn remove_live(&self, place: Location, bytes: u64, edit: &mut Edit) -> u64 {
+        if self.groups.has_extent(place) {
+            edit.groups.push(GroupEdit::LiveRemoved(place, bytes));
+        } else if place.offset == 0 && self.value_files.get_whole(place.file).is_some() {
+            edit.value_files.push(ValueFileEdit::LiveRemoved(place.file, bytes));
+        } else {
+            return 0;
+        }
+        bytes
     }
 
     /// Bytes of values, without logs that replay still needs, which cannot be collected.

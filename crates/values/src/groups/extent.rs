@@ -29,6 +29,12 @@ pub struct Location {
 }
 
 impl Location {
+    /// The place at which a log file or segment counts its live bytes: its first byte, where no
+    /// extent of a group begins.
+    pub fn of_file(file: FileNumber) -> Self {
+        Self { file, offset: 0 }
+    }
+
     /// Appends the encoding: two varints.
     pub fn encode(self, out: &mut Vec<u8>) {
         put_varint(out, self.file.0);

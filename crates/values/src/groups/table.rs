@@ -159,6 +159,12 @@ impl GroupTable {
         self.extents.contains_key(&place)
     }
 
+    /// Whether an extent with a key directory begins at `place`, so that its live bytes may be too
+    /// high.
+    pub fn moves_silently_at(&self, place: Location) -> bool {
+        self.extents.get(&place).is_some_and(Extent::has_map)
+    }
+
     /// The extents in one group file, by place.
     pub fn extents_in(&self, file: FileNumber) -> impl Iterator<Item = &Extent> {
         let places = Location { file, offset: 0 }..=Location { file, offset: u64::MAX };

@@ -15,8 +15,8 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{ErrorKind, Result, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_index::compaction::job::{PointerRoom, ValueGcObserver};
-use cleavedb_values::groups::{KeyDirectoryReader, Location};
 use cleavedb_values::GroupTable;
+use cleavedb_values::groups::{KeyDirectoryReader, Location};
 
 use crate::engine::Engine;
 use crate::manifest::{Edit, LiveFiles};

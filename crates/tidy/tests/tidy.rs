@@ -150,6 +150,14 @@ fn crates_use_only_crates_below_them() {
 }
 
 #[test]
+fn published_crates_hold_their_licences() {
+    expect_none(
+        manifests::licences(&REPO),
+        "Link it: `ln -s ../../LICENSE-MIT crates/NAME/`, so that `cargo package` packs it.",
+    );
+}
+
+#[test]
 fn locks_and_atomics_can_be_replaced() {
     expect_none(
         primitives::elsewhere(&REPO),

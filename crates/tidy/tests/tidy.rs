@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cleavedb_tidy::{
-    Finding, Repo, calls, designs, documents, habits, manifests, order, pages, portable,
+    Finding, Repo, calls, designs, documents, habits, manifests, methods, order, pages, portable,
     primitives, size, unsafety, words,
 };
 
@@ -83,6 +83,15 @@ fn files_do_not_call_each_other_in_circles() {
          called to a type of its own below, or to a trait that the lower file declares; if it has \
          become smaller, lower CALL_CYCLE_MAX.\n",
         list.join("\n")
+    );
+}
+
+#[test]
+fn methods_stand_near_their_type() {
+    expect_none(
+        methods::far(&REPO, &methods::FAR),
+        "Move the block to the file of the type or into its folder, or make it a function or a \
+         trait of this file. The list of accepted ones may only shrink: drop stale entries.",
     );
 }
 

@@ -31,7 +31,6 @@ pub enum Command {
     /// engines in turn, with medians, spread and ratios; `report` makes tables and charts of their
     /// results. Values are verified after every run. Works on data of its own, in a directory that
     /// is deleted at the end; the database of --db is not touched.
-    #[command(mut_arg("json", |arg| arg.long("results")))]
     #[command(mut_arg("quiet", |arg| arg.global(true)))]
     Bench(Box<BenchCommand>),
     /// Record operations of workloads in a file, or show what such a file asks for

@@ -34,7 +34,6 @@ pub enum TraceAction {
         let drawn = DRAWN.contains(&arg.get_id().as_str());
         arg.hide(!drawn)
     }))]
-    #[command(mut_arg("json", |arg| arg.long("results")))]
     Record {
         /// The file; its old content is lost
         #[arg(long, value_name = "FILE")]

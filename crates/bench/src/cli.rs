@@ -117,7 +117,7 @@ pub struct BenchArgs {
     pub seed: u64,
     /// Append results as JSON lines to this file
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub results: Option<PathBuf>,
     /// No progress: neither a bar nor a row for each workload as it ends
     #[arg(short, long)]
     pub quiet: bool,
@@ -318,7 +318,7 @@ pub fn run_for(
     let opener = recording.as_ref().map_or(opener, |recording| recording);
     let scratch = Scratch::claim(&args.dir)?;
     let begun = Begun::under(args)?;
-    let mut output = Output::open(args.json.as_deref(), reader)?;
+    let mut output = Output::open(args.results.as_deref(), reader)?;
     let words = !args.quiet && !output.is_read();
     if words {
         announce(opener.name(), &config, &begun);

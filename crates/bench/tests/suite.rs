@@ -18,7 +18,7 @@ use cleavedb_bench::suite::{List, Suite, list_name};
 /// Finds the result file in the arguments, and `$n`, the number of this call.
 const OPENING: &str = "\
     #!/bin/sh\n\
-    while [ $# -gt 0 ]; do [ \"$1\" = --json ] && out=$2; shift; done\n\
+    while [ $# -gt 0 ]; do [ \"$1\" = --results ] && out=$2; shift; done\n\
     echo x >> $0.calls; n=$(wc -l < $0.calls)\n";
 
 struct Home(tempfile::TempDir);
@@ -39,13 +39,7 @@ impl Home {
         // By way of the shell: a file just written may still be open in a process that another test
         // has just forked, and then it cannot be executed.
         let arguments = vec![program.display().to_string()];
-        Target {
-            engine: name.to_owned(),
-            program: "sh".into(),
-            arguments,
-            results: "--json",
-            extra: false,
-        }
+        Target { engine: name.to_owned(), program: "sh".into(), arguments, extra: false }
     }
 
     /// An engine that does `speeds` operations a second, a number for each repetition.

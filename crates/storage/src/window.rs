@@ -121,7 +121,7 @@ impl Window {
     }
 
     /// Allocates blocks in the window's file for a log buffer of `len` bytes, which is not used
-    /// before [`Window::set_len`].
+    /// before `set_len`.
     pub fn extend(&self, storage: &dyn Storage, len: usize) -> io::Result<()> {
         assert!(self.len() <= len && len <= self.capacity(), "a ring of {len} bytes");
         if self.survives {

@@ -6,18 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::impls::blocks;
 use crate::paths::local_paths;
 use crate::repo::Repo;
-use crate::source::{Source, is_word, matching_brace};
+use crate::source::{Source, is_word};
 
 /// Files of one crate that reach each other by calls and imports.
 pub type Cycle = BTreeSet<String>;
-
-/// An `impl` block: its type, and the range of its body.
-struct Block<'a> {
-    of: &'a str,
-    body: std::ops::Range<usize>,
-}
 
 /// The files of the methods of a crate, by type and name; types are spelled like fields of them.
 type Methods<'a> = BTreeMap<(String, &'a str), BTreeSet<&'a str>>;
@@ -53,37 +48,6 @@ fn of_crate(sources: &[&Source]) -> Vec<Cycle> {
         used.remove(&*source.path);
     }
     circles(&uses)
-}
-
-/// The `impl` blocks of a file.
-fn blocks(code: &str) -> Vec<Block<'_>> {
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("impl") {
-        let begins = at == 0 || code[..at].ends_with('\n');
-        let Some(open) = code[at..].find('{').map(|open| at + open).filter(|_| begins) else {
-            continue;
-        };
-        let Some(end) = matching_brace(code, open) else { continue };
-        let head = &code[at + "impl".len()..open];
-        let head = head.rsplit_once(" for ").map_or(without_generics(head), |(_, of)| of.trim());
-        let of = head.trim_start_matches("crate::").split(|c| !is_word(c)).next().unwrap_or("");
-        found.push(Block { of, body: open..end });
-    }
-    found
-}
-
-/// The head of a block behind its own generics.
-fn without_generics(head: &str) -> &str {
-    let mut depth = 0;
-    for (at, c) in head.char_indices() {
-        match c {
-            '<' => depth += 1,
-            '>' => depth -= 1,
-            c if depth == 0 && is_word(c) => return &head[at..],
-            _ => {}
-        }
-    }
-    head
 }
 
 /// Names of the functions in the body of a block.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod source;
+pub mod impls;
 pub mod repo;
 pub mod size;
 pub mod habits;
@@ -16,6 +17,7 @@ pub mod paths;
 pub mod tree;
 pub mod order;
 pub mod calls;
+pub mod methods;
 pub mod manifests;
 pub mod primitives;
 pub mod unsafety;

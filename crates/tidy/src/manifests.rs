@@ -1,4 +1,4 @@
-//! The order of crates, as declared by their manifests.
+//! Manifests of crates: the order of the crates, and licences beside those that are published.
 //!
 //! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit} <- bench-cli`; the two
 //! stores are strangers to one another, and the front ends see the public crate only, and `bench`
@@ -56,6 +56,27 @@ pub fn crates(repo: &Repo) -> Vec<Finding> {
                 found.push(Finding::new(path, dependency.line, what));
             }
         }
+    }
+    found
+}
+
+/// Texts of the licences: at the root, and as links to there beside each published manifest.
+const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Published crates without the texts of their licences: `cargo package` takes the crate's folder
+/// only, and both licences ask for their text in every copy.
+pub fn licences(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (path, text) in &repo.texts {
+        let folder = path.strip_suffix("/Cargo.toml").filter(|path| path.starts_with("crates/"));
+        let Some(folder) = folder else { continue };
+        if text.lines().any(|line| line.trim() == "publish = false") {
+            continue;
+        }
+        let missing = LICENCES.iter().filter(|name| !repo.has(&format!("{folder}/{name}")));
+        found.extend(missing.map(|name| {
+            Finding::new(path, 0, format!("the crate is published, but {name} is not beside it"))
+        }));
     }
     found
 }
@@ -141,6 +162,19 @@ mod tests {
         for (name, manifest) in forms {
             assert_eq!(found(name, manifest).len(), 1, "{name}: {manifest}");
         }
+    }
+
+    #[test]
+    fn a_published_crate_without_a_licence_is_found() {
+        let published = ("crates/base/Cargo.toml", "[package]\nname = \"cleavedb-base\"\n");
+        let mit = ("crates/base/LICENSE-MIT", "MIT License\n");
+        let apache = ("crates/base/LICENSE-APACHE", "Apache License\n");
+        let found = |files: &[_]| licences(&Repo::of(files)).len();
+        assert_eq!(found(&[published]), 2);
+        assert_eq!(found(&[published, mit]), 1);
+        assert_eq!(found(&[published, mit, apache]), 0);
+        let private = ("crates/tidy/Cargo.toml", "[package]\npublish = false\n");
+        assert_eq!(found(&[private]), 0);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use cleavedb_tidy::{
-    Finding, Repo, calls, designs, documents, habits, manifests, order, pages, portable,
+    Finding, Repo, calls, designs, documents, habits, manifests, methods, order, pages, portable,
     primitives, size, unsafety, words,
 };
 
@@ -87,6 +87,15 @@ fn files_do_not_call_each_other_in_circles() {
 }
 
 #[test]
+fn methods_stand_near_their_type() {
+    expect_none(
+        methods::far(&REPO, &methods::FAR),
+        "Move the block to the file of the type or into its folder, or make it a function or a \
+         trait of this file. The list of accepted ones may only shrink: drop stale entries.",
+    );
+}
+
+#[test]
 fn lines_are_narrow() {
     expect_none(
         size::columns(&REPO),
@@ -146,6 +155,14 @@ fn crates_use_only_crates_below_them() {
         manifests::crates(&REPO),
         "Let the lower crate declare a small trait for what it needs. A new crate gets its place \
          in crates/tidy/src/manifests.rs.",
+    );
+}
+
+#[test]
+fn published_crates_hold_their_licences() {
+    expect_none(
+        manifests::licences(&REPO),
+        "Link it: `ln -s ../../LICENSE-MIT crates/NAME/`, so that `cargo package` packs it.",
     );
 }
 

@@ -181,7 +181,6 @@ fn preset(preset: Preset) -> Result<Target> {
         engine: format!("cleave-{preset}"),
         program: env::current_exe().map_err(Failure::file("find", own))?,
         arguments: ["--preset", preset.name(), "bench"].map(str::to_owned).into(),
-        results: "--results",
         extra: false,
     })
 }

@@ -60,7 +60,7 @@ impl Job {
         let (results, notes) = (file("jsonl"), file("err"));
         let mut command = Command::new(&target.program);
         command.args(&target.arguments).args(arguments).arg("--quiet");
-        command.arg("--dir").arg(&store).arg(target.results).arg(&results);
+        command.arg("--dir").arg(&store).arg("--results").arg(&results);
         Ok(Self { command, results, notes, timeout })
     }
 }

@@ -23,8 +23,6 @@ pub struct Target {
     pub program: PathBuf,
     /// Its arguments before those of the workloads.
     pub arguments: Vec<String>,
-    /// Its option that names the result file.
-    pub results: &'static str,
     /// Whether it runs only where it is named.
     pub extra: bool,
 }
@@ -36,7 +34,6 @@ impl Target {
             engine: engine.to_owned(),
             program: program.to_owned(),
             arguments: vec!["--engine".to_owned(), engine.to_owned()],
-            results: "--json",
             extra: false,
         }
     }

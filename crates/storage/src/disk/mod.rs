@@ -1,9 +1,9 @@
 //! The real disk: a thin wrapper over positioned system calls on one directory.
 //!
 //! There are no retries, padding or caches: a call of the trait is a call of the system, and its
-//! error is passed on; only long files are removed piece by piece ([`gentle`]). The directory is
-//! held open, and every name is looked up through its descriptor ([`dir`]): neither a rename of the
-//! directory nor a change of the current directory leads to other files. Files that are read share
+//! error is passed on; only long files are removed piece by piece (`gentle.rs`). The directory is
+//! held open, and every name is looked up through its descriptor (`dir.rs`): no rename of the
+//! directory and no change of the current directory leads to other files. Files that are read share
 //! a bounded number of descriptors ([`open_files`]). The directory is private to its owner (0700,
 //! files 0600). `window` describes how a file becomes a [`crate::Window`], and the error contract
 //! of stores into it.

@@ -1,7 +1,7 @@
 //! Descriptors of files that are read: a bounded number, shared by all stores of the process.
 //!
 //! A process gets few descriptors, and a store may have many more files. So a handle for reading
-//! ([`super::read_file`]) only borrows a descriptor, from its [`Seat`]: if the seat is empty, the
+//! (`read_file.rs`) only borrows a descriptor, from its `Seat`: if the seat is empty, the
 //! file is opened, and one that was not read lately is closed ([`Clock`]). A reader in the middle
 //! of a call keeps what it has borrowed.
 

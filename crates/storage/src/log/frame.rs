@@ -83,7 +83,7 @@ pub fn newer_format(version: u32) -> Error {
 /// Alignment of marks: divides every alignment that a disk may require.
 pub(super) const MARK_ALIGNMENT: u64 = 512;
 
-/// Payload of a mark: stands at a multiple of [`MARK_ALIGNMENT`], behind the gap that a sync left.
+/// Payload of a mark: stands at a multiple of `MARK_ALIGNMENT`, behind the gap that a sync left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncMarker {
     /// Log position at which the part before the mark ends.

@@ -89,6 +89,8 @@ struct Kept {
     wanted: Wanted,
     /// Whether the file system cannot reserve space.
     is_vain: bool,
+    /// Number of calls that the reserve lends to now.
+    lending: usize,
 }
 
 impl Kept {
@@ -163,6 +165,10 @@ impl Reserve {
             self.short.store(false, Ordering::Relaxed);
             return;
         }
+        // Otherwise the reserve would take back what was lent before the borrower has used it.
+        if kept.lending > 0 {
+            return;
+        }
         match self.fit(&mut kept) {
             Err(e) if e.kind() == io::ErrorKind::Unsupported => kept.is_vain = true,
             Err(_) => return,
@@ -220,7 +226,7 @@ impl Reserve {
         if len <= left {
             return false;
         }
-        let lent = bytes.max(LENT_MIN).next_multiple_of(BLOCK as u64);
+        let lent = bytes.clamp(LENT_MIN, len.max(LENT_MIN)).next_multiple_of(BLOCK as u64);
         let is_lent = kept.cut(&*file, len.saturating_sub(lent).max(left)).is_ok();
         self.short.fetch_or(is_lent, Ordering::Relaxed);
         is_lent
@@ -234,14 +240,17 @@ impl Reserve {
         borrower: Borrower,
         mut call: impl FnMut() -> io::Result<T>,
     ) -> io::Result<T> {
-        loop {
-            match call() {
-                Err(e) if is_full(&e) && self.lend(bytes, borrower) => {
-                    bytes = bytes.saturating_mul(2);
-                }
-                done => return done,
-            }
+        let mut done = call();
+        if !done.as_ref().is_err_and(is_full) {
+            return done;
         }
+        self.kept.lock().lending += 1;
+        while done.as_ref().is_err_and(is_full) && self.lend(bytes, borrower) {
+            bytes = bytes.saturating_mul(2);
+            done = call();
+        }
+        self.kept.lock().lending -= 1;
+        done
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a full disk gets from the reserve, and what an earlier process left of it.
 
+use std::io;
 use std::sync::Arc;
 
 use cleavedb_base::FileNumber;
@@ -45,6 +46,27 @@ fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
     assert!(reserve.is_short(), "there is no room yet");
     storage.remove(&Name::numbered(FileKind::Table, FileNumber(1)), RemoveMode::Immediate).unwrap();
     drop(table);
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
+}
+
+/// A regression: on a full disk a flush borrowed space, a writer's look at the disk took it back into
+/// the reserve before the flush had written, and so on, until the lent length overflowed and
+/// nothing more was lent: the flush never ended.
+#[test]
+fn what_is_lent_is_not_taken_back_before_its_use() {
+    let sim = Sim::new();
+    let (reserve, _) = reserving(&sim);
+    sim.set_capacity(100 * KIB);
+    reserve.keep(wanted(64 * KIB, 64 * KIB));
+    let mut calls = 0;
+    let done: io::Result<()> = reserve.lending(KIB, Borrower::Data, || {
+        calls += 1;
+        assert!(calls < 100, "a call is repeated for ever");
+        reserve.keep(wanted(64 * KIB, 64 * KIB));
+        Err(io::ErrorKind::StorageFull.into())
+    });
+    assert!(is_full(&done.unwrap_err()) && reserve.is_short());
     reserve.keep(wanted(64 * KIB, 64 * KIB));
     assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
 }

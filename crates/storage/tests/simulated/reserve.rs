@@ -50,8 +50,8 @@ fn a_full_disk_is_written_from_the_reserve_and_data_leaves_some_of_it() {
     assert!(!reserve.is_short() && reserve.len() == 64 * KIB);
 }
 
-/// A regression: on a full disk a flush borrowed space, and a writer that looked at the disk took it
-/// back into the reserve before the flush had written, again and again, until the lent length
+/// A regression: on a full disk a flush borrowed space, and a writer that looked at the disk took
+/// it back into the reserve before the flush had written, again and again, until the lent length
 /// overflowed and nothing more was lent: the flush never ended.
 #[test]
 fn what_is_lent_is_not_taken_back_before_its_use() {

@@ -29,6 +29,6 @@ mod space;
 mod tagging;
 mod volumes;
 
-/// Millions of stores are opened here: with the system's allocator the suites take a tenth longer.
+/// Millions of stores are opened here; the system's allocator took more than a tenth of the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -193,8 +193,6 @@ impl<'a> Choices<'a> {
             true => choices.grown[fill].get_or_init(|| grown(file, fill, choices.seed)).clone(),
             false => file.durable.clone(),
         };
-        // What is cut now reads as zeros if the file grows again.
-        content.set_len(len.max(file.durable.len()));
         for (slot, option) in self.slots[slots.clone()].iter().zip(&chosen[slots]) {
             match slot {
                 Slot::Unit(start, versions) if *option > 0 && *start < len => {

@@ -12,6 +12,7 @@
 use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::Borrower;
 
@@ -146,6 +147,9 @@ pub(crate) fn reclaim_snapshot(engine: &Engine, limit: &Limit) -> ReclaimSnapsho
 /// How many times deletes search for room before they fail.
 const ATTEMPTS: u32 = 8;
 
+/// How many times one such search tries everything, with growing pauses.
+const ROUNDS: u32 = 6;
+
 /// A flush is worth its cost to a writer if it takes at least this part of the reserve, one in
 /// `MUCH`.
 const MUCH: u64 = 8;
@@ -230,8 +234,18 @@ pub(crate) fn make_room_for_deletes(engine: &Engine, len: u64, error: Error) -> 
         &|| maintenance::collect_while(engine, &wanted),
         &|| maintenance::compact_in_pieces(engine, &wanted, error.clone()).map(|_| ()),
     ];
-    // The errors of single steps are ignored: the room that was made decides.
-    steps.iter().take_while(|_| wanted()).for_each(|step| _ = step());
+    for round in 0..ROUNDS {
+        // The errors of single steps are ignored: the room that was made decides.
+        steps.iter().take_while(|_| wanted()).for_each(|step| _ = step());
+        if engine.options.background == Background::Manual || !is_out_of_space(least) {
+            break;
+        }
+        // Another thread may be about to give space back: a file whose last reader it is, or one
+        // that it has begun to remove.
+        if !scheduler::waits_for_others(engine) {
+            thread::sleep(SETTLE_REST * round);
+        }
+    }
     let (is_out_of_space, rest) = (is_out_of_space(least), begun.elapsed() * SEARCH_REST);
     *futile_search = is_out_of_space.then(|| (visible, Instant::now() + rest));
     if is_out_of_space { Err(error) } else { Ok(()) }

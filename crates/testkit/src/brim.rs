@@ -179,7 +179,7 @@ pub fn freed_where_others_fill_the_disk(
     let goes = |i: u32| i.wrapping_mul(2_654_435_761) >> 16 & 1023 < 307;
     begins("deletes on the full disk", Some(&db));
     for i in (0..count).filter(|i| goes(*i)) {
-        db.delete(&key(i)).map_err(|e| format!("delete {i}: {e}"))?;
+        db.delete(&key(i)).map_err(|e| format!("delete {i}: {e}; {:?}", db.metrics()))?;
     }
     begins("compact", Some(&db));
     db.compact().map_err(|e| format!("compact: {e}"))?;

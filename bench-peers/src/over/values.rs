@@ -40,6 +40,7 @@ const HASHKV: GroupLayout = GroupLayout {
     liveness: LivenessRule::Records,
     relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
+            hot: false,
 };
 
 /// A record to be written to its group.

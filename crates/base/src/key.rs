@@ -24,6 +24,8 @@ pub enum EntryKind {
     Inline = 2,
     /// The entry holds a [`crate::ValuePointer`] to a record in a segment.
     Pointer = 3,
+    /// The key is hot: the hot store has its newest version, which is at least this young.
+    Hot = 4,
 }
 
 impl EntryKind {
@@ -33,6 +35,7 @@ impl EntryKind {
             1 => Some(Self::Delete),
             2 => Some(Self::Inline),
             3 => Some(Self::Pointer),
+            4 => Some(Self::Hot),
             _ => None,
         }
     }

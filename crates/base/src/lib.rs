@@ -19,4 +19,4 @@ pub mod record;
 
 pub use error::{Error, ErrorKind, Result};
 pub use key::{EncodedKey, EntryKind, KeyspaceId, SeqNo};
-pub use pointer::{FileNumber, ValuePointer};
+pub use pointer::{FileNumber, Location, ValuePointer};

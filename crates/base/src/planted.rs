@@ -204,6 +204,22 @@ pub enum Bug {
     StubForgetsTheRest,
     /// Writers are stopped for garbage that no collection can reclaim.
     GarbageOfNobodyCounts,
+    /// A key becomes hot without a marker in the index.
+    HotWithoutMarker,
+    /// A hot record that a snapshot sees is dropped when its key is updated.
+    HotNotPinned,
+    /// A key that is no longer hot leaves no stub, so that an older record of it comes back.
+    HotStubForgotten,
+    /// An open takes the record of a hot key that it meets last, not the newest one.
+    OlderHotRevived,
+    /// A newer version of a key elsewhere leaves its old hot record in the hot index.
+    OverwrittenStaysHot,
+    /// An overflow entry of the hot index is removed together with those chained behind it.
+    ChainBroken,
+    /// A shard of the hot index that grows copies its buckets only, without overflow entries.
+    RehashLosesEntries,
+    /// The greatest heat of a hot key is never halved.
+    HeatNeverDecays,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

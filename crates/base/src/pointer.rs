@@ -3,7 +3,7 @@
 //! A pointer names a *record*, not bare value bytes: a reader fetches the whole record and verifies
 //! that keyspace, key and sequence number are those of the index entry (invariant 6).
 
-use crate::codec::{Cursor, write_varint};
+use crate::codec::{Cursor, put_varint, write_varint};
 use crate::error::Result;
 
 /// Number of a file; unique for the life of a database, shared by all kinds of files.
@@ -47,6 +47,34 @@ impl ValuePointer {
         let len = cursor.varint_u32()?;
         cursor.end()?;
         Ok(Self { file, offset, len })
+    }
+}
+
+/// Beginning of an extent of a group or of the hot store, which identifies it in edits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Location {
+    /// The group file.
+    pub file: FileNumber,
+    /// Offset of its first byte, a multiple of a block.
+    pub offset: u64,
+}
+
+impl Location {
+    /// The place at which a log file or segment counts its live bytes: its first byte, where no
+    /// extent of a group begins.
+    pub fn of_file(file: FileNumber) -> Self {
+        Self { file, offset: 0 }
+    }
+
+    /// Appends the encoding: two varints.
+    pub fn encode(self, out: &mut Vec<u8>) {
+        put_varint(out, self.file.0);
+        put_varint(out, self.offset);
+    }
+
+    /// Reads a place.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
+        Ok(Self { file: FileNumber(cursor.varint()?), offset: cursor.varint()? })
     }
 }
 

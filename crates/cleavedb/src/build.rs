@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cleavedb_base::Result;
 use cleavedb_base::sync::Mutex;
+use cleavedb_hot::HotStore;
 use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
@@ -15,6 +16,7 @@ use crate::directories::Directories;
 use crate::engine::Engine;
 use crate::full_disk::FullDisk;
 use crate::gate::Gate;
+use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::limit::Limit;
 use crate::manifest::LiveFiles;
@@ -56,6 +58,11 @@ pub(crate) fn build(
         segments: Arc::new(SegmentSet::default()),
         groups: live.groups.clone(),
     };
+    let hot = options.layout.groups.filter(|groups| groups.hot);
+    let hot = hot.map(|_| HotStore::new(database_id, options.groups.hot_bytes));
+    if let (Some(store), Some(limit)) = (&hot, options.groups.heat_limit) {
+        store.set_limit(limit);
+    }
     let engine = Engine {
         storage,
         database_id,
@@ -65,6 +72,7 @@ pub(crate) fn build(
         snapshots: Arc::new(SnapshotList::default()),
         tables,
         obsolete_files,
+        hot,
         jobs,
         throttle: Throttle::default(),
         limit,
@@ -81,6 +89,7 @@ pub(crate) fn build(
         locks: Mutex::new(locks),
     };
     open_segments(&engine, &live)?;
+    hot_load::load(&engine, &live)?;
     Ok((engine, recovered.report))
 }
 

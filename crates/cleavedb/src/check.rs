@@ -13,11 +13,12 @@ use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{FileKind, Storage};
 use cleavedb_values::groups::key_block::KeyBlock;
 use cleavedb_values::groups::{Extent, KeyDirectoryReader, Location};
-use cleavedb_values::{GroupTable, ValueFileMeta};
+use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
+use crate::read::{self, Heats};
 use crate::state::ReadState;
 
 /// What a check has read, and the problems that it found.
@@ -83,9 +84,9 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible());
     // Under the manifest's lock the read state and the table of value files match.
-    let (state, live) = {
+    let (state, live, hot) = {
         let manifest = engine.manifest.lock();
-        (engine.state.load_full(), manifest.live().clone())
+        (engine.state.load_full(), manifest.live().clone(), hot_pointers(engine))
     };
     let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
     // The index is read three times: by itself, for the live bytes, and for the values.
@@ -98,11 +99,20 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
         progress.add(table.meta().size);
     }
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
-    check_live_bytes(&state, &live, &mut report);
+    check_live_bytes(&state, &live, hot, &mut report);
     progress.add(index);
-    check_pointers(&state, held.seq, &mut report, progress);
+    check_pointers(engine, &state, held.seq, &mut report, progress);
     check_directory(engine, &mut report)?;
     Ok(report)
+}
+
+/// The places of the newest versions of all hot keys.
+fn hot_pointers(engine: &Engine) -> Vec<ValuePointer> {
+    let mut pointers = Vec::new();
+    if let Some(store) = &engine.hot {
+        store.for_each(|pointer| pointers.push(pointer));
+    }
+    pointers
 }
 
 /// Checks every sealed value file, front to back.
@@ -180,7 +190,8 @@ fn check_extent(
             }
         }
         let denied = |filter: &Filter| !filter.may_contain(hash64(encoded_key.as_bytes(), 0));
-        let foreign = groups.group_of(encoded_key.as_bytes()) != Some(extent.group);
+        let group = groups.group_of(encoded_key.as_bytes());
+        let foreign = extent.group != GroupId::HOT && group != Some(extent.group);
         let above = !extent.last.is_empty() && *extent.last < *encoded_key.as_bytes();
         if foreign || above || filter.as_ref().is_some_and(denied) {
             let what = "a record lies in another group's extent, above the extent's last key, or \
@@ -200,10 +211,16 @@ fn check_extent(
     Ok(())
 }
 
-/// Recounts the live bytes, which are those that entries in tables own.
-fn check_live_bytes(state: &ReadState, live: &LiveFiles, report: &mut CheckReport) {
+/// Recounts the live bytes, which are those that entries in tables own, and the records `hot`.
+fn check_live_bytes(
+    state: &ReadState,
+    live: &LiveFiles,
+    hot: Vec<ValuePointer>,
+    report: &mut CheckReport,
+) {
     let (bytes, maps) = (BTreeMap::new(), KeyDirectoryReader::default());
     let mut owned = Owned { state, live, maps, bytes };
+    hot.into_iter().for_each(|pointer| owned.add(pointer));
     let mut merged = MergeIter::new(state.version.iters(None, None, ReadMode::Ahead));
     let counted = owned.count(&mut merged, report);
     if counted.is_err() {
@@ -273,7 +290,13 @@ impl Owned<'_> {
 }
 
 /// Checks that every visible pointer leads to its record.
-fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progress: &CheckProgress) {
+fn check_pointers(
+    engine: &Engine,
+    state: &ReadState,
+    seq: u64,
+    report: &mut CheckReport,
+    progress: &CheckProgress,
+) {
     debug_assert!(seq <= SEQ_MAX);
     let mut sources = Vec::new();
     for slot in &state.memtables {
@@ -293,6 +316,15 @@ fn check_pointers(state: &ReadState, seq: u64, report: &mut CheckReport, progres
                 progress.add(*bytes);
             }
             report.note(resolved.map(|_| ()));
+        }
+        if iter.kind() == EntryKind::Hot {
+            let found = read::get_encoded(engine, iter.key(), Some(seq), Heats::No);
+            if let Ok(Some(value)) = &found {
+                report.value_bytes += value.len() as u64;
+                progress.add(value.len() as u64);
+            }
+            let lost = || Error::corruption("a key that the index knows as hot has no value");
+            report.note(found.and_then(|value| value.map(|_| ()).ok_or_else(lost)));
         }
         step = iter.next();
     }

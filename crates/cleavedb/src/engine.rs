@@ -11,6 +11,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_hot::HotStore;
 use cleavedb_index::{TableOptions, TableStore};
 use cleavedb_storage::log::PreallocatedLog;
 use cleavedb_storage::pages::PagePool;
@@ -46,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
+    /// Where the layout has a hot store.
+    pub(crate) hot: Option<HotStore>,
     pub(crate) jobs: Jobs,
     pub(crate) throttle: Throttle,
     pub(crate) limit: Option<Limit>,

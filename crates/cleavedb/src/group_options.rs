@@ -34,6 +34,12 @@ pub struct GroupOptions {
     /// Default: true. The paper leaves it without a limit: if false, it is not collected for the
     /// sake of space, and grows.
     pub cold_log_counts: bool,
+    /// Most bytes of hot segments, where the layout has a hot store; it may be exceeded by half for
+    /// a short time. At most 128 GiB. Default: 256 MiB.
+    pub hot_bytes: u64,
+    /// HeatLimit: accesses within the last half-lives from which on a key becomes hot, 1 to 15
+    /// (HoaKV, section 3.2). Default: none, so that it follows the room in the hot store.
+    pub heat_limit: Option<u8>,
 }
 
 impl Default for GroupOptions {
@@ -46,6 +52,8 @@ impl Default for GroupOptions {
             victim: VictimPolicy::Greedy,
             key_block_record_bytes: 12 << 10,
             cold_log_counts: true,
+            hot_bytes: 256 << 20,
+            heat_limit: None,
         }
     }
 }

@@ -63,6 +63,7 @@ mod replay;
 mod directories;
 mod recovery;
 mod session;
+mod hot_load;
 mod build;
 mod db;
 mod unopened;

@@ -12,7 +12,7 @@ use cleavedb_values::groups::KeyDirectoryReader;
 use cleavedb_values::{Chunk, ReadBuffers};
 
 use crate::engine::Engine;
-use crate::read;
+use crate::read::{self, Heats};
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
@@ -100,6 +100,9 @@ enum ScanValue {
     Wanted(ValuePointer),
     /// Its neighbours are read with it.
     InChunk(ValuePointer, Arc<Chunk>),
+    /// That of a hot key: where its newest version lies, if the read state has it, and the chunk
+    /// with which it is read.
+    Hot(Option<ValuePointer>, Option<Arc<Chunk>>),
 }
 
 impl ScanValue {
@@ -107,6 +110,15 @@ impl ScanValue {
         match self {
             Self::Ready(_) => None,
             Self::Wanted(pointer) | Self::InChunk(pointer, _) => Some(*pointer),
+            Self::Hot(pointer, _) => *pointer,
+        }
+    }
+
+    /// The same value, to be read with `chunk`.
+    fn within(&self, pointer: ValuePointer, chunk: Arc<Chunk>) -> Self {
+        match self {
+            Self::Hot(..) => Self::Hot(Some(pointer), Some(chunk)),
+            _ => Self::InChunk(pointer, chunk),
         }
     }
 
@@ -114,6 +126,7 @@ impl ScanValue {
         match self {
             Self::Ready(value) => value.len() as u64,
             Self::Wanted(pointer) | Self::InChunk(pointer, _) => u64::from(pointer.len),
+            Self::Hot(pointer, _) => pointer.map_or(0, |pointer| u64::from(pointer.len)),
         }
     }
 }
@@ -241,6 +254,7 @@ impl Range {
             ScanValue::InChunk(pointer, chunk) => {
                 self.state.segments.read_in(&chunk, pointer, &key, seq)?
             }
+            ScanValue::Hot(pointer, chunk) => self.hot_value(&key, pointer, chunk.as_deref())?,
         };
         let last = match side {
             Side::Front => &mut self.front_key,
@@ -254,6 +268,24 @@ impl Range {
         }
         key.advance(KEYSPACE_PREFIX_LEN);
         Ok(Item { key, value })
+    }
+
+    /// The value of a hot key: its newest version, if the range sees that, or else the one that a
+    /// look-up finds, since the key was written or moved after the range began.
+    fn hot_value(
+        &self,
+        key: &[u8],
+        pointer: Option<ValuePointer>,
+        chunk: Option<&Chunk>,
+    ) -> Result<Bytes> {
+        if let Some(pointer) = pointer
+            && let Some((seq, value)) = self.state.segments.read_version(chunk, pointer, key)?
+            && seq <= self.seq
+        {
+            return Ok(value);
+        }
+        let found = read::get_encoded(&self.engine, key, Some(self.seq), Heats::No)?;
+        found.ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
     }
 
     /// Whether the other side has already passed this key.
@@ -292,6 +324,11 @@ impl Range {
                 let (key, seq) = (end.iter.key(), end.iter.seq());
                 ScanValue::Wanted(self.state.resolve(pointer, key, seq, &mut end.maps)?)
             }
+            EntryKind::Hot => {
+                let store = self.engine.hot.as_ref();
+                let found = store.and_then(|store| store.find(store.key(end.iter.key())));
+                ScanValue::Hot(found.filter(|it| self.state.segments.is_there(*it)), None)
+            }
             _ => ScanValue::Ready(end.iter.keep_value()),
         };
         let encoded_key = Bytes::copy_from_slice(end.iter.key());
@@ -327,7 +364,7 @@ impl Range {
             let pointed = end.ready.iter_mut().filter(|found| found.value.wanted().is_some());
             for ((found, pointer), chunk) in pointed.zip(wanted).zip(chunks) {
                 if let Some(chunk) = chunk {
-                    found.value = ScanValue::InChunk(pointer, chunk);
+                    found.value = found.value.within(pointer, chunk);
                 }
             }
         }

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{EncodedKey, EntryKind, Result, SeqNo, ValuePointer};
+use cleavedb_base::sync::thread;
+use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
+use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, Version};
 use cleavedb_values::groups::KeyDirectoryReader;
@@ -24,6 +26,8 @@ pub(crate) enum Answer {
     Inline(Bytes),
     /// The place of the value's record, and its sequence number.
     Record(ValuePointer, SeqNo),
+    /// The hot store has the newest version.
+    Hot,
 }
 
 impl Answer {
@@ -33,23 +37,8 @@ impl Answer {
             EntryKind::Delete => Self::Absent,
             EntryKind::Inline => Self::Inline(inline()),
             EntryKind::Pointer => Self::Record(ValuePointer::decode(value)?, seq),
+            EntryKind::Hot => Self::Hot,
         })
-    }
-}
-
-/// The newest version of a key at or below `seq` in one read state. `seeks`: the job queue to wake
-/// when a table's seek budget is spent; `None` unless level 0 counts seeks.
-#[inline]
-pub(crate) fn find(
-    state: &ReadState,
-    encoded_key: &[u8],
-    hash: u64,
-    seq: SeqNo,
-    seeks: Option<&Jobs>,
-) -> Result<Answer> {
-    match find_in_memory(state, encoded_key, hash, seq) {
-        Some(answer) => answer,
-        None => find_in_tables(&state.version, encoded_key, hash, seq, seeks),
     }
 }
 
@@ -112,17 +101,48 @@ pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Resul
     if key.len() > KEY_LEN_MAX {
         return Ok(None);
     }
-    let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
-    let encoded_key = encoded_key.as_bytes();
+    get_encoded(engine, EncodedKey::new(DEFAULT_KEYSPACE, key).as_bytes(), snapshot, Heats::Yes)
+}
+
+/// Whether a read adds to the heat of its key: scans and the store itself do not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heats {
+    Yes,
+    No,
+}
+
+/// As [`get`], for a tree key.
+pub(crate) fn get_encoded(
+    engine: &Engine,
+    encoded_key: &[u8],
+    snapshot: Option<SeqNo>,
+    heats: Heats,
+) -> Result<Option<Bytes>> {
     let hash = hash64(encoded_key, 0);
     loop {
+        let changes = engine.hot.as_ref().map(HotStore::changes);
         let (state, visible) =
             engine.state.look(|| snapshot.unwrap_or_else(|| engine.commit.visible()));
-        let found = find(&state, encoded_key, hash, visible, seeks(engine))?;
+        let found = match find_in_memory(&state, encoded_key, hash, visible) {
+            Some(answer) => answer?,
+            None => match find_hot(engine, &state, encoded_key, heats)? {
+                Hot::Version(seq, value) if seq <= visible => return Ok(Some(value)),
+                // Its flush has published it since the sequence number was loaded.
+                Hot::Version(..) if snapshot.is_none() => continue,
+                Hot::Moving => Answer::Hot,
+                Hot::Version(..) | Hot::None => {
+                    find_in_tables(&state.version, encoded_key, hash, visible, seeks(engine))?
+                }
+            },
+        };
         let (pointer, seq) = match found {
             Answer::Absent => return Ok(None),
             Answer::Inline(value) => return Ok(Some(value)),
             Answer::Record(pointer, seq) => (pointer, seq),
+            Answer::Hot => {
+                check_changes(engine, &state, changes)?;
+                continue;
+            }
         };
         // The MemTable is shared by all read states since it was begun, so its youngest entries
         // may point into a log file that this read state does not know yet.
@@ -144,6 +164,44 @@ pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Resul
     }
 }
 
+/// What the hot store has of a key.
+enum Hot {
+    /// Nothing.
+    None,
+    /// Its newest version in a segment: its sequence number and its value.
+    Version(SeqNo, Bytes),
+    /// A record that the read state does not have: a flush is changing the store.
+    Moving,
+}
+
+#[inline]
+fn find_hot(engine: &Engine, state: &ReadState, encoded_key: &[u8], heats: Heats) -> Result<Hot> {
+    let Some(store) = &engine.hot else { return Ok(Hot::None) };
+    let key = store.key(encoded_key);
+    let found = if heats == Heats::Yes { store.read(key) } else { store.find(key) };
+    let Some(pointer) = found else { return Ok(Hot::None) };
+    if !state.segments.is_there(pointer) {
+        return Ok(Hot::Moving);
+    }
+    let version = state.segments.read_version(None, pointer, encoded_key)?;
+    // A record of another key has the same fingerprint, or has taken the place meanwhile.
+    Ok(version.map_or(Hot::None, |(seq, value)| Hot::Version(seq, value)))
+}
+
+/// Called when the tables say that a key is hot and the hot store does not have it: lets the change
+/// go on that must be under way, or reports the loss.
+#[cold]
+fn check_changes(engine: &Engine, state: &Arc<ReadState>, before: Option<u64>) -> Result<()> {
+    let now = engine.hot.as_ref().map(HotStore::changes);
+    let settled = now == before && now.is_none_or(|changes| changes % 2 == 0);
+    if settled && Arc::ptr_eq(state, &engine.state.load()) {
+        let what = "the index says that a key is hot, and no hot segment has it";
+        return Err(Error::corruption(what));
+    }
+    thread::yield_now();
+    Ok(())
+}
+
 /// The values of `keys` at `snapshot`, which the caller holds, in their order: blocks of the index
 /// are prefetched in parallel first, then values outside of it.
 pub(crate) fn multi_get<K: AsRef<[u8]>>(
@@ -161,6 +219,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
         let hash = hash64(encoded_key.as_bytes(), 0);
         let known = find_in_memory(&state, encoded_key.as_bytes(), hash, snapshot).transpose()?;
+        let known = known.or_else(|| is_hot(engine, encoded_key.as_bytes()).then_some(Answer::Hot));
         if known.is_none() && keys.len() > 1 {
             state.version.expect(encoded_key.as_bytes(), hash, snapshot);
         }
@@ -190,11 +249,17 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         Answer::Record(pointer, seq) => {
             state.segments.read(pointer, encoded_key.as_bytes(), seq).map(Some)
         }
+        Answer::Hot => get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), Heats::No),
     };
     let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
     let found: Vec<Result<_>> =
         begun.into_iter().map(|begun| begun.and_then(&mut find_one)).collect();
     found.into_iter().map(|found| found.and_then(value_of)).collect()
+}
+
+/// Whether a key is hot; adds to its heat.
+fn is_hot(engine: &Engine, encoded_key: &[u8]) -> bool {
+    engine.hot.as_ref().is_some_and(|store| store.read(store.key(encoded_key)).is_some())
 }
 
 /// Records that a range has skipped this number of dead entries.

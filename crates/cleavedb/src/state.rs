@@ -6,7 +6,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
-use cleavedb_base::{FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{FileNumber, Location, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
@@ -265,13 +265,13 @@ impl ReadStates {
         self.0.rcu(|state| change(state));
     }
 
-    /// Replaces `slot` by `version`, which has its run, and adds the value files that the flush has
-    /// `opened`, with the extents of `groups`.
+    /// Replaces `slot` by `version`, which has its run, adds the value files that the flush has
+    /// `opened`, with the extents of `groups`, and removes the extents `dropped`.
     pub(crate) fn flushed(
         &self,
         slot: &Arc<MemSlot>,
         version: &Arc<Version>,
-        opened: &SegmentSet,
+        (opened, dropped): (&SegmentSet, &[Location]),
         groups: &Arc<GroupTable>,
     ) {
         if planted(Bug::MemTableBeforeItsRun) {
@@ -279,7 +279,8 @@ impl ReadStates {
         }
         self.swap(|state| {
             let state = state.without_memtable(slot).with_version(version.clone());
-            state.with_groups(state.segments.joined(opened), groups.clone())
+            let segments = state.segments.joined(opened).with_extents(&[], dropped);
+            state.with_groups(segments, groups.clone())
         });
     }
 }

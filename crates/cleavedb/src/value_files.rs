@@ -1,6 +1,7 @@
 //! Value files in the engine: their creation, their opening, the edits that name them, and their
 //! removal; and the replay head, which decides which of them may be removed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
@@ -10,7 +11,7 @@ use cleavedb_storage::segment::Segment;
 use cleavedb_storage::{Access, FileKind, Hole, Mode, Name, Storage};
 use cleavedb_values::collect::survivors::NewSegment;
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentHandle};
+use cleavedb_values::groups::{Extent, ExtentHandle, Location};
 use cleavedb_values::{GroupEdit, GroupTable, SegmentSet, ValueFileEdit, ValueLayout, victim};
 
 use crate::engine::Engine;
@@ -95,6 +96,29 @@ pub(crate) fn punch(engine: &Engine, hole: Hole) {
     {
         engine.counters.bytes_punched.add(hole.len);
     }
+}
+
+/// Group files without an extent, once the extents `gone` are removed.
+pub(crate) fn emptied(live: &LiveFiles, gone: &BTreeSet<Location>) -> Vec<(FileNumber, FileKind)> {
+    let mut files: Vec<FileNumber> = gone.iter().map(|place| place.file).collect();
+    files.dedup();
+    files.retain(|file| !live.groups.uses_file(*file, gone));
+    files.into_iter().map(|file| (file, FileKind::Group)).collect()
+}
+
+/// Marks extents that a durable edit has removed: their last readers give back their space, unless
+/// the whole file goes.
+pub(crate) fn mark_obsolete(
+    engine: &Engine,
+    gone: &[Location],
+    emptied: &[(FileNumber, FileKind)],
+) -> Result<()> {
+    let state = engine.state.load_full();
+    let whole = |place: &Location| emptied.iter().any(|(file, _)| *file == place.file);
+    gone.iter().filter(|place| !whole(place)).try_for_each(|place| {
+        state.segments.extent(*place)?.mark_obsolete();
+        Ok(())
+    })
 }
 
 /// Opens segments of survivors.

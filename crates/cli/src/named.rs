@@ -48,6 +48,7 @@ const OPTIONS: [(&str, &str, Set); 38] = [
         groups(o)?.survivors = one_of(v, &routes)?;
         Ok(())
     }),
+    ("layout.hot", "true or false", |o, v| put(&mut groups(o)?.hot, truth(v))),
     ("min_separated", "a length in bytes, stored or never", |o, v| {
         o.min_separated = match v {
             "never" => MinSeparated::Never,
@@ -114,6 +115,8 @@ const OPTIONS: [(&str, &str, Set); 38] = [
     ("groups.cold_log_counts", "true or false", |o, v| {
         put(&mut o.groups.cold_log_counts, truth(v))
     }),
+    ("groups.hot_bytes", BYTES, |o, v| put(&mut o.groups.hot_bytes, units::parse(v))),
+    ("groups.heat_limit", "1 to 15", |o, v| put(&mut o.groups.heat_limit, number(v).map(Some))),
     ("background", "a number of threads", |o, v| {
         put(&mut o.background, number(v).map(Background::Threads))
     }),
@@ -218,6 +221,7 @@ fn grouped(layout: &ValueLayout, partition: Partition) -> GroupLayout {
         liveness: LivenessRule::Index,
         relocation: Relocation::WriteBack,
         survivors: SurvivorRoute::Group,
+            hot: false,
     });
     GroupLayout { partition, ..before }
 }

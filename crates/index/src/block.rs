@@ -12,7 +12,7 @@
 //!
 //! The zeros align the end of a data block with the end of a page; mostly there are few or none.
 //!
-//! `tag` holds the kind in bits 0 and 1, whether it is a repeat in bit 2, and the length of `seq`
+//! `tag` holds the kind in bits 0, 1 and 7, whether it is a repeat in bit 2, and the length of `seq`
 //! in bits 3 to 6. `seq` is the zigzag difference to the base, which is the sequence number of the
 //! block's first entry, little-endian without its leading zeros. The end of an entry follows from
 //! its lengths, so that it can be skipped without decoding it.
@@ -37,13 +37,17 @@ mod builder;
 pub(crate) use builder::BlockBuilder;
 
 /// Tag bits of the kind.
-const TAG_KIND: u8 = 0x03;
+const TAG_KIND: u8 = 0x83;
+
+/// The kind of a marker of a hot key in these bits.
+const TAG_HOT: u8 = 0x83;
 
 /// Tag bit of a repeated entry.
 const TAG_REPEAT: u8 = 0x04;
 
-/// Bit position of the length of the sequence number in the tag.
+/// Bit position of the length of the sequence number in the tag, and its bits after a shift by it.
 const TAG_SEQ_SHIFT: u32 = 3;
+const TAG_SEQ: u8 = 0x0f;
 
 /// Bytes behind the restart offsets: base sequence number and restart count.
 const TAIL_LEN: usize = 12;
@@ -103,6 +107,7 @@ impl Parsed {
         match self.tag & TAG_KIND {
             1 => EntryKind::Delete,
             2 => EntryKind::Inline,
+            TAG_HOT => EntryKind::Hot,
             _ => EntryKind::Pointer,
         }
     }
@@ -190,11 +195,13 @@ impl Block {
     #[inline]
     fn try_parse_entry(&self, start: usize) -> Option<Parsed> {
         let head = parse_head(&self.bytes, start)?;
-        let seq_len = usize::from(head.tag >> TAG_SEQ_SHIFT);
+        let seq_len = usize::from(head.tag >> TAG_SEQ_SHIFT & TAG_SEQ);
         let seq_at = head.key_at.checked_add(head.suffix_len)?;
         let value_at = seq_at.checked_add(seq_len)?;
         let end = value_at.checked_add(head.value_len)?;
-        if end > self.restarts_at || seq_len > 8 || head.tag & TAG_KIND == 0 {
+        let kind = head.tag & TAG_KIND;
+        let known = matches!(kind, 1..=3) || kind == TAG_HOT && head.value_len == 0;
+        if end > self.restarts_at || seq_len > 8 || !known {
             return None;
         }
         // At least eight bytes follow, since the tail behind the entries is longer than this read.

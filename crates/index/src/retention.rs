@@ -20,6 +20,11 @@ impl<'a> Retention<'a> {
         Self { snapshots, kept: None }
     }
 
+    /// Whether there is a snapshot.
+    pub fn has_snapshots(&self) -> bool {
+        !self.snapshots.is_empty()
+    }
+
     /// The next version belongs to another key.
     #[inline]
     pub fn begin_key(&mut self) {

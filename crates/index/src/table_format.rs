@@ -351,7 +351,7 @@ impl TableMeta {
             EntryKind::Pointer if !entry.repeat => {
                 self.pointer_bytes += u64::from(ValuePointer::decode(entry.value)?.len);
             }
-            EntryKind::Pointer | EntryKind::Inline => {}
+            EntryKind::Pointer | EntryKind::Inline | EntryKind::Hot => {}
         }
         Ok(())
     }

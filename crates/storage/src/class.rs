@@ -21,12 +21,21 @@ pub enum FileClass {
     Groups,
     /// Group files that collections write: values that outlived others of their group.
     Survivors,
+    /// Group files with hot segments: values of keys that are used often.
+    Hot,
 }
 
 impl FileClass {
     /// All classes.
-    pub const ALL: [Self; 6] =
-        [Self::Log, Self::Level0, Self::Levels, Self::Segments, Self::Groups, Self::Survivors];
+    pub const ALL: [Self; 7] = [
+        Self::Log,
+        Self::Level0,
+        Self::Levels,
+        Self::Segments,
+        Self::Groups,
+        Self::Survivors,
+        Self::Hot,
+    ];
 
     /// The name on the command line and in the data.
     pub fn name(self) -> &'static str {
@@ -37,6 +46,7 @@ impl FileClass {
             Self::Segments => "segments",
             Self::Groups => "groups",
             Self::Survivors => "survivors",
+            Self::Hot => "hot",
         }
     }
 
@@ -56,7 +66,7 @@ impl FileClass {
             Self::Log => FileKind::Log,
             Self::Level0 | Self::Levels => FileKind::Table,
             Self::Segments => FileKind::Segment,
-            Self::Groups | Self::Survivors => FileKind::Group,
+            Self::Groups | Self::Survivors | Self::Hot => FileKind::Group,
         }
     }
 }

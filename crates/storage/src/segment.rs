@@ -144,6 +144,24 @@ impl Segment {
         self.matching(record, pointer, keyspace, key, seq)
     }
 
+    /// Verifies that `bytes`, read at `pointer`, are a record of (`keyspace`, `key`), with any
+    /// sequence number; none if it is one of another key.
+    pub fn verify_key<'a>(
+        &self,
+        bytes: &'a [u8],
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+    ) -> Result<Option<Record<'a>>> {
+        let record = Record::parse(bytes, self.identity, pointer.offset)
+            .map_err(|e| self.damaged(pointer.offset, e.message()))?;
+        let same = record.key == key && record.header.keyspace == keyspace;
+        if same && record.header.record_len() != pointer.len as usize {
+            return Err(self.damaged(pointer.offset, "a record has another length than is known"));
+        }
+        Ok(same.then_some(record))
+    }
+
     /// The record at `pointer`, verified to be that of (`keyspace`, `key`, `seq`), if the log's
     /// window, which is `held`, has it in one piece. Its payload checksum is not compared: the
     /// bytes have not left memory since they were stored.

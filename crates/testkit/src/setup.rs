@@ -65,6 +65,7 @@ fn tiny_groups(layout: GroupLayout) -> GroupOptions {
         main_segment_bytes: 16 << 10,
         log_segment_bytes: if shared { 4 << 10 } else { usual.log_segment_bytes },
         key_block_record_bytes: 1000,
+        hot_bytes: if layout.hot { 32 << 10 } else { usual.hot_bytes },
         ..usual
     }
 }
@@ -124,6 +125,16 @@ impl Setup {
         let base = Self::tiny(preset, window_survives);
         let mut setup = Self { name: format!("{base}, soft pointers"), ..base };
         setup.groups().relocation = Relocation::Soft;
+        (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
+        setup
+    }
+
+    /// Tiny sizes, `hoakv` whose hot store takes every key and is evacuated all the time.
+    pub fn hot(relocation: Relocation, window_survives: bool) -> Self {
+        let base = Self::tiny(Preset::HoaKv, window_survives);
+        let mut setup = Self { name: format!("{base}, all keys hot, {relocation:?}"), ..base };
+        setup.groups().relocation = relocation;
+        setup.options.groups.heat_limit = Some(1);
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);
         setup
     }
@@ -194,7 +205,8 @@ impl Setup {
         let soft = [Preset::HashKv, Preset::KtStore].map(|preset| Self::soft(preset, true));
         let long = [Self::long_values(Preset::Lsm, true)];
         let hash = [Self::tagged(true), Self::hash_by_index(true)];
-        presets.chain(hash).chain(soft).chain(long).collect()
+        let hot = [Self::hot(Relocation::Soft, true)];
+        presets.chain(hash).chain(soft).chain(long).chain(hot).collect()
     }
 
     /// Every preset with each kind of window, in three sizes.
@@ -264,6 +276,9 @@ impl Setup {
         all.extend([Preset::HashKv, Preset::KtStore].map(Self::log_in_window));
         for preset in [Preset::HashKv, Preset::KtStore] {
             all.extend([true, false].map(|window| Self::soft(preset, window)));
+        }
+        for relocation in [Relocation::WriteBack, Relocation::Soft] {
+            all.extend([true, false].map(|window| Self::hot(relocation, window)));
         }
         let mut setup = Self::tagged(true);
         setup.name = "hashkv, tagging, every value separated, a cold log without a limit".into();

@@ -6,7 +6,7 @@
 use crate::repo::{Finding, Repo};
 
 /// Crates of the engine.
-const ENGINE: [&str; 5] = ["base", "storage", "index", "values", "cleavedb"];
+const ENGINE: [&str; 6] = ["base", "storage", "index", "values", "hot", "cleavedb"];
 
 /// Files and folders that answer, whose lines do not count: the layout and its codec, a strategy
 /// with its answers, the table of presets, and the rules of options that may stand together.

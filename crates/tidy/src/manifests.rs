@@ -8,12 +8,13 @@
 use crate::repo::{Finding, Repo};
 
 /// The crates that each crate may use, by the name of its folder, without the project's prefix.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("base", &[]),
     ("storage", &["base"]),
     ("storage-sim", &["base", "storage"]),
     ("index", &["base", "storage"]),
     ("values", &["base", "storage"]),
+    ("hot", &["base"]),
     ("cleavedb", &["base", "storage", "index", "values"]),
     ("testkit", &["base", "storage", "storage-sim", "index", "values", "cleavedb"]),
     ("units", &[]),

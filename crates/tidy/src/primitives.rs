@@ -5,7 +5,7 @@ use crate::source::line_of;
 
 /// Crates of the engine, and the simulator, which runs under the checkers too; what they share
 /// between threads comes from `cleavedb_base::sync`.
-const ENGINE: [&str; 6] = ["base", "storage", "storage-sim", "index", "values", "cleavedb"];
+const ENGINE: [&str; 7] = ["base", "storage", "storage-sim", "index", "values", "hot", "cleavedb"];
 
 /// The folder that may name the real ones.
 const SEAM: &str = "crates/base/src/sync/";

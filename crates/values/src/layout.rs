@@ -41,6 +41,9 @@ pub struct GroupLayout {
     pub relocation: Relocation,
     /// Where a collection puts survivors.
     pub survivors: SurvivorRoute,
+    /// Whether values of keys that are used often lie apart from the groups, in hot segments
+    /// (HoaKV, section 3.3).
+    pub hot: bool,
 }
 
 /// How a collection finds the live records of a group.
@@ -61,6 +64,9 @@ pub enum Relocation {
     /// Not at all: a reader finds a survivor by key, in the key directory of its group's survivors.
     Soft,
 }
+
+/// Bit of the encoding that says whether there is a hot store.
+const HOT_SHIFT: u32 = 1;
 
 /// Where a group collection moves survivors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +143,10 @@ impl ValueLayout {
                 "tagging needs relocation by write-back: the index alone knows where values of \
                  the cold log lie",
             ),
+            (
+                !groups.hot || groups.liveness == LivenessRule::Index,
+                "a hot store needs liveness by the index, which knows the keys that are hot",
+            ),
         ];
         match rules.into_iter().find(|(holds, _)| !holds) {
             Some((_, rule)) => Err(Error::new(ErrorKind::InvalidOptions, rule)),
@@ -152,7 +162,8 @@ impl ValueLayout {
             groups.partition.encode(out);
             out.push(u8::from(groups.liveness == LivenessRule::Index));
             out.push(u8::from(groups.relocation == Relocation::Soft));
-            out.push(u8::from(groups.survivors == SurvivorRoute::Tagged));
+            let tagged = groups.survivors == SurvivorRoute::Tagged;
+            out.push(u8::from(tagged) | u8::from(groups.hot) << HOT_SHIFT);
         }
     }
 
@@ -175,8 +186,13 @@ impl GroupLayout {
         let partition = Partition::decode(cursor)?;
         let liveness = if flag(cursor)? { LivenessRule::Index } else { LivenessRule::Records };
         let relocation = if flag(cursor)? { Relocation::Soft } else { Relocation::WriteBack };
-        let survivors = if flag(cursor)? { SurvivorRoute::Tagged } else { SurvivorRoute::Group };
-        Ok(Self { partition, liveness, relocation, survivors })
+        let flags = cursor.u8()?;
+        if flags >= 1 << (HOT_SHIFT + 1) {
+            return Err(unknown(flags));
+        }
+        let tagged = flags & 1 != 0;
+        let survivors = if tagged { SurvivorRoute::Tagged } else { SurvivorRoute::Group };
+        Ok(Self { partition, liveness, relocation, survivors, hot: flags >> HOT_SHIFT != 0 })
     }
 }
 
@@ -184,8 +200,12 @@ fn flag(cursor: &mut Cursor<'_>) -> Result<bool> {
     match cursor.u8()? {
         0 => Ok(false),
         1 => Ok(true),
-        other => Err(Error::corruption(format!("a layout has an unknown field value {other}"))),
+        other => Err(unknown(other)),
     }
+}
+
+fn unknown(value: u8) -> Error {
+    Error::corruption(format!("a layout has an unknown field value {value}"))
 }
 
 impl fmt::Display for ValueLayout {
@@ -216,7 +236,8 @@ impl fmt::Display for GroupLayout {
         f.write_str(match self.survivors {
             SurvivorRoute::Group => "",
             SurvivorRoute::Tagged => ", cold values in a log of their own",
-        })
+        })?;
+        f.write_str(if self.hot { ", hot values in segments of their own" } else { "" })
     }
 }
 
@@ -232,8 +253,16 @@ mod tests {
                 for liveness in [LivenessRule::Records, LivenessRule::Index] {
                     for relocation in [Relocation::WriteBack, Relocation::Soft] {
                         for survivors in [SurvivorRoute::Group, SurvivorRoute::Tagged] {
-                            let groups = GroupLayout { partition, liveness, relocation, survivors };
-                            all.push(ValueLayout { log, groups: Some(groups) });
+                            for hot in [false, true] {
+                                let groups = GroupLayout {
+                                    partition,
+                                    liveness,
+                                    relocation,
+                                    survivors,
+                                    hot,
+                                };
+                                all.push(ValueLayout { log, groups: Some(groups) });
+                            }
                         }
                     }
                 }
@@ -246,7 +275,7 @@ mod tests {
     fn layouts_that_make_sense_round_trip_and_others_are_refused() {
         let (sound, unsound): (Vec<_>, Vec<_>) =
             all().into_iter().partition(|layout| layout.validate().is_ok());
-        assert_eq!((sound.len(), unsound.len()), (11, 39));
+        assert_eq!((sound.len(), unsound.len()), (19, 79));
         let decoded = |layout: &ValueLayout| {
             let mut bytes = Vec::new();
             layout.encode(&mut bytes);

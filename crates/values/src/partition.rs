@@ -13,6 +13,11 @@ use cleavedb_base::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u64);
 
+impl GroupId {
+    /// The hot store: its extents hold values of keys of all groups, and it owns no token.
+    pub const HOT: Self = Self(0);
+}
+
 impl std::fmt::Display for GroupId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.fmt(f)

@@ -247,6 +247,25 @@ impl SegmentSet {
         }
     }
 
+    /// The sequence number and the value of the record at `pointer`, from `chunk` if that has it;
+    /// none if it is one of another key than `encoded_key`.
+    pub fn read_version(
+        &self,
+        chunk: Option<&Chunk>,
+        pointer: ValuePointer,
+        encoded_key: &[u8],
+    ) -> Result<Option<(SeqNo, Bytes)>> {
+        let bytes = match chunk.and_then(|chunk| chunk.record(pointer)) {
+            Some(bytes) => bytes,
+            None => self.bytes(pointer)?.into(),
+        };
+        let (keyspace, key) = split_encoded_key(encoded_key)
+            .ok_or_else(|| Error::corruption("a tree key is too short"))?;
+        let record = self.find(pointer)?.verify_key(&bytes, pointer, keyspace, key)?;
+        let found = record.map(|record| (record.header.seq, record.value.len()));
+        Ok(found.map(|(seq, value_len)| (seq, bytes.slice(bytes.len() - value_len..))))
+    }
+
     fn value_of(
         &self,
         bytes: Bytes,

@@ -82,6 +82,7 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
             }
             "pointer"
         }
+        EntryKind::Hot => "hot",
     };
     if entry.repeat {
         facts.push(("repeat", "of an entry in an older table".into()));

@@ -21,7 +21,8 @@ use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
 
 use super::new_files::{self, NewFiles};
 use super::run_writer::RunWriter;
-use super::separate::{self, SeparatedValues};
+use super::hot_install::HotInstall;
+use super::separate::{self, HotEntry, Moved, SeparatedValues};
 use super::{About, Job};
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -90,17 +91,23 @@ impl<'e> Job<'e> for Flush<'e> {
         let mut writer = RunWriter::new(engine);
         writer.cut_like_level0(|| sample(&self.slot));
         let files = NewFiles::new(engine, FileClass::Groups);
+        let hot_files = NewFiles::new(engine, FileClass::Hot);
         let mut watch = StopWatch::start();
-        let written = separate::write_groups(engine, &self.slot, &snapshots, &files);
+        let both = (&files as _, &hot_files as _);
+        let written = separate::write_groups(engine, &self.slot, &snapshots, both);
         let written = written.and_then(|mut grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
             let added = self.write_run(&snapshots, &mut grouped, &mut writer)?;
             writer.finish()?;
             let none = SegmentSet::default();
-            let opened = value_files::with_written(engine, &none, &grouped.written)?;
+            let mut opened = value_files::with_written(engine, &none, &grouped.written)?;
+            if let Some(hot) = &grouped.hot {
+                opened = value_files::with_written(engine, &opened, &hot.written)?;
+            }
             Ok((added, grouped, opened))
         });
-        let written = written.map_err(|e| new_files::given_up(engine, &[&files], &writer, e));
+        let created = [&files, &hot_files];
+        let written = written.map_err(|e| new_files::given_up(engine, &created, &writer, e));
         let (added, grouped, opened) = written?;
         engine.sync_dir()?;
         Ok(Flushed { writer, added, grouped, opened, watch })
@@ -128,10 +135,13 @@ impl<'e> Job<'e> for Flush<'e> {
             .collect();
         edit.groups.extend(grouped.begins);
         publish(written, &mut edit);
+        let hot = HotInstall::new(engine, grouped.hot, live, &mut edit);
         value_files::advance_head(engine, live, sealed.end, &mut edit);
         engine.commit_edit(&mut manifest, &edit)?;
+        hot.publish()?;
         let LiveFiles { version, groups, .. } = manifest.live();
-        engine.state.flushed(&self.slot, version, &opened, groups);
+        engine.state.flushed(&self.slot, version, (&opened, hot.dropped()), groups);
+        hot.retire();
         let version = version.clone();
         engine.commit.flushed(sealed.last_seq);
         engine.commit.log.discard_below(sealed.end);
@@ -143,7 +153,7 @@ impl<'e> Job<'e> for Flush<'e> {
         drop(manifest);
         super::open_ahead(engine, &version, &edit.index);
         engine.counters.flushes.add(1);
-        engine.counters.flush_written.add(writer.bytes() + written.bytes());
+        engine.counters.flush_written.add(writer.bytes() + written.bytes() + hot.bytes());
         engine.counters.spent(Step::FlushIndex, watch.lap());
         engine.throttle.flushed(self.log_bytes(), self.start.elapsed());
         let crowded = || engine.state.load().waiting() >= engine.options.memtables_max;
@@ -190,24 +200,39 @@ impl Flush<'_> {
         let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
         let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
+        let write_hot = |hot: HotEntry, writer: &mut RunWriter<'_>| {
+            let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
+            let (kind, value) = hot.content.as_entry(&mut room);
+            writer.add(Entry { key: &hot.key, seq: hot.seq, kind, repeat: false, value })
+        };
         self.slot.table.for_each_sorted(|entry| {
             if last_key != Some(entry.key) {
                 retention.begin_key();
                 last_key = Some(entry.key);
                 keys += 1;
-                // A filter that cannot be read makes the estimate worse; the flush goes on.
+                // A filter that cannot be read makes the estimate worse; the flush goes on. The
+                // tables own no older record of a hot key.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
-                if owns && keys.is_multiple_of(sampling_interval) && is_there().unwrap_or(false) {
+                let sampled = owns && keys.is_multiple_of(sampling_interval);
+                let hot = entry.kind == EntryKind::Pointer && grouped.is_hot_next();
+                if sampled && !hot && is_there().unwrap_or(false) {
                     added.overwritten += sampling_interval;
                 }
             }
             if !retention.keep(entry.seq) {
                 return Ok(());
             }
-            if let Some(pointer) = grouped.pointer(&entry) {
-                let len = pointer.encode(&mut encoded);
-                let (kind, value) = (EntryKind::Pointer, &encoded[..len]);
-                return writer.add(Entry { kind, value, ..entry });
+            while let Some(hot) = grouped.hot_before(Some(&entry)) {
+                write_hot(hot, writer)?;
+            }
+            match grouped.moved(&entry) {
+                Some(Moved::Hot) => return Ok(()),
+                Some(Moved::Group(pointer)) => {
+                    let len = pointer.encode(&mut encoded);
+                    let (kind, value) = (EntryKind::Pointer, &encoded[..len]);
+                    return writer.add(Entry { kind, value, ..entry });
+                }
+                None => {}
             }
             if entry.kind == EntryKind::Pointer {
                 let pointer = ValuePointer::decode(entry.value)?;
@@ -215,6 +240,9 @@ impl Flush<'_> {
             }
             writer.add(entry)
         })?;
+        while let Some(hot) = grouped.hot_before(None) {
+            write_hot(hot, writer)?;
+        }
         Ok(added)
     }
 }

@@ -5,6 +5,7 @@
 mod run_writer;
 mod new_files;
 mod separate;
+mod hot_install;
 pub(crate) mod flush;
 mod dropped_pointers;
 pub(crate) mod compaction;

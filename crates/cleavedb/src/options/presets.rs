@@ -23,6 +23,9 @@ pub enum Preset {
     /// in few long pieces. The default: the best of all presets for most uses.
     #[default]
     KtStore,
+    /// HoaKV: as KT-Store, and values of keys that are used often lie in hot segments, which a hash
+    /// index in memory finds.
+    HoaKv,
     /// OHDB (Liu, Wang, Zhou): the baseline with a level 0 in partitions that are compacted in
     /// parallel.
     Ohdb,
@@ -53,6 +56,7 @@ const HASHKV: ValueLayout = ValueLayout::grouped(GroupLayout {
     liveness: LivenessRule::Records,
     relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
+    hot: false,
 });
 
 /// KT-Store: sections 3.2 and 3.3, with ranges that follow the data instead of its fixed levels.
@@ -61,6 +65,16 @@ const KTSTORE: ValueLayout = ValueLayout::grouped(GroupLayout {
     liveness: LivenessRule::Index,
     relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
+    hot: false,
+});
+
+/// HoaKV: sections 3.3 to 3.5, with the groups of KT-Store as its cold side.
+const HOAKV: ValueLayout = ValueLayout::grouped(GroupLayout {
+    partition: Partition::Range,
+    liveness: LivenessRule::Index,
+    relocation: Relocation::WriteBack,
+    survivors: SurvivorRoute::Group,
+    hot: true,
 });
 
 const INLINE: ValueLayout = ValueLayout::INLINE;
@@ -74,11 +88,12 @@ const PARTS: Level0 = Level0::Partitions(10);
 // The preset, its name, where values are, which leave the index, level 0, the bytes of levels 0 and
 // 1, and the MemTables that may wait.
 #[rustfmt::skip]
-const ROWS: [Row; 5] = [
+const ROWS: [Row; 6] = [
     row(Preset::Lsm,     "lsm",     INLINE,  NONE,  WHOLE, OF_VALUES,   2),
     row(Preset::WiscKey, "wisckey", LOG,     ALL,   WHOLE, OF_POINTERS, 3),
     row(Preset::HashKv,  "hashkv",  HASHKV,  LARGE, WHOLE, OF_POINTERS, 2),
     row(Preset::KtStore, "ktstore", KTSTORE, LARGE, WHOLE, OF_POINTERS, 2),
+    row(Preset::HoaKv,   "hoakv",   HOAKV,   LARGE, WHOLE, OF_POINTERS, 2),
     row(Preset::Ohdb,    "ohdb",    INLINE,  NONE,  PARTS, OF_VALUES,   2),
 ];
 
@@ -96,7 +111,8 @@ const fn row(
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 5] = [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::Ohdb];
+    pub const ALL: [Self; 6] =
+        [Self::Lsm, Self::WiscKey, Self::HashKv, Self::KtStore, Self::HoaKv, Self::Ohdb];
 
     /// Its definition.
     pub(crate) fn row(self) -> &'static Row {

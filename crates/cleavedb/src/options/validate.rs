@@ -112,7 +112,7 @@ impl Options {
 fn rules_of_groups(
     groups: &GroupOptions,
     layout: Option<&GroupLayout>,
-) -> [(bool, &'static str); 6] {
+) -> [(bool, &'static str); 8] {
     let default = GroupOptions::default();
     let is = |what: fn(&GroupLayout) -> bool| layout.is_none_or(what);
     [
@@ -131,6 +131,16 @@ fn rules_of_groups(
             is(|layout| layout.survivors == SurvivorRoute::Tagged) || groups.cold_log_counts,
             "cold_log_counts is for layouts with tagging, which have a log of cold values; \
              leave it out",
+        ),
+        (
+            is(|layout| layout.hot)
+                || (groups.hot_bytes, groups.heat_limit) == (default.hot_bytes, default.heat_limit),
+            "hot_bytes and heat_limit are for layouts with a hot store; leave them out",
+        ),
+        (
+            (4 << 10..=128 << 30).contains(&groups.hot_bytes)
+                && groups.heat_limit.is_none_or(|limit| (1..=15).contains(&limit)),
+            "hot_bytes must lie between 4 KiB and 128 GiB, and heat_limit between 1 and 15",
         ),
         (
             (4 << 10..=LEN_MAX).contains(&groups.main_segment_bytes)

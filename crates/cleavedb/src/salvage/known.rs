@@ -53,11 +53,15 @@ impl Known {
     pub(super) fn verdict(&self, trusted: bool) -> Verdict {
         let counts = |found: &&Found| found.young || !trusted;
         let newest = self.records.iter().filter(counts).max_by_key(|found| found.seq);
-        let entry_wins =
-            self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
+        // Tables do not know the newest version of a hot key, only that there is one.
+        let hot = self.entry.is_some_and(|entry| entry.kind == EntryKind::Hot);
+        let young = newest.is_some_and(|found| found.young);
+        let entry_wins = hot && !young
+            || self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
         match (self.entry.filter(|_| entry_wins), newest) {
             (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
             (Some(Indexed { kind: EntryKind::Inline, table, .. }), _) => Verdict::Entry(table),
+            (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => self.newest_from(seq),
             (Some(Indexed { seq, .. }), _) => self.value_of(seq, false),
             (None, Some(found)) => match found.kind {
                 RecordKind::Delete => Verdict::Gone,
@@ -66,6 +70,13 @@ impl Known {
             },
             (None, None) => Verdict::Gone,
         }
+    }
+
+    /// The newest value from version `seq` on, that of a hot key.
+    fn newest_from(&self, seq: SeqNo) -> Verdict {
+        let holds = |found: &&Found| found.seq >= seq && found.kind == RecordKind::Separated;
+        let newest = self.records.iter().filter(holds).max_by_key(|found| found.seq);
+        newest.map_or(Verdict::Lost, |found| Verdict::Record(found.place, false))
     }
 
     /// The value of version `seq`, wherever a collection has moved it.

@@ -18,6 +18,8 @@ pub enum Content {
     Inline(Box<[u8]>),
     /// The pointer to the value.
     Pointer(ValuePointer),
+    /// The key is hot: the value is in the hot store.
+    Hot,
 }
 
 impl Content {
@@ -27,6 +29,7 @@ impl Content {
             EntryKind::Delete => Self::Delete,
             EntryKind::Inline => Self::Inline(value.into()),
             EntryKind::Pointer => Self::Pointer(ValuePointer::decode(value)?),
+            EntryKind::Hot => Self::Hot,
         })
     }
 
@@ -38,6 +41,7 @@ impl Content {
     ) -> (EntryKind, &'a [u8]) {
         match self {
             Self::Delete => (EntryKind::Delete, &[]),
+            Self::Hot => (EntryKind::Hot, &[]),
             Self::Inline(value) => (EntryKind::Inline, value),
             Self::Pointer(pointer) => {
                 let len = pointer.encode(room);
@@ -142,7 +146,7 @@ mod tests {
     fn contents_are_entries_and_back() {
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
         let inline = Content::Inline(b"small"[..].into());
-        for content in [Content::Delete, inline, Content::Pointer(POINTER)] {
+        for content in [Content::Delete, inline, Content::Hot, Content::Pointer(POINTER)] {
             let (kind, value) = content.as_entry(&mut room);
             assert_eq!(Content::of(kind, value).unwrap(), content);
         }

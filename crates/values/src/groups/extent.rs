@@ -13,39 +13,12 @@
 use std::sync::Arc;
 
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
+pub use cleavedb_base::pointer::Location;
 use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
-use cleavedb_base::{Error, FileNumber, Result};
+use cleavedb_base::{Error, Result};
 
 use crate::partition::GroupId;
-
-/// Beginning of an extent, which identifies it in edits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Location {
-    /// The group file.
-    pub file: FileNumber,
-    /// Offset of its first byte, a multiple of a block.
-    pub offset: u64,
-}
-
-impl Location {
-    /// The place at which a log file or segment counts its live bytes: its first byte, where no
-    /// extent of a group begins.
-    pub fn of_file(file: FileNumber) -> Self {
-        Self { file, offset: 0 }
-    }
-
-    /// Appends the encoding: two varints.
-    pub fn encode(self, out: &mut Vec<u8>) {
-        put_varint(out, self.file.0);
-        put_varint(out, self.offset);
-    }
-
-    /// Reads a place.
-    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Self> {
-        Ok(Self { file: FileNumber(cursor.varint()?), offset: cursor.varint()? })
-    }
-}
 
 /// Above any possible length, and so small that no sum of lengths overflows.
 const LEN_MAX: u64 = 1 << 56;

@@ -57,7 +57,7 @@ pub(super) struct ListingBuilder {
 }
 
 impl ListingBuilder {
-    /// A builder for records of at least `least` bytes on average.
+    /// A builder for records of at least `least` bytes on average; for all, if that is 0.
     pub(super) fn new(least: u64) -> Self {
         Self { least, listing: Some(KeyBlock::default()), records: 0, len: 0 }
     }
@@ -93,8 +93,8 @@ impl ListingBuilder {
         let blocks = |end: u64| end.div_ceil(BLOCK as u64);
         let own = (HEADER_LEN + bytes.len()) as u64;
         let taken = (blocks(end + own) - blocks(end)) * BLOCK as u64;
-        let worth = own.max(taken) * SHARE <= built.len && bytes.len() <= VALUE_LEN_MAX;
-        worth.then_some(bytes)
+        let worth = built.least == 0 || own.max(taken) * SHARE <= built.len;
+        (worth && bytes.len() <= VALUE_LEN_MAX).then_some(bytes)
     }
 }
 

@@ -44,9 +44,11 @@ pub struct GroupTable {
 }
 
 impl GroupTable {
-    /// A table without groups, for a database with this layout.
+    /// A table without groups, for a database with this layout; a hot store is there from the
+    /// beginning.
     pub fn new(layout: Option<GroupLayout>) -> Self {
-        Self { layout, ..Self::default() }
+        let hot = layout.filter(|layout| layout.hot).map(|_| (GroupId::HOT, Group::default()));
+        Self { layout, groups: hot.into_iter().collect(), ..Self::default() }
     }
 
     /// A table for a layout of which only the partition matters.
@@ -57,6 +59,7 @@ impl GroupTable {
             liveness: LivenessRule::Index,
             relocation: Relocation::WriteBack,
             survivors: SurvivorRoute::Group,
+            hot: false,
         };
         Self::new(Some(groups))
     }
@@ -126,7 +129,12 @@ impl GroupTable {
 
     /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+        self.bounds.is_empty()
+    }
+
+    /// Whether there is a hot store: the group [`GroupId::HOT`], which owns no token.
+    pub fn has_hot_store(&self) -> bool {
+        self.layout.is_some_and(|layout| layout.hot)
     }
 
     /// The extents of one group, oldest first.
@@ -239,7 +247,8 @@ impl GroupTable {
         let old = self.groups.get(&group).ok_or_else(|| unknown(group))?;
         let end = self.end_of(group);
         let within = |bound: &[u8]| *bound > *old.bound && end.is_none_or(|end| bound < end);
-        let sound = old.extents.is_empty() && bounds.iter().all(|bound| within(bound));
+        let owns = self.bounds.get(&old.bound) == Some(&group);
+        let sound = owns && old.extents.is_empty() && bounds.iter().all(|bound| within(bound));
         if !sound || bounds.is_empty() || first <= group {
             let what = "a group is split that is not empty, or not within its bounds";
             return Err(Error::corruption(what).with("group", group));
@@ -262,7 +271,7 @@ impl GroupTable {
 
     fn merge(&mut self, [lower, upper]: [GroupId; 2], into: GroupId) -> Result<()> {
         let next = self.end_of(lower).and_then(|bound| self.bounds.get(bound));
-        if next != Some(&upper) || into < self.next_id() {
+        if next != Some(&upper) || lower == GroupId::HOT || into < self.next_id() {
             let what = "two groups are merged that are not neighbours, or into one that is there";
             return Err(Error::corruption(what).with("group", lower).with("next", upper));
         }
@@ -339,9 +348,9 @@ impl GroupTable {
         let mut edits = Vec::new();
         for (id, group) in self.groups() {
             edits.push(GroupEdit::Begin(id, group.bound.clone(), group.collected));
-            let extents = group.extents.iter().map(|place| self.extents[place].clone());
-            edits.extend(extents.map(GroupEdit::Add));
+            edits.extend(self.extents_of(id).cloned().map(GroupEdit::Add));
         }
+        edits.extend(self.extents_of(GroupId::HOT).cloned().map(GroupEdit::Add));
         edits
     }
 }

@@ -56,8 +56,8 @@ pub struct ExtentWriter<'a> {
     open: Option<(Extent, Vec<u64>)>,
     /// The key directory of the open extent, where extents have one.
     map: Option<MapBuilder>,
-    /// Most bytes of an extent that its key directory can address.
-    mapped_max: u64,
+    /// Most bytes of the records of an extent, unless it has only one.
+    records_max: u64,
     /// Tree key of the record before, where groups are ranges of keys.
     last: Vec<u8>,
     written: Written,
@@ -77,7 +77,7 @@ impl<'a> ExtentWriter<'a> {
             file: None,
             open: None,
             map: None,
-            mapped_max: u64::from(u32::MAX),
+            records_max: u64::MAX,
             last: Vec::new(),
             written: Written::default(),
         }
@@ -108,19 +108,27 @@ impl<'a> ExtentWriter<'a> {
         Self { listing: ListingBuilder::new(least), ..self }
     }
 
-    /// The same with a key directory behind each extent, if `maps`.
+    /// The same with a key directory behind each extent, if `maps`; it addresses up to 4 GiB.
     #[must_use]
     pub fn with_key_directories(self, maps: bool) -> Self {
-        Self { map: maps.then(MapBuilder::default), ..self }
+        match maps {
+            true => Self { map: Some(MapBuilder::default()), records_max: u32::MAX.into(), ..self },
+            false => self,
+        }
     }
 
-    /// Whether the open extent is as long as a key directory can address.
+    /// The same for the hot store (HoaKV, section 3.3): extents with up to `len` bytes of records,
+    /// each with a key block, from which an open reads what they hold, and without filters.
+    #[must_use]
+    pub fn of_hot_store(self, len: u64) -> Self {
+        let listing = ListingBuilder::new(0);
+        Self { filters: false, records_max: len, listing, survivors: true, ..self }
+    }
+
+    /// Whether the open extent has as many bytes as it may.
     fn is_full(&self, len: usize) -> bool {
-        let (Some((extent, _)), Some((_, file)), Some(_)) = (&self.open, &self.file, &self.map)
-        else {
-            return false;
-        };
-        file.len() + len as u64 - extent.place.offset > self.mapped_max
+        let (Some((extent, _)), Some((_, file))) = (&self.open, &self.file) else { return false };
+        file.len() + len as u64 - extent.place.offset > self.records_max
     }
 
     /// Whether a record of `len` bytes is appended to `group` without a call of the storage.
@@ -288,7 +296,7 @@ mod tests {
         let extents = |maps| {
             let files = OneFile(Sim::new());
             let mut writer = ExtentWriter::new(&files, 7, 1 << 30).with_key_directories(maps);
-            writer.mapped_max = 2500;
+            writer.records_max = if maps { 2500 } else { u64::MAX };
             for seq in 1..=5 {
                 let (key, value) = ([b'k', seq as u8], [1; 1000]);
                 let header = Header::new(RecordKind::Separated, KeyspaceId(0), seq, &key, &value);

@@ -111,12 +111,9 @@ impl<'e> Job<'e> for Collect<'e> {
             files.iter().for_each(|(file, kind)| engine.discard(*kind, &[*file]));
         }
         engine.commit_edit(&mut manifest, &edit)?;
-        let emptied = |place: &Location| files.iter().any(|(file, _)| *file == place.file);
-        for place in gone.iter().filter(|place| !emptied(place)) {
-            self.read_view.state.segments.extent(*place)?.mark_obsolete();
-        }
-        let LiveFiles { version, groups, .. } = manifest.live();
         let dropped: Vec<Location> = gone.iter().copied().collect();
+        value_files::mark_obsolete(engine, &dropped, &files)?;
+        let LiveFiles { version, groups, .. } = manifest.live();
         engine.state.swap(|state| {
             let segments = state.segments.joined(&opened).with_extents(&[], &dropped);
             state.with_version(version.clone()).with_groups(segments, groups.clone())
@@ -219,10 +216,7 @@ fn emptied_files(
     if let Target::File(victim, facts) = &job.target {
         return vec![(*victim, facts.kind)];
     }
-    let mut files: Vec<FileNumber> = gone.iter().map(|place| place.file).collect();
-    files.dedup();
-    files.retain(|file| !live.groups.uses_file(*file, gone));
-    files.into_iter().map(|file| (file, FileKind::Group)).collect()
+    value_files::emptied(live, gone)
 }
 
 /// Bytes that counted as live in the extents or in the file that are removed.

@@ -10,33 +10,37 @@
 //! and each inline value of the key leaves a record of its own in the group, a *group tombstone*.
 //! The collection of a range of keys asks the index, and needs no group tombstones.
 
+mod pending;
+mod copy;
+mod hot;
+
 use std::collections::BTreeMap;
-use std::iter::Flatten;
+use std::iter::Peekable;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EntryKind, Error, ErrorKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
-use cleavedb_storage::log::{BufferPin, LogBuffer};
-use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
-use cleavedb_storage::segment::is_far;
+use cleavedb_values::collect::record::Arena;
 use cleavedb_values::groups::sizing::Slice;
 use cleavedb_values::groups::writer::Written;
 use cleavedb_values::groups::{ExtentWriter, GroupCursor, sizing};
-use cleavedb_values::{
-    Chunk, GroupEdit, GroupId, GroupTable, ReadBuffers, SegmentFactory, SegmentSet,
-};
+use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 
+use self::copy::FlushShard;
+use self::hot::HotFlush;
+use self::pending::{PendingRecord, ValueSource, prefetch_records};
 use crate::engine::Engine;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
+
+pub(crate) use self::hot::{HotEntry, HotFlushed};
 
 /// Most files that one flush writes: each file costs a sync.
 const FILES_MAX: u64 = 8;
@@ -49,96 +53,65 @@ const PARTS: u64 = 4;
 /// writes only one file.
 const PART_OF_FILE: u64 = 16;
 
-/// Most records that are copied while the window is pinned, some tens of microseconds. A pin for
-/// each record would wait each time until the stores of the copy before it have left the processor.
-const HELD_MAX: usize = 64;
-
-/// Distance, in records, from the record being copied to the one whose memory is prefetched.
+/// Distance, in records, from the record being handled to the one whose memory is prefetched.
 const AHEAD: usize = 8;
 
-/// A record that the flush will append to a group.
-struct PendingRecord<'a> {
-    entry: Entry<'a>,
-    source: ValueSource,
+/// Where a flush has moved a separated value.
+#[derive(Clone, Copy)]
+enum Outcome {
+    /// To a group: the number of its record.
+    Group(u32),
+    /// To a hot segment.
+    Hot,
 }
 
-/// The source of such a record.
-enum ValueSource {
-    /// The log. The chunk is present if the record is read together with others.
-    Log(ValuePointer, Option<Arc<Chunk>>),
-    /// The entry itself: a group tombstone of this kind.
-    Stub(RecordKind),
+/// Where the value of an entry of the MemTable is now.
+pub(crate) enum Moved {
+    /// In its group.
+    Group(ValuePointer),
+    /// In a hot segment; the entry is not written.
+    Hot,
 }
 
-impl PendingRecord<'_> {
-    fn len(&self) -> u64 {
-        match self.source {
-            ValueSource::Log(pointer, _) => u64::from(pointer.len),
-            ValueSource::Stub(_) => {
-                (HEADER_LEN + self.entry.key.len() + self.entry.value.len()) as u64
-            }
-        }
-    }
-
-    fn pointer(&self) -> Option<ValuePointer> {
-        match self.source {
-            ValueSource::Log(pointer, _) => Some(pointer),
-            ValueSource::Stub(_) => None,
-        }
-    }
-
-    /// Prefetches the memory that copying the record will need.
-    #[inline]
-    fn prefetch(&self, log: &SegmentSet) {
-        prefetch_bytes(self.entry.key);
-        match &self.source {
-            ValueSource::Log(pointer, Some(chunk)) => {
-                chunk.known(*pointer).into_iter().for_each(prefetch_bytes);
-            }
-            ValueSource::Log(pointer, None) => log.prefetch(*pointer),
-            ValueSource::Stub(_) => {}
-        }
-    }
-}
-
-/// Announces to the device the log records of `items` for which `in_files` holds, and gives each of
-/// them the chunk with which it is read.
-fn prefetch_records(
-    log: &SegmentSet,
-    items: &mut [PendingRecord<'_>],
-    in_files: impl Fn(&ValuePointer) -> bool,
-    pages: &Arc<PagePool>,
-) {
-    let wanted: Vec<ValuePointer> =
-        items.iter().filter_map(PendingRecord::pointer).filter(&in_files).collect();
-    let mut chunks = log.prefetch_records(&wanted, ReadBuffers::Pooled(pages)).into_iter();
-    for item in items {
-        match &mut item.source {
-            ValueSource::Log(pointer, chunk) if in_files(pointer) => {
-                *chunk = chunks.next().flatten()
-            }
-            _ => {}
-        }
-    }
-}
-
-/// What a flush wrote to groups, and the new pointers in index order.
+/// What a flush wrote to groups and hot segments, and what its run must say of it.
 pub(crate) struct SeparatedValues {
     pub(crate) written: Written,
     /// Groups that the flush creates.
     pub(crate) begins: Vec<GroupEdit>,
-    pointers: Flatten<IntoIter<Option<ValuePointer>>>,
+    /// What the flush wrote to the hot store, and changes in it.
+    pub(crate) hot: Option<HotFlushed>,
+    /// Of each separated value of the MemTable, in its order.
+    outcomes: Peekable<IntoIter<Outcome>>,
+    places: Places,
+    /// Entries of hot keys for the run, in its order.
+    entries: Peekable<IntoIter<HotEntry>>,
 }
 
+/// The new places of values, by the numbers of their records.
+type Places = Vec<Option<ValuePointer>>;
+
 impl SeparatedValues {
-    fn new(written: Written, begins: Vec<GroupEdit>, pointers: Vec<Option<ValuePointer>>) -> Self {
-        Self { written, begins, pointers: pointers.into_iter().flatten() }
+    /// Where the value of `entry` has gone, if it is separated. The caller must pass the entries in
+    /// the order in which the groups were given them.
+    pub(crate) fn moved(&mut self, entry: &Entry<'_>) -> Option<Moved> {
+        if entry.kind != EntryKind::Pointer {
+            return None;
+        }
+        match self.outcomes.next()? {
+            Outcome::Hot => Some(Moved::Hot),
+            Outcome::Group(id) => self.places.get(id as usize).copied().flatten().map(Moved::Group),
+        }
     }
 
-    /// The pointer that replaces `entry`'s, if its value went to a group. The caller must pass the
-    /// entries in the order in which the groups were given them.
-    pub(crate) fn pointer(&mut self, entry: &Entry<'_>) -> Option<ValuePointer> {
-        if entry.kind == EntryKind::Pointer { self.pointers.next() } else { None }
+    /// Whether the next separated value has gone to a hot segment.
+    pub(crate) fn is_hot_next(&mut self) -> bool {
+        matches!(self.outcomes.peek(), Some(Outcome::Hot))
+    }
+
+    /// The next entry of a hot key that stands before `entry` in the run, or at its place; any, if
+    /// there is none.
+    pub(crate) fn hot_before(&mut self, entry: Option<&Entry<'_>>) -> Option<HotEntry> {
+        self.entries.next_if(|hot| entry.is_none_or(|entry| hot.stands_before(entry)))
     }
 }
 
@@ -151,13 +124,31 @@ struct Separator<'a, 'e> {
     unseparated: Vec<Entry<'e>>,
     /// Whether a version of the current key goes to a group.
     separated: bool,
+    outcomes: Vec<Outcome>,
+    /// Number of the next record.
+    next_id: u32,
+    /// The newest version of the current key, and the number of its versions in the MemTable.
+    newest: Option<Entry<'e>>,
+    versions: u64,
+    /// Versions of the current key that readers can see.
+    kept: usize,
+    hot: Option<HotFlush<'a, 'e>>,
 }
 
 impl<'e> Separator<'_, 'e> {
+    fn id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
+        self.newest = self.newest.or(Some(entry));
+        self.kept += 1;
         if entry.kind == EntryKind::Pointer {
             let source = ValueSource::Log(ValuePointer::decode(entry.value)?, None);
-            self.items.push(PendingRecord { entry, source });
+            let id = self.id();
+            self.items.push(PendingRecord { entry, source, id });
+            self.outcomes.push(Outcome::Group(id));
             self.separated = true;
         } else if self.table.needs_tombstones() {
             self.unseparated.push(entry);
@@ -165,18 +156,43 @@ impl<'e> Separator<'_, 'e> {
         Ok(())
     }
 
-    /// Called after the last version of a key: adds the key's group tombstones, if its group has,
-    /// or may have, a record of it.
-    fn end_key(&mut self) -> Result<()> {
+    /// Called after the last version of a key.
+    fn end_key(&mut self, retention: &mut Retention<'_>) -> Result<()> {
+        self.tell_hot_store(retention)?;
+        (self.newest, self.versions, self.kept) = (None, 0, 0);
+        self.tell_group()
+    }
+
+    /// Gives the newest version of the key to the hot store, if it is hot.
+    fn tell_hot_store(&mut self, retention: &mut Retention<'_>) -> Result<()> {
+        let (Some(hot), Some(newest)) = (&mut self.hot, self.newest) else { return Ok(()) };
+        let is_of = |item: &&PendingRecord<'_>| item.entry.key == newest.key;
+        // The items of the key are the last ones, its newest version the first of them.
+        let count = self.items.iter().rev().take_while(is_of).count();
+        let first = (self.items.len() - count..self.items.len()).next();
+        let item = first.filter(|_| newest.kind == EntryKind::Pointer);
+        let len = item.map(|at| self.items[at].len());
+        if hot.takes(&newest, len, (self.versions, self.kept), retention)?
+            && let Some(at) = item
+        {
+            let outcome = self.outcomes.len() - count;
+            self.outcomes[outcome] = Outcome::Hot;
+            hot.take(self.items.remove(at));
+        }
+        Ok(())
+    }
+
+    /// Adds the group tombstones of a key, if its group has, or may have, a record of it.
+    fn tell_group(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
         if (separated || self.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
-            let tombstones = self.unseparated.drain(..).map(|entry| {
+            for entry in std::mem::take(&mut self.unseparated) {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
-                PendingRecord { entry, source: ValueSource::Stub(kind) }
-            });
-            self.items.extend(tombstones);
+                let id = self.id();
+                self.items.push(PendingRecord { entry, source: ValueSource::Stub(kind), id });
+            }
         }
         self.unseparated.clear();
         Ok(())
@@ -243,146 +259,72 @@ fn parts<'o>(
     parts
 }
 
-/// The input that the threads of a flush share; each of them writes files of its own.
-struct FlushShard<'a> {
-    items: &'a [PendingRecord<'a>],
-    ordinals: &'a [u32],
-    groups: &'a GroupCursor<'a>,
-    log: &'a SegmentSet,
-    buffer: &'a LogBuffer,
-}
-
-impl FlushShard<'_> {
-    /// Appends the items that `order` lists; returns the new places of values, each with the number
-    /// of its item.
-    fn write(
-        &self,
-        order: &[u32],
-        mut writer: ExtentWriter<'_>,
-    ) -> Result<(Written, Vec<(u32, ValuePointer)>)> {
-        let mut places = Vec::with_capacity(order.len());
-        let mut held = None;
-        for (turn, at) in order.iter().enumerate() {
-            if let Some(later) = order.get(turn + AHEAD) {
-                self.items[*later as usize].prefetch(self.log);
-            }
-            let PendingRecord { entry, source } = &self.items[*at as usize];
-            let group = self.groups.group(self.ordinals[*at as usize]);
-            let (pointer, chunk) = match source {
-                ValueSource::Log(pointer, chunk) => (*pointer, chunk),
-                ValueSource::Stub(kind) => {
-                    held = None;
-                    write_stub(entry, *kind, group, &mut writer)?;
-                    continue;
-                }
-            };
-            if turn.is_multiple_of(HELD_MAX) || chunk.is_some() || is_far(pointer) {
-                held = None;
-            }
-            if is_far(pointer) {
-                let record = self.log.far(pointer, entry.key, entry.seq)?;
-                places.push((*at, writer.append_far(group, &record)?));
-                continue;
-            }
-            let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
-                Some(bytes) => self.copy(entry, pointer, bytes, group, &mut writer),
-                None => self.copy_alone(entry, pointer, group, &mut writer, &mut held),
-            };
-            places.push((*at, place?));
-        }
-        drop(held);
-        Ok((writer.finish()?, places))
-    }
-
-    /// Copies a record from the log to its group; its payload checksum stays the same.
-    fn copy(
-        &self,
-        entry: &Entry<'_>,
-        pointer: ValuePointer,
-        bytes: &[u8],
-        group: GroupId,
-        writer: &mut ExtentWriter<'_>,
-    ) -> Result<ValuePointer> {
-        append(&self.log.verified(bytes, pointer, entry.key, entry.seq)?, group, writer)
-    }
-
-    /// Copies a record that is read alone: straight from the window, if it is still there.
-    #[inline]
-    fn copy_alone<'h>(
-        &'h self,
-        entry: &Entry<'_>,
-        pointer: ValuePointer,
-        group: GroupId,
-        writer: &mut ExtentWriter<'_>,
-        held: &mut Option<BufferPin<'h>>,
-    ) -> Result<ValuePointer> {
-        if writer.has_room(group, pointer.len as usize) {
-            let held = held.get_or_insert_with(|| self.buffer.pin());
-            if let Some(record) = self.log.in_window(held, pointer, entry.key, entry.seq) {
-                return append(&record?, group, writer);
-            }
-        }
-        // A read and a write may take long, so the window is released first.
-        *held = None;
-        self.copy(entry, pointer, &self.log.bytes(pointer)?, group, writer)
-    }
-}
-
-/// Appends a record of the log to its group.
-#[inline]
-fn append(
-    record: &Record<'_>,
-    group: GroupId,
-    writer: &mut ExtentWriter<'_>,
-) -> Result<ValuePointer> {
-    let Record { header, key, value } = *record;
-    // No reader of a group asks which records were committed together, so the flag is dropped.
-    writer.append(group, &Header { more: false, ..header }, key, value)
-}
-
-fn write_stub(
-    entry: &Entry<'_>,
-    kind: RecordKind,
-    group: GroupId,
-    writer: &mut ExtentWriter<'_>,
-) -> Result<()> {
-    let (keyspace, key) =
-        split_encoded_key(entry.key).ok_or_else(|| Error::corruption("a tree key is too short"))?;
-    let header = Header::new(kind, keyspace, entry.seq, key, entry.value);
-    writer.append(group, &header, key, entry.value).map(|_| ())
-}
-
 fn no_group() -> Error {
     Error::corruption("no group covers a key")
 }
 
-/// Writes to the groups what a flush has for them: values and group tombstones.
+/// Writes what a flush has for groups, values and group tombstones, to new files of `files`, and
+/// what it has for the hot store to new files of `hot_files`.
 pub(crate) fn write_groups(
     engine: &Engine,
     slot: &MemSlot,
     snapshots: &[SeqNo],
-    files: &dyn SegmentFactory,
+    (files, hot_files): (&dyn SegmentFactory, &dyn SegmentFactory),
 ) -> Result<SeparatedValues> {
+    let mut separated = SeparatedValues {
+        written: Written::default(),
+        begins: Vec::new(),
+        hot: None,
+        outcomes: Vec::new().into_iter().peekable(),
+        places: Vec::new(),
+        entries: Vec::new().into_iter().peekable(),
+    };
     if engine.options.layout.groups.is_none() || planted(Bug::PointsIntoTheLog) {
-        return Ok(SeparatedValues::new(Written::default(), Vec::new(), Vec::new()));
+        return Ok(separated);
     }
     let (state, table) = groups_now(engine);
-    let (items, unseparated) = (Vec::new(), Vec::new());
-    let mut sorter =
-        Separator { state: &state, table: &table, items, unseparated, separated: false };
+    let hot = engine.hot.as_ref().map(|store| HotFlush::new(engine, store, &state, &table));
+    let mut sorter = Separator {
+        state: &state,
+        table: &table,
+        items: Vec::new(),
+        unseparated: Vec::new(),
+        separated: false,
+        outcomes: Vec::new(),
+        next_id: 0,
+        newest: None,
+        versions: 0,
+        kept: 0,
+        hot,
+    };
     let mut retention = Retention::new(snapshots);
     let mut last_key: Option<&[u8]> = None;
     slot.table.for_each_sorted(|entry| {
         if last_key != Some(entry.key) {
-            sorter.end_key()?;
+            sorter.end_key(&mut retention)?;
             retention.begin_key();
             last_key = Some(entry.key);
         }
+        sorter.versions += 1;
         if retention.keep(entry.seq) { sorter.add(entry) } else { Ok(()) }
     })?;
-    sorter.end_key()?;
-    let log = state.segments.of_kind(FileKind::Log);
-    write_items(engine, &log, &table, sorter.items, files)
+    sorter.end_key(&mut retention)?;
+    let arena = Arena::new();
+    let Separator { mut items, outcomes, mut next_id, mut hot, .. } = sorter;
+    let mut log = state.segments.of_kind(FileKind::Log);
+    if let Some(hot) = &mut hot {
+        let files = hot.evacuate(slot, &arena, &mut items, &mut next_id)?;
+        log = log.with(&files, &[]);
+    }
+    separated.places = vec![None; next_id as usize];
+    (separated.written, separated.begins) =
+        write_items(engine, &log, &table, items, files, &mut separated.places)?;
+    if let Some(hot) = hot {
+        let (flushed, entries) = hot.write(&log, hot_files, &separated.places)?;
+        (separated.hot, separated.entries) = (Some(flushed), entries.into_iter().peekable());
+    }
+    separated.outcomes = outcomes.into_iter().peekable();
+    Ok(separated)
 }
 
 /// Returns a test of whether a log record has left the window, as of now, and must be read from its
@@ -402,7 +344,8 @@ fn write_items(
     table: &GroupTable,
     mut items: Vec<PendingRecord<'_>>,
     files: &dyn SegmentFactory,
-) -> Result<SeparatedValues> {
+    places: &mut Places,
+) -> Result<(Written, Vec<GroupEdit>)> {
     let records = Slice::new(&items, |item| (item.entry.key, item.len()));
     let begins = sizing::begun_by_flush(engine.options.groups.sizes(), table, &records);
     let table = sizing::after(table, &begins)?;
@@ -425,7 +368,8 @@ fn write_items(
     // The log has the records in the order of their commits, so they are read in chunks of many.
     prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
     let buffer = engine.commit.log.buffer();
-    let part = FlushShard { items: &items, ordinals: &ordinals, groups: &groups, log, buffer };
+    let group_of = |at: u32| groups.group(ordinals[at as usize]);
+    let part = FlushShard { items: &items, group_of: &group_of, log, buffer };
     let part_min = engine.options.segment_bytes / PART_OF_FILE;
     let parts = parts(&order, &items, &ordinals, part_min);
     let write = |order| part.write(order, writer());
@@ -435,16 +379,13 @@ fn write_items(
         Background::Threads(_) => side_by_side(&parts, write),
     };
     let mut written = Written::default();
-    let mut places = Vec::with_capacity(items.len());
     for part in done {
         let (files, of_part) = part?;
         written.extents.extend(files.extents);
         written.files.extend(files.files);
-        places.extend(of_part);
+        of_part.into_iter().for_each(|(id, to)| places[id as usize] = Some(to));
     }
-    let mut pointers = vec![None; items.len()];
-    places.into_iter().for_each(|(at, to)| pointers[at as usize] = Some(to));
-    Ok(SeparatedValues::new(written, begins, pointers))
+    Ok((written, begins))
 }
 
 /// The read state and the table of groups as of one moment.

@@ -1,0 +1,387 @@
+//! What a flush has for the hot store (HoaKV, section 3.3, algorithm 1).
+//!
+//! The flush decides, for the newest version of each key, whether it goes to a hot segment: because
+//! its key is hot already, or because it was accessed often enough. Such a version has no entry in
+//! the run. The first time a key becomes hot the run gets a *marker* for it, so that scans and
+//! collections find it in its place in the order of keys; updates of a hot key cost the index
+//! nothing. The newest entry of a hot key in the tables is always a marker: where the run has any
+//! other entry of it, such as an older version that a snapshot sees, it gets a marker as well.
+//!
+//! If the store is full, the flush evacuates segments ([`evacuation`]) in the same edit, so that no
+//! other job changes what is hot.
+//!
+//! A record of a key that is hot no more may remain in an older segment. So that the next open does
+//! not take it for the newest, the flush leaves a *stub*: a group tombstone in a hot segment, which
+//! every evacuation copies for as long as a segment has a record that old.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
+use cleavedb_base::{EncodedKey, EntryKind, Error, Location, Result, SeqNo, ValuePointer};
+use cleavedb_hot::evacuation::{self, SegmentFacts};
+use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
+use cleavedb_hot::store::{HotChange, HotPut, HotStore};
+use cleavedb_index::{Entry, Retention};
+use cleavedb_storage::segment::Segment;
+use cleavedb_values::collect::record::{Arena, Content};
+use cleavedb_values::groups::writer::Written;
+use cleavedb_values::groups::{Extent, ExtentWriter, key_block};
+use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
+
+use super::Places;
+use super::copy::FlushShard;
+use super::pending::{PendingRecord, ValueSource};
+use crate::engine::Engine;
+use crate::state::{MemSlot, ReadState};
+
+/// The store takes no new keys when it is longer than its capacity by a quarter, and no values at
+/// all when it is longer by half: evacuations move no more than comes in, so they may be late.
+const LATE: u64 = 4;
+
+/// Most segments, by far, of the numbers that there are.
+const SEGMENTS_MAX: usize = 60_000;
+
+/// Longest file of hot segments, in bytes: 32 segments, so that few descriptors are needed.
+const FILE_LEN: u64 = 32 * SEGMENT_MAX;
+
+/// An entry of a hot key in the run.
+pub(crate) struct HotEntry {
+    pub(crate) key: Box<[u8]>,
+    pub(crate) seq: SeqNo,
+    /// A marker, or the place of a version that readers find by the index from now on.
+    pub(crate) content: Content,
+    /// The number of the record that has the value, if the flush moves it.
+    moved: Option<u32>,
+}
+
+impl HotEntry {
+    /// Whether it stands before this entry in the order of the index.
+    pub(super) fn stands_before(&self, entry: &Entry<'_>) -> bool {
+        (&*self.key, entry.seq) < (entry.key, self.seq)
+    }
+}
+
+/// What a flush wrote to the hot store.
+pub(crate) struct HotFlushed {
+    pub(crate) written: Written,
+    pub(crate) change: HotChange,
+    /// Live bytes that the flush takes from older segments, and segments that it removes.
+    pub(crate) edits: Vec<GroupEdit>,
+    /// The next HeatLimit.
+    pub(crate) limit: u8,
+}
+
+/// A record that goes to a hot segment.
+struct HotRecord {
+    id: u32,
+    key: HotKey,
+    seq: SeqNo,
+    heat: u8,
+}
+
+/// The decisions of one flush.
+pub(super) struct HotFlush<'a, 'e> {
+    engine: &'a Engine,
+    store: &'a HotStore,
+    state: &'a ReadState,
+    table: &'a GroupTable,
+    capacity: u64,
+    /// Whether new keys, and whether new values of hot keys, are taken.
+    admits: bool,
+    updates: bool,
+    /// Records that go to hot segments, stubs included.
+    pub(super) items: Vec<PendingRecord<'e>>,
+    records: Vec<HotRecord>,
+    /// Keys that are no longer hot, each with the greatest sequence number that it had there.
+    stubs: Vec<(&'e [u8], SeqNo)>,
+    entries: Vec<HotEntry>,
+    /// Bytes of records that are dead from this flush on, by segment.
+    died: BTreeMap<Location, u64>,
+    change: HotChange,
+}
+
+impl<'a, 'e> HotFlush<'a, 'e> {
+    pub(super) fn new(
+        engine: &'a Engine,
+        store: &'a HotStore,
+        state: &'a ReadState,
+        table: &'a GroupTable,
+    ) -> Self {
+        let capacity = engine.options.groups.hot_bytes;
+        let len: u64 = table.extents_of(GroupId::HOT).map(Extent::len).sum();
+        let numbered = table.extents_of(GroupId::HOT).count() < SEGMENTS_MAX;
+        Self {
+            engine,
+            store,
+            state,
+            table,
+            capacity,
+            admits: numbered && len <= capacity + capacity / LATE,
+            updates: numbered && len <= capacity + capacity / 2,
+            items: Vec::new(),
+            records: Vec::new(),
+            stubs: Vec::new(),
+            entries: Vec::new(),
+            died: BTreeMap::new(),
+            change: HotChange::default(),
+        }
+    }
+
+    /// Whether the newest version of a key goes to a hot segment; the caller adds it to the items
+    /// then. `len` is the length of its record, if it is separated; `versions` the number of the
+    /// key's versions in the MemTable, and of those that readers see.
+    pub(super) fn takes(
+        &mut self,
+        newest: &Entry<'e>,
+        len: Option<u64>,
+        (versions, kept): (u64, usize),
+        retention: &mut Retention<'_>,
+    ) -> Result<bool> {
+        let key = self.store.key(newest.key);
+        let was = self.store.find(key);
+        self.store.written(key, versions);
+        let fits = |len: u64| (u64::from(RECORD_MIN)..=u64::from(RECORD_MAX)).contains(&len);
+        let heat = self.store.heat(key);
+        let takes = match was {
+            Some(_) => self.updates,
+            None => self.admits && heat >= self.store.limit(),
+        } && len.is_some_and(fits);
+        let pinned = match was {
+            Some(old) => self.pin(newest.key, old, retention)?,
+            None => false,
+        };
+        if takes {
+            let marks = was.is_none() || pinned || kept > 1;
+            if marks && !planted(Bug::HotWithoutMarker) {
+                self.entry(newest.key, newest.seq, Content::Hot, None);
+            }
+            self.records.push(HotRecord { id: u32::MAX, key, seq: newest.seq, heat });
+        } else if was.is_some() {
+            self.change.overwritten.push(key);
+            self.stubs.push((newest.key, newest.seq));
+        }
+        Ok(takes)
+    }
+
+    /// Adds a record for which [`HotFlush::takes`] was true.
+    pub(super) fn take(&mut self, item: PendingRecord<'e>) {
+        if let Some(record) = self.records.last_mut() {
+            record.id = item.id;
+        }
+        self.items.push(item);
+    }
+
+    fn entry(&mut self, key: &[u8], seq: SeqNo, content: Content, moved: Option<u32>) {
+        self.entries.push(HotEntry { key: key.into(), seq, content, moved });
+    }
+
+    /// Counts the old record of a key as dead, unless a snapshot sees it: then the run gets an
+    /// entry for it, which owns it from now on. Returns whether it does.
+    fn pin(
+        &mut self,
+        key: &[u8],
+        old: ValuePointer,
+        retention: &mut Retention<'_>,
+    ) -> Result<bool> {
+        let pins = retention.has_snapshots() && !planted(Bug::HotNotPinned) && {
+            let seq = self.seq_of(old)?;
+            let seen = retention.keep(seq);
+            if seen {
+                self.entry(key, seq, Content::Pointer(old), None);
+            }
+            seen
+        };
+        if !pins {
+            self.dies(old);
+        }
+        Ok(pins)
+    }
+
+    /// The sequence number of a hot record.
+    fn seq_of(&self, pointer: ValuePointer) -> Result<SeqNo> {
+        let segment = self.state.segments.find(pointer)?;
+        let mut bytes = [0; HEADER_LEN];
+        segment.read(pointer.offset, &mut bytes)?;
+        let header = Header::decode(&bytes, segment.identity(), pointer.offset);
+        header.map(|header| header.seq).ok_or_else(|| {
+            let error = Error::corruption("the header of a hot record is damaged");
+            error.with("file", segment.name()).with("offset", pointer.offset)
+        })
+    }
+
+    fn dies(&mut self, pointer: ValuePointer) {
+        if let Some(extent) = self.table.extent_of(pointer) {
+            *self.died.entry(extent.place).or_default() += u64::from(pointer.len);
+        }
+    }
+
+    /// Bytes of live records in a segment after this flush.
+    fn left(&self, extent: &Extent) -> u64 {
+        extent.live.saturating_sub(self.died.get(&extent.place).copied().unwrap_or_default())
+    }
+
+    /// Chooses the segments that leave, and gives their records to the hot store again or, as
+    /// `cold` ones, to their groups. Returns the files to read them from.
+    pub(super) fn evacuate(
+        &mut self,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        cold: &mut Vec<PendingRecord<'e>>,
+        next_id: &mut u32,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let incoming = self.items.iter().map(PendingRecord::len).sum();
+        let facts = self.table.extents_of(GroupId::HOT).map(|extent| SegmentFacts {
+            place: extent.place,
+            len: extent.len(),
+            live: self.left(extent),
+        });
+        let victims = evacuation::victims(facts.collect(), self.capacity, incoming, SEGMENT_MAX);
+        let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
+        let demoted_from = cold.len();
+        for place in &victims {
+            let segment = self.leave(*place, slot, arena, (cold, next_id), &mut old_stubs)?;
+            files.push(segment);
+            let extent = self.table.extents_of(GroupId::HOT).find(|e| e.place == *place);
+            if extent.is_some_and(|extent| self.left(extent) == 0) {
+                self.change.dropped.push(*place);
+            }
+        }
+        // A flush hands its records to groups in the order of the index.
+        if cold.len() > demoted_from {
+            cold.sort_by(|a, b| {
+                (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq))
+            });
+        }
+        self.keep_stubs(old_stubs, next_id);
+        Ok(files)
+    }
+
+    /// Lets the records of one segment leave it.
+    fn leave(
+        &mut self,
+        place: Location,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        (cold, next_id): (&mut Vec<PendingRecord<'e>>, &mut u32),
+        old_stubs: &mut Vec<(&'e [u8], SeqNo)>,
+    ) -> Result<Arc<Segment>> {
+        let handle = self.state.segments.extent(place)?.clone();
+        let segment = handle.segment().clone();
+        let end = place.offset + handle.records_len();
+        let listing = handle.read_key_block()?.ok_or_else(|| {
+            let error = Error::corruption("a hot segment has no key block");
+            error.with("file", place.file).with("offset", place.offset)
+        })?;
+        let limit = self.store.limit();
+        key_block::visit(&listing, segment.identity(), (place, end), |record, pointer| {
+            let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
+            let encoded_key = encoded_key.as_bytes();
+            let seq = record.header.seq;
+            let key = self.store.key(encoded_key);
+            if record.header.kind == RecordKind::Delete {
+                // A record of a key that became hot again is newer than its stub.
+                if self.store.find(key).is_none() {
+                    old_stubs.push((arena.alloc_slice_copy(encoded_key), seq));
+                }
+                return Ok(());
+            }
+            // A version in the MemTable has decided about the record already.
+            let newer = slot.table.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX).is_some();
+            if newer || self.store.find(key) != Some(pointer) {
+                return Ok(());
+            }
+            let id = *next_id;
+            *next_id += 1;
+            let kept = &*arena.alloc_slice_copy(encoded_key);
+            let entry =
+                Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
+            let item = PendingRecord { entry, source: ValueSource::Log(pointer, None), id };
+            self.dies(pointer);
+            if self.store.heat(key) >= limit {
+                self.records.push(HotRecord { id, key, seq, heat: 0 });
+                self.items.push(item);
+            } else {
+                self.entry(kept, seq, Content::Pointer(pointer), Some(id));
+                self.change.demoted.push(key);
+                self.stubs.push((kept, seq));
+                cold.push(item);
+            }
+            Ok(())
+        })?;
+        Ok(segment)
+    }
+
+    /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
+    fn keep_stubs(&mut self, old_stubs: Vec<(&'e [u8], SeqNo)>, next_id: &mut u32) {
+        let oldest = self.store.oldest_without(&self.change.dropped);
+        let stubs = std::mem::take(&mut self.stubs).into_iter().chain(old_stubs);
+        for (key, seq) in stubs.filter(|(_, seq)| oldest.is_some_and(|oldest| oldest <= *seq)) {
+            if planted(Bug::HotStubForgotten) {
+                continue;
+            }
+            let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
+            let source = ValueSource::Stub(RecordKind::Delete);
+            self.items.push(PendingRecord { entry, source, id: *next_id });
+            *next_id += 1;
+        }
+    }
+
+    /// Writes the records to new files of `files`, and returns with them the entries of the run.
+    /// `places` has the places of the demoted ones.
+    pub(super) fn write(
+        mut self,
+        log: &SegmentSet,
+        files: &dyn SegmentFactory,
+        places: &Places,
+    ) -> Result<(HotFlushed, Vec<HotEntry>)> {
+        let engine = self.engine;
+        let writer = ExtentWriter::new(files, engine.database_id, FILE_LEN);
+        let writer = writer.of_hot_store(SEGMENT_MAX);
+        let buffer = engine.commit.log.buffer();
+        let group_of = |_: u32| GroupId::HOT;
+        let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
+        let order: Vec<u32> = (0..self.items.len() as u32).collect();
+        let (written, moved) = shard.write(&order, writer)?;
+        let moved: BTreeMap<u32, ValuePointer> = moved.into_iter().collect();
+        let mut builders: Vec<HotSegmentBuilder> =
+            written.extents.iter().map(|extent| HotSegmentBuilder::new(extent.place)).collect();
+        let mut at = 0;
+        for HotRecord { id, key, seq, heat } in &self.records {
+            let pointer = *moved.get(id).ok_or_else(lost)?;
+            // The records lie in their order, in one segment after another.
+            while !builders.get(at).ok_or_else(lost)?.holds(pointer) {
+                at += 1;
+            }
+            let record = builders[at].add(*key, *seq, pointer);
+            self.change.puts.push(HotPut { key: *key, segment: at, record, heat: *heat });
+        }
+        self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
+        for entry in &mut self.entries {
+            if let Some(id) = entry.moved {
+                let place = places.get(id as usize).copied().flatten().ok_or_else(lost)?;
+                entry.content = Content::Pointer(place);
+            }
+        }
+        self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
+        let live = self.table.extents_of(GroupId::HOT).map(|extent| self.left(extent)).sum::<u64>()
+            + written.extents.iter().map(|extent| extent.live).sum::<u64>();
+        let limit = evacuation::next_limit(self.store.limit(), live, self.capacity);
+        let edits = self.edits();
+        Ok((HotFlushed { written, change: self.change, edits, limit }, self.entries))
+    }
+
+    fn edits(&self) -> Vec<GroupEdit> {
+        let dropped = &self.change.dropped;
+        let died = self.died.iter().filter(|(place, _)| !dropped.contains(place));
+        let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
+        died.chain(dropped.iter().map(|place| GroupEdit::Remove(*place))).collect()
+    }
+}
+
+fn lost() -> Error {
+    Error::corruption("a flush has lost the place of a record that it wrote")
+}

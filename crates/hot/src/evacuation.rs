@@ -1,0 +1,128 @@
+//! Evacuation: which segments leave a full hot store, and which of their records stay hot.
+//!
+//! The paper (algorithm 1) moves the coldest pair of a full store to the cold side for each pair
+//! that comes in, from a list that is sorted by heat. Here a whole segment leaves at once: its live
+//! records that are hot enough are copied to a new segment, the others are demoted, and its space
+//! is free. So no list is kept, and the dead space of overwritten records is reclaimed as well.
+
+use cleavedb_base::Location;
+
+/// A segment on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentFacts {
+    /// Its beginning.
+    pub place: Location,
+    /// Its length, in bytes.
+    pub len: u64,
+    /// Bytes of its records that are alive.
+    pub live: u64,
+}
+
+/// The least heat of a key that becomes hot: accessed twice within about a half-life.
+pub const LIMIT_MIN: u8 = 2;
+
+/// The greatest heat that the sketch can tell.
+pub const LIMIT_MAX: u8 = 15;
+
+/// Part of the store that live records should fill at most, in hundredths: in a store that is
+/// fuller, little space is dead, and an evacuation copies much for little.
+const FULL: u64 = 70;
+
+/// Segments that a store may have, beyond twice as many as fill it: short flushes leave short ones.
+const SEGMENTS_MORE: u64 = 16;
+
+/// The segments to evacuate, so that `incoming` bytes fit into a store of `capacity` bytes whose
+/// segments have up to `segment` bytes: those with the least live part first. The bytes to be moved
+/// are at most those that come in.
+pub fn victims(
+    mut segments: Vec<SegmentFacts>,
+    capacity: u64,
+    incoming: u64,
+    segment: u64,
+) -> Vec<Location> {
+    let many = 2 * capacity.div_ceil(segment) + SEGMENTS_MORE;
+    let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
+    let mut count = segments.len() as u64;
+    // Cross-multiplied, so that no division rounds: the least live share first, then the shortest.
+    segments.sort_by(|a, b| {
+        let (one, other) = (u128::from(a.live), u128::from(b.live));
+        let order = (one * u128::from(b.len)).cmp(&(other * u128::from(a.len)));
+        order.then(a.len.cmp(&b.len)).then(a.place.cmp(&b.place))
+    });
+    let (mut chosen, mut moved) = (Vec::new(), 0);
+    for victim in segments {
+        let dead = victim.live == 0;
+        if !dead && len.saturating_add(incoming) <= capacity && count <= many {
+            break;
+        }
+        if !dead && moved + victim.live > incoming {
+            continue;
+        }
+        moved += victim.live;
+        len -= victim.len;
+        count -= 1;
+        chosen.push(victim.place);
+    }
+    chosen
+}
+
+/// The next HeatLimit: the heat from which on a key becomes or stays hot. It rises while live
+/// records fill too much of the store, and falls while there is room.
+pub fn next_limit(limit: u8, live: u64, capacity: u64) -> u8 {
+    let filled = |part: u64| live > capacity / 100 * part;
+    if filled(FULL) {
+        limit.saturating_add(1).min(LIMIT_MAX)
+    } else if filled(FULL - FULL / 8) {
+        limit
+    } else {
+        limit.saturating_sub(1).max(LIMIT_MIN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cleavedb_base::FileNumber;
+
+    use super::*;
+
+    fn segment(number: u64, len: u64, live: u64) -> SegmentFacts {
+        SegmentFacts { place: Location { file: FileNumber(number), offset: 4096 }, len, live }
+    }
+
+    fn chosen(segments: &[SegmentFacts], capacity: u64, incoming: u64) -> Vec<u64> {
+        let victims = victims(segments.to_vec(), capacity, incoming, 100);
+        victims.iter().map(|place| place.file.0).collect()
+    }
+
+    #[test]
+    fn the_segment_with_the_least_live_share_leaves_first() {
+        let segments = [segment(1, 100, 60), segment(2, 100, 30), segment(3, 50, 20)];
+        assert_eq!(chosen(&segments, 260, 10), [0; 0], "there is room");
+        assert_eq!(chosen(&segments, 260, 40), [2]);
+        assert_eq!(chosen(&segments, 180, 60), [2, 3]);
+    }
+
+    #[test]
+    fn no_more_is_moved_than_comes_in_and_dead_segments_always_leave() {
+        let segments = [segment(1, 100, 60), segment(2, 100, 30), segment(3, 50, 0)];
+        assert_eq!(chosen(&segments, 100, 20), [3]);
+        assert_eq!(chosen(&segments, 100, 30), [3, 2]);
+        assert_eq!(chosen(&segments, 1000, 0), [3]);
+    }
+
+    #[test]
+    fn many_short_segments_leave_although_there_is_room() {
+        let segments: Vec<_> = (0..40).map(|i| segment(i, 2, 1 + i % 2)).collect();
+        // Twice ten segments fill the store, and sixteen more are allowed.
+        assert_eq!(chosen(&segments, 1000, 100).len(), 4);
+    }
+
+    #[test]
+    fn the_limit_follows_the_room() {
+        assert_eq!(next_limit(5, 71_000, 100_000), 6);
+        assert_eq!(next_limit(LIMIT_MAX, 71_000, 100_000), LIMIT_MAX);
+        assert_eq!(next_limit(5, 65_000, 100_000), 5);
+        assert_eq!(next_limit(5, 10_000, 100_000), 4);
+        assert_eq!(next_limit(LIMIT_MIN, 0, 100_000), LIMIT_MIN);
+    }
+}

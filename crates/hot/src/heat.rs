@@ -1,0 +1,115 @@
+//! How often keys that are not hot are accessed: an estimate in a few bytes a key.
+//!
+//! HoaKV keeps the heat of cold keys in a table on disk (section 3.6), at a write for each read.
+//! Here it is a count-min sketch in memory (Cormode and Muthukrishnan, "An improved data stream
+//! summary", 2005), which may count a key too high when others share its counters. An access raises
+//! only the least of the key's counters (conservative update: Estan and Varghese, "New directions in
+//! traffic measurement", 2002). All counters of a key lie in one cache line.
+
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+
+const WORDS: usize = 8;
+
+/// Bits of a counter, and its greatest value.
+const COUNTER_BITS: u32 = 4;
+const COUNTER_MAX: u64 = (1 << COUNTER_BITS) - 1;
+
+/// Counters of a key, each in a part of its own of the block: its row.
+const ROWS: usize = 4;
+
+/// Bits of a hash that select a counter of a row, of two words.
+const ROW_BITS: u32 = 5;
+
+/// Counters of a word.
+const PER_WORD: u32 = u64::BITS / COUNTER_BITS;
+
+/// Keys of a block: 4 bytes a key.
+const KEYS: usize = 16;
+
+/// One cache line.
+#[derive(Default)]
+#[repr(align(64))]
+struct Block([AtomicU64; WORDS]);
+
+/// A counter: its word in the block, and its lowest bit.
+type Counter = (usize, u32);
+
+/// How often keys that are not hot were accessed lately (count-min sketch with 4-bit counters in
+/// blocks of one cache line).
+///
+/// Estimates are at most 15. Without concurrent accesses none is less than the number of accesses
+/// since the last [`HeatSketch::halve`]; an access may be lost if another of the same counters runs
+/// beside it.
+pub struct HeatSketch {
+    blocks: Box<[Block]>,
+}
+
+impl HeatSketch {
+    /// For about `keys` keys that are accessed between two halvings; with more, estimates of rarely
+    /// accessed keys come out too high. Takes 8 counters, 4 bytes, a key.
+    pub fn new(keys: usize) -> Self {
+        let blocks = keys.div_ceil(KEYS).clamp(1, u32::MAX as usize);
+        Self { blocks: (0..blocks).map(|_| Block::default()).collect() }
+    }
+
+    /// Counts an access to the key with this hash.
+    pub fn add(&self, hash: u64) {
+        let (block, counters) = self.counters_of(hash);
+        let counts = counters.map(|counter| block.count(counter));
+        let least = counts.into_iter().min().unwrap_or(COUNTER_MAX);
+        for (counter, count) in counters.into_iter().zip(counts) {
+            if count == least {
+                block.raise(counter);
+            }
+        }
+    }
+
+    /// Accesses to the key with this hash, at most 15.
+    pub fn estimate(&self, hash: u64) -> u8 {
+        let (block, counters) = self.counters_of(hash);
+        let counts = counters.map(|counter| block.count(counter));
+        counts.into_iter().min().unwrap_or(0) as u8
+    }
+
+    /// Halves all counts.
+    pub fn halve(&self) {
+        /// All bits of counters but the highest of each.
+        const KEPT: u64 = u64::MAX / COUNTER_MAX * (COUNTER_MAX >> 1);
+        for word in self.blocks.iter().flat_map(|block| &block.0) {
+            // Always an `Ok`: there is a new value for each.
+            let halved = |counts| Some(counts >> 1 & KEPT);
+            let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, halved);
+        }
+    }
+
+    /// Bytes of memory.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>() + size_of_val(&*self.blocks)
+    }
+
+    fn counters_of(&self, hash: u64) -> (&Block, [Counter; ROWS]) {
+        let block = ((hash >> 32) * self.blocks.len() as u64) >> 32;
+        let counters = std::array::from_fn(|row| {
+            let at = (hash >> (ROW_BITS * row as u32)) as u32 % (1 << ROW_BITS);
+            (row * WORDS / ROWS + (at / PER_WORD) as usize, at % PER_WORD * COUNTER_BITS)
+        });
+        (&self.blocks[block as usize], counters)
+    }
+}
+
+impl Block {
+    fn count(&self, (word, at): Counter) -> u64 {
+        self.0[word].load(Ordering::Relaxed) >> at & COUNTER_MAX
+    }
+
+    /// Adds 1 to a counter that is not at its greatest value.
+    fn raise(&self, (word, at): Counter) {
+        let raised =
+            |counts: u64| (counts >> at & COUNTER_MAX < COUNTER_MAX).then(|| counts + (1 << at));
+        // An `Err` is a counter that stays.
+        let _ = self.0[word].fetch_update(Ordering::Relaxed, Ordering::Relaxed, raised);
+    }
+}
+
+#[cfg(test)]
+mod tests;

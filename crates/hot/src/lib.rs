@@ -1,0 +1,26 @@
+//! The hot store: which keys are accessed most, and where their records lie (HoaKV, sections 3.2
+//! and 3.3).
+//!
+//! Modules are listed bottom first; a module uses only those above it.
+
+#![forbid(unsafe_code)]
+
+pub mod slot;
+mod entry;
+mod table;
+mod shard;
+pub mod index;
+pub mod heat;
+pub mod segment;
+pub mod evacuation;
+pub mod store;
+
+pub use heat::HeatSketch;
+pub use index::HotIndex;
+pub use slot::Slot;
+pub use store::HotStore;
+
+#[cfg(all(test, feature = "loom"))]
+mod loom_tests;
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,267 @@
+//! The hot store: finds hot records, and takes what a flush has changed.
+//!
+//! Readers share it without a version of their own, as there is only one newest record of a key. A
+//! flush is its only writer, under the lock of the manifest: it *publishes* new records, and takes
+//! out keys that it wrote elsewhere, before readers see its run; it *retires* keys that it moved
+//! elsewhere unchanged, and segments without a live record, afterwards. In between a reader may
+//! find a marker in a table without a record here, so that it must look again: see
+//! [`HotStore::changes`].
+
+use std::sync::Arc;
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use cleavedb_base::sync::swap::ArcSwap;
+use cleavedb_base::{Error, Location, Result, SeqNo, ValuePointer};
+
+use crate::evacuation::LIMIT_MIN;
+use crate::heat::HeatSketch;
+use crate::index::HotIndex;
+use crate::segment::{HotKey, HotSegment, Segments};
+use crate::slot::Slot;
+
+/// Keys of which the sketch tells the heat, for each record that fills the store.
+const SKETCHED: usize = 2;
+
+/// Accesses after which all heat is halved, for each record that fills the store: the half-life.
+const HALF_LIFE: u64 = 8;
+
+/// Length of a record from which the number of keys in a full store is guessed, in bytes.
+const RECORD_GUESSED: u64 = 1 << 10;
+
+/// Counters of accesses, so that threads seldom meet at one.
+const COUNTERS: usize = 16;
+
+/// The records of hot keys, by key.
+pub struct HotStore {
+    database_id: u64,
+    index: HotIndex,
+    segments: ArcSwap<Segments>,
+    sketch: HeatSketch,
+    /// Odd during a change.
+    changes: AtomicU64,
+    accesses: [AtomicU64; COUNTERS],
+    /// Accesses at the last halving.
+    halved: AtomicU64,
+    half_life: u64,
+    limit: AtomicU8,
+}
+
+/// What a flush, or an open, changes.
+#[derive(Default)]
+pub struct HotChange {
+    /// New segments.
+    pub segments: Vec<Arc<HotSegment>>,
+    /// Keys with a new record: the number of its segment among the new ones, and of the record
+    /// there, and the accesses to add to its heat.
+    pub puts: Vec<HotPut>,
+    /// Keys that have a newer version elsewhere.
+    pub overwritten: Vec<HotKey>,
+    /// Keys whose version was moved elsewhere.
+    pub demoted: Vec<HotKey>,
+    /// Segments that are dropped.
+    pub dropped: Vec<Location>,
+}
+
+/// A new record of a key.
+#[derive(Clone, Copy, Debug)]
+pub struct HotPut {
+    /// Its key.
+    pub key: HotKey,
+    /// Number of its segment among the new ones.
+    pub segment: usize,
+    /// Number of the record in it.
+    pub record: u16,
+    /// Accesses since the last one.
+    pub heat: u8,
+}
+
+/// Facts about the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HotStats {
+    /// Hot keys.
+    pub keys: u64,
+    /// Segments.
+    pub segments: u64,
+    /// Bytes of memory of the index.
+    pub index_memory: u64,
+    /// Bytes of memory in all: index, segments and sketch.
+    pub memory: u64,
+}
+
+impl HotStore {
+    /// An empty store of up to `bytes` bytes of records, in the database with this id.
+    pub fn new(database_id: u64, bytes: u64) -> Self {
+        let records = (bytes / RECORD_GUESSED).max(64);
+        Self {
+            database_id,
+            index: HotIndex::new(),
+            segments: ArcSwap::from_pointee(Segments::default()),
+            sketch: HeatSketch::new(records as usize * SKETCHED),
+            changes: AtomicU64::new(0),
+            accesses: Default::default(),
+            halved: AtomicU64::new(0),
+            half_life: records * HALF_LIFE,
+            limit: AtomicU8::new(LIMIT_MIN),
+        }
+    }
+
+    /// The fingerprint of a tree key.
+    #[inline]
+    pub fn key(&self, encoded_key: &[u8]) -> HotKey {
+        HotKey::new(encoded_key, self.database_id)
+    }
+
+    /// The place of the record of `key`, if it is hot.
+    #[inline]
+    pub fn find(&self, key: HotKey) -> Option<ValuePointer> {
+        let slot = self.slot(key)?;
+        self.segments.load().pointer(slot, key)
+    }
+
+    /// As [`HotStore::find`], for a read: adds to the heat of the key, hot or not.
+    #[inline]
+    pub fn read(&self, key: HotKey) -> Option<ValuePointer> {
+        self.accesses[key.hash as usize % COUNTERS].fetch_add(1, Ordering::Relaxed);
+        let found = self.index.touch(key.hash, |slot| self.is_of(slot, key));
+        match found {
+            Some(slot) => self.segments.load().pointer(slot, key),
+            None => {
+                self.sketch.add(key.hash);
+                None
+            }
+        }
+    }
+
+    /// Adds `times` writes to the heat of a key.
+    pub fn written(&self, key: HotKey, times: u64) {
+        self.accesses[key.hash as usize % COUNTERS].fetch_add(times, Ordering::Relaxed);
+        for _ in 0..times.min(u64::from(u8::MAX)) {
+            if self.index.touch(key.hash, |slot| self.is_of(slot, key)).is_none() {
+                self.sketch.add(key.hash);
+            }
+        }
+    }
+
+    /// The heat of a key: about the number of accesses within the last half-lives.
+    pub fn heat(&self, key: HotKey) -> u8 {
+        let slot = self.slot(key);
+        let hot = slot.and_then(|slot| self.index.heat(key.hash, slot));
+        hot.unwrap_or_else(|| self.sketch.estimate(key.hash))
+    }
+
+    /// HeatLimit: the heat from which on a key becomes hot, or stays so in an evacuation.
+    pub fn limit(&self) -> u8 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Changes HeatLimit.
+    pub fn set_limit(&self, limit: u8) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// The segments are loaded while the entry is locked: it is only there as long as its segment.
+    #[inline]
+    fn is_of(&self, slot: Slot, key: HotKey) -> bool {
+        self.segments.load().pointer(slot, key).is_some()
+    }
+
+    #[inline]
+    fn slot(&self, key: HotKey) -> Option<Slot> {
+        self.index.find(key.hash, |slot| self.is_of(slot, key))
+    }
+
+    /// Number of changes that have begun and ended: odd while one is under way. If it was even, and
+    /// is the same after a look-up, no change went on meanwhile.
+    pub fn changes(&self) -> u64 {
+        self.changes.load(Ordering::SeqCst)
+    }
+
+    /// Begins `change`: everything that must be true before readers see the run of the flush.
+    pub fn publish(&self, change: &HotChange) -> Result<()> {
+        self.changes.fetch_add(1, Ordering::SeqCst);
+        let mut segments = Segments::clone(&self.segments.load());
+        let numbers = change.segments.iter().map(|segment| segments.add(segment.clone()));
+        let numbers: Option<Vec<u16>> = numbers.collect();
+        let numbers = numbers.ok_or_else(|| Error::corruption("too many hot segments"))?;
+        self.segments.store(Arc::new(segments));
+        for put in &change.puts {
+            let slot = Slot { segment: numbers[put.segment], record: put.record };
+            self.put(put.key, slot, put.heat);
+        }
+        if !planted(Bug::OverwrittenStaysHot) {
+            change.overwritten.iter().for_each(|key| self.take_out(*key));
+        }
+        Ok(())
+    }
+
+    /// Ends `change`, once readers see the run of the flush.
+    pub fn retire(&self, change: &HotChange) {
+        change.demoted.iter().for_each(|key| self.take_out(*key));
+        if !change.dropped.is_empty() {
+            let mut segments = Segments::clone(&self.segments.load());
+            change.dropped.iter().for_each(|place| segments.remove(*place));
+            self.segments.store(Arc::new(segments));
+        }
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Halves all heat if a half-life of accesses has passed.
+    pub fn cool(&self) {
+        let all: u64 = self.accesses.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        if all.saturating_sub(self.halved.load(Ordering::Relaxed)) >= self.half_life {
+            self.halved.store(all, Ordering::Relaxed);
+            self.index.halve();
+            self.sketch.halve();
+        }
+    }
+
+    fn put(&self, key: HotKey, slot: Slot, heat: u8) {
+        match self.slot(key) {
+            Some(old) => _ = self.index.move_to(key.hash, old, slot),
+            None => {
+                let segments = self.segments.load();
+                self.index.insert(key.hash, slot, heat, &|slot| segments.hash_of(slot));
+            }
+        }
+    }
+
+    fn take_out(&self, key: HotKey) {
+        if let Some(slot) = self.slot(key) {
+            self.index.remove(key.hash, slot);
+        }
+    }
+
+    /// Least sequence number among the records of all segments but those at `without`.
+    pub fn oldest_without(&self, without: &[Location]) -> Option<SeqNo> {
+        let segments = self.segments.load();
+        let left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
+        left.map(|(_, segment)| segment.oldest()).min()
+    }
+
+    /// Passes the place of every record that is some key's newest to `visit`.
+    pub fn for_each(&self, mut visit: impl FnMut(ValuePointer)) {
+        let segments = self.segments.load();
+        for (number, segment) in segments.iter() {
+            for (record, hash, pointer) in segment.iter() {
+                let slot = Slot { segment: number, record };
+                if self.index.find(hash, |found| found == slot).is_some() {
+                    visit(pointer);
+                }
+            }
+        }
+    }
+
+    /// Facts about the store.
+    pub fn stats(&self) -> HotStats {
+        let segments = self.segments.load();
+        let index_memory = self.index.memory() as u64;
+        let of_segments: usize = segments.iter().map(|(_, segment)| segment.memory()).sum();
+        HotStats {
+            keys: self.index.len() as u64,
+            segments: segments.iter().count() as u64,
+            index_memory,
+            memory: index_memory + (of_segments + self.sketch.memory()) as u64,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Entries of one shard: buckets of four, chains of overflow entries, and what fits in neither.
+//!
+//! As in HoaKV, section 3.3, a key has `E` buckets, which are tried from the last function to the
+//! first, and an entry that finds no place is chained to the bucket of the last function, newest
+//! first. Different from there: a bucket holds four entries, half a cache line, and if all buckets
+//! of a key are full, one entry of them moves to another bucket of its own. Without this the chains,
+//! which have [`LINK_MAX`] entries in all, are exhausted at a load far below [`MAX_LOAD`] if the
+//! table is large.
+//!
+//! The hash of a key is cut into independent parts: the number of the shard, the tag, and what
+//! selects the buckets. Keys whose hashes are alike fill their buckets and the chains at any size of
+//! the table; entries beyond are *spilled* to a list that is searched as a whole, so that no entry
+//! is lost whatever the hashes are.
+//!
+//! A place in the arena of the chains is named by its link, from 1; 0 ends a chain. The link of a
+//! bucket's first word begins its chain, whether or not the word holds an entry.
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+
+use crate::entry::Entry;
+use crate::slot::Slot;
+
+/// Bits of a hash that select a bucket, its lowest. Above them are the tag and the shard.
+const BUCKET_BITS: u32 = 42;
+
+/// Entries of a bucket.
+const WAYS: usize = 4;
+
+/// Hash functions (the paper's E).
+const FUNCTIONS: usize = 3;
+
+/// Entries of all chains of a table: a link has 8 bits, and 0 is none.
+const LINK_MAX: usize = u8::MAX as usize;
+
+/// Greatest share of places that are in use, in percent; above it the table grows.
+const MAX_LOAD: usize = 95;
+
+/// Least load, in percent, at which an exhausted arena makes the table grow. Below it the hashes
+/// are at fault, and more buckets would not help.
+const MIN_LOAD: usize = 50;
+
+/// A table grows by this part of its buckets, and by at least `GROWTH_MIN` buckets.
+const GROWTH: usize = 8;
+const GROWTH_MIN: usize = 4;
+
+/// Odd multipliers that turn one part of a hash into the functions; of Steele and Vigna's LXM.
+const MIX: [u64; 2] = [0xd134_2543_de82_ef95, 0xaf25_1af3_b0f0_25b5];
+
+/// The tag of a key: never 0, which marks an empty word.
+pub(crate) fn tag(hash: u64) -> u16 {
+    ((hash >> BUCKET_BITS) as u16).max(1)
+}
+
+#[derive(Default)]
+#[repr(align(32))]
+struct Bucket([AtomicU64; WAYS]);
+
+/// A word of a table.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// Of a bucket, counted over all buckets.
+    Bucket(usize),
+    /// Of the arena, by its link.
+    Chained(u8),
+    /// Of the entries that are spilled.
+    Spilled(usize),
+}
+
+/// Where a new entry goes.
+pub(crate) enum Plan {
+    /// To an empty word of a bucket.
+    Free(usize),
+    /// To a word of a bucket, whose entry moves to an empty one.
+    Moved { from: usize, to: usize },
+    /// To the chain of a bucket.
+    Chained(usize),
+    /// To the spilled entries.
+    Spilled,
+}
+
+/// The entries of one shard.
+///
+/// Words change under a shared reference in their heat alone.
+pub(crate) struct Table {
+    buckets: Box<[Bucket]>,
+    arena: Vec<AtomicU64>,
+    /// Link of the first unused place of the arena, which holds the link of the next.
+    unused: u8,
+    spilled: Vec<AtomicU64>,
+    len: usize,
+}
+
+impl Table {
+    /// A table without entries. `buckets` is more than 0.
+    pub(crate) fn new(buckets: usize) -> Self {
+        let buckets = (0..buckets).map(|_| Bucket::default()).collect();
+        Self { buckets, arena: Vec::new(), unused: 0, spilled: Vec::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Bytes of memory, without the table itself.
+    pub(crate) fn memory(&self) -> usize {
+        let words = self.arena.capacity() + self.spilled.capacity();
+        size_of_val(&*self.buckets) + words * size_of::<AtomicU64>()
+    }
+
+    /// The entry of `hash` for which `is` holds, of those with its tag.
+    pub(crate) fn find(&self, hash: u64, is: impl Fn(Entry) -> bool) -> Option<Place> {
+        let tag = tag(hash);
+        let is = |entry: Entry| entry.tag() == tag && is(entry);
+        let buckets = self.buckets_of(hash);
+        for bucket in buckets {
+            for word in bucket * WAYS..(bucket + 1) * WAYS {
+                if is(self.entry(Place::Bucket(word))) {
+                    return Some(Place::Bucket(word));
+                }
+            }
+        }
+        let mut link = self.first_link(buckets[0]);
+        while link != 0 {
+            let entry = self.entry(Place::Chained(link));
+            if is(entry) {
+                return Some(Place::Chained(link));
+            }
+            link = entry.link();
+        }
+        (0..self.spilled.len()).map(Place::Spilled).find(|place| is(self.entry(*place)))
+    }
+
+    /// The entry at a place; an empty one if the word has none.
+    pub(crate) fn entry(&self, place: Place) -> Entry {
+        Entry::from_word(self.word(place).load(Ordering::Relaxed))
+    }
+
+    /// Changes the heat at a place, unless `change` yields none.
+    pub(crate) fn change(&self, place: Place, change: impl Fn(Entry) -> Option<Entry>) {
+        let change = |word| change(Entry::from_word(word)).map(Entry::word);
+        // An `Err` is the entry that does not change.
+        let _ = self.word(place).fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+
+    /// All places with an entry.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> {
+        let buckets = (0..self.buckets.len() * WAYS).map(Place::Bucket);
+        let chained = (1..=self.arena.len()).map(|link| Place::Chained(link as u8));
+        let spilled = (0..self.spilled.len()).map(Place::Spilled);
+        let all = buckets.chain(chained).chain(spilled);
+        all.filter(|place| !self.entry(*place).is_empty())
+    }
+
+    /// Where an entry with `hash` goes, and whether the table must grow before that.
+    pub(crate) fn plan(&self, hash: u64, hash_of: &dyn Fn(Slot) -> u64) -> Plan {
+        let buckets = self.buckets_of(hash);
+        if let Some(word) = self.free_word(buckets) {
+            return Plan::Free(word);
+        }
+        for from in buckets.into_iter().flat_map(|bucket| bucket * WAYS..(bucket + 1) * WAYS) {
+            let others = self.buckets_of(hash_of(self.entry(Place::Bucket(from)).slot()));
+            if let Some(to) = self.free_word(others) {
+                return Plan::Moved { from, to };
+            }
+        }
+        if self.unused != 0 || self.arena.len() < LINK_MAX {
+            Plan::Chained(buckets[0])
+        } else {
+            Plan::Spilled
+        }
+    }
+
+    /// Whether the table should grow before one more entry, which goes where `plan` says.
+    pub(crate) fn must_grow(&self, plan: &Plan) -> bool {
+        let load = match plan {
+            Plan::Spilled => MIN_LOAD,
+            _ => MAX_LOAD,
+        };
+        (self.len + 1) * 100 > self.buckets.len() * WAYS * load
+    }
+
+    /// Adds an entry where `plan`, of this table, says.
+    pub(crate) fn put(&mut self, plan: Plan, entry: Entry) {
+        self.len += 1;
+        match plan {
+            Plan::Free(word) => self.set(Place::Bucket(word), entry),
+            Plan::Moved { from, to } => {
+                self.set(Place::Bucket(to), self.entry(Place::Bucket(from)));
+                self.set(Place::Bucket(from), entry);
+            }
+            Plan::Chained(bucket) => {
+                let link = self.take_unused();
+                let entry = entry.with_link(self.first_link(bucket));
+                self.word(Place::Chained(link)).store(entry.word(), Ordering::Relaxed);
+                self.link_from(Place::Bucket(bucket * WAYS), link);
+            }
+            Plan::Spilled => self.spilled.push(AtomicU64::new(entry.with_link(0).word())),
+        }
+    }
+
+    /// Replaces the entry at a place, which keeps its link.
+    pub(crate) fn set(&mut self, place: Place, entry: Entry) {
+        let link = self.entry(place).link();
+        self.word(place).store(entry.with_link(link).word(), Ordering::Relaxed);
+    }
+
+    /// Removes the entry at a place, which belongs to a key with `hash`.
+    ///
+    /// An entry that is chained to a bucket takes the place that becomes free there.
+    pub(crate) fn remove(&mut self, hash: u64, place: Place) {
+        self.len -= 1;
+        match place {
+            Place::Bucket(word) => {
+                let first = Place::Bucket(word / WAYS * WAYS);
+                let link = self.entry(first).link();
+                if link == 0 {
+                    self.set(place, Entry::EMPTY);
+                } else {
+                    self.set(place, self.entry(Place::Chained(link)));
+                    self.unlink(first, link);
+                }
+            }
+            Place::Chained(link) => {
+                self.unlink(Place::Bucket(self.buckets_of(hash)[0] * WAYS), link);
+            }
+            Place::Spilled(at) => {
+                self.spilled.swap_remove(at);
+            }
+        }
+    }
+
+    /// A copy with more buckets. `hash_of` yields the hash of an entry's key.
+    pub(crate) fn grown(&self, hash_of: &dyn Fn(Slot) -> u64) -> Self {
+        let buckets = self.buckets.len();
+        let mut grown = Self::new(buckets + (buckets / GROWTH).max(GROWTH_MIN));
+        for place in self.places() {
+            if planted(Bug::RehashLosesEntries) && !matches!(place, Place::Bucket(_)) {
+                continue;
+            }
+            let entry = self.entry(place);
+            let plan = grown.plan(hash_of(entry.slot()), hash_of);
+            grown.put(plan, entry);
+        }
+        grown
+    }
+
+    /// Takes `link` out of the chain that begins at the word `first`.
+    fn unlink(&mut self, first: Place, link: u8) {
+        let mut before = first;
+        while self.entry(before).link() != link {
+            before = Place::Chained(self.entry(before).link());
+        }
+        let next = self.entry(Place::Chained(link)).link();
+        self.link_from(before, if planted(Bug::ChainBroken) { 0 } else { next });
+        let unused = Entry::EMPTY.with_link(self.unused);
+        self.word(Place::Chained(link)).store(unused.word(), Ordering::Relaxed);
+        self.unused = link;
+    }
+
+    /// A place of the arena for a new entry; there is one.
+    fn take_unused(&mut self) -> u8 {
+        let link = self.unused;
+        if link != 0 {
+            self.unused = self.entry(Place::Chained(link)).link();
+            return link;
+        }
+        self.arena.push(AtomicU64::new(0));
+        self.arena.len() as u8
+    }
+
+    fn link_from(&mut self, place: Place, link: u8) {
+        let entry = self.entry(place).with_link(link);
+        self.word(place).store(entry.word(), Ordering::Relaxed);
+    }
+
+    fn first_link(&self, bucket: usize) -> u8 {
+        self.entry(Place::Bucket(bucket * WAYS)).link()
+    }
+
+    fn word(&self, place: Place) -> &AtomicU64 {
+        match place {
+            Place::Bucket(word) => &self.buckets[word / WAYS].0[word % WAYS],
+            Place::Chained(link) => &self.arena[usize::from(link) - 1],
+            Place::Spilled(at) => &self.spilled[at],
+        }
+    }
+
+    /// An empty word of the first of `buckets` that has one.
+    fn free_word(&self, buckets: [usize; FUNCTIONS]) -> Option<usize> {
+        let mut words = buckets.into_iter().flat_map(|bucket| bucket * WAYS..(bucket + 1) * WAYS);
+        words.find(|word| self.entry(Place::Bucket(*word)).is_empty())
+    }
+
+    /// The buckets of a key, by the last function first: two slices of one mix of the hash, and one
+    /// of another.
+    fn buckets_of(&self, hash: u64) -> [usize; FUNCTIONS] {
+        let selects = hash << (u64::BITS - BUCKET_BITS) >> (u64::BITS - BUCKET_BITS);
+        let first = selects.wrapping_mul(MIX[0]);
+        let first = first ^ first >> 32;
+        let second = first.wrapping_mul(MIX[1]);
+        let count = self.buckets.len() as u64;
+        [second >> 32, first >> 32, first & 0xffff_ffff]
+            .map(|slice| ((slice * count) >> 32) as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;

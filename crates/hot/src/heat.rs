@@ -2,9 +2,9 @@
 //!
 //! HoaKV keeps the heat of cold keys in a table on disk (section 3.6), at a write for each read.
 //! Here it is a count-min sketch in memory (Cormode and Muthukrishnan, "An improved data stream
-//! summary", 2005), which may count a key too high when others share its counters. An access raises
-//! only the least of the key's counters (conservative update: Estan and Varghese, "New directions in
-//! traffic measurement", 2002). All counters of a key lie in one cache line.
+//! summary", 2005): each access raises some counters of the key, and the least of them is the
+//! estimate. It is too high if other keys share all of them. All counters of a key lie in one cache
+//! line.
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,9 +37,8 @@ type Counter = (usize, u32);
 /// How often keys that are not hot were accessed lately (count-min sketch with 4-bit counters in
 /// blocks of one cache line).
 ///
-/// Estimates are at most 15. Without concurrent accesses none is less than the number of accesses
-/// since the last [`HeatSketch::halve`]; an access may be lost if another of the same counters runs
-/// beside it.
+/// Estimates are at most 15, and never less than the number of accesses since the last
+/// [`HeatSketch::halve`].
 pub struct HeatSketch {
     blocks: Box<[Block]>,
 }
@@ -55,13 +54,7 @@ impl HeatSketch {
     /// Counts an access to the key with this hash.
     pub fn add(&self, hash: u64) {
         let (block, counters) = self.counters_of(hash);
-        let counts = counters.map(|counter| block.count(counter));
-        let least = counts.into_iter().min().unwrap_or(COUNTER_MAX);
-        for (counter, count) in counters.into_iter().zip(counts) {
-            if count == least {
-                block.raise(counter);
-            }
-        }
+        counters.into_iter().for_each(|counter| block.raise(counter));
     }
 
     /// Accesses to the key with this hash, at most 15.

@@ -2,8 +2,8 @@
 
 /// Place of a hot record: the number of its segment in memory, and of the record in it.
 ///
-/// Every pair of numbers is valid. The paper's entry has the segment only (*vTableID*, 2 bytes), and
-/// searches it for the key.
+/// Every pair of numbers is valid. The paper's entry has only the segment (*vTableID*, 2 bytes),
+/// which must be searched for the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot {
     /// Number of the segment, as the hot store counts them in memory.

@@ -122,7 +122,7 @@ impl Pair {
         for step in 0..steps {
             let draw = drawn(seed, step);
             let key = (draw >> 8) % keys;
-            let inserts = if step / (steps / 5 + 1) % 2 == 0 { 60 } else { 20 };
+            let inserts = [60, 20][(step * 5 / steps % 2) as usize];
             match draw % 100 {
                 at if at < inserts => self.move_or_insert(key),
                 at if at < 80 => self.remove(key),

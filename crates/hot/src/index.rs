@@ -16,11 +16,11 @@ const FIRST_BUCKETS: usize = 4;
 /// There are 64 shards by hash. Readers of a shard share a lock, and wait for a writer only while
 /// it stores its change. Writers of a shard take turns.
 ///
-/// The index has no keys: a caller tells by `is` whether a place holds the record of its key. Within
-/// the index a place occurs once; keys may have the same hash. Callers insert a key once.
+/// The index has no keys: a caller tells by `is` whether a place holds the record of its key. A
+/// place occurs once, and callers insert a key once; keys may have the same hash.
 ///
-/// `is` and `hash_of` are called under locks of the shard and must not call the index. The writer of
-/// the shard waits for `is`, and later readers for that writer, so `is` should not use a device.
+/// `is` and `hash_of` are called under locks of the shard and must not call the index. The writer
+/// of the shard waits for `is`, and later readers for that writer, so `is` should not use a device.
 ///
 /// A shard that is 95% full grows by an eighth. It never shrinks: what is removed leaves room for
 /// other entries.

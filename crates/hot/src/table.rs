@@ -1,17 +1,16 @@
 //! Entries of one shard: buckets of four, chains of overflow entries, and what fits in neither.
 //!
-//! As in HoaKV, section 3.3, a key has [`FUNCTIONS`] buckets, which are tried from the last function
-//! to the first, and an entry that finds no place is chained to the bucket of the last function,
-//! newest first. Different from there: a bucket holds four entries, half a cache line. And if all
-//! buckets of a key are full, one entry of them moves to another bucket of its own. Without this
-//! 2.0% of the entries would be chained at a load of 80%, and 5.8% at 95%, and large tables, whose
-//! chains have no more than [`LINK_MAX`] entries, would stay half empty.
-//! Chains are searched last, since most are empty.
+//! As in HoaKV, section 3.3, a key has [`FUNCTIONS`] buckets, which are tried from the last to the
+//! first, and an entry that finds no place is chained to the last bucket, newest first. Different
+//! from there: a bucket holds four entries, half a cache line; chains are searched last, since most
+//! are empty; and if all buckets of a key are full, one entry of them moves to another bucket of its
+//! own. Without such moves about one entry in 50 would find no place at a load of 80%, and one in 20
+//! at 95%, while all chains have [`LINK_MAX`] entries together.
 //!
 //! The hash of a key is cut into independent parts: the number of the shard, the tag, and what
-//! selects the buckets. Keys whose hashes are alike fill their buckets and the chains at any size of
-//! the table; entries beyond are *spilled* to a list that is searched as a whole, so that no entry
-//! is lost whatever the hashes are.
+//! selects the buckets. Keys whose hashes are alike fill their buckets and the chains at any size
+//! of the table; entries beyond are *spilled* to a list that is searched as a whole, so that no
+//! entry is lost whatever the hashes are.
 //!
 //! A place in the arena of the chains is named by its link, from 1; 0 ends a chain. The link of a
 //! bucket's first word begins its chain, whether or not the word holds an entry.
@@ -38,14 +37,15 @@ const LINK_MAX: usize = u8::MAX as usize;
 const MAX_LOAD: usize = 95;
 
 /// Least load, in percent, at which an exhausted arena makes the table grow. Below it the hashes
-/// are at fault, and more buckets would not help.
+/// are at fault, and more buckets would not help: the bound is on memory for them.
 const MIN_LOAD: usize = 50;
 
 /// A table grows by this part of its buckets, and by at least `GROWTH_MIN` buckets.
 const GROWTH: usize = 8;
 const GROWTH_MIN: usize = 4;
 
-/// Odd multipliers that turn one part of a hash into the functions; of Steele and Vigna's LXM.
+/// Odd multipliers that turn one part of a hash into the functions (Steele and Vigna,
+/// "Computationally easy, spectrally good multipliers", 2022).
 const MIX: [u64; 2] = [0xd134_2543_de82_ef95, 0xaf25_1af3_b0f0_25b5];
 
 /// The tag of a key: never 0, which marks an empty word.

@@ -100,6 +100,23 @@ fn a_full_table_takes_at_most_ten_bytes_an_entry() {
     }
 }
 
+/// Why entries move: the chains have no room for all entries that would go there.
+#[test]
+fn without_moves_many_entries_find_no_place() {
+    let (mut table, mut homeless) = (Table::new(25_000), 0);
+    for n in 0..95_000 {
+        let hash = drawn(1, n);
+        match table.free_word(table.buckets_of(hash)) {
+            Some(word) => table.put(Plan::Free(word), Entry::new(tag(hash), Records::slot(0), 0)),
+            None => homeless += 1,
+        }
+        if [70_000, 80_000, 90_000, 95_000].contains(&(n + 1)) {
+            println!("load {}%: {homeless} of {} entries have no place", (n + 1) / 1_000, n + 1);
+        }
+    }
+    assert!(homeless > 95_000 / 20);
+}
+
 /// Entries with one hash fill at most three buckets.
 #[test]
 fn equal_hashes_fill_buckets_then_chains_and_then_spill() {

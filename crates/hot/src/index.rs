@@ -47,7 +47,8 @@ impl HotIndex {
         self.shard(hash).find(hash, is)
     }
 
-    /// As [`HotIndex::find`], and adds one access to the entry's heat, up to 255.
+    /// As [`HotIndex::find`], and adds one access to the entry's heat, up to 255. An access
+    /// that is counted while the shard grows may be lost.
     pub fn touch(&self, hash: u64, is: impl Fn(Slot) -> bool) -> Option<Slot> {
         self.shard(hash).touch(hash, is)
     }

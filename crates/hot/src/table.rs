@@ -2,10 +2,10 @@
 //!
 //! As in HoaKV, section 3.3, a key has [`FUNCTIONS`] buckets, which are tried from the last to the
 //! first, and an entry that finds no place is chained to the last bucket, newest first. Different
-//! from there: a bucket holds four entries, half a cache line; chains are searched last, since most
-//! are empty; and if all buckets of a key are full, one entry of them moves to another bucket of its
-//! own. Without such moves about one entry in 50 would find no place at a load of 80%, and one in 20
-//! at 95%, while all chains have [`LINK_MAX`] entries together.
+//! from there: a bucket holds four entries, half a cache line; chains are searched last, since
+//! most are empty; and if all buckets of a key are full, one entry of them moves to another bucket
+//! of its own. Without such moves about one entry in 50 would find no place at a load of 80%, and
+//! one in 20 at 95%, while all chains have [`LINK_MAX`] entries together.
 //!
 //! The hash of a key is cut into independent parts: the number of the shard, the tag, and what
 //! selects the buckets. Keys whose hashes are alike fill their buckets and the chains at any size

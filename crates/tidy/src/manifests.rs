@@ -1,10 +1,10 @@
 //! Manifests of crates: the order of the crates, and licences beside those that are published.
 //!
-//! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit} <- bench-cli`; `hot` is
-//! beside index and values, and these three are strangers to one another, and the front ends see the
-//! public crate only, and `bench` and `bench-cli` besides `storage-sim`, for its simulated devices.
-//! Of the crates below only the tests may use that one. The compiler refuses a cycle, but it would
-//! not refuse a short cut.
+//! `base <- storage <- {index, values} <- cleavedb <- {cli, bench, testkit} <- bench-cli`; `hot`
+//! is beside index and values, and these three are strangers to one another, and the front ends
+//! see the public crate only, and `bench` and `bench-cli` besides `storage-sim`, for its simulated
+//! devices. Of the crates below only the tests may use that one. The compiler refuses a cycle, but
+//! it would not refuse a short cut.
 
 use crate::repo::{Finding, Repo};
 

@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         liveness: LivenessRule::Index,
         relocation: Relocation::Soft,
         survivors: SurvivorRoute::Group,
-            hot: false,
+        hot: false,
     });
     layout.validate()?;
     // All that is not the layout is tuning: here that of the preset.

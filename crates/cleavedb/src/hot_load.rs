@@ -10,7 +10,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{Record, RecordKind};
 use cleavedb_base::{EncodedKey, Error, Result, SeqNo, ValuePointer};
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder};
-use cleavedb_hot::store::{HotChange, HotPut};
+use cleavedb_hot::store::{HotChange, HotPut, HotReason};
 use cleavedb_storage::log::LogReader;
 use cleavedb_values::GroupId;
 use cleavedb_values::groups::{Extent, ExtentHandle, key_block};
@@ -38,7 +38,7 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
                 RecordKind::Delete => None,
                 RecordKind::Separated if builder.holds(pointer) => {
                     let record = builder.add(key, seq, pointer);
-                    Some(HotPut { key, segment, record, heat: 1 })
+                    Some(HotPut { key, segment, record, heat: 1, reason: HotReason::Kept })
                 }
                 _ => {
                     let error = Error::corruption("a record cannot be in a hot segment");

@@ -80,6 +80,7 @@ pub use bytes::Bytes;
 pub use check::{CheckProgress, CheckReport};
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
+pub use cleavedb_hot::store::HotStats;
 pub use cleavedb_index::Compression;
 pub use cleavedb_index::compaction::Level0;
 pub use cleavedb_storage::{FileClass, open_files};
@@ -91,7 +92,8 @@ pub use db::Db;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use metrics::{
-    DirectoryMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step, ValueFileMetrics,
+    DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step,
+    ValueFileMetrics,
 };
 pub use options::{Background, Durability, MinSeparated, Options, Preset};
 pub use range::{Item, Range};

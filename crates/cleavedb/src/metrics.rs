@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+use cleavedb_hot::store::HotStats;
 use cleavedb_storage::FileClass;
 
 use crate::totals::Totals;
@@ -153,6 +154,18 @@ impl Counters {
     }
 }
 
+/// The hot store: its content, its memory, and what flushes and reads have done with it since the
+/// open (HoaKV, section 3.3).
+#[derive(Clone, Copy, Debug)]
+pub struct HotMetrics {
+    /// Bytes of its segments on disk.
+    pub bytes: u64,
+    /// Bytes of records in them that are some key's newest version, or that a snapshot sees.
+    pub live_bytes: u64,
+    /// Hot keys, memory, and counters.
+    pub stats: HotStats,
+}
+
 /// Number and total time of writers' waits for one cause.
 #[derive(Clone, Debug)]
 pub struct Stall {
@@ -242,6 +255,8 @@ pub struct Metrics {
     pub pointers_refreshed: u64,
     /// Collections done.
     pub collections: u64,
+    /// The hot store, where the layout has one.
+    pub hot: Option<HotMetrics>,
     /// Groups of values; 0 in presets without groups.
     pub groups: usize,
     /// Records of each group, in the order of their bounds, including dead ones and group

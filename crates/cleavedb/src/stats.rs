@@ -4,13 +4,16 @@ use std::collections::BTreeSet;
 
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
+use cleavedb_values::GroupId;
 use cleavedb_values::groups::Extent;
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
 use crate::job_state::JobState;
 use crate::manifest::LiveFiles;
-use crate::metrics::{DirectoryMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics};
+use crate::metrics::{
+    DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, ValueFileMetrics,
+};
 use crate::state::ReadState;
 use crate::totals::Totals;
 use crate::value_files;
@@ -66,6 +69,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         compaction_moves: counters.compaction_moves.get(),
         pointers_refreshed: counters.pointers_refreshed.get(),
         collections: now.collections,
+        hot: hot(engine, &live),
         groups: live.groups.groups().count(),
         group_records: group_records(&live),
         splits: counters.splits.get(),
@@ -101,6 +105,13 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         value_files: value_files(&live),
         ..memory(engine, &state)
     }
+}
+
+fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
+    let stats = engine.hot.as_ref()?.stats();
+    let extents = || live.groups.extents_of(GroupId::HOT);
+    let (bytes, live_bytes) = (extents().map(Extent::len).sum(), extents().map(|e| e.live).sum());
+    Some(HotMetrics { bytes, live_bytes, stats })
 }
 
 /// Memory figures, and the hits of the block cache.

@@ -24,6 +24,7 @@ use cleavedb_testkit::endless::{
     damaged_blocks_stop_nothing, damaged_values_stop_no_writer,
 };
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
+use cleavedb_testkit::hot::matrix;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::{
@@ -290,6 +291,11 @@ fn model(seed: u64) -> Result<(), String> {
     model_of(&Setup::all(), seed)
 }
 
+/// A part of the matrix of the hot store.
+fn hot_matrix(seed: u64) -> Result<(), String> {
+    matrix(seed as usize, SEEDS as usize)
+}
+
 /// The same with values in groups and level 0 in partitions that leave.
 fn model_in_partitions(seed: u64) -> Result<(), String> {
     let [_, grouped @ ..] = Setup::partitioned();
@@ -514,5 +520,10 @@ caught! {
     tombstones_that_stay: TombstonesStay by a_queue_is_popped;
     damage_that_fills_level_0: DamageFillsLevel0 by damage_fills_no_level0;
     a_failure_that_ends_the_look: FailureEndsTheLook by collections_go_on_without_compactions;
+    a_hot_key_that_the_index_does_not_know: HotWithoutMarker by hot_matrix;
+    a_hot_version_dropped_under_a_snapshot: HotNotPinned by hot_matrix;
+    a_hot_stub_that_is_forgotten: HotStubForgotten by hot_matrix;
+    an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
+    an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
 }

@@ -221,7 +221,7 @@ fn grouped(layout: &ValueLayout, partition: Partition) -> GroupLayout {
         liveness: LivenessRule::Index,
         relocation: Relocation::WriteBack,
         survivors: SurvivorRoute::Group,
-            hot: false,
+        hot: false,
     });
     GroupLayout { partition, ..before }
 }

@@ -40,7 +40,14 @@ pub struct HotStore {
     sketch: HeatSketch,
     /// Odd during a change.
     changes: AtomicU64,
-    accesses: [AtomicU64; COUNTERS],
+    /// Writes, as flushes count them, reads, and reads of hot keys.
+    writes: [AtomicU64; COUNTERS],
+    reads: [AtomicU64; COUNTERS],
+    hits: [AtomicU64; COUNTERS],
+    updates: AtomicU64,
+    admitted: AtomicU64,
+    kept: AtomicU64,
+    demoted: AtomicU64,
     /// Accesses at the last halving.
     halved: AtomicU64,
     half_life: u64,
@@ -72,8 +79,21 @@ pub struct HotPut {
     pub segment: usize,
     /// Number of the record in it.
     pub record: u16,
-    /// Accesses since the last one.
+    /// The heat of a key that was not hot.
     pub heat: u8,
+    /// Why it is here.
+    pub reason: HotReason,
+}
+
+/// Why a record is written to a hot segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HotReason {
+    /// Its key has become hot.
+    Admitted,
+    /// Its key is hot, and was written.
+    Updated,
+    /// Its old segment was evacuated.
+    Kept,
 }
 
 /// Facts about the store.
@@ -87,6 +107,20 @@ pub struct HotStats {
     pub index_memory: u64,
     /// Bytes of memory in all: index, segments and sketch.
     pub memory: u64,
+    /// HeatLimit: see [`HotStore::limit`].
+    pub limit: u8,
+    /// Reads, and those that found their key here.
+    pub reads: u64,
+    /// See `reads`.
+    pub hits: u64,
+    /// Records written for keys that were hot.
+    pub updates: u64,
+    /// Keys that became hot.
+    pub admitted: u64,
+    /// Records that an evacuation copied to another segment.
+    pub kept: u64,
+    /// Keys whose records an evacuation moved to the cold side.
+    pub demoted: u64,
 }
 
 impl HotStore {
@@ -99,7 +133,13 @@ impl HotStore {
             segments: ArcSwap::from_pointee(Segments::default()),
             sketch: HeatSketch::new(records as usize * SKETCHED),
             changes: AtomicU64::new(0),
-            accesses: Default::default(),
+            writes: Default::default(),
+            reads: Default::default(),
+            hits: Default::default(),
+            updates: AtomicU64::new(0),
+            admitted: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+            demoted: AtomicU64::new(0),
             halved: AtomicU64::new(0),
             half_life: records * HALF_LIFE,
             limit: AtomicU8::new(LIMIT_MIN),
@@ -122,10 +162,13 @@ impl HotStore {
     /// As [`HotStore::find`], for a read: adds to the heat of the key, hot or not.
     #[inline]
     pub fn read(&self, key: HotKey) -> Option<ValuePointer> {
-        self.accesses[key.hash as usize % COUNTERS].fetch_add(1, Ordering::Relaxed);
-        let found = self.index.touch(key.hash, |slot| self.is_of(slot, key));
-        match found {
-            Some(slot) => self.segments.load().pointer(slot, key),
+        let counter = key.hash as usize % COUNTERS;
+        self.reads[counter].fetch_add(1, Ordering::Relaxed);
+        match self.index.touch(key.hash, |slot| self.is_of(slot, key)) {
+            Some(slot) => {
+                self.hits[counter].fetch_add(1, Ordering::Relaxed);
+                self.segments.load().pointer(slot, key)
+            }
             None => {
                 self.sketch.add(key.hash);
                 None
@@ -135,7 +178,7 @@ impl HotStore {
 
     /// Adds `times` writes to the heat of a key.
     pub fn written(&self, key: HotKey, times: u64) {
-        self.accesses[key.hash as usize % COUNTERS].fetch_add(times, Ordering::Relaxed);
+        self.writes[key.hash as usize % COUNTERS].fetch_add(times, Ordering::Relaxed);
         for _ in 0..times.min(u64::from(u8::MAX)) {
             if self.index.touch(key.hash, |slot| self.is_of(slot, key)).is_none() {
                 self.sketch.add(key.hash);
@@ -189,6 +232,15 @@ impl HotStore {
             let slot = Slot { segment: numbers[put.segment], record: put.record };
             self.put(put.key, slot, put.heat);
         }
+        for (counter, reason) in [
+            (&self.admitted, HotReason::Admitted),
+            (&self.updates, HotReason::Updated),
+            (&self.kept, HotReason::Kept),
+        ] {
+            let count = change.puts.iter().filter(|put| put.reason == reason).count();
+            counter.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        self.demoted.fetch_add(change.demoted.len() as u64, Ordering::Relaxed);
         if !planted(Bug::OverwrittenStaysHot) {
             change.overwritten.iter().for_each(|key| self.take_out(*key));
         }
@@ -208,7 +260,7 @@ impl HotStore {
 
     /// Halves all heat if a half-life of accesses has passed.
     pub fn cool(&self) {
-        let all: u64 = self.accesses.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        let all = sum(&self.reads) + sum(&self.writes);
         if all.saturating_sub(self.halved.load(Ordering::Relaxed)) >= self.half_life {
             self.halved.store(all, Ordering::Relaxed);
             self.index.halve();
@@ -262,6 +314,17 @@ impl HotStore {
             segments: segments.iter().count() as u64,
             index_memory,
             memory: index_memory + (of_segments + self.sketch.memory()) as u64,
+            limit: self.limit(),
+            reads: sum(&self.reads),
+            hits: sum(&self.hits),
+            updates: self.updates.load(Ordering::Relaxed),
+            admitted: self.admitted.load(Ordering::Relaxed),
+            kept: self.kept.load(Ordering::Relaxed),
+            demoted: self.demoted.load(Ordering::Relaxed),
         }
     }
+}
+
+fn sum(counters: &[AtomicU64]) -> u64 {
+    counters.iter().map(|count| count.load(Ordering::Relaxed)).sum()
 }

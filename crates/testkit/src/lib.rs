@@ -18,6 +18,7 @@ pub mod full;
 pub mod brim;
 pub mod session;
 pub mod endless;
+pub mod hot;
 pub mod drawn;
 pub mod copies;
 pub mod torn;

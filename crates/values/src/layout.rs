@@ -254,13 +254,8 @@ mod tests {
                     for relocation in [Relocation::WriteBack, Relocation::Soft] {
                         for survivors in [SurvivorRoute::Group, SurvivorRoute::Tagged] {
                             for hot in [false, true] {
-                                let groups = GroupLayout {
-                                    partition,
-                                    liveness,
-                                    relocation,
-                                    survivors,
-                                    hot,
-                                };
+                                let groups =
+                                    GroupLayout { partition, liveness, relocation, survivors, hot };
                                 all.push(ValueLayout { log, groups: Some(groups) });
                             }
                         }

@@ -19,9 +19,9 @@ use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
 
+use super::hot_install::HotInstall;
 use super::new_files::{self, NewFiles};
 use super::run_writer::RunWriter;
-use super::hot_install::HotInstall;
 use super::separate::{self, HotEntry, Moved, SeparatedValues};
 use super::{About, Job};
 use crate::engine::Engine;

@@ -20,6 +20,7 @@ mod model;
 mod modelled;
 mod regressions;
 mod salvage;
+mod hot;
 mod min_separated;
 mod sessions;
 mod side_by_side;

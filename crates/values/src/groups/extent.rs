@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
-pub use cleavedb_base::pointer::Location;
 use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
+pub use cleavedb_base::pointer::Location;
 use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Error, Result};
 

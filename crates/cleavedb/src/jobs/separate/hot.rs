@@ -24,7 +24,7 @@ use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
 use cleavedb_base::{EncodedKey, EntryKind, Error, Location, Result, SeqNo, ValuePointer};
 use cleavedb_hot::evacuation::{self, SegmentFacts};
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
-use cleavedb_hot::store::{HotChange, HotPut, HotStore};
+use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
@@ -81,6 +81,7 @@ struct HotRecord {
     key: HotKey,
     seq: SeqNo,
     heat: u8,
+    reason: HotReason,
 }
 
 /// The decisions of one flush.
@@ -155,11 +156,12 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             None => false,
         };
         if takes {
+            let reason = if was.is_some() { HotReason::Updated } else { HotReason::Admitted };
             let marks = was.is_none() || pinned || kept > 1;
             if marks && !planted(Bug::HotWithoutMarker) {
                 self.entry(newest.key, newest.seq, Content::Hot, None);
             }
-            self.records.push(HotRecord { id: u32::MAX, key, seq: newest.seq, heat });
+            self.records.push(HotRecord { id: u32::MAX, key, seq: newest.seq, heat, reason });
         } else if was.is_some() {
             self.change.overwritten.push(key);
             self.stubs.push((newest.key, newest.seq));
@@ -252,9 +254,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         }
         // A flush hands its records to groups in the order of the index.
         if cold.len() > demoted_from {
-            cold.sort_by(|a, b| {
-                (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq))
-            });
+            cold.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
         }
         self.keep_stubs(old_stubs, next_id);
         Ok(files)
@@ -302,7 +302,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let item = PendingRecord { entry, source: ValueSource::Log(pointer, None), id };
             self.dies(pointer);
             if self.store.heat(key) >= limit {
-                self.records.push(HotRecord { id, key, seq, heat: 0 });
+                self.records.push(HotRecord { id, key, seq, heat: 0, reason: HotReason::Kept });
                 self.items.push(item);
             } else {
                 self.entry(kept, seq, Content::Pointer(pointer), Some(id));
@@ -350,14 +350,15 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let mut builders: Vec<HotSegmentBuilder> =
             written.extents.iter().map(|extent| HotSegmentBuilder::new(extent.place)).collect();
         let mut at = 0;
-        for HotRecord { id, key, seq, heat } in &self.records {
+        for HotRecord { id, key, seq, heat, reason } in &self.records {
             let pointer = *moved.get(id).ok_or_else(lost)?;
             // The records lie in their order, in one segment after another.
             while !builders.get(at).ok_or_else(lost)?.holds(pointer) {
                 at += 1;
             }
             let record = builders[at].add(*key, *seq, pointer);
-            self.change.puts.push(HotPut { key: *key, segment: at, record, heat: *heat });
+            let (key, heat, reason) = (*key, *heat, *reason);
+            self.change.puts.push(HotPut { key, segment: at, record, heat, reason });
         }
         self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
         for entry in &mut self.entries {

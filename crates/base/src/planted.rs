@@ -210,6 +210,8 @@ pub enum Bug {
     HotNotPinned,
     /// A key that is no longer hot leaves no stub, so that an older record of it comes back.
     HotStubForgotten,
+    /// A key that was read often becomes hot with an old version, although it has a newer one.
+    PromoteOverNewer,
     /// An open takes the record of a hot key that it meets last, not the newest one.
     OlderHotRevived,
     /// A newer version of a key elsewhere leaves its old hot record in the hot index.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, MinSeparated, Options, Partition,
-    Relocation, Step, SurvivorRoute, ValueLayout, Volume,
+    Db, GroupLayout, HotMetrics, Level0, LivenessRule, LogRole, Metrics, MinSeparated, Options,
+    Partition, Relocation, Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -422,6 +422,7 @@ impl Engine for Cleave {
 
     fn counters(&self) -> Vec<(String, f64)> {
         let metrics = self.db.metrics();
+        let hot = |of: fn(&HotMetrics) -> u64| metrics.hot.as_ref().map_or(0, of);
         let named = [
             ("user_bytes", metrics.user_bytes),
             ("log_written", metrics.log_written),
@@ -441,6 +442,19 @@ impl Engine for Cleave {
             ("index_bytes", metrics.index_bytes),
             ("cold_log_bytes", metrics.cold_log_bytes),
             ("tags", metrics.tags),
+            ("hot_bytes", hot(|hot| hot.bytes)),
+            ("hot_live_bytes", hot(|hot| hot.live_bytes)),
+            ("hot_keys", hot(|hot| hot.stats.keys)),
+            ("hot_memory", hot(|hot| hot.stats.memory)),
+            ("hot_index_memory", hot(|hot| hot.stats.index_memory)),
+            ("hot_limit", hot(|hot| hot.stats.limit.into())),
+            ("hot_reads", hot(|hot| hot.stats.reads)),
+            ("hot_hits", hot(|hot| hot.stats.hits)),
+            ("hot_admitted", hot(|hot| hot.stats.admitted)),
+            ("hot_promoted", hot(|hot| hot.stats.promoted)),
+            ("hot_updates", hot(|hot| hot.stats.updates)),
+            ("hot_kept", hot(|hot| hot.stats.kept)),
+            ("hot_demoted", hot(|hot| hot.stats.demoted)),
             ("memtable_memory", metrics.memtable_memory),
             ("cache_memory", metrics.cache_memory),
             ("cache_hits", metrics.cache_hits),

@@ -30,6 +30,20 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     engine.jobs.wake();
 }
 
+/// Seals the MemTable, which may be empty, so that a flush moves keys to the hot store that were
+/// read often.
+#[cold]
+pub(crate) fn rotate_for_promotions(engine: &Engine) {
+    if engine.state.load().waiting() > 0 || engine.check_open().is_err() {
+        return;
+    }
+    let mut append = engine.commit.append();
+    // See `rotate_deletes`.
+    if append.appender.is_begun() && engine.state.load().waiting() == 0 {
+        rotate_memtable(engine, &mut append);
+    }
+}
+
 /// Seals the MemTable for a flush if it has at least `least` deletes, since the entries that they
 /// hide take space until then. Returns whether it did.
 pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {

@@ -154,9 +154,10 @@ pub(crate) fn get_encoded(
             return Ok(None);
         }
         let mut maps = KeyDirectoryReader::default();
-        let value = state
-            .resolve(pointer, encoded_key, seq, &mut maps)
-            .and_then(|pointer| state.segments.read(pointer, encoded_key, seq));
+        let value = state.resolve(pointer, encoded_key, seq, &mut maps).and_then(|pointer| {
+            found_cold(engine, encoded_key, (pointer, seq), heats);
+            state.segments.read(pointer, encoded_key, seq)
+        });
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);
         }
@@ -186,6 +187,15 @@ fn find_hot(engine: &Engine, state: &ReadState, encoded_key: &[u8], heats: Heats
     let version = state.segments.read_version(None, pointer, encoded_key)?;
     // A record of another key has the same fingerprint, or has taken the place meanwhile.
     Ok(version.map_or(Hot::None, |(seq, value)| Hot::Version(seq, value)))
+}
+
+/// Tells the hot store that a key was read whose version lies elsewhere.
+#[inline]
+fn found_cold(engine: &Engine, encoded_key: &[u8], version: (ValuePointer, SeqNo), heats: Heats) {
+    let Some(store) = engine.hot.as_ref().filter(|_| heats == Heats::Yes) else { return };
+    if store.found_cold(store.key(encoded_key), version) {
+        memtables::rotate_for_promotions(engine);
+    }
 }
 
 /// Called when the tables say that a key is hot and the hot store does not have it: lets the change

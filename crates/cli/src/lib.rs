@@ -28,6 +28,7 @@ pub mod miniature;
 pub mod store;
 mod watch;
 mod space;
+mod hot;
 mod vitals;
 mod formats;
 mod loader;

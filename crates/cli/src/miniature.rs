@@ -30,6 +30,10 @@ pub fn miniature(options: Options, parts: u64) -> Options {
         capacity_bytes: part(groups.capacity_bytes),
         main_segment_bytes: part(groups.main_segment_bytes),
         log_segment_bytes,
+        hot_bytes: match options.layout.groups {
+            Some(layout) if layout.hot => part(groups.hot_bytes),
+            _ => groups.hot_bytes,
+        },
         ..groups.clone()
     };
     let groups = match options.layout.groups {

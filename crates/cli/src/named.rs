@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 38] = [
+const OPTIONS: [(&str, &str, Set); 41] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -232,7 +232,7 @@ mod tests {
     use cleavedb::{Options, Preset};
 
     /// Valid values of each option.
-    const VALUES: [&str; 14] = [
+    const VALUES: [&str; 15] = [
         "sync",
         "true",
         "64MiB",
@@ -247,6 +247,7 @@ mod tests {
         "index",
         "soft",
         "tagged",
+        "9",
     ];
 
     #[test]

@@ -7,9 +7,11 @@
 //! find a marker in a table without a record here, so that it must look again: see
 //! [`HotStore::changes`].
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, Location, Result, SeqNo, ValuePointer};
@@ -17,6 +19,7 @@ use cleavedb_base::{Error, Location, Result, SeqNo, ValuePointer};
 use crate::evacuation::LIMIT_MIN;
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
+use crate::promotions::{Candidate, Promotions, SLOTS};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
 
@@ -25,6 +28,10 @@ const SKETCHED: usize = 2;
 
 /// Accesses after which all heat is halved, for each record that fills the store: the half-life.
 const HALF_LIFE: u64 = 8;
+
+/// Versions that wait to be moved to the store when a flush begins for them alone: half of those
+/// that may wait.
+const PROMOTED: usize = SLOTS / 2;
 
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
@@ -47,11 +54,23 @@ pub struct HotStore {
     updates: AtomicU64,
     admitted: AtomicU64,
     kept: AtomicU64,
+    promoted: AtomicU64,
     demoted: AtomicU64,
     /// Accesses at the last halving.
     halved: AtomicU64,
     half_life: u64,
     limit: AtomicU8,
+    promotions: Promotions,
+    evacuated: Mutex<Evacuated>,
+}
+
+/// Segments that evacuations read.
+#[derive(Default)]
+struct Evacuated {
+    /// Those of the flush under way.
+    now: Vec<Location>,
+    /// Those that a flush found damaged, until the next open.
+    left_alone: BTreeSet<Location>,
 }
 
 /// What a flush, or an open, changes.
@@ -94,6 +113,8 @@ pub enum HotReason {
     Updated,
     /// Its old segment was evacuated.
     Kept,
+    /// Its key was read often.
+    Promoted,
 }
 
 /// Facts about the store.
@@ -117,6 +138,8 @@ pub struct HotStats {
     pub updates: u64,
     /// Keys that became hot.
     pub admitted: u64,
+    /// Keys that became hot because they were read.
+    pub promoted: u64,
     /// Records that an evacuation copied to another segment.
     pub kept: u64,
     /// Keys whose records an evacuation moved to the cold side.
@@ -139,10 +162,13 @@ impl HotStore {
             updates: AtomicU64::new(0),
             admitted: AtomicU64::new(0),
             kept: AtomicU64::new(0),
+            promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
             halved: AtomicU64::new(0),
             half_life: records * HALF_LIFE,
             limit: AtomicU8::new(LIMIT_MIN),
+            promotions: Promotions::new(),
+            evacuated: Mutex::default(),
         }
     }
 
@@ -174,6 +200,39 @@ impl HotStore {
                 None
             }
         }
+    }
+
+    /// Called when a read has found `version` of a key outside the hot store: if the key is hot
+    /// enough, the next flush will move it here. Returns whether so many versions wait that a flush
+    /// should begin.
+    #[inline]
+    pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
+        if self.sketch.estimate(key.hash) < self.limit() {
+            return false;
+        }
+        self.promotions.propose(key.hash, version);
+        self.promotions.waiting() >= PROMOTED
+    }
+
+    /// Takes the versions that wait to be moved here.
+    pub fn take_promotions(&self) -> Vec<Candidate> {
+        self.promotions.take()
+    }
+
+    /// Records that a flush is about to read these segments.
+    pub fn evacuates(&self, victims: &[Location]) {
+        self.evacuated.lock().now = victims.to_vec();
+    }
+
+    /// Leaves the segments that the last flush has read alone from now on: one of them is damaged.
+    pub fn leave_alone(&self) {
+        let Evacuated { now, left_alone } = &mut *self.evacuated.lock();
+        left_alone.extend(now.drain(..));
+    }
+
+    /// Whether the segment at `place` is left alone.
+    pub fn is_left_alone(&self, place: Location) -> bool {
+        self.evacuated.lock().left_alone.contains(&place)
     }
 
     /// Adds `times` writes to the heat of a key.
@@ -236,6 +295,7 @@ impl HotStore {
             (&self.admitted, HotReason::Admitted),
             (&self.updates, HotReason::Updated),
             (&self.kept, HotReason::Kept),
+            (&self.promoted, HotReason::Promoted),
         ] {
             let count = change.puts.iter().filter(|put| put.reason == reason).count();
             counter.fetch_add(count as u64, Ordering::Relaxed);
@@ -320,6 +380,7 @@ impl HotStore {
             updates: self.updates.load(Ordering::Relaxed),
             admitted: self.admitted.load(Ordering::Relaxed),
             kept: self.kept.load(Ordering::Relaxed),
+            promoted: self.promoted.load(Ordering::Relaxed),
             demoted: self.demoted.load(Ordering::Relaxed),
         }
     }

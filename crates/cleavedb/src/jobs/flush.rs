@@ -14,7 +14,7 @@ use std::time::Instant;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
@@ -97,7 +97,8 @@ impl<'e> Job<'e> for Flush<'e> {
         let written = separate::write_groups(engine, &self.slot, &snapshots, both);
         let written = written.and_then(|mut grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
-            let added = self.write_run(&snapshots, &mut grouped, &mut writer)?;
+            let mut added = self.write_run(&snapshots, &mut grouped, &mut writer)?;
+            added.overwritten += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
             writer.finish()?;
             let none = SegmentSet::default();
             let mut opened = value_files::with_written(engine, &none, &grouped.written)?;
@@ -106,6 +107,10 @@ impl<'e> Job<'e> for Flush<'e> {
             }
             Ok((added, grouped, opened))
         });
+        let damaged = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
+        if let Some(hot) = engine.hot.as_ref().filter(|_| damaged) {
+            hot.leave_alone();
+        }
         let created = [&files, &hot_files];
         let written = written.map_err(|e| new_files::given_up(engine, &created, &writer, e));
         let (added, grouped, opened) = written?;

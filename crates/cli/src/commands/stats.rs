@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
+use crate::hot::HotStore;
 use crate::space::Space;
 use crate::store;
 use crate::vitals::Vitals;
@@ -53,6 +54,8 @@ struct Stats {
     /// Values of groups that were not updated, and their bytes in the cold log.
     tags: u64,
     cold_log_bytes: u64,
+    /// The hot store, if there is one.
+    hot: Option<HotStore>,
     #[serde(flatten)]
     vitals: Vitals,
 }
@@ -140,6 +143,7 @@ impl Stats {
             reserve_bytes: metrics.reserve_bytes,
             tags: metrics.tags,
             cold_log_bytes: metrics.cold_log_bytes,
+            hot: metrics.hot.map(HotStore::from),
             vitals,
         })
     }
@@ -246,6 +250,9 @@ impl Stats {
                 write!(f, ", {tags} tags, {} in the cold log", units::bytes(bytes))?;
             }
             writeln!(f)?;
+        }
+        if let Some(hot) = &self.hot {
+            write!(f, "{hot}")?;
         }
         writeln!(
             f,

@@ -20,12 +20,13 @@ use std::sync::Arc;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{HEADER_LEN, Header, RecordKind};
+use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{EncodedKey, EntryKind, Error, Location, Result, SeqNo, ValuePointer};
 use cleavedb_hot::evacuation::{self, SegmentFacts};
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
 use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
 use cleavedb_index::{Entry, Retention};
+use cleavedb_storage::FileKind;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
 use cleavedb_values::groups::writer::Written;
@@ -34,7 +35,7 @@ use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet
 
 use super::Places;
 use super::copy::FlushShard;
-use super::pending::{PendingRecord, ValueSource};
+use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use crate::engine::Engine;
 use crate::state::{MemSlot, ReadState};
 
@@ -73,6 +74,9 @@ pub(crate) struct HotFlushed {
     pub(crate) edits: Vec<GroupEdit>,
     /// The next HeatLimit.
     pub(crate) limit: u8,
+    /// Keys that became hot and have a record in an older place, which their entries own until a
+    /// compaction drops them.
+    pub(crate) promoted: u64,
 }
 
 /// A record that goes to a hot segment.
@@ -145,7 +149,6 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let key = self.store.key(newest.key);
         let was = self.store.find(key);
         self.store.written(key, versions);
-        let fits = |len: u64| (u64::from(RECORD_MIN)..=u64::from(RECORD_MAX)).contains(&len);
         let heat = self.store.heat(key);
         let takes = match was {
             Some(_) => self.updates,
@@ -226,6 +229,64 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         extent.live.saturating_sub(self.died.get(&extent.place).copied().unwrap_or_default())
     }
 
+    /// Takes the versions that reads have found hot, if they still are their keys' newest ones: the
+    /// run gets a marker for each. Returns the files to read them from.
+    pub(super) fn promote(
+        &mut self,
+        arena: &'e Arena,
+        next_id: &mut u32,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let mut files = BTreeMap::new();
+        for (pointer, seq) in self.store.take_promotions() {
+            if !self.admits || !self.state.segments.is_there(pointer) || !fits(pointer.len.into()) {
+                continue;
+            }
+            let segment = self.state.segments.find(pointer)?;
+            // A damaged record stays where it is, and its reader is told.
+            let Ok(Some(encoded_key)) = self.key_of(segment, (pointer, seq), arena) else {
+                continue;
+            };
+            let key = self.store.key(encoded_key);
+            let hash = hash64(encoded_key, 0);
+            let mut young = self.state.memtables.iter();
+            let is_young = young.any(|slot| slot.table.get(encoded_key, hash, SEQ_MAX).is_some());
+            if (is_young && !planted(Bug::PromoteOverNewer)) || self.store.find(key).is_some() {
+                continue;
+            }
+            let newest = self.state.version.get(encoded_key, hash, SEQ_MAX)?;
+            let is_newest = newest.is_some_and(|it| it.seq == seq && it.kind == EntryKind::Pointer);
+            let heat = self.store.heat(key);
+            if !is_newest || heat < self.store.limit() {
+                continue;
+            }
+            let id = *next_id;
+            *next_id += 1;
+            self.entry(encoded_key, seq, Content::Hot, None);
+            self.records.push(HotRecord { id, key, seq, heat, reason: HotReason::Promoted });
+            let kind = EntryKind::Pointer;
+            let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
+            self.items.push(PendingRecord { entry, source: ValueSource::Log(pointer, None), id });
+            files.insert(pointer.file, segment.clone());
+        }
+        Ok(files.into_values().collect())
+    }
+
+    /// The tree key of a record, if it is that of this sequence number.
+    fn key_of(
+        &self,
+        segment: &Segment,
+        (pointer, seq): (ValuePointer, SeqNo),
+        arena: &'e Arena,
+    ) -> Result<Option<&'e [u8]>> {
+        let mut bytes = vec![0; pointer.len as usize];
+        segment.read(pointer.offset, &mut bytes)?;
+        let record = Record::parse(&bytes, segment.identity(), pointer.offset);
+        let record = record.map_err(|e| e.with("file", segment.name()))?;
+        let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
+        let same = record.header.seq == seq && record.header.kind == RecordKind::Separated;
+        Ok(same.then(|| &*arena.alloc_slice_copy(encoded_key.as_bytes())))
+    }
+
     /// Chooses the segments that leave, and gives their records to the hot store again or, as
     /// `cold` ones, to their groups. Returns the files to read them from.
     pub(super) fn evacuate(
@@ -236,12 +297,15 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         next_id: &mut u32,
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
-        let facts = self.table.extents_of(GroupId::HOT).map(|extent| SegmentFacts {
+        let segments = self.table.extents_of(GroupId::HOT);
+        let segments = segments.filter(|extent| !self.store.is_left_alone(extent.place));
+        let facts = segments.map(|extent| SegmentFacts {
             place: extent.place,
             len: extent.len(),
             live: self.left(extent),
         });
         let victims = evacuation::victims(facts.collect(), self.capacity, incoming, SEGMENT_MAX);
+        self.store.evacuates(&victims);
         let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
         let demoted_from = cold.len();
         for place in &victims {
@@ -342,6 +406,10 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let writer = ExtentWriter::new(files, engine.database_id, FILE_LEN);
         let writer = writer.of_hot_store(SEGMENT_MAX);
         let buffer = engine.commit.log.buffer();
+        let is_old = |pointer: &ValuePointer| {
+            log.get(pointer.file).is_some_and(|file| file.name().kind() != FileKind::Log)
+        };
+        prefetch_records(log, &mut self.items, is_old, &engine.flush_pages);
         let group_of = |_: u32| GroupId::HOT;
         let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
         let order: Vec<u32> = (0..self.items.len() as u32).collect();
@@ -372,7 +440,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             + written.extents.iter().map(|extent| extent.live).sum::<u64>();
         let limit = evacuation::next_limit(self.store.limit(), live, self.capacity);
         let edits = self.edits();
-        Ok((HotFlushed { written, change: self.change, edits, limit }, self.entries))
+        let is_promoted = |put: &&HotPut| put.reason == HotReason::Promoted;
+        let promoted = self.change.puts.iter().filter(is_promoted).count() as u64;
+        Ok((HotFlushed { written, change: self.change, edits, limit, promoted }, self.entries))
     }
 
     fn edits(&self) -> Vec<GroupEdit> {
@@ -381,6 +451,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
         died.chain(dropped.iter().map(|place| GroupEdit::Remove(*place))).collect()
     }
+}
+
+/// Whether a record of this length may be hot.
+fn fits(len: u64) -> bool {
+    (u64::from(RECORD_MIN)..=u64::from(RECORD_MAX)).contains(&len)
 }
 
 fn lost() -> Error {

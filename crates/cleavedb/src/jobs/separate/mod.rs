@@ -313,8 +313,9 @@ pub(crate) fn write_groups(
     let Separator { mut items, outcomes, mut next_id, mut hot, .. } = sorter;
     let mut log = state.segments.of_kind(FileKind::Log);
     if let Some(hot) = &mut hot {
-        let files = hot.evacuate(slot, &arena, &mut items, &mut next_id)?;
-        log = log.with(&files, &[]);
+        let read = hot.promote(&arena, &mut next_id)?;
+        let evacuated = hot.evacuate(slot, &arena, &mut items, &mut next_id)?;
+        log = log.with(&read, &[]).with(&evacuated, &[]);
     }
     separated.places = vec![None; next_id as usize];
     (separated.written, separated.begins) =

@@ -204,6 +204,8 @@ pub enum Bug {
     StubForgetsTheRest,
     /// Writers are stopped for garbage that no collection can reclaim.
     GarbageOfNobodyCounts,
+    /// The record cache finds a record by its key, whatever its version.
+    CachedWithoutSeq,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

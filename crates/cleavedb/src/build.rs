@@ -7,7 +7,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
-use cleavedb_values::SegmentSet;
+use cleavedb_values::{RecordCache, SegmentSet};
 
 use crate::commit::Commit;
 use crate::dead::DeadReads;
@@ -56,6 +56,8 @@ pub(crate) fn build(
         segments: Arc::new(SegmentSet::default()),
         groups: live.groups.clone(),
     };
+    let records = options.record_cache_bytes as u64;
+    let records = (records > 0).then(|| RecordCache::new(records));
     let engine = Engine {
         storage,
         database_id,
@@ -64,6 +66,7 @@ pub(crate) fn build(
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
+        records,
         obsolete_files,
         jobs,
         throttle: Throttle::default(),

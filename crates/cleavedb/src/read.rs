@@ -9,6 +9,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, EntryKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, Version};
+use cleavedb_values::OwnedRecord;
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::batch::DEFAULT_KEYSPACE;
@@ -21,6 +22,7 @@ use crate::state::ReadState;
 /// Answer of the index for a key.
 pub(crate) enum Answer {
     Absent,
+    /// The value: from the index, or from the record cache.
     Inline(Bytes),
     /// The place of the value's record, and its sequence number.
     Record(ValuePointer, SeqNo),
@@ -106,6 +108,27 @@ fn seeks(engine: &Engine) -> Option<&Jobs> {
     compacts_on_seeks(engine.options.level0).then_some(&engine.jobs)
 }
 
+/// The value of the version `seq` of a key with this hash, if the record cache has it.
+#[inline]
+fn cached(engine: &Engine, encoded_key: &[u8], hash: u64, seq: SeqNo) -> Option<Bytes> {
+    engine.records.as_ref()?.get(encoded_key, hash, seq)
+}
+
+/// Reads that version behind `pointer`, and caches its record.
+#[inline]
+fn read_record(
+    engine: &Engine,
+    state: &ReadState,
+    pointer: ValuePointer,
+    (encoded_key, hash, seq): (&[u8], u64, SeqNo),
+) -> Result<Bytes> {
+    let record = state.segments.record(pointer, encoded_key, seq)?;
+    if let Some(records) = &engine.records {
+        records.insert(hash, seq, &record);
+    }
+    Ok(OwnedRecord::into_value(record))
+}
+
 /// The newest visible version of `key`, at or below `snapshot` if there is one.
 pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
     // No such key can exist.
@@ -124,6 +147,9 @@ pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Resul
             Answer::Inline(value) => return Ok(Some(value)),
             Answer::Record(pointer, seq) => (pointer, seq),
         };
+        if let Some(value) = cached(engine, encoded_key, hash, seq) {
+            return Ok(Some(value));
+        }
         // The MemTable is shared by all read states since it was begun, so its youngest entries
         // may point into a log file that this read state does not know yet.
         let unknown = state.segments.get(pointer.file).is_none();
@@ -136,7 +162,7 @@ pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Resul
         let mut maps = KeyDirectoryReader::default();
         let value = state
             .resolve(pointer, encoded_key, seq, &mut maps)
-            .and_then(|pointer| state.segments.read(pointer, encoded_key, seq));
+            .and_then(|pointer| read_record(engine, &state, pointer, (encoded_key, hash, seq)));
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);
         }
@@ -179,16 +205,22 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
             )?,
         };
         if let Answer::Record(pointer, seq) = &mut answer {
-            *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
-            state.segments.will_need(*pointer);
+            match cached(engine, encoded_key.as_bytes(), hash, *seq) {
+                Some(value) => answer = Answer::Inline(value),
+                None => {
+                    *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
+                    state.segments.will_need(*pointer);
+                }
+            }
         }
-        Ok((encoded_key, answer))
+        Ok((encoded_key, hash, answer))
     };
-    let value_of = |(encoded_key, answer): (EncodedKey, Answer)| match answer {
+    let value_of = |(encoded_key, hash, answer): (EncodedKey, u64, Answer)| match answer {
         Answer::Absent => Ok(None),
         Answer::Inline(value) => Ok(Some(value)),
         Answer::Record(pointer, seq) => {
-            state.segments.read(pointer, encoded_key.as_bytes(), seq).map(Some)
+            let version = (encoded_key.as_bytes(), hash, seq);
+            read_record(engine, &state, pointer, version).map(Some)
         }
     };
     let begun: Vec<Result<_>> = keys.iter().map(begin).collect();

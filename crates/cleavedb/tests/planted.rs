@@ -296,6 +296,11 @@ fn model_in_partitions(seed: u64) -> Result<(), String> {
     model_of(&grouped, seed)
 }
 
+/// The same with caches of records.
+fn model_with_record_caches(seed: u64) -> Result<(), String> {
+    model_of(&Setup::record_caches(), seed)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -515,4 +520,5 @@ caught! {
     damage_that_fills_level_0: DamageFillsLevel0 by damage_fills_no_level0;
     a_failure_that_ends_the_look: FailureEndsTheLook by collections_go_on_without_compactions;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
+    a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
 }

@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 38] = [
+const OPTIONS: [(&str, &str, Set); 39] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -79,6 +79,7 @@ const OPTIONS: [(&str, &str, Set); 38] = [
     ("segment_bytes", BYTES, |o, v| put(&mut o.segment_bytes, units::parse(v))),
     ("window_bytes", BYTES, |o, v| put(&mut o.window_bytes, size(v).map(Some))),
     ("cache_bytes", BYTES, |o, v| put(&mut o.cache_bytes, size(v).map(Some))),
+    ("record_cache_bytes", BYTES, |o, v| put(&mut o.record_cache_bytes, size(v))),
     ("read_ahead_bytes", BYTES, |o, v| put(&mut o.read_ahead_bytes, size(v))),
     ("block_bytes", BYTES, |o, v| put(&mut o.block_bytes, size(v))),
     ("filter_bits", "bits for each key", |o, v| put(&mut o.filter_bits, number(v))),

@@ -159,6 +159,8 @@ struct Memory {
     bound: u64,
     memtables: u64,
     cache: u64,
+    /// Cached records.
+    records: u64,
     /// Filters and block indexes of open tables: a part of the cache.
     tables: u64,
     window: u64,
@@ -172,6 +174,7 @@ impl Memory {
             bound: metrics.memory_limit,
             memtables: metrics.memtable_memory,
             cache: metrics.cache_memory,
+            records: metrics.record_cache_memory,
             tables: metrics.table_memory,
             window: metrics.window_memory,
             spare: metrics.spare_memory,
@@ -179,7 +182,7 @@ impl Memory {
     }
 
     fn used(&self) -> u64 {
-        self.memtables + self.cache + self.window + self.spare
+        self.memtables + self.cache + self.records + self.window + self.spare
     }
 }
 

@@ -91,17 +91,24 @@ impl Options {
     }
 
     /// Each memory rule, with its message.
-    fn memory_rules(&self) -> [(bool, &'static str); 3] {
+    fn memory_rules(&self) -> [(bool, &'static str); 4] {
         [
             (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),
             (
-                (1 << 10..=self.memory_bytes / PIECE).contains(&self.long_value()),
-                "long_value_bytes must lie between 1 KiB and a 48th of memory_bytes",
+                self.divided_memory() >= MEMORY_MIN,
+                "record_cache_bytes must leave at least 48 MiB of memory_bytes to everything else; \
+                 raise memory_bytes, or cache less",
             ),
             (
-                self.taken() <= self.memory_bytes / 4 * 3,
+                (1 << 10..=self.divided_memory() / PIECE).contains(&self.long_value()),
+                "long_value_bytes must lie between 1 KiB and a 48th of what record_cache_bytes \
+                 leaves of memory_bytes",
+            ),
+            (
+                self.taken() <= self.divided_memory() / 4 * 3,
                 "MemTables (memtables_max and one), cache_bytes and window_bytes take more than \
-                 three quarters of memory_bytes; raise it, or leave them to it",
+                 three quarters of what record_cache_bytes leaves of memory_bytes; raise it, or \
+                 leave them to it",
             ),
         ]
     }

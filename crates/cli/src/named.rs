@@ -125,10 +125,11 @@ const OF_LAYOUT: usize = 5;
 
 const BYTES: &str = "a size in bytes";
 
-/// Reads `NAME=VALUE`.
+/// Reads `NAME=VALUE`; a hyphen in the name stands for an underscore.
 pub fn parse(text: &str) -> Result<NamedOption, String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let known = OPTIONS.iter().find(|(known, _, _)| *known == name);
+    let spelled = name.replace('-', "_");
+    let known = OPTIONS.iter().find(|(known, _, _)| *known == spelled);
     let (name, takes, set) = known.ok_or_else(list)?;
     // On a layout for which all options are valid.
     let tried = set(&mut Options::preset(Preset::HashKv), value);
@@ -261,6 +262,10 @@ mod tests {
             assert!(list().contains(name) && parse(name).unwrap_err().contains(takes));
         }
         assert!(parse("cache=1").unwrap_err().contains("cache_bytes"));
+        let hyphens = parse("record-cache-bytes=1MiB").unwrap();
+        let mut options = Options::default();
+        set(&mut options, &[hyphens]).unwrap();
+        assert_eq!(options.record_cache_bytes, 1 << 20);
     }
 
     /// Every field of the options has a name, and no other names exist.

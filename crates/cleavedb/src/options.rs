@@ -148,10 +148,10 @@ pub struct Options {
     /// cached is often in the page cache, and caching it twice wastes memory.
     pub cache_bytes: Option<usize>,
     /// Memory for whole records of separated values that were read lately, in bytes; 0 for none. It
-    /// is a part of `memory_bytes`: all sizes that are not set are derived from the rest, which must
-    /// be at least 48 MiB. Gets and `multi_get` fill it; scans use what is there. Values longer than
-    /// a 64th of it are not cached. A cached value is returned although its file was damaged since.
-    /// Default: 0, since the page cache often holds the same bytes (decision 0033).
+    /// is a part of `memory_bytes`: sizes that are not set are derived from the rest, at least 48
+    /// MiB. Gets and `multi_get` fill it; scans use what is there. Values longer than a 64th of it
+    /// are not cached. A cached value is returned although its file was damaged since. Default: 0,
+    /// since the page cache often holds the same bytes (decision 0033).
     pub record_cache_bytes: usize,
     /// Most bytes of a table that are read ahead of a sequential scan. Default: 512 KiB, twice
     /// RocksDB's. With 0 each block is read when it is needed.

@@ -9,7 +9,6 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, EntryKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, Version};
-use cleavedb_values::OwnedRecord;
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::batch::DEFAULT_KEYSPACE;
@@ -126,7 +125,7 @@ fn read_record(
     if let Some(records) = &engine.records {
         records.insert(hash, seq, &record);
     }
-    Ok(OwnedRecord::into_value(record))
+    Ok(record.into_value())
 }
 
 /// The newest visible version of `key`, at or below `snapshot` if there is one.

@@ -144,7 +144,7 @@ mod tests {
 
     fn record(key: &[u8], seq: SeqNo, value: &[u8]) -> OwnedRecord {
         let header = Header::new(RecordKind::Separated, SPACE, seq, key, value);
-        // Nobody reads the header of a verified record.
+        // The header of a verified record is not read again.
         let bytes = [&[0; 24], key, value].concat();
         OwnedRecord::new(bytes.into(), &header)
     }

@@ -151,7 +151,7 @@ fn ten_times_its_size_stays_within_its_bound() {
     for setup in designs(64 << 10) {
         let bound = setup.options.record_cache_bytes as u64;
         let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
-        // 1 KiB is the longest record that is taken, and long enough where values stay in the index.
+        // The longest record that is taken has 1 KiB, as has the shortest long value.
         let value = |i: u32| vec![i as u8; if i % 2 == 0 { 980 } else { 1100 }];
         let keys = 20 * bound as u32 / 1100;
         (0..keys).for_each(|i| db.put(&key(i), &value(i)).unwrap());

@@ -136,7 +136,7 @@ fn every_version_is_read_as_it_was_written() {
                 assert_eq!(first.get(&key(i)).unwrap().unwrap(), value(i, 0), "{setup}");
                 assert_eq!(second.get(&key(i)).unwrap().unwrap(), value(i, 1), "{setup}");
                 let now = db.get(&key(i)).unwrap();
-                assert_eq!(now.is_none(), i % 2 == 0, "{setup}");
+                assert_eq!(now.is_none(), i.is_multiple_of(2), "{setup}");
                 assert!(now.is_none_or(|now| now == value(i, 1)), "{setup}");
             }
         }
@@ -152,7 +152,7 @@ fn ten_times_its_size_stays_within_its_bound() {
         let bound = setup.options.record_cache_bytes as u64;
         let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
         // The longest record that is taken has 1 KiB, as has the shortest long value.
-        let value = |i: u32| vec![i as u8; if i % 2 == 0 { 980 } else { 1100 }];
+        let value = |i: u32| vec![i as u8; if i.is_multiple_of(2) { 980 } else { 1100 }];
         let keys = 20 * bound as u32 / 1100;
         (0..keys).for_each(|i| db.put(&key(i), &value(i)).unwrap());
         db.flush().unwrap();

@@ -199,9 +199,11 @@ fn a_cache_that_leaves_too_little_memory_is_refused() {
         options.record_cache_bytes = 256 << 20;
         options.validate().unwrap();
         assert!(options.memtable() < whole, "{preset}: the rest shares what is left");
-        options.record_cache_bytes = options.memory_bytes - (47 << 20);
-        let refused = options.validate().unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidOptions);
-        assert!(refused.message().contains("record_cache_bytes must leave"), "{refused}");
+        for too_much in [options.memory_bytes - (47 << 20), options.memory_bytes + 1, usize::MAX] {
+            options.record_cache_bytes = too_much;
+            let refused = options.validate().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidOptions);
+            assert!(refused.message().contains("record_cache_bytes must leave"), "{refused}");
+        }
     }
 }

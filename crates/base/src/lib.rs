@@ -8,6 +8,8 @@
 pub mod sync;
 pub mod limits;
 pub mod clock;
+pub mod number_hasher;
+pub mod look_ups;
 pub mod planted;
 pub mod error;
 pub mod codec;

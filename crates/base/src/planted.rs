@@ -222,6 +222,8 @@ pub enum Bug {
     RehashLosesEntries,
     /// The greatest heat of a hot key is never halved.
     HeatNeverDecays,
+    /// The record cache finds a record by its key, whatever its version.
+    CachedWithoutSeq,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

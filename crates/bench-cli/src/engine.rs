@@ -130,6 +130,7 @@ impl CleaveOpener {
                 options.log_file_bytes = options.segment_bytes;
             }
             "cache" => options.cache_bytes = Some(number? as usize),
+            "record-cache" => options.record_cache_bytes = number? as usize,
             "read-ahead" => options.read_ahead_bytes = number? as usize,
             MINIATURE => {
                 let part = number?.max(1);
@@ -402,6 +403,7 @@ impl Engine for Cleave {
             ("log window", size(options.window())),
             ("log file", units::bytes(options.log_file_bytes)),
             ("cache", size(options.cache())),
+            ("record cache", size(options.record_cache_bytes)),
             ("read-ahead", size(options.read_ahead_bytes)),
             ("table block", size(options.block_bytes)),
             ("table", units::bytes(options.table_bytes)),
@@ -459,6 +461,10 @@ impl Engine for Cleave {
             ("cache_memory", metrics.cache_memory),
             ("cache_hits", metrics.cache_hits),
             ("cache_misses", metrics.cache_misses),
+            ("record_cache_memory", metrics.record_cache_memory),
+            ("record_cache_entries", metrics.record_cache_entries),
+            ("record_cache_hits", metrics.record_cache_hits),
+            ("record_cache_misses", metrics.record_cache_misses),
             (SPACE_BUDGET, self.space_budget(&metrics)),
             (WINDOW_BYTES, metrics.window_memory),
             (WINDOW_MAPPED, metrics.window_is_mapped.into()),

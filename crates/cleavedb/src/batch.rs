@@ -103,7 +103,8 @@ impl WriteBatch {
         if takes <= most {
             return Ok(());
         }
-        let what = "a batch takes more than an eighth of memory_bytes; split it, or raise that";
+        let what = "a batch takes more than an eighth of memory_bytes, less record_cache_bytes; \
+                    split it, or raise that";
         let error = Error::new(ErrorKind::InvalidArgument, what);
         Err(error.with("takes", takes).with("most", most))
     }

@@ -8,7 +8,7 @@ use cleavedb_hot::HotStore;
 use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
-use cleavedb_values::SegmentSet;
+use cleavedb_values::{RecordCache, SegmentSet};
 
 use crate::commit::Commit;
 use crate::dead::DeadReads;
@@ -63,6 +63,8 @@ pub(crate) fn build(
     if let (Some(store), Some(limit)) = (&hot, options.groups.heat_limit) {
         store.set_limit(limit);
     }
+    let records = options.record_cache_bytes as u64;
+    let records = (records > 0).then(|| RecordCache::new(records));
     let engine = Engine {
         storage,
         database_id,
@@ -71,6 +73,7 @@ pub(crate) fn build(
         manifest: Mutex::new(manifest),
         snapshots: Arc::new(SnapshotList::default()),
         tables,
+        records,
         obsolete_files,
         hot,
         jobs,

@@ -20,6 +20,7 @@ use cleavedb_storage::{
     Access, DirLock, File, FileClass, FileKind, Lock, Mode, MultiDirStorage, Name, ObsoleteFiles,
     RemoveMode, Storage,
 };
+use cleavedb_values::RecordCache;
 
 use crate::commit::Commit;
 use crate::dead::DeadReads;
@@ -46,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<SnapshotList>,
     pub(crate) tables: Arc<TableStore>,
+    /// Values that users have read; jobs and checks read the files themselves.
+    pub(crate) records: Option<RecordCache>,
     pub(crate) obsolete_files: Arc<ObsoleteFiles>,
     /// Where the layout has a hot store.
     pub(crate) hot: Option<HotStore>,

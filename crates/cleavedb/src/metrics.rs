@@ -328,6 +328,15 @@ pub struct Metrics {
     pub cache_hits: u64,
     /// Block look-ups that read a file.
     pub cache_misses: u64,
+    /// Memory of cached records, in bytes, with what the cache needs for each
+    /// ([`crate::Options::record_cache_bytes`]); not a part of [`Metrics::cache_memory`].
+    pub record_cache_memory: u64,
+    /// Cached records.
+    pub record_cache_entries: u64,
+    /// Look-ups of separated values that hit the record cache; those of scans are not counted.
+    pub record_cache_hits: u64,
+    /// Look-ups of separated values that read a file or the log window; 0 without a record cache.
+    pub record_cache_misses: u64,
     /// Descriptors that all stores of this process hold for reading ([`crate::open_files`]).
     pub open_files: usize,
     /// Greatest visible sequence number.

@@ -147,6 +147,12 @@ pub struct Options {
     /// ([`Options::open_tables`]). Default: a twelfth of the memory, 64 MiB: a block that is not
     /// cached is often in the page cache, and caching it twice wastes memory.
     pub cache_bytes: Option<usize>,
+    /// Memory for whole records of separated values that were read lately, in bytes; 0 for none. It
+    /// is a part of `memory_bytes`: sizes that are not set are derived from the rest, at least 48
+    /// MiB. Gets and `multi_get` fill it; scans use what is there. Values longer than a 64th of it
+    /// are not cached. A cached value is returned although its file was damaged since. Default: 0,
+    /// since the page cache often holds the same bytes (decision 0033).
+    pub record_cache_bytes: usize,
     /// Most bytes of a table that are read ahead of a sequential scan. Default: 512 KiB, twice
     /// RocksDB's. With 0 each block is read when it is needed.
     pub read_ahead_bytes: usize,
@@ -223,6 +229,7 @@ impl Options {
             segment_bytes: 64 << 20,
             window_bytes: None,
             cache_bytes: None,
+            record_cache_bytes: 0,
             read_ahead_bytes: READ_AHEAD,
             block_bytes: 4096,
             filter_bits: 10,

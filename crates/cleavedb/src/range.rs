@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{EncodedKey, EntryKind, Error, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
@@ -322,7 +323,13 @@ impl Range {
             EntryKind::Pointer => {
                 let pointer = ValuePointer::decode(end.iter.value())?;
                 let (key, seq) = (end.iter.key(), end.iter.seq());
-                ScanValue::Wanted(self.state.resolve(pointer, key, seq, &mut end.maps)?)
+                match self.cached(key, seq) {
+                    Some(value) => ScanValue::Ready(value),
+                    None => {
+                        let place = self.state.resolve(pointer, key, seq, &mut end.maps)?;
+                        ScanValue::Wanted(place)
+                    }
+                }
             }
             EntryKind::Hot => {
                 let store = self.engine.hot.as_ref();
@@ -334,6 +341,13 @@ impl Range {
         let encoded_key = Bytes::copy_from_slice(end.iter.key());
         end.found += 1;
         Ok(Some(ScanEntry { encoded_key, seq: end.iter.seq(), value }))
+    }
+
+    /// The value of a version, if the record cache has it. A scan neither fills the cache nor keeps
+    /// anything in it: it would evict what is read again and again.
+    #[inline]
+    fn cached(&self, encoded_key: &[u8], seq: SeqNo) -> Option<Bytes> {
+        self.engine.records.as_ref()?.peek(encoded_key, hash64(encoded_key, 0), seq)
     }
 
     /// Number of entries to read ahead: the expected ones, or else half of those found so far, so

@@ -23,6 +23,7 @@ use crate::state::ReadState;
 /// Answer of the index for a key.
 pub(crate) enum Answer {
     Absent,
+    /// The value: from the index, or from the record cache.
     Inline(Bytes),
     /// The place of the value's record, and its sequence number.
     Record(ValuePointer, SeqNo),
@@ -95,6 +96,27 @@ fn seeks(engine: &Engine) -> Option<&Jobs> {
     compacts_on_seeks(engine.options.level0).then_some(&engine.jobs)
 }
 
+/// The value of the version `seq` of a key with this hash, if the record cache has it.
+#[inline]
+fn cached(engine: &Engine, encoded_key: &[u8], hash: u64, seq: SeqNo) -> Option<Bytes> {
+    engine.records.as_ref()?.get(encoded_key, hash, seq)
+}
+
+/// Reads that version behind `pointer`, and caches its record.
+#[inline]
+fn read_record(
+    engine: &Engine,
+    state: &ReadState,
+    pointer: ValuePointer,
+    (encoded_key, hash, seq): (&[u8], u64, SeqNo),
+) -> Result<Bytes> {
+    let record = state.segments.record(pointer, encoded_key, seq)?;
+    if let Some(records) = &engine.records {
+        records.insert(hash, seq, &record);
+    }
+    Ok(record.into_value())
+}
+
 /// The newest visible version of `key`, at or below `snapshot` if there is one.
 pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
     // No such key can exist.
@@ -144,6 +166,9 @@ pub(crate) fn get_encoded(
                 continue;
             }
         };
+        if let Some(value) = cached(engine, encoded_key, hash, seq) {
+            return Ok(Some(value));
+        }
         // The MemTable is shared by all read states since it was begun, so its youngest entries
         // may point into a log file that this read state does not know yet.
         let unknown = state.segments.get(pointer.file).is_none();
@@ -154,9 +179,13 @@ pub(crate) fn get_encoded(
             return Ok(None);
         }
         let mut maps = KeyDirectoryReader::default();
+        let version = (encoded_key, hash, seq);
         let value = state.resolve(pointer, encoded_key, seq, &mut maps).and_then(|pointer| {
-            found_cold(engine, encoded_key, (pointer, seq), heats);
-            state.segments.read(pointer, encoded_key, seq)
+            if heats == Heats::No {
+                return state.segments.read(pointer, encoded_key, seq);
+            }
+            found_cold(engine, encoded_key, (pointer, seq));
+            read_record(engine, &state, pointer, version)
         });
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);
@@ -191,8 +220,8 @@ fn find_hot(engine: &Engine, state: &ReadState, encoded_key: &[u8], heats: Heats
 
 /// Tells the hot store that a key was read whose version lies elsewhere.
 #[inline]
-fn found_cold(engine: &Engine, encoded_key: &[u8], version: (ValuePointer, SeqNo), heats: Heats) {
-    let Some(store) = engine.hot.as_ref().filter(|_| heats == Heats::Yes) else { return };
+fn found_cold(engine: &Engine, encoded_key: &[u8], version: (ValuePointer, SeqNo)) {
+    let Some(store) = &engine.hot else { return };
     if store.found_cold(store.key(encoded_key), version) {
         memtables::rotate_for_promotions(engine);
     }
@@ -248,16 +277,22 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
             )?,
         };
         if let Answer::Record(pointer, seq) = &mut answer {
-            *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
-            state.segments.will_need(*pointer);
+            match cached(engine, encoded_key.as_bytes(), hash, *seq) {
+                Some(value) => answer = Answer::Inline(value),
+                None => {
+                    *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
+                    state.segments.will_need(*pointer);
+                }
+            }
         }
-        Ok((encoded_key, answer))
+        Ok((encoded_key, hash, answer))
     };
-    let value_of = |(encoded_key, answer): (EncodedKey, Answer)| match answer {
+    let value_of = |(encoded_key, hash, answer): (EncodedKey, u64, Answer)| match answer {
         Answer::Absent => Ok(None),
         Answer::Inline(value) => Ok(Some(value)),
         Answer::Record(pointer, seq) => {
-            state.segments.read(pointer, encoded_key.as_bytes(), seq).map(Some)
+            let version = (encoded_key.as_bytes(), hash, seq);
+            read_record(engine, &state, pointer, version).map(Some)
         }
         Answer::Hot => get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), Heats::No),
     };

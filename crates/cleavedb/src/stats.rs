@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Directory, FileClass, FileKind, Name, open_files};
-use cleavedb_values::GroupId;
 use cleavedb_values::groups::Extent;
+use cleavedb_values::{GroupId, RecordCache};
 
 use crate::engine::Engine;
 use crate::failures::{Failure, JobKind};
@@ -114,9 +114,10 @@ fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
     Some(HotMetrics { bytes, live_bytes, stats })
 }
 
-/// Memory figures, and the hits of the block cache.
+/// Memory figures, and the hits of the caches.
 fn memory(engine: &Engine, state: &ReadState) -> Metrics {
     let cache = engine.tables.cache().stats();
+    let records = engine.records.as_ref().map(RecordCache::stats).unwrap_or_default();
     Metrics {
         memtable_memory: state.memtables.iter().map(|s| s.table.used() as u64).sum(),
         unflushed_bytes: unflushed(engine, state),
@@ -129,6 +130,10 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
         cache_memory: cache.block_bytes + cache.pinned_bytes,
         cache_hits: cache.hits,
         cache_misses: cache.misses,
+        record_cache_memory: records.bytes,
+        record_cache_entries: records.records,
+        record_cache_hits: records.hits,
+        record_cache_misses: records.misses,
         ..Metrics::default()
     }
 }

@@ -35,8 +35,9 @@ const BATCH_VALUES: usize = 8;
 #[derive(Clone, Copy)]
 struct Work {
     preset: Preset,
-    /// The bound, in bytes.
+    /// The bound, in bytes, and the part of it that caches records.
     memory: usize,
+    record_cache: usize,
     /// Records that are loaded and then updated in drawn order.
     records: usize,
     /// Length of a long value, in bytes.
@@ -47,7 +48,8 @@ struct Work {
 
 impl fmt::Display for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} {} {}", self.preset, self.memory, self.records, self.long, self.batch)
+        let Self { preset, memory, record_cache, records, long, batch } = self;
+        write!(f, "{preset} {memory} {record_cache} {records} {long} {batch}")
     }
 }
 
@@ -56,7 +58,8 @@ impl Work {
         let mut words = text.split(' ');
         let preset = Preset::from_name(words.next().unwrap()).unwrap();
         let mut next = || words.next().unwrap().parse().unwrap();
-        Self { preset, memory: next(), records: next(), long: next(), batch: next() }
+        let (memory, record_cache) = (next(), next());
+        Self { preset, memory, record_cache, records: next(), long: next(), batch: next() }
     }
 }
 
@@ -64,6 +67,7 @@ fn options(work: &Work) -> Options {
     Options {
         durability: Durability::Os,
         memory_bytes: work.memory,
+        record_cache_bytes: work.record_cache,
         ..Options::preset(work.preset)
     }
 }
@@ -99,7 +103,8 @@ impl Meter {
 fn assert_accounted(db: &Db) {
     let metrics = db.metrics();
     let held = metrics.memtable_memory + metrics.window_memory + metrics.spare_memory;
-    assert!(held + metrics.cache_memory <= metrics.memory_limit / 10 * 9, "{metrics:?}");
+    let caches = metrics.cache_memory + metrics.record_cache_memory;
+    assert!(held + caches <= metrics.memory_limit / 10 * 9, "{metrics:?}");
     assert!(metrics.table_memory <= metrics.cache_memory, "{metrics:?}");
 }
 
@@ -129,6 +134,17 @@ fn update(db: &Db, work: &Work) {
             }
         }
     }
+}
+
+/// Gets every record, some of which the cache has to evict.
+fn get(db: &Db, work: &Work) {
+    for at in 0..work.records {
+        let found = db.get(format!("user{at:016}").as_bytes()).unwrap();
+        assert_eq!(found.unwrap().len(), VALUE);
+    }
+    assert_accounted(db);
+    let metrics = db.metrics();
+    assert!(metrics.record_cache_memory > work.record_cache as u64 / 10 * 9, "{metrics:?}");
 }
 
 fn long_key(at: usize) -> Vec<u8> {
@@ -162,6 +178,10 @@ fn child() {
     meter.end("open", 0);
     update(&db, &work);
     meter.end("update", 0);
+    if work.record_cache > 0 {
+        get(&db, &work);
+        meter.end("get", 0);
+    }
     db.compact().unwrap();
     db.collect().unwrap();
     meter.end("compact and collect", 0);
@@ -229,13 +249,17 @@ fn keeps_its_bound(work: Work) {
 }
 
 fn small(preset: Preset) {
-    let (memory, long, batch) = (48 * MIB, 64 * MIB, 128 * MIB);
-    keeps_its_bound(Work { preset, memory, records: 400_000, long, batch });
+    small_with(preset, 0);
+}
+
+fn small_with(preset: Preset, record_cache: usize) {
+    let (memory, long, batch) = (48 * MIB + record_cache, 64 * MIB, 128 * MIB);
+    keeps_its_bound(Work { preset, memory, record_cache, records: 400_000, long, batch });
 }
 
 fn large(preset: Preset) {
     let (memory, long, batch) = (512 * MIB, 1024 * MIB, 2040 * MIB);
-    keeps_its_bound(Work { preset, memory, records: 8_000_000, long, batch });
+    keeps_its_bound(Work { preset, memory, record_cache: 0, records: 8_000_000, long, batch });
 }
 
 #[test]
@@ -246,6 +270,12 @@ fn lsm() {
 #[test]
 fn wisckey() {
     small(Preset::WiscKey);
+}
+
+/// Values of 100 bytes, so that what the cache needs for each weighs most.
+#[test]
+fn wisckey_with_a_record_cache() {
+    small_with(Preset::WiscKey, 48 * MIB);
 }
 
 #[test]

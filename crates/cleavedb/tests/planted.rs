@@ -302,6 +302,11 @@ fn model_in_partitions(seed: u64) -> Result<(), String> {
     model_of(&grouped, seed)
 }
 
+/// The same with caches of records.
+fn model_with_record_caches(seed: u64) -> Result<(), String> {
+    model_of(&Setup::record_caches(), seed)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -526,4 +531,5 @@ caught! {
     an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
+    a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
 }

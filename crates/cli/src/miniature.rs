@@ -46,6 +46,10 @@ pub fn miniature(options: Options, parts: u64) -> Options {
         log_file_bytes: part(options.log_file_bytes),
         segment_bytes: part(options.segment_bytes),
         cache_bytes: Some(part_in_memory(options.cache())),
+        record_cache_bytes: match options.record_cache_bytes {
+            0 => 0,
+            bytes => part_in_memory(bytes),
+        },
         table_bytes: (options.table_bytes / parts.max(1)).max(LEAST_TABLE),
         level0_bytes: part(options.level0_bytes),
         level1_bytes: part(options.level1_bytes),
@@ -56,15 +60,16 @@ pub fn miniature(options: Options, parts: u64) -> Options {
 }
 
 /// `options` for a database with a space limit of `limit` bytes: sizes are reduced, down to the
-/// least, until it can work within it. Memory for the cache stays, since it takes no disk space.
+/// least, until it can work within it. Memory for caches stays, since it takes no disk space.
 pub fn within(options: Options, limit: u64) -> Options {
     let smaller = |parts: usize| {
         let bytes = (options.window() / parts).max(LEAST as usize);
         let window = (parts > 1).then(|| bytes.next_multiple_of(BLOCK));
         let window_bytes = window.or(options.window_bytes);
-        let cache_bytes = options.cache_bytes;
+        let Options { cache_bytes, record_cache_bytes, .. } = options;
         let small = miniature(options.clone(), parts as u64);
-        Options { space_limit: Some(limit), window_bytes, cache_bytes, ..small }
+        let space_limit = Some(limit);
+        Options { space_limit, window_bytes, cache_bytes, record_cache_bytes, ..small }
     };
     let sizes = (0..=LEAST_PART).map(|power| smaller(1 << power));
     let fits = |options: &Options| options.space_limit_min() <= limit;

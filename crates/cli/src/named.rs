@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 41] = [
+const OPTIONS: [(&str, &str, Set); 42] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -80,6 +80,7 @@ const OPTIONS: [(&str, &str, Set); 41] = [
     ("segment_bytes", BYTES, |o, v| put(&mut o.segment_bytes, units::parse(v))),
     ("window_bytes", BYTES, |o, v| put(&mut o.window_bytes, size(v).map(Some))),
     ("cache_bytes", BYTES, |o, v| put(&mut o.cache_bytes, size(v).map(Some))),
+    ("record_cache_bytes", BYTES, |o, v| put(&mut o.record_cache_bytes, size(v))),
     ("read_ahead_bytes", BYTES, |o, v| put(&mut o.read_ahead_bytes, size(v))),
     ("block_bytes", BYTES, |o, v| put(&mut o.block_bytes, size(v))),
     ("filter_bits", "bits for each key", |o, v| put(&mut o.filter_bits, number(v))),
@@ -127,10 +128,11 @@ const OF_LAYOUT: usize = 5;
 
 const BYTES: &str = "a size in bytes";
 
-/// Reads `NAME=VALUE`.
+/// Reads `NAME=VALUE`; a hyphen in the name stands for an underscore.
 pub fn parse(text: &str) -> Result<NamedOption, String> {
     let (name, value) = text.split_once('=').unwrap_or((text, ""));
-    let known = OPTIONS.iter().find(|(known, _, _)| *known == name);
+    let spelled = name.replace('-', "_");
+    let known = OPTIONS.iter().find(|(known, _, _)| *known == spelled);
     let (name, takes, set) = known.ok_or_else(list)?;
     // On a layout for which all options are valid.
     let tried = set(&mut Options::preset(Preset::HashKv), value);
@@ -265,6 +267,10 @@ mod tests {
             assert!(list().contains(name) && parse(name).unwrap_err().contains(takes));
         }
         assert!(parse("cache=1").unwrap_err().contains("cache_bytes"));
+        let hyphens = parse("record-cache-bytes=1MiB").unwrap();
+        let mut options = Options::default();
+        set(&mut options, &[hyphens]).unwrap();
+        assert_eq!(options.record_cache_bytes, 1 << 20);
     }
 
     /// Every field of the options has a name, and no other names exist.

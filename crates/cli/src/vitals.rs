@@ -12,6 +12,7 @@ pub struct Vitals {
     /// Its work since it was created.
     pub totals: Written,
     memory: Memory,
+    records: Records,
     window: Window,
     /// Files that are open for reading, and the most that this process keeps open.
     open_files: usize,
@@ -33,6 +34,7 @@ impl Vitals {
         Self {
             totals: metrics.totals.into(),
             memory: Memory::of(metrics),
+            records: Records::of(metrics),
             window: Window::of(metrics),
             open_files: metrics.open_files,
             open_files_max: open_files::max(),
@@ -48,17 +50,19 @@ impl Vitals {
     /// Its use of the machine now.
     pub fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = units::bytes;
-        let Memory { memtables, cache, window, spare, bound, .. } = self.memory;
+        let Memory { memtables, cache, records, window, spare, bound, .. } = self.memory;
         writeln!(
             f,
-            "memory {} of at most {}: new entries {}, cache {}, window {}, spare {}",
+            "memory {} of at most {}: new entries {}, cache {}, records {}, window {}, spare {}",
             size(self.memory.used()),
             size(bound),
             size(memtables),
             size(cache),
+            size(records),
             size(window),
             size(spare),
         )?;
+        write!(f, "{}", self.records)?;
         writeln!(
             f,
             "{}; {} files open for reading, of at most {}",
@@ -159,6 +163,8 @@ struct Memory {
     bound: u64,
     memtables: u64,
     cache: u64,
+    /// Cached records.
+    records: u64,
     /// Filters and block indexes of open tables: a part of the cache.
     tables: u64,
     window: u64,
@@ -172,6 +178,7 @@ impl Memory {
             bound: metrics.memory_limit,
             memtables: metrics.memtable_memory,
             cache: metrics.cache_memory,
+            records: metrics.record_cache_memory,
             tables: metrics.table_memory,
             window: metrics.window_memory,
             spare: metrics.spare_memory,
@@ -179,7 +186,39 @@ impl Memory {
     }
 
     fn used(&self) -> u64 {
-        self.memtables + self.cache + self.window + self.spare
+        self.memtables + self.cache + self.records + self.window + self.spare
+    }
+}
+
+/// The cache of whole records since the open.
+#[derive(Serialize)]
+struct Records {
+    entries: u64,
+    bytes: u64,
+    hits: u64,
+    misses: u64,
+}
+
+impl Records {
+    fn of(metrics: &Metrics) -> Self {
+        Self {
+            entries: metrics.record_cache_entries,
+            bytes: metrics.record_cache_memory,
+            hits: metrics.record_cache_hits,
+            misses: metrics.record_cache_misses,
+        }
+    }
+}
+
+impl fmt::Display for Records {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { entries, bytes, hits, misses } = *self;
+        if hits + misses == 0 {
+            return Ok(());
+        }
+        let [entries, hits, misses] = [entries, hits, misses].map(|n| units::thousands(n as f64));
+        let bytes = units::bytes(bytes);
+        writeln!(f, "record cache of {entries} records, {bytes}: {hits} hits, {misses} misses")
     }
 }
 

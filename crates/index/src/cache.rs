@@ -8,11 +8,12 @@
 //! leave `BLOCKS_MIN` to blocks; a block up to the capacity of a shard is never refused; eviction
 //! depends on the calls alone, not on a random seed (design, invariant 14).
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use cleavedb_base::FileNumber;
+use cleavedb_base::look_ups::LookUps;
+use cleavedb_base::number_hasher::NumberHasher;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
 
@@ -30,32 +31,7 @@ const SHARDS_MAX: u64 = 64;
 /// The cache's own overhead per block, in bytes: key, hash table, list links, handle.
 const OVERHEAD: u64 = 160;
 
-/// Counters are spread over this many cache lines.
-const COUNTERS: usize = 16;
-
 type Key = (FileNumber, u64);
-
-/// Mixes file number and offset by multiplication; no seed, so that runs repeat.
-#[derive(Default)]
-struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, value: u64) {
-        let product = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xa076_1d64_78bd_642f;
-        self.0 = (product as u64) ^ (product >> 64) as u64;
-    }
-}
 
 #[derive(Clone)]
 struct BlockBytes;
@@ -66,14 +42,7 @@ impl Weighter<Key, Block> for BlockBytes {
     }
 }
 
-type Blocks = Cache<Key, Block, BlockBytes, BuildHasherDefault<KeyHasher>>;
-
-#[derive(Default)]
-#[repr(align(128))]
-struct Counter {
-    hits: AtomicU64,
-    misses: AtomicU64,
-}
+type Blocks = Cache<Key, Block, BlockBytes, BuildHasherDefault<NumberHasher>>;
 
 /// Counters and memory of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,7 +67,7 @@ pub struct BlockCache {
     read_ahead: usize,
     pinned: Mutex<u64>,
     pinned_max: u64,
-    counters: [Counter; COUNTERS],
+    look_ups: LookUps,
 }
 
 impl BlockCache {
@@ -115,9 +84,9 @@ impl BlockCache {
             .expect("capacity and number of items are set");
         let hasher = BuildHasherDefault::default();
         let blocks = Blocks::with_options(options, BlockBytes, hasher, DefaultLifecycle::default());
-        let (pinned, counters) = (Mutex::new(0), Default::default());
+        let (pinned, look_ups) = (Mutex::new(0), LookUps::default());
         let pinned_max = u64::MAX;
-        Self { blocks, budget, read_ahead: READ_AHEAD, pinned, pinned_max, counters }
+        Self { blocks, budget, read_ahead: READ_AHEAD, pinned, pinned_max, look_ups }
     }
 
     /// The same, with at most `read_ahead` bytes of a table read ahead of a scan that fills the
@@ -146,18 +115,11 @@ impl BlockCache {
         self.read_ahead
     }
 
-    #[inline]
-    fn counter(&self, offset: u64) -> &Counter {
-        &self.counters[(offset >> 12) as usize % COUNTERS]
-    }
-
     /// The block at `offset` of table `file`.
     #[inline]
     pub(crate) fn get(&self, file: FileNumber, offset: u64) -> Option<Block> {
         let found = self.blocks.get(&(file, offset));
-        let counter = self.counter(offset);
-        let side = if found.is_some() { &counter.hits } else { &counter.misses };
-        side.fetch_add(1, Ordering::Relaxed);
+        self.look_ups.count(offset >> 12, found.is_some());
         found
     }
 
@@ -190,12 +152,9 @@ impl BlockCache {
 
     /// Counters and memory of the cache now.
     pub fn stats(&self) -> CacheStats {
-        let sum = |side: fn(&Counter) -> &AtomicU64| {
-            self.counters.iter().map(|counter| side(counter).load(Ordering::Relaxed)).sum()
-        };
         CacheStats {
-            hits: sum(|counter| &counter.hits),
-            misses: sum(|counter| &counter.misses),
+            hits: self.look_ups.hits(),
+            misses: self.look_ups.misses(),
             block_bytes: self.blocks.weight(),
             pinned_bytes: *self.pinned.lock(),
         }

@@ -56,6 +56,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         0 => MinSeparated::Stored(least),
         _ => MinSeparated::AtLeast(least),
     };
+    let record_cache_bytes = [0, 64 << 10, 1 << 20][rng.index(3)];
     let mut options = Options {
         preset: base.preset,
         layout: base.layout,
@@ -63,7 +64,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         error_if_exists: base.error_if_exists,
         durability: [Durability::Os, Durability::Sync][rng.index(2)],
         min_separated,
-        memory_bytes: size(rng, 48 << 20, 5) as usize,
+        memory_bytes: size(rng, 48 << 20, 5) as usize + record_cache_bytes,
         long_value_bytes: [None, Some(1 << 10), Some(4 << 10)][rng.index(3)],
         memtable_bytes: Some(size(rng, 64 << 10, 3) as usize),
         memtables_max: 1 + rng.index(3),
@@ -72,6 +73,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         segment_bytes: size(rng, 32 << 10, 4),
         window_bytes: Some(size(rng, 64 << 10, 4) as usize),
         cache_bytes: Some(size(rng, 16 << 10, 5) as usize),
+        record_cache_bytes,
         read_ahead_bytes: [0, 4 << 10, 64 << 10][rng.index(3)],
         block_bytes: size(rng, 256, 5) as usize,
         filter_bits: rng.index(12),

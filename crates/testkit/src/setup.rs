@@ -148,6 +148,28 @@ impl Setup {
         setup
     }
 
+    /// The same with a cache of records that is so small that it evicts some, and refuses others as
+    /// too long.
+    #[must_use]
+    pub fn with_record_cache(mut self) -> Self {
+        self.name = format!("{self}, a cache of records");
+        self.options.record_cache_bytes = 128 << 10;
+        self
+    }
+
+    /// A cache of records over every kind of place where separated values lie.
+    pub fn record_caches() -> [Self; 6] {
+        [
+            Self::tiny(Preset::WiscKey, true),
+            Self::tiny(Preset::HashKv, false),
+            Self::tiny(Preset::KtStore, true),
+            Self::tagged(false),
+            Self::soft(Preset::KtStore, false),
+            Self::long_values(Preset::Lsm, true),
+        ]
+        .map(Self::with_record_cache)
+    }
+
     /// Tiny sizes, with log files longer than the window, which holds everything that was not
     /// flushed: no part of the log is in a file.
     pub fn log_in_window(preset: Preset) -> Self {
@@ -249,6 +271,7 @@ impl Setup {
         all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::OneTable));
         all.extend(Self::crowded_partitions());
         all.extend(Self::partitioned());
+        all.extend(Self::record_caches());
         all.extend(Self::two_disks());
         for len in [64, 1000] {
             let mut setup = Self::tiny(Preset::WiscKey, true);

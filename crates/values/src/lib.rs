@@ -14,6 +14,8 @@ pub mod unexposed;
 pub mod factory;
 pub mod groups;
 pub mod coalesced_read;
+pub mod owned_record;
+pub mod record_cache;
 pub mod set;
 pub mod collect;
 
@@ -21,6 +23,8 @@ pub use coalesced_read::{Chunk, POOLED_LEN, ReadBuffers};
 pub use factory::SegmentFactory;
 pub use groups::{GroupEdit, GroupTable};
 pub use layout::{GroupLayout, LivenessRule, LogRole, Relocation, SurvivorRoute, ValueLayout};
+pub use owned_record::OwnedRecord;
 pub use partition::{GroupId, Partition};
+pub use record_cache::{RecordCache, RecordCacheStats};
 pub use set::SegmentSet;
 pub use value_files::{ValueFileEdit, ValueFileMeta, ValueFiles};

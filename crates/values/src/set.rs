@@ -13,6 +13,7 @@ use cleavedb_storage::segment::{FarRecord, Segment, is_far};
 
 use crate::coalesced_read::{Chunk, ReadBuffers, prefetch_records};
 use crate::groups::{ExtentHandle, KeyDirectoryReader, Location};
+use crate::owned_record::OwnedRecord;
 
 /// Immutable set of segments, ordered by number, and the extents of those that are group files.
 #[derive(Clone, Default)]
@@ -219,7 +220,18 @@ impl SegmentSet {
     /// Reads the value of (`encoded_key`, `seq`) at `pointer` and verifies that it is that very
     /// record.
     pub fn read(&self, pointer: ValuePointer, encoded_key: &[u8], seq: SeqNo) -> Result<Bytes> {
-        self.value_of(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
+        self.record(pointer, encoded_key, seq).map(OwnedRecord::into_value)
+    }
+
+    /// As [`SegmentSet::read`], with the record around the value.
+    #[inline]
+    pub fn record(
+        &self,
+        pointer: ValuePointer,
+        encoded_key: &[u8],
+        seq: SeqNo,
+    ) -> Result<OwnedRecord> {
+        self.owned(self.bytes(pointer)?.into(), pointer, encoded_key, seq)
     }
 
     /// Verifies the record that [`SegmentSet::read`] would read, and returns its length; a far
@@ -242,7 +254,9 @@ impl SegmentSet {
         seq: SeqNo,
     ) -> Result<Bytes> {
         match chunk.record(pointer) {
-            Some(bytes) => self.value_of(bytes, pointer, encoded_key, seq),
+            Some(bytes) => {
+                self.owned(bytes, pointer, encoded_key, seq).map(OwnedRecord::into_value)
+            }
             None => self.read(pointer, encoded_key, seq),
         }
     }
@@ -266,14 +280,15 @@ impl SegmentSet {
         Ok(found.map(|(seq, value_len)| (seq, bytes.slice(bytes.len() - value_len..))))
     }
 
-    fn value_of(
+    #[inline]
+    fn owned(
         &self,
         bytes: Bytes,
         pointer: ValuePointer,
         encoded_key: &[u8],
         seq: SeqNo,
-    ) -> Result<Bytes> {
-        let value_len = self.verified(&bytes, pointer, encoded_key, seq)?.value.len();
-        Ok(bytes.slice(bytes.len() - value_len..))
+    ) -> Result<OwnedRecord> {
+        let header = self.verified(&bytes, pointer, encoded_key, seq)?.header;
+        Ok(OwnedRecord::new(bytes, &header))
     }
 }

@@ -103,7 +103,7 @@ impl LogPolicy {
     /// Length of the log window by default, in bytes, where MemTables cover `of_memtables` bytes of
     /// the log: it holds them all if it is written back on pressure.
     pub(crate) fn window_bytes(self, options: &Options, of_memtables: usize) -> usize {
-        let memory = options.memory_bytes;
+        let memory = options.divided_memory();
         match self.drain(options.durability) {
             WriteBack::OnPressure => (of_memtables + memory / WINDOW_ROOM).next_multiple_of(BLOCK),
             WriteBack::Eager => {

@@ -1,8 +1,8 @@
 //! Memory: how [`Options::memory_bytes`] is divided.
 //!
 //! At the default every size that is not set gets its measured optimum, and all scale with the
-//! memory. MemTables, window and cache take at most three quarters; the rest is for jobs, whose
-//! needs follow from the lengths of their files.
+//! memory. A record cache is taken off first. Of the rest MemTables, window and cache take at most
+//! three quarters; what they leave is for jobs, whose needs follow from the lengths of their files.
 
 use super::Options;
 /// Default memory of a database, in bytes.
@@ -29,22 +29,27 @@ const LONG_VALUE_MAX: usize = 1 << 20;
 const WINDOW_MAX: usize = 1 << 30;
 
 impl Options {
+    /// Memory that derived sizes are parts of, in bytes: what a record cache leaves.
+    pub(super) fn divided_memory(&self) -> usize {
+        self.memory_bytes.saturating_sub(self.record_cache_bytes)
+    }
+
     /// Memory of one MemTable, in bytes.
     pub fn memtable(&self) -> usize {
         let part = self.log().memtable_part();
-        self.memtable_bytes.unwrap_or(self.memory_bytes / part)
+        self.memtable_bytes.unwrap_or(self.divided_memory() / part)
     }
 
     /// Memory of the block cache, in bytes.
     pub fn cache(&self) -> usize {
-        self.cache_bytes.unwrap_or(self.memory_bytes / CACHE)
+        self.cache_bytes.unwrap_or(self.divided_memory() / CACHE)
     }
 
     /// Memory of the filters and indexes of open tables, in bytes: three quarters of the cache, and
     /// half of the part that MemTables, window and cache do not use. About 1.5 bytes are needed for
     /// each entry; with fewer, reads reopen tables, at some hundred KiB each time.
     pub fn open_tables(&self) -> usize {
-        let part = self.memory_bytes / 4 * 3;
+        let part = self.divided_memory() / 4 * 3;
         self.cache() / 4 * 3 + part.saturating_sub(self.taken()) / 2
     }
 
@@ -65,7 +70,7 @@ impl Options {
 
     /// Length from which on a value is long, in bytes.
     pub fn long_value(&self) -> usize {
-        self.long_value_bytes.unwrap_or((self.memory_bytes / LONG_VALUE).min(LONG_VALUE_MAX))
+        self.long_value_bytes.unwrap_or((self.divided_memory() / LONG_VALUE).min(LONG_VALUE_MAX))
     }
 
     /// Length from which on a value leaves the index, in bytes.
@@ -76,18 +81,18 @@ impl Options {
 
     /// Most memory of a batch, besides that of its caller, in bytes.
     pub(crate) fn batch_max(&self) -> usize {
-        self.memory_bytes / BATCH
+        self.divided_memory() / BATCH
     }
 
     /// Bytes of the log that a flush reads at once.
     pub(crate) fn flush_piece(&self) -> usize {
-        (self.memory_bytes / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)
+        (self.divided_memory() / PIECE).clamp(1 << 20, cleavedb_values::POOLED_LEN as usize)
     }
 
     /// These options for an open: derived sizes are set, and no file is longer than the memory
     /// allows.
     pub(crate) fn within_memory(self) -> Self {
-        let most = (self.memory_bytes / FILE) as u64;
+        let most = (self.divided_memory() / FILE) as u64;
         Self {
             memtable_bytes: Some(self.memtable()),
             log_file_bytes: self.log_file_bytes.min(most),

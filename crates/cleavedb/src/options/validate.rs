@@ -40,7 +40,9 @@ impl Options {
                 "this layout separates values; use the preset lsm to keep them in the index",
             ),
         ];
-        let rules = self.sizes().into_iter().chain(rules).chain(self.memory_rules());
+        // The memory first: sizes that are not set follow from it.
+        let rules = self.least_memory().into_iter().chain(self.sizes()).chain(rules);
+        let rules = rules.chain(self.memory_rules());
         let broken = rules
             .chain(rules_of_groups(&self.groups, self.layout.groups.as_ref()))
             .find(|(holds, _)| !holds);
@@ -90,18 +92,31 @@ impl Options {
         ]
     }
 
-    /// Each memory rule, with its message.
-    fn memory_rules(&self) -> [(bool, &'static str); 3] {
+    /// How much memory there must be to divide.
+    fn least_memory(&self) -> [(bool, &'static str); 2] {
         [
             (self.memory_bytes >= MEMORY_MIN, "memory_bytes must be at least 48 MiB"),
             (
-                (1 << 10..=self.memory_bytes / PIECE).contains(&self.long_value()),
-                "long_value_bytes must lie between 1 KiB and a 48th of memory_bytes",
+                self.divided_memory() >= MEMORY_MIN,
+                "record_cache_bytes must leave at least 48 MiB of memory_bytes to everything else; \
+                 raise memory_bytes, or cache less",
+            ),
+        ]
+    }
+
+    /// How it may be divided.
+    fn memory_rules(&self) -> [(bool, &'static str); 2] {
+        [
+            (
+                (1 << 10..=self.divided_memory() / PIECE).contains(&self.long_value()),
+                "long_value_bytes must lie between 1 KiB and a 48th of what record_cache_bytes \
+                 leaves of memory_bytes",
             ),
             (
-                self.taken() <= self.memory_bytes / 4 * 3,
+                self.taken() <= self.divided_memory() / 4 * 3,
                 "MemTables (memtables_max and one), cache_bytes and window_bytes take more than \
-                 three quarters of memory_bytes; raise it, or leave them to it",
+                 three quarters of what record_cache_bytes leaves of memory_bytes; raise it, or \
+                 leave them to it",
             ),
         ]
     }

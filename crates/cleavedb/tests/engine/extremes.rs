@@ -11,7 +11,7 @@ use cleavedb_testkit::records::{key, value};
 type Change = fn(&mut Options, u64);
 
 /// Every numeric option.
-const NUMBERS: [(&str, Change); 21] = [
+const NUMBERS: [(&str, Change); 22] = [
     ("separation", |o, n| {
         if o.min_separated.least().is_some() {
             o.min_separated = cleavedb::MinSeparated::AtLeast(n as usize);
@@ -24,6 +24,7 @@ const NUMBERS: [(&str, Change); 21] = [
     ("segment_bytes", |o, n| o.segment_bytes = n),
     ("window_bytes", |o, n| o.window_bytes = Some(n as usize)),
     ("cache_bytes", |o, n| o.cache_bytes = Some(n as usize)),
+    ("record_cache_bytes", |o, n| o.record_cache_bytes = n as usize),
     ("read_ahead_bytes", |o, n| o.read_ahead_bytes = n as usize),
     ("block_bytes", |o, n| o.block_bytes = n as usize),
     ("filter_bits", |o, n| o.filter_bits = n as usize),

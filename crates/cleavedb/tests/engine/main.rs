@@ -18,6 +18,7 @@ mod liveness;
 mod long_values;
 mod model;
 mod modelled;
+mod record_cache;
 mod regressions;
 mod salvage;
 mod hot;

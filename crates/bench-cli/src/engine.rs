@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, Level0, LivenessRule, LogRole, Metrics, MinSeparated, Options, Partition,
-    Relocation, Step, SurvivorRoute, ValueLayout, Volume,
+    Db, GroupLayout, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Relocation,
+    Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -305,17 +305,6 @@ impl Cleave {
 }
 
 impl Cleave {
-    /// Space that the goal allows now: for values by their live bytes, for the index its actual
-    /// size.
-    fn space_budget(&self, metrics: &Metrics) -> u64 {
-        let options = self.db.options();
-        let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
-        let scaled = (live as f64 * options.space_amplification) as u64;
-        scaled.max(live + options.space_floor) + metrics.index_bytes
-    }
-}
-
-impl Cleave {
     /// Counters of modelled devices; none for real ones, which the kernel counts.
     fn device_counters(&self) -> Vec<(String, f64)> {
         let volumes = &self.db.options().volumes;
@@ -441,11 +430,13 @@ impl Engine for Cleave {
             ("index_bytes", metrics.index_bytes),
             ("cold_log_bytes", metrics.cold_log_bytes),
             ("tags", metrics.tags),
+            ("group_tombstones", metrics.group_tombstones),
+            ("group_filter_memory", metrics.group_filter_memory),
             ("memtable_memory", metrics.memtable_memory),
             ("cache_memory", metrics.cache_memory),
             ("cache_hits", metrics.cache_hits),
             ("cache_misses", metrics.cache_misses),
-            (SPACE_BUDGET, self.space_budget(&metrics)),
+            (SPACE_BUDGET, metrics.values_allowed + metrics.index_bytes),
             (WINDOW_BYTES, metrics.window_memory),
             (WINDOW_MAPPED, metrics.window_is_mapped.into()),
             (OPEN_FILES, metrics.open_files as u64),

@@ -8,6 +8,7 @@ use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::SegmentSet;
+use cleavedb_values::groups::GroupFilters;
 
 use crate::commit::Commit;
 use crate::dead::DeadReads;
@@ -72,6 +73,7 @@ pub(crate) fn build(
         preallocated_log: Mutex::new(None),
         memtable_pages: MemTable::pool(options.memtable()),
         flush_pages: PagePool::new(options.flush_piece()),
+        group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),
         salt,

@@ -15,6 +15,9 @@ pub struct SpaceGoal {
     pub amplification: f64,
     /// Dead bytes that are always tolerated.
     pub floor: u64,
+    /// Live bytes beside the values, in the index, for which as many dead bytes of values are
+    /// tolerated: so a value that is small enough to stay there does not make the store tighter.
+    pub beside: u64,
 }
 
 /// Percentage of the tolerated garbage at which collection begins: it must be faster than the
@@ -24,7 +27,9 @@ const BEGIN_PERCENT: u64 = 85;
 impl SpaceGoal {
     /// Bytes of files that are tolerated for this number of live bytes.
     pub fn allowed(&self, live: u64) -> u64 {
-        ((live as f64 * self.amplification) as u64).max(live.saturating_add(self.floor))
+        let all = live.saturating_add(self.beside);
+        let spare = ((all as f64 * self.amplification) as u64).saturating_sub(all);
+        live.saturating_add(spare.max(self.floor))
     }
 
     /// Bytes of files above which collection begins.

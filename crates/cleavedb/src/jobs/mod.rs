@@ -4,6 +4,7 @@
 
 mod run_writer;
 mod new_files;
+mod held_keys;
 mod separate;
 pub(crate) mod flush;
 mod dropped_pointers;

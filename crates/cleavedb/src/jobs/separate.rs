@@ -15,12 +15,11 @@ use std::iter::Flatten;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, Error, ErrorKind, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Error, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::log::{BufferPin, LogBuffer};
@@ -34,6 +33,7 @@ use cleavedb_values::{
     Chunk, GroupEdit, GroupId, GroupTable, ReadBuffers, SegmentFactory, SegmentSet,
 };
 
+use super::held_keys::{HeldKeys, no_group};
 use crate::engine::Engine;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
@@ -144,8 +144,8 @@ impl SeparatedValues {
 
 /// Sorts the entries of a MemTable into groups, key by key.
 struct Separator<'a, 'e> {
-    state: &'a ReadState,
-    table: &'a GroupTable,
+    held: HeldKeys<'a>,
+    needs_tombstones: bool,
     items: Vec<PendingRecord<'e>>,
     /// Versions of the current key that lie in no group.
     unseparated: Vec<Entry<'e>>,
@@ -159,7 +159,7 @@ impl<'e> Separator<'_, 'e> {
             let source = ValueSource::Log(ValuePointer::decode(entry.value)?, None);
             self.items.push(PendingRecord { entry, source });
             self.separated = true;
-        } else if self.table.needs_tombstones() {
+        } else if self.needs_tombstones {
             self.unseparated.push(entry);
         }
         Ok(())
@@ -170,7 +170,7 @@ impl<'e> Separator<'_, 'e> {
     fn end_key(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
-        if (separated || self.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
+        if (separated || self.held.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
             let tombstones = self.unseparated.drain(..).map(|entry| {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
@@ -180,20 +180,6 @@ impl<'e> Separator<'_, 'e> {
         }
         self.unseparated.clear();
         Ok(())
-    }
-
-    fn may_contain(&self, key: &[u8]) -> Result<bool> {
-        let hash = hash64(key, 0);
-        for extent in self.table.extents_of(self.table.group_of(key).ok_or_else(no_group)?) {
-            match self.state.segments.extent(extent.place)?.may_contain(hash) {
-                Ok(false) => {}
-                // A filter that is damaged gives no answer, so the key may be there: at worst the
-                // group tombstone is superfluous.
-                Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
-                _ => return Ok(true),
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -352,10 +338,6 @@ fn write_stub(
     writer.append(group, &header, key, entry.value).map(|_| ())
 }
 
-fn no_group() -> Error {
-    Error::corruption("no group covers a key")
-}
-
 /// Writes to the groups what a flush has for them: values and group tombstones.
 pub(crate) fn write_groups(
     engine: &Engine,
@@ -367,9 +349,13 @@ pub(crate) fn write_groups(
         return Ok(SeparatedValues::new(Written::default(), Vec::new(), Vec::new()));
     }
     let (state, table) = groups_now(engine);
-    let (items, unseparated) = (Vec::new(), Vec::new());
-    let mut sorter =
-        Separator { state: &state, table: &table, items, unseparated, separated: false };
+    let mut sorter = Separator {
+        held: HeldKeys::new(engine, &state, &table),
+        needs_tombstones: table.needs_tombstones(),
+        items: Vec::new(),
+        unseparated: Vec::new(),
+        separated: false,
+    };
     let mut retention = Retention::new(snapshots);
     let mut last_key: Option<&[u8]> = None;
     slot.table.for_each_sorted(|entry| {
@@ -382,7 +368,11 @@ pub(crate) fn write_groups(
     })?;
     sorter.end_key()?;
     let log = state.segments.of_kind(FileKind::Log);
-    write_items(engine, &log, &table, sorter.items, files)
+    let separated = write_items(engine, &log, &table, sorter.items, files)?;
+    // The extents are not published yet, which does no harm: see `GroupFilters::flushed`.
+    let (written, false_stubs) = (&separated.written, sorter.held.false_stubs());
+    engine.group_filters.lock().flushed(&written.extents, &written.keys, &false_stubs);
+    Ok(separated)
 }
 
 /// Returns a test of whether a log record has left the window, as of now, and must be read from its
@@ -417,10 +407,12 @@ fn write_items(
     let order = by_ordinal(&ordinals, groups.count());
     let file_len =
         engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
+    let keeps_keys = engine.group_filters.lock().are_used();
     let writer = || {
         ExtentWriter::new(files, engine.database_id, file_len)
             .of_groups(&table)
             .key_blocks_from(engine.options.groups.key_block_record_bytes)
+            .keeping_keys(keeps_keys)
     };
     // The log has the records in the order of their commits, so they are read in chunks of many.
     prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
@@ -438,8 +430,7 @@ fn write_items(
     let mut places = Vec::with_capacity(items.len());
     for part in done {
         let (files, of_part) = part?;
-        written.extents.extend(files.extents);
-        written.files.extend(files.files);
+        written.add(files);
         places.extend(of_part);
     }
     let mut pointers = vec![None; items.len()];

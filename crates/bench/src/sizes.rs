@@ -1,10 +1,10 @@
 //! How large values are: all alike, or drawn from a distribution.
 //!
-//! A size is a function of its key, or of key and version, so that a run can be repeated. HashKV has
-//! small and large *pairs*: a key keeps its size for ever (`zipfian`, `two`). Meta's workloads draw
-//! a size for every write, as `db_bench` does (`pareto`, `uniform`). Distributions are kept as a table of quantiles: a draw is one look-up, whatever the
-//! formula, and mean and maximum are those of the table. What lies beyond its last quantile
-//! (0.01% of the draws) is cut off.
+//! A size is a function of its key, or of key and version, so that a run can be repeated. HashKV
+//! has small and large *pairs*: a key keeps its size for ever (`zipfian`, `two`). Meta's workloads
+//! draw a size for every write, as `db_bench` does (`pareto`, `uniform`). Distributions are kept as
+//! a table of quantiles: a draw is one look-up, whatever the formula, and mean and maximum are
+//! those of the table. What lies beyond its last quantile (0.01% of the draws) is cut off.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;

@@ -283,7 +283,7 @@ pub struct Metrics {
     /// Estimate of the dead bytes among them.
     pub hidden_bytes: u64,
     /// Bytes of values that the space goal allows now: the estimated live ones, and
-    /// [`crate::Options::space_amplification`] of them more; where values lie in groups, of the
+    /// [`crate::Options::space_amplification`] of them more; where groups share a reserve, of the
     /// bytes of the index too.
     pub values_allowed: u64,
     /// Bytes of tables.

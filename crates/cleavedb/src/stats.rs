@@ -75,11 +75,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         reserve_bytes,
         group_tombstones: live.groups.extents().map(|extent| extent.tombstones).sum(),
         tags: live.groups.extents().map(|extent| extent.tags).sum(),
-        cold_log_bytes: if live.groups.has_cold_log() {
-            live.value_files.segment_bytes()
-        } else {
-            0
-        },
+        cold_log_bytes: u64::from(live.groups.has_cold_log()) * live.value_files.segment_bytes(),
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),

@@ -52,13 +52,15 @@ impl Target {
     }
 }
 
-/// The space goal of the options. Where values lie in groups, the spare space is a share of all
-/// live bytes, as in HashKV, whose value store keeps its size whatever stays in the tree.
+/// The space goal of the options. Where groups share a reserve, it is a share of all live bytes, as
+/// in HashKV, whose value store keeps its size whatever stays in the tree.
 pub(crate) fn space_goal(engine: &Engine, live: &LiveFiles) -> SpaceGoal {
+    let (sizing, segments) = (live.groups.partition().sizing(), engine.options.groups.segments());
+    let reserve = sizing.shared_segments(&segments, &live.groups);
     SpaceGoal {
         amplification: engine.options.space_amplification,
         floor: engine.options.space_floor,
-        beside: if live.groups.is_empty() { 0 } else { live.version.largest_level_bytes() },
+        beside: reserve.map_or(0, |_| live.version.largest_level_bytes()),
     }
 }
 

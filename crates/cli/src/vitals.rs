@@ -51,7 +51,8 @@ impl Vitals {
         let Memory { memtables, cache, window, group_filters, spare, bound, .. } = self.memory;
         writeln!(
             f,
-            "memory {} of at most {}: new entries {}, cache {}, window {}, filters of groups {}, spare {}",
+            "memory {} of at most {}: new entries {}, cache {}, window {}, filters of groups {}, \
+             spare {}",
             size(self.memory.used()),
             size(bound),
             size(memtables),

@@ -84,8 +84,8 @@ impl Version {
         }
     }
 
-    /// Size of the largest level below level 0, in bytes: about that of the index without what newer
-    /// entries replace. It lags behind while a store grows, and never leads.
+    /// Size of the largest level below level 0, in bytes: about that of the index without what
+    /// newer entries replace. It lags behind while a store grows, and never leads.
     pub fn largest_level_bytes(&self) -> u64 {
         self.levels.iter().map(|set| set.bytes()).max().unwrap_or_default()
     }

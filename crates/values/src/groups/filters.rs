@@ -11,8 +11,8 @@
 //! before the open, until their group is collected, those that a flush added beside a collection,
 //! and those for which there was no memory.
 //!
-//! Filters are kept from the first question on, since a store of separated values that nobody
-//! deletes needs none.
+//! Filters are kept from the first question on: a store of separated values without deletes needs
+//! none.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,8 +27,8 @@ use crate::partition::GroupId;
 /// Filter bits per key: 1 absent key in 1,000 passes.
 const BITS: u32 = 16;
 
-/// The room of a filter that a collection builds is for the keys that it found and one part of so
-/// many more: most flushes update keys that are there.
+/// A filter that a collection builds has room for the keys that it found, and for a quarter of
+/// their number more: most flushes update keys that are there.
 const SPARE_PART: usize = 4;
 
 /// A filter, the number of its keys, and the number for which it has room.
@@ -74,7 +74,7 @@ impl GroupFilter {
         if rate < 1.0 { denied as f64 * rate / (1.0 - rate) } else { 0.0 }
     }
 
-    /// The share of absent keys that the filter, or one of the uncovered extents, takes for present.
+    /// The share of absent keys that pass the filter, or that of one of the uncovered extents.
     fn false_rate(&self, uncovered: usize) -> f64 {
         let of_layer = |layer: &Layer| {
             let bits = (layer.filter.memory() * 8) as f64;
@@ -149,8 +149,8 @@ impl GroupFilters {
     }
 
     /// Adds the `keys` of the extents that a flush has written. They need not be published yet: if
-    /// they never are, some keys pass in vain. `false_stubs` are the group tombstones among the
-    /// records that were probably written for nothing.
+    /// they never are, more keys pass than the group holds. `false_stubs` are the group tombstones
+    /// among the records that were probably written for nothing.
     pub fn flushed(
         &mut self,
         extents: &[Extent],

@@ -52,15 +52,13 @@ impl Target {
     }
 }
 
-/// The space goal of the options. Where groups share a reserve, it is a share of all live bytes, as
-/// in HashKV, whose value store keeps its size whatever stays in the tree.
+/// The space goal of the options.
 pub(crate) fn space_goal(engine: &Engine, live: &LiveFiles) -> SpaceGoal {
-    let (sizing, segments) = (live.groups.partition().sizing(), engine.options.groups.segments());
-    let reserve = sizing.shared_segments(&segments, &live.groups);
+    let (sizing, index) = (live.groups.partition().sizing(), live.version.largest_level_bytes());
     SpaceGoal {
         amplification: engine.options.space_amplification,
         floor: engine.options.space_floor,
-        beside: reserve.map_or(0, |_| live.version.largest_level_bytes()),
+        beside: sizing.counted_beside(&live.groups, index),
     }
 }
 

@@ -223,10 +223,20 @@ mod tests {
 
     #[test]
     fn the_goal_has_a_floor() {
-        let goal = SpaceGoal { amplification: 1.3, floor: 100 };
+        let goal = SpaceGoal { amplification: 1.3, floor: 100, beside: 0 };
         assert_eq!((goal.allowed(10), goal.begin(10)), (110, 95));
         assert_eq!(goal.allowed(1_000), 1_300);
         let endless = SpaceGoal { floor: u64::MAX, ..goal };
         assert!(endless.allowed(10) == u64::MAX && endless.begin(10) > u64::MAX / 2);
+    }
+
+    /// A value that stayed in the tree took its share of the spare space along: with half of the
+    /// bytes in the index a store had half the spare space.
+    #[test]
+    fn the_spare_space_does_not_depend_on_where_values_lie() {
+        let goal = |beside| SpaceGoal { amplification: 1.25, floor: 100, beside };
+        let spare = |live: u64, beside| goal(beside).allowed(live) - live;
+        assert_eq!([spare(8000, 0), spare(4000, 4000), spare(0, 8000)], [2000; 3]);
+        assert_eq!((spare(40, 40), goal(4000).begin(4000)), (100, 4000 + 2000 / 100 * 85));
     }
 }

@@ -54,18 +54,44 @@ fn mask(hash: u64) -> [u32; WORDS] {
 impl Filter {
     /// The filter of the keys with `hashes`, at about `bits_per_key` bits each.
     pub fn build(hashes: &[u64], bits_per_key: u32) -> Self {
-        let bits = hashes.len() as u64 * u64::from(bits_per_key);
+        let mut filter = Self::with_room(hashes.len(), bits_per_key);
+        hashes.iter().for_each(|hash| filter.insert(*hash));
+        filter
+    }
+
+    /// A filter without keys, in which `keys` will have about `bits_per_key` bits each.
+    pub fn with_room(keys: usize, bits_per_key: u32) -> Self {
+        let bits = keys as u64 * u64::from(bits_per_key);
         let count = bits.div_ceil(BLOCK_LEN as u64 * 8).min(u64::from(u32::MAX)) as usize;
-        let mut blocks = vec![Block::default(); count];
-        if count > 0 {
-            for &hash in hashes {
-                let block = &mut blocks[block_index(hash, count)];
-                for (word, bit) in block.0.iter_mut().zip(mask(hash)) {
-                    *word |= bit;
-                }
-            }
+        Self { blocks: vec![Block::default(); count] }
+    }
+
+    /// Adds the key with `hash`.
+    #[inline]
+    pub fn insert(&mut self, hash: u64) {
+        let count = self.blocks.len();
+        if count == 0 {
+            return;
         }
-        Self { blocks }
+        let block = &mut self.blocks[block_index(hash, count)];
+        for (word, bit) in block.0.iter_mut().zip(mask(hash)) {
+            *word |= bit;
+        }
+    }
+
+    /// The share of absent keys that pass a filter with `bits_per_key` bits for each of its keys. A
+    /// block has Poisson-distributed keys, and of the 32 bits of each word about as many are set:
+    /// this is the mean of (1 - (31/32)^keys)^8, multiplied out.
+    pub fn false_rate(bits_per_key: f64) -> f64 {
+        let mean = (BLOCK_LEN * 8) as f64 / bits_per_key.max(1.0);
+        let mut choices = 1.0;
+        let terms = (0..=WORDS).map(|taken| {
+            let clear = (31.0f64 / 32.0).powi(taken as i32);
+            let term = choices * (mean * (clear - 1.0)).exp();
+            choices *= -((WORDS - taken) as f64) / (taken + 1) as f64;
+            term
+        });
+        terms.sum::<f64>().clamp(0.0, 1.0)
     }
 
     /// Whether a key with `hash` may be in the table; `false` is certain. A filter without blocks
@@ -148,6 +174,19 @@ mod tests {
             }
             bytes[0] = 9;
             assert!(Filter::decode(&bytes).is_err(), "an unknown version");
+        }
+    }
+
+    #[test]
+    fn the_share_of_false_answers_is_about_the_one_that_is_told() {
+        for bits in [6, 10, 16] {
+            let mut filter = Filter::with_room(20_000, bits);
+            hashes(0..20_000).into_iter().for_each(|hash| filter.insert(hash));
+            assert_eq!(filter, Filter::build(&hashes(0..20_000), bits));
+            let passed = hashes(20_000..220_000).iter().filter(|&&h| filter.may_contain(h)).count();
+            let told = Filter::false_rate(f64::from(bits)) * 200_000.0;
+            let ratio = passed as f64 / told;
+            assert!((0.8..1.2).contains(&ratio), "{bits} bits: {passed} of {told:.0}");
         }
     }
 

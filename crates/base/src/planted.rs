@@ -98,6 +98,8 @@ pub enum Bug {
     /// A flush does not write a group tombstone to a group for a delete or an inline value of a key
     /// in it.
     StubForgotten,
+    /// The filter of a group does not hold the keys that a flush adds, and answers for them.
+    GroupFilterForgets,
     /// A collection of a group drops the group tombstones that still hide older records.
     StubDroppedEarly,
     /// A value goes to the cold log although its group has an older record of the key.

@@ -306,17 +306,6 @@ impl Cleave {
 }
 
 impl Cleave {
-    /// Space that the goal allows now: for values by their live bytes, for the index its actual
-    /// size.
-    fn space_budget(&self, metrics: &Metrics) -> u64 {
-        let options = self.db.options();
-        let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
-        let scaled = (live as f64 * options.space_amplification) as u64;
-        scaled.max(live + options.space_floor) + metrics.index_bytes
-    }
-}
-
-impl Cleave {
     /// Counters of modelled devices; none for real ones, which the kernel counts.
     fn device_counters(&self) -> Vec<(String, f64)> {
         let volumes = &self.db.options().volumes;
@@ -457,6 +446,8 @@ impl Engine for Cleave {
             ("hot_updates", hot(|hot| hot.stats.updates)),
             ("hot_kept", hot(|hot| hot.stats.kept)),
             ("hot_demoted", hot(|hot| hot.stats.demoted)),
+            ("group_tombstones", metrics.group_tombstones),
+            ("group_filter_memory", metrics.group_filter_memory),
             ("memtable_memory", metrics.memtable_memory),
             ("cache_memory", metrics.cache_memory),
             ("cache_hits", metrics.cache_hits),
@@ -465,7 +456,7 @@ impl Engine for Cleave {
             ("record_cache_entries", metrics.record_cache_entries),
             ("record_cache_hits", metrics.record_cache_hits),
             ("record_cache_misses", metrics.record_cache_misses),
-            (SPACE_BUDGET, self.space_budget(&metrics)),
+            (SPACE_BUDGET, metrics.values_allowed + metrics.index_bytes),
             (WINDOW_BYTES, metrics.window_memory),
             (WINDOW_MAPPED, metrics.window_is_mapped.into()),
             (OPEN_FILES, metrics.open_files as u64),

@@ -1,9 +1,10 @@
 //! How large values are: all alike, or drawn from a distribution.
 //!
-//! A size is a function of its key and version, so that a run can be repeated and an update may
-//! change it. Distributions are kept as a table of quantiles: a draw is one look-up, whatever the
-//! formula, and mean and maximum are those of the table. What lies beyond its last quantile
-//! (0.01% of the draws) is cut off.
+//! A size is a function of its key, or of key and version, so that a run can be repeated. HashKV
+//! has small and large *pairs*: a key keeps its size for ever (`zipfian`, `two`). Meta's workloads
+//! draw a size for every write, as `db_bench` does (`pareto`, `uniform`). Distributions are kept as
+//! a table of quantiles: a draw is one look-up, whatever the formula, and mean and maximum are
+//! those of the table. What lies beyond its last quantile (0.01% of the draws) is cut off.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -38,9 +39,10 @@ pub enum ValueSizes {
     /// The same with this mean, and no such bound.
     Pareto(usize),
     /// From the first to the second, Zipfian with constant 0.99, the smallest most popular (HashKV,
-    /// experiment 8).
+    /// experiments 8 and 12). Updates do not change the size of a pair.
     Zipfian(usize, usize),
     /// The first or the second; the first with this probability in percent (HashKV, experiment 7).
+    /// Updates do not change the size of a pair.
     Two(usize, usize, u8),
 }
 
@@ -70,10 +72,16 @@ impl ValueSizes {
         size.max(MIN_VALUE_LEN)
     }
 
+    /// Whether a key keeps the size of its first value.
+    fn is_of_pairs(&self) -> bool {
+        matches!(self, Self::Zipfian(..) | Self::Two(..))
+    }
+
     /// Ready to draw from.
     pub fn table(&self) -> SizeTable {
         if let Self::Fixed(size) = *self {
-            return SizeTable { mean: size as f64, largest: size, quantiles: Box::default() };
+            let quantiles = Box::default();
+            return SizeTable { mean: size as f64, largest: size, of_pairs: true, quantiles };
         }
         let zipfian = match *self {
             Self::Zipfian(least, most) => {
@@ -86,7 +94,8 @@ impl ValueSizes {
             (0..QUANTILES).map(|n| self.quantile(zipfian.as_ref(), at(n)) as u32).collect();
         let sum: f64 = quantiles.iter().copied().map(f64::from).sum();
         let largest = quantiles.iter().copied().max().unwrap_or(0) as usize;
-        SizeTable { mean: sum / QUANTILES as f64, largest, quantiles }
+        let mean = sum / QUANTILES as f64;
+        SizeTable { mean, largest, of_pairs: self.is_of_pairs(), quantiles }
     }
 
     /// The smallest size that the description names, where it names one.
@@ -167,6 +176,8 @@ impl FromStr for ValueSizes {
 pub struct SizeTable {
     mean: f64,
     largest: usize,
+    /// Whether all versions of a value have one size.
+    of_pairs: bool,
     /// Empty if all sizes are alike.
     quantiles: Box<[u32]>,
 }
@@ -177,6 +188,7 @@ impl SizeTable {
         if self.quantiles.is_empty() {
             return self.largest;
         }
+        let version = if self.of_pairs { 0 } else { version };
         let drawn = mix(hash ^ version.rotate_left(32)) >> (64 - QUANTILES.ilog2());
         self.quantiles[drawn as usize] as usize
     }
@@ -211,7 +223,7 @@ mod tests {
             let table = parse(text).table();
             assert!((table.mean() / mean - 1.0).abs() < 0.02, "{text}: {}", table.mean());
             let draws = 100_000;
-            let sum: usize = (0..draws).map(|version| table.size(7, version)).sum();
+            let sum: usize = (0..draws).map(|i| table.size(i, i)).sum();
             let drawn = sum as f64 / draws as f64;
             assert!((drawn / mean - 1.0).abs() < 0.02, "{text}: {drawn}");
         }
@@ -220,9 +232,28 @@ mod tests {
     #[test]
     fn zipfian_sizes_are_small_most_often() {
         let table = parse("zipfian:40:8192").table();
-        let smallest = (0..10_000).filter(|&version| table.size(1, version) == 40).count();
+        let smallest = (0..10_000).filter(|&key| table.size(key, 1) == 40).count();
         assert!((700..1500).contains(&smallest), "{smallest}");
         assert!(table.largest() > 8000 && table.largest() <= 8192);
+    }
+
+    /// "Small and large KV pairs" (HashKV, section 4.4): a key flipped between 40 B and 1 KiB at
+    /// every update, so that each small value had to tell a group of the death of a large one.
+    #[test]
+    fn pairs_keep_their_sizes_and_writes_do_not() {
+        for (text, kept) in [
+            ("1KiB", true),
+            ("two:16:1000:50", true),
+            ("zipfian:16:8168", true),
+            ("uniform:8:9", false),
+            ("pareto", false),
+            ("pareto:1KiB", false),
+        ] {
+            let table = parse(text).table();
+            let keeps = |key: &u64| (1..40).all(|v| table.size(*key, v) == table.size(*key, 0));
+            let kept_by = (0..100).filter(keeps).count();
+            assert_eq!(kept_by, if kept { 100 } else { 0 }, "{text}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use cleavedb_hot::HotStore;
 use cleavedb_index::MemTable;
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
+use cleavedb_values::groups::GroupFilters;
 use cleavedb_values::{RecordCache, SegmentSet};
 
 use crate::commit::Commit;
@@ -83,6 +84,7 @@ pub(crate) fn build(
         preallocated_log: Mutex::new(None),
         memtable_pages: MemTable::pool(options.memtable()),
         flush_pages: PagePool::new(options.flush_piece()),
+        group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,
         counters: Counters::default(),
         salt,

@@ -21,6 +21,7 @@ use cleavedb_storage::{
     RemoveMode, Storage,
 };
 use cleavedb_values::RecordCache;
+use cleavedb_values::groups::GroupFilters;
 
 use crate::commit::Commit;
 use crate::dead::DeadReads;
@@ -61,6 +62,8 @@ pub(crate) struct Engine {
     pub(crate) flush_pages: Arc<PagePool>,
     /// Pages of MemTables, reused by the next MemTable.
     pub(crate) memtable_pages: Arc<PagePool>,
+    /// Which keys groups may hold. A leaf lock.
+    pub(crate) group_filters: Mutex<GroupFilters>,
     pub(crate) poison: Arc<Poison>,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,

@@ -270,6 +270,8 @@ pub struct Metrics {
     pub reserve_used: u64,
     /// Bytes of the reserve.
     pub reserve_bytes: u64,
+    /// Group tombstones in groups: deletes and inline values of keys that a group may hold.
+    pub group_tombstones: u64,
     /// Tags in groups, whose values are in the cold log; some of these are dead.
     pub tags: u64,
     /// Bytes of the cold log.
@@ -295,6 +297,10 @@ pub struct Metrics {
     pub live_bytes: u64,
     /// Estimate of the dead bytes among them.
     pub hidden_bytes: u64,
+    /// Bytes of values that the space goal allows now: the estimated live ones, and
+    /// [`crate::Options::space_amplification`] of them more; where groups share a reserve, of the
+    /// bytes of the index too.
+    pub values_allowed: u64,
     /// Bytes of tables.
     pub index_bytes: u64,
     /// Most bytes of all files ([`crate::Options::space_limit`]).
@@ -322,6 +328,10 @@ pub struct Metrics {
     pub spare_memory: u64,
     /// Memory of filters and block indexes of open tables: a part of [`Metrics::cache_memory`].
     pub table_memory: u64,
+    /// Memory of the filters by which flushes find out which groups hold a key: at most a 32nd of
+    /// [`Metrics::memory_limit`]; 0 as long as every value is separated and nothing is deleted, and
+    /// in presets without hash groups.
+    pub group_filter_memory: u64,
     /// Memory of cached blocks, filters and block indexes.
     pub cache_memory: u64,
     /// Block look-ups that hit the cache.

@@ -174,7 +174,8 @@ pub struct Options {
     /// Bytes of level 1; each further level holds ten times more. Default: the size of level 0, or
     /// 256 MiB if that is less.
     pub level1_bytes: u64,
-    /// Bytes of value files per live byte above which the oldest are collected. Default: 1.3
+    /// Bytes of value files per live byte above which the oldest are collected. Where groups share
+    /// a reserve (HashKV), the bytes of the index count too, on both sides. Default: 1.3
     /// (invariant 12).
     pub space_amplification: f64,
     /// Bytes of dead values that are always tolerated. Default: 64 MiB, one log file.

@@ -57,7 +57,7 @@ pub(crate) fn space_pressure(
     // bound it.
     let value_bytes = victims::counted_bytes(engine, live, damaged);
     let alive = live.estimated_live();
-    let allowed = victims::space_goal(engine).allowed(alive);
+    let allowed = victims::space_goal(engine, live).allowed(alive);
     let over = value_bytes > allowed;
     let (start, mut stop) = (allowed - allowed / 32, allowed.saturating_add(allowed / 8));
     let garbage = engine.options.log().garbage(&engine.options, (value_bytes, alive, allowed));

@@ -17,6 +17,7 @@ use crate::metrics::{
 use crate::state::ReadState;
 use crate::totals::Totals;
 use crate::value_files;
+use crate::victims;
 
 /// Counters since the open, with the bytes that were written to the manifest.
 pub(crate) fn since_open(engine: &Engine, manifest_written: u64) -> Totals {
@@ -76,12 +77,9 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         merges: counters.merges.get(),
         reserve_used,
         reserve_bytes,
+        group_tombstones: live.groups.extents().map(|extent| extent.tombstones).sum(),
         tags: live.groups.extents().map(|extent| extent.tags).sum(),
-        cold_log_bytes: if live.groups.has_cold_log() {
-            live.value_files.segment_bytes()
-        } else {
-            0
-        },
+        cold_log_bytes: u64::from(live.groups.has_cold_log()) * live.value_files.segment_bytes(),
         bytes_punched: counters.bytes_punched.get(),
         files_removed: counters.files_removed.get(),
         dead_read: counters.dead_read.get(),
@@ -91,6 +89,7 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
         value_bytes: value_files::value_bytes(engine, &live),
         live_bytes: live.owned(),
         hidden_bytes: live.unexposed,
+        values_allowed: victims::space_goal(engine, &live).allowed(live.estimated_live()),
         index_bytes: live.version.tables().map(|(_, table)| table.meta().size).sum(),
         space_limit: engine.options.space_limit,
         entry_bytes: live.version.tables().map(|(_, table)| table.meta().raw_bytes).sum(),
@@ -126,6 +125,7 @@ fn memory(engine: &Engine, state: &ReadState) -> Metrics {
         window_memory: engine.commit.log.buffer().len(),
         window_is_mapped: engine.commit.log.buffer().survives(),
         spare_memory: engine.flush_pages.waiting() + engine.memtable_pages.waiting(),
+        group_filter_memory: engine.group_filters.lock().memory() as u64,
         table_memory: cache.pinned_bytes,
         cache_memory: cache.block_bytes + cache.pinned_bytes,
         cache_hits: cache.hits,

@@ -53,10 +53,12 @@ impl Target {
 }
 
 /// The space goal of the options.
-pub(crate) fn space_goal(engine: &Engine) -> SpaceGoal {
+pub(crate) fn space_goal(engine: &Engine, live: &LiveFiles) -> SpaceGoal {
+    let (sizing, index) = (live.groups.partition().sizing(), live.version.largest_level_bytes());
     SpaceGoal {
         amplification: engine.options.space_amplification,
         floor: engine.options.space_floor,
+        beside: sizing.counted_beside(&live.groups, index),
     }
 }
 
@@ -128,7 +130,11 @@ pub(crate) fn candidates(
     live: &LiveFiles,
     damaged: &BTreeSet<GroupId>,
 ) -> Vec<Candidate> {
-    let mut candidates = Candidate::all(&live.groups, engine.commit.visible(), live.unexposed);
+    let now = engine.commit.visible();
+    let filters = engine.group_filters.lock();
+    let false_stubs = |group| filters.false_stubs(group);
+    let mut candidates = Candidate::all(&live.groups, now, live.unexposed, &false_stubs);
+    drop(filters);
     candidates.retain(|candidate| !damaged.contains(&candidate.group));
     if let Some(limit) = &engine.limit {
         let worth = |candidates: &[Candidate]| candidates.iter().any(Candidate::is_worth_it);
@@ -145,7 +151,7 @@ pub(crate) fn candidates(
 /// Whether values take enough space for collections to begin.
 pub(crate) fn is_over(engine: &Engine, live: &LiveFiles, damaged: &Damaged) -> bool {
     let counted = counted_bytes(engine, live, damaged);
-    let over = counted > space_goal(engine).begin(live.estimated_live());
+    let over = counted > space_goal(engine, live).begin(live.estimated_live());
     (over || budget::is_short(engine, live, counted)) && !budget::reclaims_nothing(engine, counted)
 }
 

@@ -497,6 +497,7 @@ caught! {
     a_sync_that_forgets_the_head: ForgetsTheHead by crash_of_the_index_alone;
     values_left_in_an_unsynced_log: PointsIntoTheLog by crash_of_groups;
     a_stub_that_is_forgotten: StubForgotten by model;
+    a_group_filter_that_forgets: GroupFilterForgets by model;
     a_split_into_the_wrong_half: SplitIntoWrongHalf by model;
     a_range_divided_with_its_records: DividedWithRecords by model;
     a_first_key_taken_for_the_last: FirstKeyAsLast by model;

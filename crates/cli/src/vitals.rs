@@ -50,16 +50,19 @@ impl Vitals {
     /// Its use of the machine now.
     pub fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = units::bytes;
-        let Memory { memtables, cache, records, window, spare, bound, .. } = self.memory;
+        let Memory { memtables, cache, records, window, group_filters, spare, bound, .. } =
+            self.memory;
         writeln!(
             f,
-            "memory {} of at most {}: new entries {}, cache {}, records {}, window {}, spare {}",
+            "memory {} of at most {}: new entries {}, cache {}, records {}, window {}, filters of \
+             groups {}, spare {}",
             size(self.memory.used()),
             size(bound),
             size(memtables),
             size(cache),
             size(records),
             size(window),
+            size(group_filters),
             size(spare),
         )?;
         write!(f, "{}", self.records)?;
@@ -168,6 +171,8 @@ struct Memory {
     /// Filters and block indexes of open tables: a part of the cache.
     tables: u64,
     window: u64,
+    /// Filters of groups.
+    group_filters: u64,
     /// Free memory in pools.
     spare: u64,
 }
@@ -181,12 +186,13 @@ impl Memory {
             records: metrics.record_cache_memory,
             tables: metrics.table_memory,
             window: metrics.window_memory,
+            group_filters: metrics.group_filter_memory,
             spare: metrics.spare_memory,
         }
     }
 
     fn used(&self) -> u64 {
-        self.memtables + self.cache + self.records + self.window + self.spare
+        self.memtables + self.cache + self.records + self.window + self.group_filters + self.spare
     }
 }
 

@@ -84,6 +84,12 @@ impl Version {
         }
     }
 
+    /// Size of the largest level below level 0, in bytes: about that of the index without what
+    /// newer entries replace. It lags behind while a store grows, and never leads.
+    pub fn largest_level_bytes(&self) -> u64 {
+        self.levels.iter().map(|set| set.bytes()).max().unwrap_or_default()
+    }
+
     /// All tables with their levels, youngest place first.
     pub fn tables(&self) -> impl Iterator<Item = (u8, &Arc<TableHandle>)> {
         let runs = self.runs.iter().flat_map(|run| run.set.tables()).map(|table| (0, table));

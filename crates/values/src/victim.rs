@@ -15,6 +15,9 @@ pub struct SpaceGoal {
     pub amplification: f64,
     /// Dead bytes that are always tolerated.
     pub floor: u64,
+    /// Live bytes beside the values, in the index, for which as many dead bytes of values are
+    /// tolerated: so a value that is small enough to stay there does not make the store tighter.
+    pub beside: u64,
 }
 
 /// Percentage of the tolerated garbage at which collection begins: it must be faster than the
@@ -24,7 +27,9 @@ const BEGIN_PERCENT: u64 = 85;
 impl SpaceGoal {
     /// Bytes of files that are tolerated for this number of live bytes.
     pub fn allowed(&self, live: u64) -> u64 {
-        ((live as f64 * self.amplification) as u64).max(live.saturating_add(self.floor))
+        let all = live.saturating_add(self.beside);
+        let spare = ((all as f64 * self.amplification) as u64).saturating_sub(all);
+        live.saturating_add(spare.max(self.floor))
     }
 
     /// Bytes of files above which collection begins.
@@ -218,10 +223,20 @@ mod tests {
 
     #[test]
     fn the_goal_has_a_floor() {
-        let goal = SpaceGoal { amplification: 1.3, floor: 100 };
+        let goal = SpaceGoal { amplification: 1.3, floor: 100, beside: 0 };
         assert_eq!((goal.allowed(10), goal.begin(10)), (110, 95));
         assert_eq!(goal.allowed(1_000), 1_300);
         let endless = SpaceGoal { floor: u64::MAX, ..goal };
         assert!(endless.allowed(10) == u64::MAX && endless.begin(10) > u64::MAX / 2);
+    }
+
+    /// A value that stayed in the tree took its share of the spare space along: with half of the
+    /// bytes in the index a store had half the spare space.
+    #[test]
+    fn the_spare_space_does_not_depend_on_where_values_lie() {
+        let goal = |beside| SpaceGoal { amplification: 1.25, floor: 100, beside };
+        let spare = |live: u64, beside| goal(beside).allowed(live) - live;
+        assert_eq!([spare(8000, 0), spare(4000, 4000), spare(0, 8000)], [2000; 3]);
+        assert_eq!((spare(40, 40), goal(4000).begin(4000)), (100, 4000 + 2000 / 100 * 85));
     }
 }

@@ -4,6 +4,7 @@
 
 mod run_writer;
 mod new_files;
+mod held_keys;
 mod separate;
 mod hot_install;
 pub(crate) mod flush;

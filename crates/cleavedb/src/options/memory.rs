@@ -17,6 +17,10 @@ const CACHE: usize = 12;
 const FILE: usize = 12;
 pub(super) const PIECE: usize = 48;
 
+/// Divisor of the memory for the most that filters of groups take, at 2 to 4 bytes a key: those of
+/// 8 million keys at the default.
+const GROUP_FILTERS: usize = 32;
+
 /// Divisor of the memory for that of a batch: the MemTable that takes it may be nearly full
 /// before.
 const BATCH: usize = 8;
@@ -51,6 +55,12 @@ impl Options {
     pub fn open_tables(&self) -> usize {
         let part = self.divided_memory() / 4 * 3;
         self.cache() / 4 * 3 + part.saturating_sub(self.taken()) / 2
+    }
+
+    /// Most memory of the filters of groups ([`crate::Metrics::group_filter_memory`]), in bytes: a
+    /// part of what is for jobs. Groups beyond are asked through the filters of their extents.
+    pub(crate) fn group_filters(&self) -> usize {
+        self.memory_bytes / GROUP_FILTERS
     }
 
     /// Most bytes of MemTables, cache and window.

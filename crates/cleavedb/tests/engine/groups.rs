@@ -68,6 +68,31 @@ fn updates_are_collected_under_every_policy() {
     }
 }
 
+/// A flush asked the filters of all extents of a group for each delete and each inline value: their
+/// false answers added up to a group tombstone for every tenth absent key.
+#[test]
+fn deletes_of_absent_keys_rarely_leave_a_group_tombstone() {
+    let db = Db::open_in(Arc::new(Sim::new()), options(Preset::HashKv), 7).unwrap();
+    write(&db, 0..1);
+    assert_eq!(db.metrics().group_filter_memory, 0, "nothing has asked yet");
+    db.delete(b"the first question").unwrap();
+    // Flushes beside which no collection frees anything, so that groups have many extents.
+    (0..12).for_each(|part| {
+        (0..KEYS).filter(|i| i % 12 == part).for_each(|i| db.put(&key(i), &value(i, 2)).unwrap());
+        db.flush().unwrap();
+    });
+    let before = db.metrics();
+    assert!((1..before.memory_limit / 32).contains(&before.group_filter_memory));
+    (KEYS..KEYS + 4000).for_each(|i| db.delete(&key(i)).unwrap());
+    (0..40).for_each(|i| db.delete(&key(i)).unwrap());
+    db.flush().unwrap();
+    let left = db.metrics().group_tombstones - before.group_tombstones;
+    assert!((40..40 + 4000 / 50).contains(&left), "{left}: 40 keys are there");
+    (0..40).for_each(|i| assert!(db.get(&key(i)).unwrap().is_none()));
+    db.collect().unwrap();
+    assert!(db.verify().unwrap().problems.is_empty());
+}
+
 #[test]
 fn groups_split_when_the_data_outgrows_them_and_stay_split() {
     for preset in PRESETS {

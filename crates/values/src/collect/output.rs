@@ -95,8 +95,7 @@ impl CollectionOutput {
             extents: before + group.extents.start..before + group.extents.end,
             ..group
         }));
-        self.written.extents.extend(other.written.extents);
-        self.written.files.extend(other.written.files);
+        self.written.add(other.written);
         self.segments.extend(other.segments);
         self.bytes_read += other.bytes_read;
         self.liveness_time += other.liveness_time;
@@ -139,7 +138,7 @@ mod tests {
         let extent =
             |group, offset| Extent::empty(GroupId(group), Location { file: FileNumber(9), offset });
         let extents = vec![extent(9, 0), extent(7, 4096), extent(8, 8192)];
-        let written = Written { extents, files: Vec::new() };
+        let written = Written { extents, ..Written::default() };
         let collected = CollectedGroup {
             group: GroupId(3),
             gone: Vec::new(),

@@ -109,8 +109,14 @@ pub struct Candidate {
 
 impl Candidate {
     /// All groups of `table`. `now` is the youngest operation; `unexposed` is the estimate of
-    /// the bytes of garbage that the table does not know of.
-    pub fn all(table: &GroupTable, now: SeqNo, unexposed: u64) -> Vec<Self> {
+    /// the bytes of garbage that the table does not know of, `false_stubs` that of group tombstones
+    /// that hide nothing.
+    pub fn all(
+        table: &GroupTable,
+        now: SeqNo,
+        unexposed: u64,
+        false_stubs: &dyn Fn(GroupId) -> f64,
+    ) -> Vec<Self> {
         let Some(layout) = table.layout() else { return Vec::new() };
         let of_group = |(group, reclaimable): (GroupId, u64)| {
             let bytes = group_bytes(table, group);
@@ -121,7 +127,7 @@ impl Candidate {
         layout
             .liveness
             .dead_records()
-            .reclaimable(table, unexposed)
+            .reclaimable(table, unexposed, false_stubs)
             .into_iter()
             .map(of_group)
             .collect()

@@ -5,6 +5,8 @@
 //! a key block if its records are long, and with a key directory if pointers are soft. A file ends
 //! only at the end of an extent, so an extent lies in one file.
 
+use std::collections::BTreeMap;
+
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::planted::{Bug, planted};
@@ -23,8 +25,9 @@ use crate::partition::GroupId;
 /// Longest last key that an extent stores, in bytes, to keep the manifest short.
 const LAST_MAX: usize = 256;
 
-/// Filter bits per key of an extent: one group tombstone in a hundred is written needlessly.
-const FILTER_BITS: u32 = 10;
+/// Filter bits per key of an extent: 1 absent key in 100 passes. A flush asks them only where the
+/// filter of the whole group does not answer for the extent.
+pub(super) const FILTER_BITS: u32 = 10;
 
 /// The written files; everything is synced.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +36,21 @@ pub struct Written {
     pub extents: Vec<Extent>,
     /// Files and their lengths.
     pub files: Vec<(FileNumber, u64)>,
+    /// The hashes of the keys of extents, if the writer keeps them.
+    pub keys: KeyHashes,
 }
 
+/// The hashes of the keys of extents.
+pub type KeyHashes = BTreeMap<Location, Vec<u64>>;
+
 impl Written {
+    /// Adds what another writer has written.
+    pub fn add(&mut self, other: Self) {
+        self.extents.extend(other.extents);
+        self.files.extend(other.files);
+        self.keys.extend(other.keys);
+    }
+
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
         self.files.iter().map(|(_, len)| len).sum()
@@ -49,6 +64,7 @@ pub struct ExtentWriter<'a> {
     file_len: u64,
     survivors: bool,
     filters: bool,
+    keeps_keys: bool,
     /// Whether records come in the order of their keys.
     in_order: bool,
     listing: ListingBuilder,
@@ -72,6 +88,7 @@ impl<'a> ExtentWriter<'a> {
             file_len,
             survivors: false,
             filters: true,
+            keeps_keys: false,
             in_order: false,
             listing: ListingBuilder::new(u64::MAX),
             file: None,
@@ -115,6 +132,12 @@ impl<'a> ExtentWriter<'a> {
             true => Self { map: Some(MapBuilder::default()), records_max: u32::MAX.into(), ..self },
             false => self,
         }
+    }
+
+    /// The same that returns the hashes of the keys in filters, if `keeps`.
+    #[must_use]
+    pub fn keeping_keys(self, keeps: bool) -> Self {
+        Self { keeps_keys: keeps, ..self }
     }
 
     /// The same for the hot store (HoaKV, section 3.3): extents with up to `len` bytes of records,
@@ -226,6 +249,9 @@ impl<'a> ExtentWriter<'a> {
             Filter::build(&hashes, FILTER_BITS).encode(&mut filter);
             let header = Header::new(RecordKind::Filter, KeyspaceId(0), 0, &[], &filter);
             extent.filter_len = u64::from(file.append(&header, &[], &filter)?.len);
+            if self.keeps_keys {
+                self.written.keys.insert(extent.place, hashes);
+            }
         }
         if let Some(listing) = self.listing.finish(file.len()) {
             let header = Header::new(RecordKind::KeyBlock, KeyspaceId(0), 0, &[], &listing);

@@ -89,7 +89,8 @@ impl<'e> Job<'e> for Collect<'e> {
     }
 
     fn install(&mut self, collected: CollectionFiles<'e>) -> Result<()> {
-        let CollectionFiles { output, opened, writer, mut watch } = collected;
+        let CollectionFiles { mut output, opened, writer, mut watch } = collected;
+        let keys = std::mem::take(&mut output.written.keys);
         let engine = self.engine;
         let gone: BTreeSet<Location> = output.gone().collect();
         let mut edit = Edit::default();
@@ -122,6 +123,8 @@ impl<'e> Job<'e> for Collect<'e> {
         let value_files = manifest.live().value_files.clone();
         drop(manifest);
         remember(self, &output.segments, &value_files);
+        let groups = output.groups.iter().map(|own| own.group);
+        engine.group_filters.lock().collected(groups, &written.extents, &keys);
         regroup::regrouped(engine, &edit, &output);
         give_back_early(self, Bug::PunchUnderReaders, &gone);
         engine.counters.collections.add(1);

@@ -41,7 +41,7 @@ pub(super) fn regroup(
     edit: &mut Edit,
 ) -> Result<Written> {
     let files = output.written.files.clone();
-    let mut written = Written { extents: Vec::new(), files };
+    let mut written = Written { files, ..Written::default() };
     let mut next = groups.next_id();
     let mut homes = Vec::new();
     edit.groups.extend(output.gone().map(GroupEdit::Remove));

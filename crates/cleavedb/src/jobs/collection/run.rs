@@ -149,7 +149,8 @@ pub(super) fn with_collector<'a>(
     let extents = ExtentWriter::new(files, engine.database_id, engine.options.segment_bytes)
         .of_survivors()
         .of_groups(table)
-        .key_blocks_from(engine.options.groups.key_block_record_bytes);
+        .key_blocks_from(engine.options.groups.key_block_record_bytes)
+        .keeping_keys(engine.group_filters.lock().are_used());
     let segment_bytes = sizes::segment_bytes(engine);
     let segments = SurvivorWriter::new(segments, engine.database_id, segment_bytes);
     let gives_up = engine.jobs.gives_up(job.bytes());

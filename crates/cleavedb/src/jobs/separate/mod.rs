@@ -19,11 +19,10 @@ use std::iter::Peekable;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, Error, ErrorKind, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::prefetch::prefetch_bytes;
@@ -36,6 +35,7 @@ use cleavedb_values::{GroupEdit, GroupTable, SegmentFactory, SegmentSet};
 use self::copy::FlushShard;
 use self::hot::HotFlush;
 use self::pending::{PendingRecord, ValueSource, prefetch_records};
+use super::held_keys::{HeldKeys, no_group};
 use crate::engine::Engine;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
@@ -117,8 +117,8 @@ impl SeparatedValues {
 
 /// Sorts the entries of a MemTable into groups, key by key.
 struct Separator<'a, 'e> {
-    state: &'a ReadState,
-    table: &'a GroupTable,
+    held: HeldKeys<'a>,
+    needs_tombstones: bool,
     items: Vec<PendingRecord<'e>>,
     /// Versions of the current key that lie in no group.
     unseparated: Vec<Entry<'e>>,
@@ -150,7 +150,7 @@ impl<'e> Separator<'_, 'e> {
             self.items.push(PendingRecord { entry, source, id });
             self.outcomes.push(Outcome::Group(id));
             self.separated = true;
-        } else if self.table.needs_tombstones() {
+        } else if self.needs_tombstones {
             self.unseparated.push(entry);
         }
         Ok(())
@@ -186,7 +186,7 @@ impl<'e> Separator<'_, 'e> {
     fn tell_group(&mut self) -> Result<()> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
-        if (separated || self.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
+        if (separated || self.held.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
             for entry in std::mem::take(&mut self.unseparated) {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
@@ -196,20 +196,6 @@ impl<'e> Separator<'_, 'e> {
         }
         self.unseparated.clear();
         Ok(())
-    }
-
-    fn may_contain(&self, key: &[u8]) -> Result<bool> {
-        let hash = hash64(key, 0);
-        for extent in self.table.extents_of(self.table.group_of(key).ok_or_else(no_group)?) {
-            match self.state.segments.extent(extent.place)?.may_contain(hash) {
-                Ok(false) => {}
-                // A filter that is damaged gives no answer, so the key may be there: at worst the
-                // group tombstone is superfluous.
-                Err(error) if error.kind() != ErrorKind::Corruption => return Err(error),
-                _ => return Ok(true),
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -259,10 +245,6 @@ fn parts<'o>(
     parts
 }
 
-fn no_group() -> Error {
-    Error::corruption("no group covers a key")
-}
-
 /// Writes what a flush has for groups, values and group tombstones, to new files of `files`, and
 /// what it has for the hot store to new files of `hot_files`.
 pub(crate) fn write_groups(
@@ -285,8 +267,8 @@ pub(crate) fn write_groups(
     let (state, table) = groups_now(engine);
     let hot = engine.hot.as_ref().map(|store| HotFlush::new(engine, store, &state, &table));
     let mut sorter = Separator {
-        state: &state,
-        table: &table,
+        held: HeldKeys::new(engine, &state, &table),
+        needs_tombstones: table.needs_tombstones(),
         items: Vec::new(),
         unseparated: Vec::new(),
         separated: false,
@@ -310,7 +292,7 @@ pub(crate) fn write_groups(
     })?;
     sorter.end_key(&mut retention)?;
     let arena = Arena::new();
-    let Separator { mut items, outcomes, mut next_id, mut hot, .. } = sorter;
+    let Separator { held, mut items, outcomes, mut next_id, mut hot, .. } = sorter;
     let mut log = state.segments.of_kind(FileKind::Log);
     if let Some(hot) = &mut hot {
         let read = hot.promote(&arena, &mut next_id)?;
@@ -320,6 +302,9 @@ pub(crate) fn write_groups(
     separated.places = vec![None; next_id as usize];
     (separated.written, separated.begins) =
         write_items(engine, &log, &table, items, files, &mut separated.places)?;
+    // The extents are not published yet, which does no harm: see `GroupFilters::flushed`.
+    let (written, false_stubs) = (&separated.written, held.false_stubs());
+    engine.group_filters.lock().flushed(&written.extents, &written.keys, &false_stubs);
     if let Some(hot) = hot {
         let (flushed, entries) = hot.write(&log, hot_files, &separated.places)?;
         (separated.hot, separated.entries) = (Some(flushed), entries.into_iter().peekable());
@@ -361,10 +346,12 @@ fn write_items(
     let order = by_ordinal(&ordinals, groups.count());
     let file_len =
         engine.options.segment_bytes.max(engine.options.memtable() as u64 / (FILES_MAX / 4));
+    let keeps_keys = engine.group_filters.lock().are_used();
     let writer = || {
         ExtentWriter::new(files, engine.database_id, file_len)
             .of_groups(&table)
             .key_blocks_from(engine.options.groups.key_block_record_bytes)
+            .keeping_keys(keeps_keys)
     };
     // The log has the records in the order of their commits, so they are read in chunks of many.
     prefetch_records(log, &mut items, drained(engine), &engine.flush_pages);
@@ -382,8 +369,7 @@ fn write_items(
     let mut written = Written::default();
     for part in done {
         let (files, of_part) = part?;
-        written.extents.extend(files.extents);
-        written.files.extend(files.files);
+        written.add(files);
         of_part.into_iter().for_each(|(id, to)| places[id as usize] = Some(to));
     }
     Ok((written, begins))

@@ -15,7 +15,12 @@ impl DeadRecords for ByIndex {
     /// was written by a flush, so a group with many such records hides much. Where every flush
     /// writes to all groups, as by hash, the padding of extents to whole blocks adds up, and is
     /// reclaimed too.
-    fn reclaimable(&self, table: &GroupTable, unexposed: u64) -> Vec<(GroupId, u64)> {
+    fn reclaimable(
+        &self,
+        table: &GroupTable,
+        unexposed: u64,
+        _: &dyn Fn(GroupId) -> f64,
+    ) -> Vec<(GroupId, u64)> {
         let flushed = |group| -> u64 {
             let extents = table.extents_of(group).filter(|extent| !extent.survivors);
             extents.map(|extent| extent.separated).sum()

@@ -15,23 +15,42 @@ impl DeadRecords for ByRecords {
         true
     }
 
-    /// Upper bound: all bytes that flushes appended since the last collection, and survivors that
-    /// are known to be dead.
-    fn reclaimable(&self, table: &GroupTable, _hidden: u64) -> Vec<(GroupId, u64)> {
-        table.groups().map(|(id, _)| (id, table.extents_of(id).map(of_extent).sum())).collect()
+    /// Upper bound: all bytes that flushes appended since the last collection, what their group
+    /// tombstones hide, and survivors that are known to be dead.
+    fn reclaimable(
+        &self,
+        table: &GroupTable,
+        _hidden: u64,
+        false_stubs: &dyn Fn(GroupId) -> f64,
+    ) -> Vec<(GroupId, u64)> {
+        let of_group = |id| {
+            let flushed = table.extents_of(id).filter(|extent| !extent.survivors);
+            let stubs = flushed.map(|extent| extent.tombstones).sum();
+            let hits = hit_rate(stubs, false_stubs(id));
+            table.extents_of(id).map(|extent| of_extent(extent, hits)).sum()
+        };
+        table.groups().map(|(id, _)| (id, of_group(id))).collect()
     }
 }
 
-/// Upper bound of the dead bytes of an extent: with this rule only the records of the group tell
-/// which values are dead.
-fn of_extent(extent: &Extent) -> u64 {
+/// The share of a group's `stubs` that hide a record, if `false_stubs` of them are expected to hide
+/// none. Expected, and not counted by the last collection: deletes of many keys that the group does
+/// hold count in full at once, however many stubs were false before.
+fn hit_rate(stubs: u64, false_stubs: f64) -> f64 {
+    (1.0 - false_stubs / stubs.max(1) as f64).max(0.0)
+}
+
+/// Upper bound of the dead bytes of an extent, with this share of group tombstones that hide a
+/// record: with this rule only the records of the group tell which values are dead.
+fn of_extent(extent: &Extent, hits: f64) -> u64 {
     if extent.survivors {
         return extent.separated - extent.live;
     }
     // A group tombstone may hide a record of any length: an average one is assumed.
     let mean = extent.separated / (extent.records - extent.tombstones - extent.tags).max(1);
+    let hidden = hits * (extent.tombstones * mean.max(STUB_MIN)) as f64;
     // The padding of the extent to whole blocks is reclaimed too.
-    extent.key_directory_from().max(extent.separated) + extent.tombstones * mean.max(STUB_MIN)
+    extent.key_directory_from().max(extent.separated) + hidden as u64
 }
 
 #[cfg(test)]
@@ -39,7 +58,7 @@ mod tests {
     use cleavedb_base::FileNumber;
 
     use super::*;
-    use crate::groups::Location;
+    use crate::groups::{GroupEdit, Location};
 
     /// Deletes of absent keys left group tombstones, each of which took a block and counted for 256
     /// bytes: a store at its space limit found nothing to collect, and refused further deletes.
@@ -50,9 +69,31 @@ mod tests {
         let tombstone =
             Extent { records: 1, tombstones: 1, records_len: 40, filter_len: 30, ..empty };
         assert_eq!(tombstone.key_directory_from(), 4096);
-        assert!(of_extent(&tombstone) >= tombstone.len());
+        assert!(of_extent(&tombstone, 0.0) >= tombstone.len());
         let value = Extent { records: 1, records_len: 900, separated: 900, live: 900, ..tombstone };
-        assert!(of_extent(&value) >= value.len(), "newer records may have replaced it");
-        assert_eq!(of_extent(&Extent { survivors: true, ..value }), 0);
+        assert!(of_extent(&value, 1.0) >= value.len(), "newer records may have replaced it");
+        assert_eq!(of_extent(&Extent { survivors: true, ..value }, 1.0), 0);
+    }
+
+    /// A stub that a false answer of a filter caused counted as the death of an average value, so
+    /// that the groups with most keys that they do not hold were collected first.
+    #[test]
+    fn stubs_that_are_expected_to_hide_nothing_count_for_nothing() {
+        let mut table = GroupTable::default();
+        for (group, bound) in [(1, ""), (2, "m")] {
+            let place = Location { file: FileNumber(7), offset: group * 40_960 };
+            let empty = Extent::empty(GroupId(group), place);
+            let (records, tombstones) = (40, if group == 1 { 0 } else { 20 });
+            let separated = (records - tombstones) * 1000;
+            let records_len = separated + tombstones * 60;
+            let extent = Extent { records, tombstones, records_len, separated, ..empty };
+            let begin = GroupEdit::Begin(GroupId(group), bound.as_bytes().to_vec(), 0);
+            table.apply(&begin).and_then(|()| table.apply(&GroupEdit::Add(extent))).unwrap();
+        }
+        let with = |count: f64| ByRecords.reclaimable(&table, 0, &|_| count);
+        let best = |counts: &[(GroupId, u64)]| counts.iter().max_by_key(|it| it.1).unwrap().0;
+        assert_eq!((best(&with(20.0)), best(&with(0.0))), (GroupId(1), GroupId(2)));
+        assert_eq!(with(10.0)[1].1 - with(20.0)[1].1, 10_000);
+        assert_eq!((with(30.0), hit_rate(0, 0.0)), (with(20.0), 1.0));
     }
 }

@@ -16,8 +16,14 @@ pub trait DeadRecords {
     fn needs_tombstones(&self) -> bool;
 
     /// Bytes that a collection of each group may reclaim. `unexposed` is an estimate of the bytes
-    /// of garbage that the table does not know of.
-    fn reclaimable(&self, table: &GroupTable, unexposed: u64) -> Vec<(GroupId, u64)>;
+    /// of garbage that the table does not know of. `false_stubs` is the number of group tombstones
+    /// of a group that flushes probably wrote for nothing.
+    fn reclaimable(
+        &self,
+        table: &GroupTable,
+        unexposed: u64,
+        false_stubs: &dyn Fn(GroupId) -> f64,
+    ) -> Vec<(GroupId, u64)>;
 }
 
 impl LivenessRule {

@@ -65,9 +65,17 @@ impl Sizing for ByHash {
     }
 
     fn shared_segments(&self, segments: &SegmentSizes, table: &GroupTable) -> Option<(u64, u64)> {
-        let shares = table.layout().is_some_and(GroupLayout::shares_segments);
-        (shares && !table.is_empty()).then(|| (segments.used(table), segments.reserve(table)))
+        share(table).then(|| (segments.used(table), segments.reserve(table)))
     }
+
+    fn counted_beside(&self, table: &GroupTable, index: u64) -> u64 {
+        if share(table) { index } else { 0 }
+    }
+}
+
+/// Whether there are groups that share a reserve.
+fn share(table: &GroupTable) -> bool {
+    table.layout().is_some_and(GroupLayout::shares_segments) && !table.is_empty()
 }
 
 /// How often the hashes are halved for `groups` groups and these bytes and records: as often as the

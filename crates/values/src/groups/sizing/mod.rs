@@ -134,6 +134,12 @@ pub trait Sizing {
     fn shared_segments(&self, _segments: &SegmentSizes, _table: &GroupTable) -> Option<(u64, u64)> {
         None
     }
+
+    /// Of an index of `index` bytes, those that count as live data in the reserve that groups
+    /// share: as in HashKV, whose value store keeps its size whatever stays in the tree.
+    fn counted_beside(&self, _table: &GroupTable, _index: u64) -> u64 {
+        0
+    }
 }
 
 /// A group of `groups` that grew to twice its limit since its last collection. A smaller one may be

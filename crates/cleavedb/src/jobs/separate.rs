@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::iter::Flatten;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use cleavedb_base::checksum::hash64;
@@ -26,6 +27,7 @@ use cleavedb_storage::FileKind;
 use cleavedb_storage::log::{BufferPin, LogBuffer};
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
+use cleavedb_storage::processor_time::timed;
 use cleavedb_storage::segment::is_far;
 use cleavedb_values::groups::sizing::Slice;
 use cleavedb_values::groups::writer::Written;
@@ -35,15 +37,12 @@ use cleavedb_values::{
 };
 
 use crate::engine::Engine;
+use crate::flush_parts::PARTS;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
 
 /// Most files that one flush writes: each file costs a sync.
 const FILES_MAX: u64 = 8;
-
-/// Threads that write a flush, each to files of its own: while one waits for the device, another
-/// copies.
-const PARTS: u64 = 4;
 
 /// Each part of a flush has at least the length of a file divided by this, so that a short flush
 /// writes only one file.
@@ -215,17 +214,17 @@ fn by_ordinal(ordinals: &[u32], count: usize) -> Vec<u32> {
     order
 }
 
-/// Divides `order`, in which items of a group are neighbours, into at most [`PARTS`] parts of about
-/// the same length. Each part has whole groups and, but for the last one, at least `part_min`
-/// bytes.
+/// Divides `order`, in which items of a group are neighbours and that have `bytes` bytes together,
+/// into at most `most` parts of about the same length. Each part has whole groups and, but for the
+/// last one, at least `part_min` bytes.
 fn parts<'o>(
     order: &'o [u32],
     items: &[PendingRecord<'_>],
     ordinals: &[u32],
-    part_min: u64,
+    (bytes, part_min, most): (u64, u64, u64),
 ) -> Vec<&'o [u32]> {
     let len = |at: &u32| items[*at as usize].len();
-    let part_len = order.iter().map(len).sum::<u64>().div_ceil(PARTS).max(part_min).max(1);
+    let part_len = bytes.div_ceil(most).max(part_min).max(1);
     let mut parts = Vec::new();
     let (mut rest, mut taken, mut so_far) = (order, 0, 0);
     for of_group in order.chunk_by(|a, b| ordinals[*a as usize] == ordinals[*b as usize]) {
@@ -427,12 +426,22 @@ fn write_items(
     let buffer = engine.commit.log.buffer();
     let part = FlushShard { items: &items, ordinals: &ordinals, groups: &groups, log, buffer };
     let part_min = engine.options.segment_bytes / PART_OF_FILE;
-    let parts = parts(&order, &items, &ordinals, part_min);
+    let bytes = items.iter().map(PendingRecord::len).sum();
+    let divided = |most| parts(&order, &items, &ordinals, (bytes, part_min, most));
     let write = |order| part.write(order, writer());
     // Without background threads, in which tests step through jobs, one thread does all parts.
     let done: Vec<Result<_>> = match engine.options.background {
-        Background::Manual => parts.into_iter().map(write).collect(),
-        Background::Threads(_) => side_by_side(&parts, write),
+        Background::Manual => divided(PARTS).into_iter().map(write).collect(),
+        Background::Threads(_) => {
+            let begun = Instant::now();
+            let parts = divided(engine.flush_parts.most());
+            let (done, copied): (_, Vec<Duration>) =
+                side_by_side(&parts, |order| timed(|| write(order))).into_iter().unzip();
+            if bytes >= PARTS * part_min {
+                engine.flush_parts.learn(copied.iter().sum(), begun.elapsed());
+            }
+            done
+        }
     };
     let mut written = Written::default();
     let mut places = Vec::with_capacity(items.len());

@@ -115,7 +115,7 @@ fn partitions_under_every_preset_survive_every_crash() {
 /// left, the next one reads and goes on with, in every order of the three.
 #[test]
 fn level_0_kept_in_another_way_after_each_crash() {
-    let kinds = [Level0::Whole, Level0::Partitions(3), Level0::OneTable];
+    let kinds = [Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb];
     for base in [Setup::tiny(Preset::Ohdb, true), Setup::tiny(Preset::WiscKey, false)] {
         for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [0, 2, 1], [1, 0, 2], [2, 1, 0]] {
             let kept = order.map(|kind| base.clone().with_small_level0(kinds[kind]));

@@ -12,10 +12,11 @@
 //!   the place of the youngest.
 //!
 //! Why outputs do not overlap untouched tables (invariant 2): with tables that are not joined goes
-//! all of level 1 in their range. Joined tables leave no gap between them, so a table of level 1 in their range shares keys with one of them and goes too; in the
-//! keys that such a table of level 1 reaches beyond them there is no other table of level 1. A
-//! flush may join two buckets while a compaction of one is running: the table that joins them is
-//! younger than the running inputs, so it waits.
+//! all of level 1 in their range. Joined tables leave no gap between them, so a table of level 1 in
+//! their range shares keys with one of them and goes too; in the keys that such a table of level 1
+//! reaches beyond them there is no other table of level 1. A flush may join two buckets while a
+//! compaction of one is running: the table that joins them is younger than the running inputs, so
+//! it waits.
 
 mod split_keys;
 

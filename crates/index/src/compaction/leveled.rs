@@ -162,9 +162,10 @@ fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
 }
 
 /// For 1, 2 and more of `tables` of `level`, until there are `enough` bytes of them, as far as they
-/// may go together and have no more than `most` bytes with what they overlap: the overlapping bytes in the next level, per byte of their own, and the
-/// number of tables. `below` are tables of the next level, from the first on that `tables` may
-/// overlap. Sums are carried along, since this runs under a lock.
+/// may go together and have no more than `most` bytes with what they overlap: the overlapping bytes
+/// in the next level, per byte of their own, and the number of tables. `below` are tables of the
+/// next level, from the first on that `tables` may overlap. Sums are carried along, since this runs
+/// under a lock.
 fn costs_down<'a>(
     picker: &'a Picker<'_>,
     level: u8,

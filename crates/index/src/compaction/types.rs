@@ -23,10 +23,10 @@ pub enum Level0 {
     /// has twice its share of the size is compacted by itself, or the largest one when level 0 is
     /// full, several at a time (OHDB, section III.A).
     Partitions(usize),
-    /// As in HyperLevelDB, also below level 0: up to 32 of the oldest tables of level 0 are
-    /// compacted at once; of a deeper level the neighbours that overlap the fewest bytes per byte of
-    /// their own; levels grow by 4 and then by 8; tables that cost reads many seeks are compacted
-    /// too. Only for comparison (OHDB, sections II and IV).
+    /// As in HyperLevelDB, also below level 0: up to 32 of the oldest tables of level 0 go at once;
+    /// of a deeper level the neighbours that overlap the fewest bytes per byte of their own; levels
+    /// grow by 4 and then by 8; tables that cost reads many seeks are compacted too. Only for
+    /// comparison (OHDB, sections II and IV).
     HyperLevelDb,
 }
 
@@ -36,6 +36,16 @@ impl Level0 {
         match self {
             Self::Partitions(count) => count.max(1),
             Self::Whole | Self::HyperLevelDb => 1,
+        }
+    }
+
+    /// How many times larger level `level` is than the one above it, if it is not for the options
+    /// to say.
+    fn ratio_of(self, level: u8) -> Option<u64> {
+        match (self, level) {
+            (Self::HyperLevelDb, 2) => Some(4),
+            (Self::HyperLevelDb, _) => Some(8),
+            _ => None,
         }
     }
 }
@@ -87,11 +97,7 @@ impl CompactionOptions {
     /// and each deeper one 8 times, as large as the one above it (there 128 and 512 MiB, 4 and 32
     /// GiB).
     pub fn level_bytes(&self, level: u8) -> u64 {
-        let ratio = |below: u8| match (self.level0, below) {
-            (Level0::HyperLevelDb, 2) => 4,
-            (Level0::HyperLevelDb, _) => 8,
-            _ => self.level_ratio,
-        };
+        let ratio = |below| self.level0.ratio_of(below).unwrap_or(self.level_ratio);
         (2..=level).fold(self.l1_bytes, |bytes, below| bytes.saturating_mul(ratio(below)))
     }
 

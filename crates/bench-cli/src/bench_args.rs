@@ -166,7 +166,8 @@ pub struct SuiteArgs {
     /// Do not limit memory: data may fit the page cache
     #[arg(long, conflicts_with = "memory_limit")]
     pub no_memory_limit: bool,
-    /// Seconds after which a workload other than a load ends, instead of the suite's own
+    /// Seconds after which a workload other than a load or a pass of HashKV ends, instead of the
+    /// suite's own
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), value_name = "SECONDS")]
     pub duration: Option<u64>,
     /// Seconds after which an engine is taken to hang, and killed

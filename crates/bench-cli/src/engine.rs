@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, HotMetrics, Level0, LivenessRule, LogRole, Metrics, MinSeparated, Options,
-    Partition, Relocation, Step, SurvivorRoute, ValueLayout, Volume,
+    Db, GroupLayout, HotMetrics, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition,
+    Relocation, Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,

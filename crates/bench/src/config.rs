@@ -42,7 +42,8 @@ pub struct Config {
     /// Measured operations of every workload that starts on a filled store, in place of its own
     /// share of the records.
     pub operations: Option<u64>,
-    /// Time after which such a workload ends, however many operations it did.
+    /// Time after which such a workload ends, however many operations it did, unless it is a pass
+    /// over the data ([`Workload::is_pass`]).
     pub duration: Option<Duration>,
     /// Operations before the measurement, in place of the workload's own share of the records.
     pub warm_up: Option<u64>,
@@ -165,9 +166,9 @@ impl Config {
         self.duration.map(|duration| duration * WARM_UP)
     }
 
-    /// Time after which `workload` ends.
+    /// Time after which `workload` ends; `None` for a load, and for a pass over the data.
     pub fn duration_of(&self, workload: &Workload) -> Option<Duration> {
-        let counted = self.in_pieces && workload.writes();
+        let counted = workload.is_pass || (self.in_pieces && workload.writes());
         self.duration.filter(|_| workload.begin != Begin::Empty && !counted)
     }
 
@@ -200,6 +201,8 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::Config;
     use crate::workload::{ScanLength, select};
 
@@ -221,6 +224,21 @@ mod tests {
         let load = select(&["load"]).unwrap().pop().unwrap();
         let reads = select(&["readrandom"]).unwrap().pop().unwrap();
         assert_eq!((config.warm_up_of(&load), config.warm_up_of(&reads)), (0, 10));
+    }
+
+    #[test]
+    fn no_time_ends_a_pass_over_the_data() {
+        let duration = Some(Duration::from_secs(5));
+        let config = Config { duration, ..Config::new(1_000_000, 100) };
+        for phase in select(&["hashkv"]).unwrap() {
+            assert_eq!(config.duration_of(&phase), None, "{}", phase.name);
+            assert_eq!(config.operations_of(&phase), 1_000_000, "{}", phase.name);
+        }
+        let update = select(&["update"]).unwrap().pop().unwrap();
+        assert_eq!(config.duration_of(&update), duration);
+        let fewer = Config { operations: Some(10), ..config };
+        let phase = select(&["hashkv"]).unwrap().pop().unwrap();
+        assert_eq!(fewer.operations_of(&phase), 10, "a number that is asked for counts");
     }
 
     #[test]

@@ -81,6 +81,14 @@ mod tests {
     use crate::suite::Suite;
 
     #[test]
+    fn the_slowest_engine_has_the_time_for_whole_phases_of_hashkv() {
+        let updates = Suite::named("updates").unwrap();
+        let slowest = expected(updates.list("hashkv").unwrap(), updates.each, "lmdb");
+        assert!(slowest > Duration::from_secs(240), "four passes: {slowest:?}");
+        assert!(slowest * 3 / 2 < updates.timeout, "{slowest:?}");
+    }
+
+    #[test]
     fn slow_engines_and_more_data_take_longer() {
         let full = Suite::named("full").unwrap();
         let basic = full.list("basic-1KiB").unwrap();

@@ -75,7 +75,7 @@ impl Suite {
             repetitions: 3,
             in_pieces: false,
             memory_limit: 512 * MIB,
-            timeout: Duration::from_secs(300),
+            timeout: Duration::from_secs(600),
             budget: None,
             each: Some(Duration::from_secs(5)),
         })
@@ -272,6 +272,7 @@ mod tests {
 
     use super::{LISTS, SUITES, Suite, all};
     use crate::cli::BenchArgs;
+    use crate::config::Config;
     use crate::workload::select;
 
     #[derive(Parser)]
@@ -293,6 +294,22 @@ mod tests {
         }
         let listed = |name| SUITES.iter().any(|(_, _, lists)| lists.contains(&name));
         assert!(LISTS.iter().all(|list| listed(list.name)), "no list is forgotten");
+    }
+
+    /// Cut, each phase would find the garbage of a part of a pass, and a slow engine less of it.
+    #[test]
+    fn every_engine_runs_whole_phases_of_hashkv() {
+        for suite in ["full", "updates"].map(|name| Suite::named(name).unwrap()) {
+            let list = suite.list("hashkv").unwrap();
+            let words = ["bench".to_owned()].into_iter().chain(list.arguments.clone());
+            let bench = Arguments::try_parse_from(words).unwrap().bench;
+            let config = Config { duration: suite.duration(5), ..bench.config().unwrap() };
+            assert!(config.duration.is_some());
+            for phase in select(&bench.workload).unwrap() {
+                let planned = (config.duration_of(&phase), config.operations_of(&phase));
+                assert_eq!(planned, (None, config.records), "{}", phase.name);
+            }
+        }
     }
 
     #[test]

@@ -124,6 +124,9 @@ pub struct Workload {
     pub scan: ScanLength,
     /// Records that a read asks for at once.
     pub batch: usize,
+    /// Whether it is a pass over the data, which no time ends: the phases that follow it find what
+    /// a whole one leaves.
+    pub is_pass: bool,
     /// Whether it replays the trace of the run: then only its beginning counts of the above.
     pub replays: bool,
 }
@@ -143,6 +146,7 @@ const BASE: Workload = Workload {
     warm_up: 0.0,
     scan: ScanLength::Fixed(100),
     batch: 1,
+    is_pass: false,
     replays: false,
 };
 
@@ -160,6 +164,7 @@ const HASHKV_UPDATE: Workload = Workload {
     mix: UPDATE_ONLY,
     distribution: Distribution::Zipfian,
     operations: 1.0,
+    is_pass: true,
     about: "HashKV P1-P3: as many updates as records, Zipfian 0.99",
     ..BASE
 };

@@ -15,6 +15,7 @@ use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
 use crate::engine::Engine;
+use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::Gate;
 use crate::hot_load;
@@ -83,6 +84,7 @@ pub(crate) fn build(
         full,
         preallocated_log: Mutex::new(None),
         memtable_pages: MemTable::pool(options.memtable()),
+        flush_parts: FlushParts::default(),
         flush_pages: PagePool::new(options.flush_piece()),
         group_filters: Mutex::new(GroupFilters::new(options.group_filters())),
         poison,

@@ -26,6 +26,7 @@ use cleavedb_values::groups::GroupFilters;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
+use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
 use crate::gate::{self, Gate};
 use crate::job_state::Jobs;
@@ -58,6 +59,7 @@ pub(crate) struct Engine {
     pub(crate) limit: Option<Limit>,
     pub(crate) full: FullDisk,
     pub(crate) preallocated_log: Mutex<Option<PreallocatedLog>>,
+    pub(crate) flush_parts: FlushParts,
     /// Pages that a flush reads the log into, reused by the next flush.
     pub(crate) flush_pages: Arc<PagePool>,
     /// Pages of MemTables, reused by the next MemTable.

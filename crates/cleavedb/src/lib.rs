@@ -22,6 +22,7 @@
 
 mod volume;
 mod group_options;
+mod flush_parts;
 mod options;
 mod poison;
 mod gate;

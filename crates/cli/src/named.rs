@@ -90,7 +90,7 @@ const OPTIONS: [(&str, &str, Set); 42] = [
         put(&mut o.compression, one_of(v, &kinds))
     }),
     ("table_bytes", BYTES, |o, v| put(&mut o.table_bytes, units::parse(v))),
-    ("level0", "whole, partitions:N or one-table", |o, v| put(&mut o.level0, level0::parse(v))),
+    ("level0", "whole, partitions:N or hyperleveldb", |o, v| put(&mut o.level0, level0::parse(v))),
     ("level0_bytes", BYTES, |o, v| put(&mut o.level0_bytes, units::parse(v))),
     ("level1_bytes", BYTES, |o, v| put(&mut o.level1_bytes, units::parse(v))),
     ("space_amplification", "a ratio", |o, v| put(&mut o.space_amplification, number(v))),

@@ -19,6 +19,7 @@ mod left_window;
 pub mod window;
 pub mod obsolete;
 pub mod niceness;
+pub mod processor_time;
 pub mod aligned;
 pub mod log;
 pub mod segment;

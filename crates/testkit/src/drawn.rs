@@ -79,7 +79,7 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         filter_bits: rng.index(12),
         compression: [Compression::None, Compression::Lz4, Compression::Zstd][rng.index(3)],
         table_bytes: size(rng, 4 << 10, 5),
-        level0: [Level0::Whole, Level0::Partitions(3), Level0::OneTable][rng.index(3)],
+        level0: [Level0::Whole, Level0::Partitions(3), Level0::HyperLevelDb][rng.index(3)],
         level0_bytes: size(rng, 4 << 10, 6),
         level1_bytes: size(rng, 4 << 10, 6),
         space_amplification: 1.05 + rng.below(100) as f64 / 100.0,

@@ -268,7 +268,7 @@ impl Setup {
     /// Every setup, all of which must give the same answers: presets, windows, sizes, compression.
     pub fn all() -> Vec<Self> {
         let mut all = Self::all_presets();
-        all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::OneTable));
+        all.push(Self::tiny(Preset::Lsm, true).with_large_level0(Level0::HyperLevelDb));
         all.extend(Self::crowded_partitions());
         all.extend(Self::partitioned());
         all.extend(Self::record_caches());

@@ -120,7 +120,7 @@ fn a_benchmark_says_how_level_0_was_kept() {
         ("whole", "Whole, "),
         ("partitions", "Partitions(10), "),
         ("partitions:4", "Partitions(4), "),
-        ("one-table", "OneTable, "),
+        ("hyperleveldb", "HyperLevelDb, "),
     ] {
         let home = Home::new();
         let bench = ["bench", "--records", "500", "-w", "load,readrandom", "--results", "r"];

@@ -7,9 +7,9 @@ use crate::experiments::{Experiment, Metric};
 /// Keys as long as the paper's.
 const KEY: (&str, &str) = ("--key-size", "16");
 /// Levels 0 and 1 of HyperLevelDB, on which the paper builds: four tables of its usual memtable,
-/// and 10 MB, an eighth of them. Those of a `variant` are the same.
+/// and 128 MiB, an eighth of them. Those of a `variant` are the same.
 const LEVEL0: (&str, &str) = ("level0-size", "16MiB");
-const LEVEL1: (&str, &str) = ("level1-size", "1280KiB");
+const LEVEL1: (&str, &str) = ("level1-size", "16MiB");
 
 /// The stores of the paper on its machines, ten times as fast.
 const VARIANTS: &[&str] = &[
@@ -56,10 +56,10 @@ pub const OHDB: &[Experiment] = &[
         name: "ohdb-motivation",
         paper: "ohdb",
         rows: &["Table I (II)"],
-        about: "size of tables, level 0 as in HyperLevelDB (2 to 16 MB there)",
+        about: "size of tables, levels as in HyperLevelDB (2 to 16 MB there)",
         vary: Some(("table", &["512KiB", "1MiB", "2MiB"])),
         scale: "small",
-        settings: &[KEY, LEVEL0, LEVEL1, ("level0", "one-table"), ("memtable", "4MiB")],
+        settings: &[KEY, LEVEL0, LEVEL1, ("level0", "hyperleveldb"), ("memtable", "4MiB")],
         workloads: &["fillrandom", "readrandom"],
         metrics: &[Metric::Bandwidth, Metric::Throughput, Metric::Compactions],
         paper_says: "HyperLevelDB with 4, 8, 16 MB: write 6.8, 6.5, 6.0 MB/s; read 42,439, \

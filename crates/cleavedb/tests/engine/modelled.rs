@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cleavedb::{Db, Durability, Options, Preset};
+use cleavedb::{Background, Db, Durability, Options, Preset};
+use cleavedb_storage::{FileKind, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::modelled::{Clock, Profile, SimulatedDevice};
 use cleavedb_testkit::setup::tiny;
@@ -29,6 +30,39 @@ fn time(preset: Preset, profile: Profile) -> Duration {
     assert!(totals.bytes_written > 300_000 && totals.reads > 0 && totals.flushes > 0, "{totals:?}");
     assert!(totals.busy <= clock.now() * 2, "{totals:?} in {:?}", clock.now());
     clock.now()
+}
+
+/// The length of each group file, in the order of their numbers, of a store on `profile` that was
+/// filled by `flushes` flushes of 4 MiB.
+fn group_files(profile: Profile, flushes: u32) -> Vec<u64> {
+    let sim = Sim::new();
+    sim.stop_recording();
+    // A quarter of its speed, so that copying takes next to no time of it in any build.
+    let clock = Clock::real_time(0.25);
+    let model = Arc::new(SimulatedDevice::new(Arc::new(sim.clone()), profile, clock, 1 << 20));
+    let background = Background::Threads(1);
+    let options = Options::preset(Preset::KtStore);
+    let options =
+        Options { durability: Durability::Os, segment_bytes: 4 << 20, background, ..options };
+    let db = Db::open_in(model, options, 7).unwrap();
+    for i in 0..1024 * flushes {
+        db.put(&i.wrapping_mul(2_654_435_761).to_be_bytes(), &[i as u8; 4096]).unwrap();
+        if i % 1024 == 1023 {
+            db.flush().unwrap();
+        }
+    }
+    db.close().unwrap();
+    let mut files = Storage::list(&sim).unwrap();
+    files.retain(|(name, _)| name.kind() == FileKind::Group);
+    files.sort_by_key(|(name, _)| name.number());
+    files.into_iter().map(|(_, len)| len).collect()
+}
+
+#[test]
+fn a_flush_to_a_hard_disk_is_one_stream_once_it_is_known_to_be_slow() {
+    let lens = group_files(Profile::HDD, 3);
+    let long = lens.iter().filter(|len| **len > 4 << 20).count();
+    assert_eq!((lens.len(), long), (4 + 2, 2), "{lens:?}");
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn compacts_on_reads(level0: Level0, background: Background) -> bool {
     for i in 0..1000 {
         assert_eq!(db.get(&key(i % 100)).unwrap().as_deref(), Some(&b"below"[..]));
     }
-    let patience = if level0 == Level0::OneTable { 60_000 } else { 300 };
+    let patience = if level0 == Level0::HyperLevelDb { 60_000 } else { 300 };
     let start = Instant::now();
     while db.metrics().compactions == before && start.elapsed() < Duration::from_millis(patience) {
         match background {
@@ -115,9 +115,9 @@ fn compacts_on_reads(level0: Level0, background: Background) -> bool {
 }
 
 #[test]
-fn reads_have_a_table_compacted_where_one_goes_at_a_time_and_nowhere_else() {
+fn reads_have_a_table_compacted_under_the_baseline_of_ohdb_and_nowhere_else() {
     for background in [Background::Manual, Background::Threads(1)] {
-        assert!(compacts_on_reads(Level0::OneTable, background));
+        assert!(compacts_on_reads(Level0::HyperLevelDb, background));
         assert!(!compacts_on_reads(Level0::Whole, background));
         assert!(!compacts_on_reads(Level0::Partitions(4), background));
     }

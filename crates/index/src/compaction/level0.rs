@@ -5,17 +5,18 @@
 //!
 //! * tables that go into level 1 have no older keys of theirs left behind in level 0: a table of
 //!   level 0 that is held or busy is left out, with all younger tables that share keys with it; of
-//!   the rest, tables that are joined by common keys go together, or the oldest alone;
+//!   the rest, tables that are joined by common keys go together, or the oldest ones;
 //! * with them go all tables of level 1 that share keys with them. Other tables of level 0 above
 //!   those tables are younger, and stay above;
 //! * within level 0 only adjacent runs merge, or adjacent slices of a bucket, and the result takes
 //!   the place of the youngest.
 //!
-//! Why outputs do not overlap untouched tables (invariant 2): joined tables leave no gap between
-//! them, so a table of level 1 in their range shares keys with one of them and goes too; in the
-//! keys that such a table of level 1 reaches beyond them there is no other table of level 1. A
-//! flush may join two buckets while a compaction of one is running: the table that joins them is
-//! younger than the running inputs, so it waits.
+//! Why outputs do not overlap untouched tables (invariant 2): with tables that are not joined goes
+//! all of level 1 in their range. Joined tables leave no gap between them, so a table of level 1 in
+//! their range shares keys with one of them and goes too; in the keys that such a table of level 1
+//! reaches beyond them there is no other table of level 1. A flush may join two buckets while a
+//! compaction of one is running: the table that joins them is younger than the running inputs, so
+//! it waits.
 
 mod split_keys;
 
@@ -23,7 +24,7 @@ mod whole;
 
 mod partitioned;
 
-mod one_table;
+mod hyper_leveldb;
 
 use std::collections::HashSet;
 
@@ -50,7 +51,7 @@ pub(super) fn policy(level0: Level0) -> &'static dyn Policy {
     match level0 {
         Level0::Whole => &whole::Whole,
         Level0::Partitions(_) => &partitioned::Partitioned,
-        Level0::OneTable => &one_table::OneTable,
+        Level0::HyperLevelDb => &hyper_leveldb::HyperLevelDb,
     }
 }
 
@@ -77,9 +78,14 @@ pub struct TableEnds {
     pub keys: Vec<Box<[u8]>>,
 }
 
-/// Most tables of a deeper level that are compacted together: a pick tries each first table with
-/// each number of tables, under the lock of the read state.
-const NEIGHBOURS_MAX: usize = 16;
+/// Which neighbouring tables of a deeper level are compacted together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Neighbours {
+    /// Most bytes of several of them with what they overlap in the next level.
+    pub(super) bytes_max: u64,
+    /// Whether no more are taken than bring the level back to its size.
+    pub(super) only_excess: bool,
+}
 
 /// A way to keep level 0.
 pub(super) trait Policy: Sync {
@@ -103,9 +109,9 @@ pub(super) trait Policy: Sync {
         true
     }
 
-    /// Most tables of a deeper level that are compacted together.
-    fn neighbours_max(&self) -> usize {
-        NEIGHBOURS_MAX
+    /// Which neighbours of a deeper level are compacted together.
+    fn neighbours(&self, options: &CompactionOptions) -> Neighbours {
+        Neighbours { bytes_max: options.compaction_bytes_max(), only_excess: true }
     }
 
     /// See [`compacts_on_seeks`].

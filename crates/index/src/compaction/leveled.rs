@@ -29,6 +29,10 @@ use crate::table_set::TableSet;
 
 use crate::version::Version;
 
+/// Most tables of a level that are compacted together: a pick tries each first table with each
+/// number of tables, under the lock of the read state.
+const NEIGHBOURS_MAX: usize = 16;
+
 /// The most urgent compaction that is allowed, if any is due.
 pub fn pick(
     version: &Version,
@@ -137,7 +141,8 @@ fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     if leaving > 0 && excess == 0 {
         return None;
     }
-    let most = level0::policy(picker.options.level0).neighbours_max();
+    let together = level0::policy(picker.options.level0).neighbours(picker.options);
+    let enough = if together.only_excess { excess } else { u64::MAX };
     let mut cheapest: Option<(f64, &[Arc<TableHandle>])> = None;
     let mut below = picker.version.level(level + 1).tables();
     for start in 0..tables.len() {
@@ -145,8 +150,9 @@ fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
         while below.first().is_some_and(|table| table.meta().largest < *smallest) {
             below = &below[1..];
         }
-        let neighbours = &tables[start..tables.len().min(start + most)];
-        for (cost, count) in costs_down(picker, level, neighbours, below, excess) {
+        let neighbours = &tables[start..tables.len().min(start + NEIGHBOURS_MAX)];
+        let limits = (enough, together.bytes_max);
+        for (cost, count) in costs_down(picker, level, neighbours, below, limits) {
             if cheapest.is_none_or(|(least, _)| cost < least) {
                 cheapest = Some((cost, &neighbours[..count]));
             }
@@ -155,26 +161,27 @@ fn level_down(picker: &Picker<'_>, level: u8) -> Option<Compaction> {
     picker.tables_down(level, cheapest?.1)
 }
 
-/// For 1, 2 and more of `tables` of `level`, as far as they may go together and are no larger than
-/// its `excess` bytes: the overlapping bytes in the next level, per byte of their own, and the
-/// number of tables. `below` are tables of the next level, from the first on that `tables` may
-/// overlap. Sums are carried along, since this runs under a lock.
+/// For 1, 2 and more of `tables` of `level`, until there are `enough` bytes of them, as far as they
+/// may go together and have no more than `most` bytes with what they overlap: the overlapping bytes
+/// in the next level, per byte of their own, and the number of tables. `below` are tables of the
+/// next level, from the first on that `tables` may overlap. Sums are carried along, since this runs
+/// under a lock.
 fn costs_down<'a>(
     picker: &'a Picker<'_>,
     level: u8,
     tables: &'a [Arc<TableHandle>],
     mut below: &'a [Arc<TableHandle>],
-    excess: u64,
+    (enough, most): (u64, u64),
 ) -> impl Iterator<Item = (f64, usize)> + 'a {
     let (mut own, mut met) = (0, 0);
     let free = |table: &Arc<TableHandle>| !picker.constraints.is_busy(table);
     let smallest = tables.first().map_or(&[][..], |first| &first.meta().smallest);
     tables.iter().zip(1..).map_while(move |(table, count)| {
         let largest = &table.meta().largest;
-        let enough = count > 1 && own >= excess;
+        let done = count > 1 && own >= enough;
         own += table.meta().size;
         let mut may_go =
-            !enough && free(table) && !picker.constraints.is_written(level + 1, smallest, largest);
+            !done && free(table) && !picker.constraints.is_written(level + 1, smallest, largest);
         while let Some((lower, rest)) = below.split_first()
             && lower.meta().smallest <= *largest
         {
@@ -183,7 +190,7 @@ fn costs_down<'a>(
             below = rest;
         }
         // Tables without overlap move unchanged one by one: together they would save nothing.
-        let fits = count == 1 || met > 0 && own + met <= picker.options.compaction_bytes_max();
+        let fits = count == 1 || met > 0 && own + met <= most;
         (may_go && fits).then_some((met as f64 / own as f64, count))
     })
 }

@@ -95,7 +95,7 @@ mod tests {
         let of = |table_bytes| CompactionOptions { table_bytes, ..CompactionOptions::default() };
         assert!(pick(&version, &of(8 * len), &none).is_none());
         assert!(pick(&version, &of(8 * len + 8), &none).is_some());
-        let as_before = CompactionOptions { level0: Level0::OneTable, ..of(8 * len + 8) };
+        let as_before = CompactionOptions { level0: Level0::HyperLevelDb, ..of(8 * len + 8) };
         assert!(pick(&version, &as_before, &none).is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! ([`Version::get_charging`](crate::Version::get_charging)). Once a table has cost as many seeks
 //! as its compaction would, it is merged into the next level, so that reads no longer visit it on
 //! their way to older tables. Reads thus cause writes, at unpredictable times: it is done only for
-//! the baseline of OHDB ([`Level0::OneTable`](super::Level0::OneTable)).
+//! the baseline of OHDB ([`Level0::HyperLevelDb`](super::Level0::HyperLevelDb)).
 //!
 //! The charges are the only input of a pick that is not part of the version. They only
 //! suggest a table: the inputs are chosen, and checked, as for any other compaction.

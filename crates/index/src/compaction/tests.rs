@@ -338,7 +338,7 @@ impl History {
 }
 
 const LEVEL0: [Level0; 4] =
-    [Level0::Whole, Level0::Partitions(3), Level0::Partitions(8), Level0::OneTable];
+    [Level0::Whole, Level0::Partitions(3), Level0::Partitions(8), Level0::HyperLevelDb];
 
 fn run_history(level0: Level0, steps: impl IntoIterator<Item = (u8, u16)>) -> History {
     let mut history = History::new(level0);

@@ -23,10 +23,11 @@ pub enum Level0 {
     /// has twice its share of the size is compacted by itself, or the largest one when level 0 is
     /// full, several at a time (OHDB, section III.A).
     Partitions(usize),
-    /// One table is compacted at a time, the oldest first, as in HyperLevelDB; tables do not merge
-    /// within level 0, and tables that cost reads many seeks are compacted too. Only for comparison
-    /// (OHDB, sections II and IV).
-    OneTable,
+    /// As in HyperLevelDB, also below level 0: up to 32 of the oldest tables of level 0 go at once;
+    /// of a deeper level the neighbours that overlap the fewest bytes per byte of their own; levels
+    /// grow by 4 and then by 8; tables that cost reads many seeks are compacted too. Only for
+    /// comparison (OHDB, sections II and IV).
+    HyperLevelDb,
 }
 
 impl Level0 {
@@ -34,7 +35,17 @@ impl Level0 {
     pub fn partitions(self) -> usize {
         match self {
             Self::Partitions(count) => count.max(1),
-            Self::Whole | Self::OneTable => 1,
+            Self::Whole | Self::HyperLevelDb => 1,
+        }
+    }
+
+    /// How many times larger level `level` is than the one above it, if it is not for the options
+    /// to say.
+    fn ratio_of(self, level: u8) -> Option<u64> {
+        match (self, level) {
+            (Self::HyperLevelDb, 2) => Some(4),
+            (Self::HyperLevelDb, _) => Some(8),
+            _ => None,
         }
     }
 }
@@ -52,7 +63,8 @@ pub struct CompactionOptions {
     pub l0_merge_runs: usize,
     /// Size of level 1, in bytes. Default 256 MiB.
     pub l1_bytes: u64,
-    /// How many times larger each level is than the one above it. Default 10, at least 1.
+    /// How many times larger each level is than the one above it, but for
+    /// [`Level0::HyperLevelDb`], which has ratios of its own. Default 10, at least 1.
     pub level_ratio: u64,
     /// Size of a table, in bytes; limits of compactions are multiples of it. Default 32 MiB.
     pub table_bytes: u64,
@@ -81,9 +93,12 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
-    /// Size limit of level `level` (1 or deeper), in bytes.
+    /// Size limit of level `level` (1 or deeper), in bytes. As in HyperLevelDB level 2 is 4 times,
+    /// and each deeper one 8 times, as large as the one above it (there 128 and 512 MiB, 4 and 32
+    /// GiB).
     pub fn level_bytes(&self, level: u8) -> u64 {
-        (1..level).fold(self.l1_bytes, |bytes, _| bytes.saturating_mul(self.level_ratio))
+        let ratio = |below| self.level0.ratio_of(below).unwrap_or(self.level_ratio);
+        (2..=level).fold(self.l1_bytes, |bytes, below| bytes.saturating_mul(ratio(below)))
     }
 
     /// Size at which one bucket of level 0 is compacted, in bytes: twice its share of level 0,

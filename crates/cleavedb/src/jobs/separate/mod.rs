@@ -17,6 +17,7 @@ mod hot;
 use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use std::vec::IntoIter;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -26,6 +27,7 @@ use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::prefetch::prefetch_bytes;
+use cleavedb_storage::processor_time::timed;
 use cleavedb_values::collect::record::Arena;
 use cleavedb_values::groups::sizing::Slice;
 use cleavedb_values::groups::writer::Written;
@@ -37,6 +39,7 @@ use self::hot::HotFlush;
 use self::pending::{PendingRecord, ValueSource, prefetch_records};
 use super::held_keys::{HeldKeys, no_group};
 use crate::engine::Engine;
+use crate::flush_parts::PARTS;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
 
@@ -44,10 +47,6 @@ pub(crate) use self::hot::{HotEntry, HotFlushed};
 
 /// Most files that one flush writes: each file costs a sync.
 const FILES_MAX: u64 = 8;
-
-/// Threads that write a flush, each to files of its own: while one waits for the device, another
-/// copies.
-const PARTS: u64 = 4;
 
 /// Each part of a flush has at least the length of a file divided by this, so that a short flush
 /// writes only one file.
@@ -217,17 +216,17 @@ fn by_ordinal(ordinals: &[u32], count: usize) -> Vec<u32> {
     order
 }
 
-/// Divides `order`, in which items of a group are neighbours, into at most [`PARTS`] parts of about
-/// the same length. Each part has whole groups and, but for the last one, at least `part_min`
-/// bytes.
+/// Divides `order`, in which items of a group are neighbours and that have `bytes` bytes together,
+/// into at most `most` parts of about the same length. Each part has whole groups and, but for the
+/// last one, at least `part_min` bytes.
 fn parts<'o>(
     order: &'o [u32],
     items: &[PendingRecord<'_>],
     ordinals: &[u32],
-    part_min: u64,
+    (bytes, part_min, most): (u64, u64, u64),
 ) -> Vec<&'o [u32]> {
     let len = |at: &u32| items[*at as usize].len();
-    let part_len = order.iter().map(len).sum::<u64>().div_ceil(PARTS).max(part_min).max(1);
+    let part_len = bytes.div_ceil(most).max(part_min).max(1);
     let mut parts = Vec::new();
     let (mut rest, mut taken, mut so_far) = (order, 0, 0);
     for of_group in order.chunk_by(|a, b| ordinals[*a as usize] == ordinals[*b as usize]) {
@@ -359,12 +358,22 @@ fn write_items(
     let group_of = |at: u32| groups.group(ordinals[at as usize]);
     let part = FlushShard { items: &items, group_of: &group_of, log, buffer };
     let part_min = engine.options.segment_bytes / PART_OF_FILE;
-    let parts = parts(&order, &items, &ordinals, part_min);
+    let bytes = items.iter().map(PendingRecord::len).sum();
+    let divided = |most| parts(&order, &items, &ordinals, (bytes, part_min, most));
     let write = |order| part.write(order, writer());
     // Without background threads, in which tests step through jobs, one thread does all parts.
     let done: Vec<Result<_>> = match engine.options.background {
-        Background::Manual => parts.into_iter().map(write).collect(),
-        Background::Threads(_) => side_by_side(&parts, write),
+        Background::Manual => divided(PARTS).into_iter().map(write).collect(),
+        Background::Threads(_) => {
+            let begun = Instant::now();
+            let parts = divided(engine.flush_parts.most());
+            let (done, copied): (_, Vec<Duration>) =
+                side_by_side(&parts, |order| timed(|| write(order))).into_iter().unzip();
+            if bytes >= PARTS * part_min {
+                engine.flush_parts.learn(copied.iter().sum(), begun.elapsed());
+            }
+            done
+        }
     };
     let mut written = Written::default();
     for part in done {

@@ -142,17 +142,58 @@ fn what_meets_nothing_moves_once_level_0_is_full() {
     assert_eq!(inputs(&pick(&small, &full, &Constraints::default()).unwrap()).len(), 4);
 }
 
+/// The number of tables of level 0 that leave, and the first keys of those of level 1 that go with
+/// them.
+fn leaving(compaction: &Compaction) -> (usize, Vec<String>) {
+    let all = inputs(compaction);
+    let lower = all.iter().filter(|(level, _)| *level == 1).map(|(_, name)| name.clone());
+    (all.iter().filter(|(level, _)| *level == 0).count(), lower.collect())
+}
+
 #[test]
-fn one_table_goes_at_a_time_the_oldest_first() {
+fn hyperleveldb_takes_up_to_32_of_the_oldest_tables_and_all_below_in_their_range() {
     let world = World::new();
-    let run: &[_] = &[("a", "f", 2 * LARGE), ("g", "h", 2 * LARGE)];
-    let version = tree(&world, &[run, run, run], &[("a0", "c"), ("d0", "g0")]);
-    let mut constraints = Constraints::default();
-    let first = pick(&version, &options(Level0::OneTable), &constraints).unwrap();
-    assert_eq!(inputs(&first), named(&[(0, "a"), (1, "a0"), (1, "d0")]));
-    assert_eq!(first.inputs[0].position, Some(position(0, 0)));
-    constraints.start(&first);
-    assert!(pick(&version, &options(Level0::OneTable), &constraints).is_none(), "d0 is busy");
+    let keys: Vec<_> = (0..40).map(|i| (format!("{i:02}"), format!("{i:02}5"))).collect();
+    let runs: Vec<_> = keys.iter().map(|(from, to)| [(&**from, &**to, 10)]).collect();
+    let runs: Vec<&[_]> = runs.iter().map(|run| &run[..]).collect();
+    let options = options(Level0::HyperLevelDb);
+    let none = Constraints::default();
+    // Two of level 1 lie between tables of level 0, one of them behind the 32nd.
+    let below = [("077", "078"), ("317", "318")];
+    let version = tree(&world, &runs, &below);
+    let first = pick(&version, &options, &none).unwrap();
+    assert_eq!(leaving(&first), (32, vec!["077".to_owned()]));
+    assert_eq!(first.inputs[31].position, Some(position(0, 0)), "the oldest is one of them");
+    let few = tree(&world, &runs[..3], &[]);
+    assert!(pick(&few, &options, &none).is_none(), "level 0 is not full");
+    let full = CompactionOptions { l0_runs_max: 3, ..options };
+    assert_eq!(leaving(&pick(&few, &full, &none).unwrap()).0, 3);
+}
+
+#[test]
+fn hyperleveldb_takes_fewer_tables_where_the_range_of_all_is_not_free() {
+    let world = World::new();
+    let runs: [&[_]; 3] = [&[("a", "b", 10)], &[("c", "d", 10)], &[("g", "h", 10)]];
+    let version = tree(&world, &runs, &[("e", "f")]);
+    let options = CompactionOptions { l0_runs_max: 3, ..options(Level0::HyperLevelDb) };
+    let mut busy = Constraints::default();
+    busy.busy.extend(version.level(1).tables().iter().map(|table| (table.number(), 2)));
+    assert_eq!(inputs(&pick(&version, &options, &busy).unwrap()), named(&[(0, "c"), (0, "a")]));
+}
+
+#[test]
+fn in_hyperleveldb_level_0_waits_for_a_level_1_that_is_too_large() {
+    let world = World::new();
+    let run: &[_] = &[("a", "f", 10)];
+    let version = tree(&world, &[run, run, run], &[("a0", "c")]);
+    let at = |l1_bytes| {
+        let options = options(Level0::HyperLevelDb);
+        let options = CompactionOptions { l0_runs_max: 1, l1_bytes, ..options };
+        inputs(&pick(&version, &options, &Constraints::default()).unwrap())
+    };
+    let len = version.level_bytes(1);
+    assert_eq!(at(len - 1), named(&[(1, "a0")]), "level 0 is three times as full as it may be");
+    assert_eq!(at(len)[..3], named(&[(0, "a"), (0, "a"), (0, "a")]));
 }
 
 #[test]

@@ -207,9 +207,33 @@ fn neighbours_go_together_as_far_as_the_level_is_too_large() {
     let narrow = CompactionOptions { table_bytes: 4 * MIB, ..CompactionOptions::default() };
     let alone = pick(&picture.version, &narrow, &Constraints::default()).unwrap();
     assert_eq!(alone.tables().count(), 2, "more than 100 MiB do not go together");
-    let one = CompactionOptions { level0: Level0::OneTable, ..CompactionOptions::default() };
-    let alone = pick(&picture.version, &one, &Constraints::default()).unwrap();
-    assert_eq!(alone.tables().count(), 2, "where one goes at a time");
+}
+
+#[test]
+fn in_hyperleveldb_neighbours_go_together_as_far_as_that_is_cheaper() {
+    let mut picture = Picture::new();
+    let keys = [("a", "c"), ("d", "f"), ("g", "i"), ("j", "l"), ("m", "o"), ("p", "r")];
+    keys.iter().for_each(|keys| _ = picture.deep(1, *keys, 60 * MIB));
+    picture.deep(2, ("b", "q"), 100 * MIB);
+    let count = |level0, table_bytes| {
+        let options = CompactionOptions { level0, table_bytes, ..CompactionOptions::default() };
+        pick(&picture.version, &options, &Constraints::default()).unwrap().tables().count() - 1
+    };
+    let usual = CompactionOptions::default().table_bytes;
+    assert_eq!(count(Level0::Whole, usual), 2, "level 1 is too large by less than two tables");
+    assert_eq!(count(Level0::HyperLevelDb, usual), 6);
+    assert_eq!(count(Level0::HyperLevelDb, 20 * MIB), 3, "less than 16 tables with their overlap");
+    assert_eq!(count(Level0::HyperLevelDb, 25 * MIB), 4, "400 MiB would be all of 16 tables");
+}
+
+#[test]
+fn levels_of_hyperleveldb_grow_by_four_and_then_by_eight() {
+    let level0 = Level0::HyperLevelDb;
+    let there = CompactionOptions { level0, l1_bytes: 128 * MIB, ..CompactionOptions::default() };
+    let mib: Vec<u64> = (1..=4).map(|level| there.level_bytes(level) / MIB).collect();
+    assert_eq!(mib, [128, 512, 4096, 32_768]);
+    let own = CompactionOptions::default();
+    assert_eq!(own.level_bytes(3), 100 * own.l1_bytes);
 }
 
 #[test]

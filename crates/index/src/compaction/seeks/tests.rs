@@ -68,16 +68,16 @@ fn only_a_read_that_looks_on_charges_and_only_the_first_table() {
 fn a_table_below_level_0_goes_one_level_down_where_that_is_asked_for() {
     let world = World::new();
     let version = tree(&world, &[(3, "b", "m"), (2, "a", "f"), (2, "g", "z"), (1, "a", "c")]);
-    assert!(picked(&version, Level0::OneTable, &Constraints::default()).is_none());
+    assert!(picked(&version, Level0::HyperLevelDb, &Constraints::default()).is_none());
     spend(&version, "b");
     for other in [Level0::Whole, Level0::Partitions(4)] {
         assert!(picked(&version, other, &Constraints::default()).is_none(), "{other:?}");
     }
     let mut constraints = Constraints::default();
-    let first = picked(&version, Level0::OneTable, &constraints).unwrap();
+    let first = picked(&version, Level0::HyperLevelDb, &constraints).unwrap();
     assert_eq!((inputs(&first), first.level), (vec![(1, 'a'), (2, 'a')], 2));
     constraints.start(&first);
-    assert!(picked(&version, Level0::OneTable, &constraints).is_none(), "it is busy");
+    assert!(picked(&version, Level0::HyperLevelDb, &constraints).is_none(), "it is busy");
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn a_table_of_level_0_takes_along_what_is_joined_to_it() {
     let tables = [(1, "c", "e"), (0, "d", "g"), (0, "w", "x"), (0, "f", "k"), (0, "h", "i")];
     let version = tree(&world, &tables);
     spend(&version, "hh");
-    let pick = |constraints: &Constraints| picked(&version, Level0::OneTable, constraints);
+    let pick = |constraints: &Constraints| picked(&version, Level0::HyperLevelDb, constraints);
     let all = pick(&Constraints::default()).unwrap();
     assert_eq!(inputs(&all), [(0, 'h'), (0, 'f'), (0, 'd'), (1, 'c')]);
     let held = Constraints { pinned_above: Some(4), ..Constraints::default() };
@@ -105,7 +105,7 @@ fn what_is_too_large_goes_first() {
     let version = tree(&world, &[(3, "p", "q"), (2, "p", "z"), (1, "a", "m"), (0, "b", "d")]);
     spend(&version, "c");
     let small = CompactionOptions {
-        level0: Level0::OneTable,
+        level0: Level0::HyperLevelDb,
         l1_bytes: 10,
         level_ratio: 10,
         ..CompactionOptions::default()
@@ -119,12 +119,12 @@ fn a_table_that_moves_may_cost_as_many_seeks_in_its_new_place() {
     let world = World::new();
     let version = tree(&world, &[(3, "a", "z"), (1, "a", "f")]);
     spend(&version, "c");
-    let moved = picked(&version, Level0::OneTable, &Constraints::default()).unwrap();
+    let moved = picked(&version, Level0::HyperLevelDb, &Constraints::default()).unwrap();
     assert!(moved.moves && moved.level == 2, "nothing lies in level 2");
     let (_, table) = version.tables().next().unwrap();
     let added = vec![AddedTable { level: 2, position: None, meta: table.meta().clone() }];
     let after = version.apply(&VersionEdit { added, removed: vec![table.number()] }).unwrap();
-    assert!(picked(&after, Level0::OneTable, &Constraints::default()).is_none());
+    assert!(picked(&after, Level0::HyperLevelDb, &Constraints::default()).is_none());
     spend(&after, "c");
-    assert!(picked(&after, Level0::OneTable, &Constraints::default()).is_some());
+    assert!(picked(&after, Level0::HyperLevelDb, &Constraints::default()).is_some());
 }

@@ -252,7 +252,7 @@ fn check_nothing_follows(
     }
     for (name, len) in storage.list().map_err(|e| Error::io("list the directory", e))? {
         let proves = match name.kind() {
-            FileKind::Table | FileKind::Segment | FileKind::Group => true,
+            kind if kind.is_data() => true,
             FileKind::Log => len > 0,
             _ => false,
         };
@@ -307,9 +307,7 @@ pub(crate) fn check_openable(storage: &dyn Storage, options: &Options) -> Result
 /// a table, a segment or a log) do not count.
 fn check_empty(storage: &dyn Storage, options: &Options) -> Result<()> {
     let failed = |e| Error::io("list the directory", e);
-    let data = |kind| {
-        matches!(kind, FileKind::Table | FileKind::Segment | FileKind::Group | FileKind::Log)
-    };
+    let data = |kind: FileKind| kind.is_data() || kind == FileKind::Log;
     let files = storage.list().map_err(failed)?;
     if files.iter().any(|(name, _)| name.kind() == FileKind::Volume) {
         let message = "the directory is a volume of a database, not its own; open that one";

@@ -36,6 +36,11 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// Whether jobs write such files, to hold keys or values.
+    pub fn is_data(self) -> bool {
+        matches!(self, Self::Table | Self::Segment | Self::Group)
+    }
+
     fn suffix(self) -> Option<&'static str> {
         match self {
             Self::Log => Some("log"),

@@ -148,7 +148,7 @@ impl Claim {
     /// The purpose of a write to such a file.
     fn of(kind: FileKind) -> Self {
         match kind {
-            FileKind::Table | FileKind::Segment | FileKind::Group => Self::Data,
+            kind if kind.is_data() => Self::Data,
             FileKind::Log => Self::Record,
             _ => Self::Name,
         }

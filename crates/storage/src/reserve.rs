@@ -40,10 +40,7 @@ pub enum Borrower {
 
 impl Borrower {
     fn of(kind: FileKind) -> Self {
-        match kind {
-            FileKind::Table | FileKind::Segment | FileKind::Group => Self::Data,
-            _ => Self::Names,
-        }
+        if kind.is_data() { Self::Data } else { Self::Names }
     }
 }
 

@@ -119,7 +119,7 @@ impl Then {
             Self::PutShort => flushed(put(KEY, SHORT, 21)),
             Self::Delete => flushed(Op::Write(vec![Write::delete(KEY)], Durability::Os)),
             Self::Batch => {
-                let writes = [&KEY[..], b"a", b"never hot"];
+                let writes = [KEY, b"a", b"never hot"];
                 let writes = writes.map(|key| Write::put(key, vec![22; LONG])).to_vec();
                 flushed(Op::Write(writes, Durability::Os))
             }

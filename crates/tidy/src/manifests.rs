@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("index", &["base", "storage"]),
     ("values", &["base", "storage"]),
     ("hot", &["base"]),
-    ("cleavedb", &["base", "storage", "index", "values"]),
+    ("cleavedb", &["base", "storage", "index", "values", "hot"]),
     ("testkit", &["base", "storage", "storage-sim", "index", "values", "cleavedb"]),
     ("units", &[]),
     (

@@ -176,6 +176,17 @@ impl CleaveOpener {
                 _ => return Err(malformed(&"there are counted and unlimited")),
             },
             "capacity" => groups.capacity_bytes = bytes()?,
+            // HoaKV's names: bytes of a cold group, and of the hot store.
+            "group" if layout.hot => groups.main_segment_bytes = bytes()?,
+            "hot-store" if layout.hot => groups.hot_bytes = bytes()?,
+            // Its experiments give shares of keys (0.95:0.05), which a count of accesses is not.
+            "heat-limit" if layout.hot && value.contains(':') => groups.heat_limit = None,
+            "heat-limit" if layout.hot => {
+                groups.heat_limit = Some(value.parse().map_err(|why| malformed(&why))?);
+            }
+            "value-size-limit" if layout.hot => {
+                self.options.min_separated = MinSeparated::AtLeast(bytes()? as usize);
+            }
             "levels" if !by_hash => {
                 let levels = value.parse::<u8>().map_err(|why| malformed(&why))?;
                 layout.partition = Partition::Prefix(levels);

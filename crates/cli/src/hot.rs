@@ -75,8 +75,8 @@ impl fmt::Display for HotStore {
         )?;
         writeln!(
             f,
-            "  since the open {} of {} reads were of hot keys; keys became hot: {} by writes, {} by \
-             reads; updates {}, copied {}, demoted {}",
+            "  since the open {} of {} reads were of hot keys; keys became hot: {} by writes, {} \
+             by reads; updates {}, copied {}, demoted {}",
             count(self.hits),
             count(self.reads),
             count(self.admitted),

@@ -203,8 +203,8 @@ impl HotStore {
     }
 
     /// Called when a read has found `version` of a key outside the hot store: if the key is hot
-    /// enough, the next flush will move it here. Returns whether so many versions wait that a flush
-    /// should begin.
+    /// enough, the next flush will move it here. Returns whether a flush should begin, since many
+    /// versions wait.
     #[inline]
     pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
         if self.sketch.estimate(key.hash) < self.limit() {

@@ -21,6 +21,11 @@ pub(super) const PIECE: usize = 48;
 /// 8 million keys at the default.
 const GROUP_FILTERS: usize = 32;
 
+/// Divisor of the bytes of a hot store for its memory, at 1 KiB a record, and of the memory for the
+/// most of that.
+const HOT_STORE: u64 = 28;
+const HOT_STORE_MAX: usize = 4;
+
 /// Divisor of the memory for that of a batch: the MemTable that takes it may be nearly full
 /// before.
 const BATCH: usize = 8;
@@ -61,6 +66,13 @@ impl Options {
     /// part of what is for jobs. Groups beyond are asked through the filters of their extents.
     pub(crate) fn group_filters(&self) -> usize {
         self.memory_bytes / GROUP_FILTERS
+    }
+
+    /// Whether the index of the hot store, if there is one, leaves enough memory.
+    pub(super) fn hot_store_fits(&self) -> bool {
+        let hot = self.layout.groups.is_some_and(|groups| groups.hot);
+        let memory = self.groups.hot_bytes / HOT_STORE;
+        !hot || memory <= (self.memory_bytes / HOT_STORE_MAX) as u64
     }
 
     /// Most bytes of MemTables, cache and window.

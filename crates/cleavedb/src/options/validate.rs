@@ -105,8 +105,12 @@ impl Options {
     }
 
     /// How it may be divided.
-    fn memory_rules(&self) -> [(bool, &'static str); 2] {
+    fn memory_rules(&self) -> [(bool, &'static str); 3] {
         [
+            (
+                self.hot_store_fits(),
+                "hot_bytes is more than seven times memory_bytes; its index would take too much",
+            ),
             (
                 (1 << 10..=self.divided_memory() / PIECE).contains(&self.long_value()),
                 "long_value_bytes must lie between 1 KiB and a 48th of what record_cache_bytes \

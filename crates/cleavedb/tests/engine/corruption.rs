@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Durability, ErrorKind, MinSeparated, Preset};
+use cleavedb::{Durability, ErrorKind, MinSeparated, Preset, Relocation};
 use cleavedb_storage::{FileKind, Name};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::sim::Image;
@@ -208,6 +208,11 @@ fn a_bit_of_many_bytes_of_maps() {
 #[test]
 fn a_bit_of_many_bytes_of_ktstore() {
     flip_bytes(&Setup::tiny(Preset::KtStore, true), SPARSE);
+}
+
+#[test]
+fn a_bit_of_many_bytes_of_hot_segments() {
+    flip_bytes(&Setup::hot(Relocation::WriteBack, true), SPARSE);
 }
 
 #[test]

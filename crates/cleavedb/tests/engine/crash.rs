@@ -4,7 +4,7 @@
 //! has seen its number of distinct states. `CLEAVEDB_STATES` sets another number for longer runs; a
 //! failure prints the one command that repeats its workload.
 
-use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset};
+use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset, Relocation};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
@@ -180,6 +180,18 @@ fn hashkv_with_tagging_without_a_lasting_window_survives_every_crash() {
     let setup = Setup::tagged(false);
     let test = "hashkv_with_tagging_without_a_lasting_window_survives_every_crash";
     visit(test, &setup, Plan::default(), STATES / 16);
+}
+
+/// A hot store that is evacuated all the time, and one that follows its room.
+#[test]
+fn hot_stores_survive_every_crash() {
+    for setup in [
+        Setup::hot(Relocation::WriteBack, true),
+        Setup::hot(Relocation::Soft, false),
+        Setup::tiny(Preset::HoaKv, true),
+    ] {
+        visit("hot_stores_survive_every_crash", &setup, Plan::default(), STATES / 5);
+    }
 }
 
 #[test]

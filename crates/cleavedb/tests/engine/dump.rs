@@ -70,7 +70,7 @@ fn a_whole_store_is_shown_without_damage_and_stays_as_it_is() {
         for what in ["current", "edit", "state", "table added", put, "delete", "block", "end"] {
             assert!(said.has(what), "{preset}: {what} is not in {:?}", said.lines);
         }
-        let groups = matches!(preset, Preset::HashKv | Preset::KtStore);
+        let groups = matches!(preset, Preset::HashKv | Preset::KtStore | Preset::HoaKv);
         assert_eq!(said.has("extent") && said.has("group begun"), groups, "{preset}");
     });
 }

@@ -8,7 +8,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use cleavedb::{Db, Durability, ErrorKind, Preset};
+use cleavedb::{Db, Durability, ErrorKind, Preset, Relocation};
 use cleavedb_storage::{FileKind, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Call as Traced, Fault, Faulty, Op as Call, Rule};
@@ -259,6 +259,11 @@ fn every_call_with_soft_pointers() {
     [Preset::HashKv, Preset::KtStore]
         .iter()
         .for_each(|preset| every_call_fails(&Setup::soft(*preset, true), 0));
+}
+
+#[test]
+fn every_call_of_a_hot_store() {
+    every_call_fails(&Setup::hot(Relocation::WriteBack, true), 0);
 }
 
 #[test]

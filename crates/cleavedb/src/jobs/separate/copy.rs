@@ -2,7 +2,7 @@
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::{Header, Record, RecordKind};
-use cleavedb_base::{Error, Result, ValuePointer};
+use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_storage::log::{BufferPin, LogBuffer};
 use cleavedb_storage::segment::is_far;
@@ -42,7 +42,8 @@ impl FlushShard<'_> {
             if let Some(later) = order.get(turn + AHEAD) {
                 self.items[*later as usize].prefetch(self.log);
             }
-            let PendingRecord { entry, source, id } = &self.items[*at as usize];
+            let item = &self.items[*at as usize];
+            let PendingRecord { entry, source, id, .. } = item;
             let group = (self.group_of)(*at);
             let (pointer, chunk) = match source {
                 ValueSource::Log(pointer, chunk) => (*pointer, chunk),
@@ -61,8 +62,8 @@ impl FlushShard<'_> {
                 continue;
             }
             let place = match chunk.as_ref().and_then(|chunk| chunk.bytes_of(pointer)) {
-                Some(bytes) => self.copy(entry, pointer, bytes, group, &mut writer),
-                None => self.copy_alone(entry, pointer, group, &mut writer, &mut held),
+                Some(bytes) => self.copy(item, pointer, bytes, group, &mut writer),
+                None => self.copy_alone(item, pointer, group, &mut writer, &mut held),
             };
             places.push((*id, place?));
         }
@@ -73,20 +74,21 @@ impl FlushShard<'_> {
     /// Copies a record from the log to its group; its payload checksum stays the same.
     fn copy(
         &self,
-        entry: &Entry<'_>,
+        item: &PendingRecord<'_>,
         pointer: ValuePointer,
         bytes: &[u8],
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
     ) -> Result<ValuePointer> {
-        append(&self.log.verified(bytes, pointer, entry.key, entry.seq)?, group, writer)
+        let Entry { key, seq, .. } = item.entry;
+        append(&self.log.verified(bytes, pointer, key, seq)?, item.seq, group, writer)
     }
 
     /// Copies a record that is read alone: straight from the window, if it is still there.
     #[inline]
     fn copy_alone<'h>(
         &'h self,
-        entry: &Entry<'_>,
+        item: &PendingRecord<'_>,
         pointer: ValuePointer,
         group: GroupId,
         writer: &mut ExtentWriter<'_>,
@@ -94,26 +96,28 @@ impl FlushShard<'_> {
     ) -> Result<ValuePointer> {
         if writer.has_room(group, pointer.len as usize) {
             let held = held.get_or_insert_with(|| self.buffer.pin());
-            if let Some(record) = self.log.in_window(held, pointer, entry.key, entry.seq) {
-                return append(&record?, group, writer);
+            let Entry { key, seq, .. } = item.entry;
+            if let Some(record) = self.log.in_window(held, pointer, key, seq) {
+                return append(&record?, item.seq, group, writer);
             }
         }
         // A read and a write may take long, so the window is released first.
         *held = None;
-        self.copy(entry, pointer, &self.log.bytes(pointer)?, group, writer)
+        self.copy(item, pointer, &self.log.bytes(pointer)?, group, writer)
     }
 }
 
-/// Appends a record of the log to its group.
+/// Appends a record of the log to its group, with this sequence number.
 #[inline]
 fn append(
     record: &Record<'_>,
+    seq: SeqNo,
     group: GroupId,
     writer: &mut ExtentWriter<'_>,
 ) -> Result<ValuePointer> {
     let Record { header, key, value } = *record;
     // No reader of a group asks which records were committed together, so the flag is dropped.
-    writer.append(group, &Header { more: false, ..header }, key, value)
+    writer.append(group, &Header { more: false, seq, ..header }, key, value)
 }
 
 fn write_stub(

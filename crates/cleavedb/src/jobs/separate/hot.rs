@@ -231,14 +231,23 @@ impl<'a, 'e> HotFlush<'a, 'e> {
 
     /// Takes the versions that reads have found hot, if they still are their keys' newest ones: the
     /// run gets a marker for each. Returns the files to read them from.
+    ///
+    /// The copy gets the last sequence number of the MemTable, under which the key has no version:
+    /// so the old entry is an older version, and is counted as dead when a compaction drops it.
     pub(super) fn promote(
         &mut self,
+        slot: &MemSlot,
         arena: &'e Arena,
         next_id: &mut u32,
     ) -> Result<Vec<Arc<Segment>>> {
         let mut files = BTreeMap::new();
+        let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
         for (pointer, seq) in self.store.take_promotions() {
-            if !self.admits || !self.state.segments.is_there(pointer) || !fits(pointer.len.into()) {
+            if !self.admits
+                || seq >= last
+                || !self.state.segments.is_there(pointer)
+                || !fits(pointer.len.into())
+            {
                 continue;
             }
             let segment = self.state.segments.find(pointer)?;
@@ -261,11 +270,12 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             let id = *next_id;
             *next_id += 1;
-            self.entry(encoded_key, seq, Content::Hot, None);
-            self.records.push(HotRecord { id, key, seq, heat, reason: HotReason::Promoted });
+            self.entry(encoded_key, last, Content::Hot, None);
+            self.records.push(HotRecord { id, key, seq: last, heat, reason: HotReason::Promoted });
             let kind = EntryKind::Pointer;
             let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
-            self.items.push(PendingRecord { entry, source: ValueSource::Log(pointer, None), id });
+            let source = ValueSource::Log(pointer, None);
+            self.items.push(PendingRecord { entry, source, id, seq: last });
             files.insert(pointer.file, segment.clone());
         }
         Ok(files.into_values().collect())
@@ -363,7 +373,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let kept = &*arena.alloc_slice_copy(encoded_key);
             let entry =
                 Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
-            let item = PendingRecord { entry, source: ValueSource::Log(pointer, None), id };
+            let source = ValueSource::Log(pointer, None);
+            let item = PendingRecord { entry, source, id, seq };
             self.dies(pointer);
             if self.store.heat(key) >= limit {
                 self.records.push(HotRecord { id, key, seq, heat: 0, reason: HotReason::Kept });
@@ -389,7 +400,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
             let source = ValueSource::Stub(RecordKind::Delete);
-            self.items.push(PendingRecord { entry, source, id: *next_id });
+            self.items.push(PendingRecord { entry, source, id: *next_id, seq });
             *next_id += 1;
         }
     }

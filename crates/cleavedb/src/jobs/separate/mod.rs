@@ -146,7 +146,7 @@ impl<'e> Separator<'_, 'e> {
         if entry.kind == EntryKind::Pointer {
             let source = ValueSource::Log(ValuePointer::decode(entry.value)?, None);
             let id = self.id();
-            self.items.push(PendingRecord { entry, source, id });
+            self.items.push(PendingRecord { entry, source, id, seq: entry.seq });
             self.outcomes.push(Outcome::Group(id));
             self.separated = true;
         } else if self.needs_tombstones {
@@ -190,7 +190,8 @@ impl<'e> Separator<'_, 'e> {
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
                 let id = self.id();
-                self.items.push(PendingRecord { entry, source: ValueSource::Stub(kind), id });
+                let (source, seq) = (ValueSource::Stub(kind), entry.seq);
+                self.items.push(PendingRecord { entry, source, id, seq });
             }
         }
         self.unseparated.clear();
@@ -294,7 +295,7 @@ pub(crate) fn write_groups(
     let Separator { held, mut items, outcomes, mut next_id, mut hot, .. } = sorter;
     let mut log = state.segments.of_kind(FileKind::Log);
     if let Some(hot) = &mut hot {
-        let read = hot.promote(&arena, &mut next_id)?;
+        let read = hot.promote(slot, &arena, &mut next_id)?;
         let evacuated = hot.evacuate(slot, &arena, &mut items, &mut next_id)?;
         log = log.with(&read, &[]).with(&evacuated, &[]);
     }

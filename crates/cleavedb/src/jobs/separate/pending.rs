@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::ValuePointer;
 use cleavedb_base::record::{HEADER_LEN, RecordKind};
+use cleavedb_base::{SeqNo, ValuePointer};
 use cleavedb_index::Entry;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_storage::prefetch::prefetch_bytes;
@@ -15,6 +15,8 @@ pub(super) struct PendingRecord<'a> {
     pub(super) source: ValueSource,
     /// Its number among the records of the flush.
     pub(super) id: u32,
+    /// The sequence number that its copy gets: that of the entry, unless it is promoted.
+    pub(super) seq: SeqNo,
 }
 
 /// The source of such a record.

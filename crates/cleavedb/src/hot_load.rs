@@ -37,8 +37,8 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
             let put = match record.header.kind {
                 RecordKind::Delete => None,
                 RecordKind::Separated if builder.holds(pointer) => {
-                    let record = builder.add(key, seq, pointer);
-                    Some(HotPut { key, segment, record, heat: 1, reason: HotReason::Kept })
+                    builder.add(key, pointer);
+                    Some(HotPut { key, segment, pointer, heat: 1, reason: HotReason::Kept })
                 }
                 _ => {
                     let error = Error::corruption("a record cannot be in a hot segment");

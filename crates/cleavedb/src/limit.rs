@@ -134,11 +134,28 @@ pub(crate) fn apart(options: &Options) -> u64 {
     2 * MANIFEST_MAX + options.window() as u64 + (1 << 20)
 }
 
+/// Divisor of the hot store for the records that one flush promotes.
+pub(crate) const PROMOTED: u64 = 8;
+
+/// Divisor of the hot store for the stubs that a flush may copy: records of 1 KiB have stubs of a
+/// tenth of that.
+const STUBS: u64 = 8;
+
 /// Upper bound of the bytes that the flush of a MemTable writes to `groups` groups, each of which
 /// gets whole blocks.
 pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
     let bytes = (options.memtable() as u64).max(options.log().flushed_values(options));
-    flushed_max(bytes) + (groups * BLOCK) as u64
+    flushed_max(bytes) + (groups * BLOCK) as u64 + hot_max(options, bytes)
+}
+
+/// Upper bound of the bytes that the flush of `bytes` writes to a hot store besides: promoted
+/// records, as many bytes of evacuated segments as come in, and stubs.
+fn hot_max(options: &Options, bytes: u64) -> u64 {
+    if !options.layout.groups.is_some_and(|groups| groups.hot) {
+        return 0;
+    }
+    let (promoted, stubs) = (options.groups.hot_bytes / PROMOTED, options.groups.hot_bytes / STUBS);
+    flushed_max(bytes + 2 * promoted) + stubs
 }
 
 /// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in

@@ -209,6 +209,10 @@ impl Default for Options {
     }
 }
 
+/// Divisor of a small disk for its hot store, and the least bytes of that.
+const HOT_PART: u64 = 16;
+const HOT_MIN: u64 = 64 << 10;
+
 impl Options {
     /// The options of a preset.
     pub fn preset(preset: Preset) -> Self {
@@ -292,9 +296,13 @@ impl Options {
         let groups = self.groups.clone();
         match self.layout.groups {
             None => groups,
-            Some(_) => GroupOptions {
+            Some(layout) => GroupOptions {
                 main_segment_bytes: groups.main_segment_bytes.min(most),
                 capacity_bytes: groups.capacity_bytes.min(capacity),
+                hot_bytes: match layout.hot {
+                    true => groups.hot_bytes.min((capacity / HOT_PART).max(HOT_MIN)),
+                    false => groups.hot_bytes,
+                },
                 ..groups
             },
         }

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
-use cleavedb_base::{Location, SeqNo, ValuePointer};
+use cleavedb_base::{Location, ValuePointer};
 
 use crate::slot::Slot;
 
@@ -54,12 +54,18 @@ struct HotRecord {
     place: u64,
 }
 
+impl HotRecord {
+    #[inline]
+    fn is_of(&self, key: HotKey) -> bool {
+        self.hash == key.hash && self.place >> CHECK_SHIFT == u64::from(key.check)
+    }
+}
+
 /// A segment in memory.
 #[derive(Debug)]
 pub struct HotSegment {
     place: Location,
-    /// Least sequence number of its records.
-    oldest: SeqNo,
+    /// Its records, by the hashes of their keys.
     records: Box<[HotRecord]>,
 }
 
@@ -69,9 +75,11 @@ impl HotSegment {
         self.place
     }
 
-    /// Least sequence number of its records.
-    pub fn oldest(&self) -> SeqNo {
-        self.oldest
+    /// Whether it has a record of `key`, of whatever version.
+    pub(crate) fn has(&self, key: HotKey) -> bool {
+        let from = self.records.partition_point(|record| record.hash < key.hash);
+        let alike = self.records[from..].iter().take_while(|record| record.hash == key.hash);
+        alike.into_iter().any(|record| record.is_of(key))
     }
 
     /// The hash of the key of a record; 0 if there is no such record.
@@ -80,12 +88,20 @@ impl HotSegment {
         self.records.get(usize::from(record)).map_or(0, |record| record.hash)
     }
 
+    /// The number of the record of `key` at `pointer`, if there is one.
+    pub fn number_of(&self, key: HotKey, pointer: ValuePointer) -> Option<u16> {
+        let from = self.records.partition_point(|record| record.hash < key.hash);
+        let alike = (from..).zip(&self.records[from..]);
+        let mut alike = alike.take_while(|(_, record)| record.hash == key.hash);
+        let found = alike.find(|(_, it)| it.is_of(key) && self.pointer_of(**it) == pointer);
+        found.map(|(number, _)| number as u16)
+    }
+
     /// The place of a record, if it is one of `key`.
     #[inline]
     pub(crate) fn pointer(&self, record: u16, key: HotKey) -> Option<ValuePointer> {
         let found = self.records.get(usize::from(record))?;
-        let same = found.hash == key.hash && found.place >> CHECK_SHIFT == u64::from(key.check);
-        same.then(|| self.pointer_of(*found))
+        found.is_of(key).then(|| self.pointer_of(*found))
     }
 
     /// Every record with its number: the hash of its key, and its place.
@@ -112,14 +128,13 @@ impl HotSegment {
 #[derive(Debug)]
 pub struct HotSegmentBuilder {
     place: Location,
-    oldest: SeqNo,
     records: Vec<HotRecord>,
 }
 
 impl HotSegmentBuilder {
     /// A segment at `place`.
     pub fn new(place: Location) -> Self {
-        Self { place, oldest: SeqNo::MAX, records: Vec::new() }
+        Self { place, records: Vec::new() }
     }
 
     /// Whether it has a place for the record at `pointer`: a record of another segment has none.
@@ -132,20 +147,19 @@ impl HotSegmentBuilder {
             && self.records.len() <= usize::from(u16::MAX)
     }
 
-    /// Adds the record of `key` and `seq` at `pointer`, which it must hold; returns its number.
-    pub fn add(&mut self, key: HotKey, seq: SeqNo, pointer: ValuePointer) -> u16 {
+    /// Adds the record of `key` at `pointer`, which it must hold.
+    pub fn add(&mut self, key: HotKey, pointer: ValuePointer) {
         debug_assert!(self.holds(pointer));
-        self.oldest = self.oldest.min(seq);
         let offset = pointer.offset - self.place.offset;
         let place = u64::from(key.check) << CHECK_SHIFT | offset << LEN_BITS;
         self.records.push(HotRecord { hash: key.hash, place: place | u64::from(pointer.len) });
-        (self.records.len() - 1) as u16
     }
 
     /// The segment.
     pub fn finish(self) -> Arc<HotSegment> {
-        let Self { place, oldest, records } = self;
-        Arc::new(HotSegment { place, oldest, records: records.into() })
+        let Self { place, mut records } = self;
+        records.sort_unstable_by_key(|record| (record.hash, record.place));
+        Arc::new(HotSegment { place, records: records.into() })
     }
 }
 
@@ -207,7 +221,9 @@ mod tests {
         let last = ValuePointer { file: PLACE.file, offset: 4096 + (2 << 20) - 1, len: RECORD_MAX };
         let first = ValuePointer { file: PLACE.file, offset: 4096, len: RECORD_MIN };
         let (one, other) = (HotKey::new(b"one", 5), HotKey::new(b"other", 5));
-        assert_eq!((builder.add(one, 9, first), builder.add(other, 4, last)), (0, 1));
+        builder.add(one, first);
+        builder.add(other, last);
+        builder.add(one, last);
         let beyond = [
             ValuePointer { offset: 4095, ..first },
             ValuePointer { offset: 4096 + (2 << 20), ..first },
@@ -217,12 +233,15 @@ mod tests {
         ];
         assert!(beyond.iter().all(|pointer| !builder.holds(*pointer)));
         let segment = builder.finish();
-        assert_eq!((segment.oldest(), segment.place()), (4, PLACE));
-        assert_eq!(segment.pointer(0, one), Some(first));
-        assert_eq!(segment.pointer(1, other), Some(last));
-        assert_eq!((segment.pointer(0, other), segment.pointer(2, one)), (None, None));
+        assert_eq!(segment.place(), PLACE);
+        for (key, pointer) in [(one, first), (one, last), (other, last)] {
+            let number = segment.number_of(key, pointer).unwrap();
+            assert_eq!((segment.pointer(number, key), segment.has(key)), (Some(pointer), true));
+        }
+        assert_eq!((segment.number_of(other, first), segment.pointer(3, one)), (None, None));
         let alike = HotKey { check: one.check ^ 1, ..one };
-        assert_eq!(segment.pointer(0, alike), None, "all bits of a fingerprint count");
+        assert!(!segment.has(alike), "all bits of a fingerprint count");
+        assert_eq!(segment.number_of(alike, first), None);
         assert_ne!(HotKey::new(b"one", 6), one);
     }
 

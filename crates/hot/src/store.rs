@@ -14,7 +14,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
-use cleavedb_base::{Error, Location, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Error, Location, Result, ValuePointer};
 
 use crate::evacuation::LIMIT_MIN;
 use crate::heat::HeatSketch;
@@ -78,8 +78,7 @@ struct Evacuated {
 pub struct HotChange {
     /// New segments.
     pub segments: Vec<Arc<HotSegment>>,
-    /// Keys with a new record: the number of its segment among the new ones, and of the record
-    /// there, and the accesses to add to its heat.
+    /// Keys with a new record.
     pub puts: Vec<HotPut>,
     /// Keys that have a newer version elsewhere.
     pub overwritten: Vec<HotKey>,
@@ -96,8 +95,8 @@ pub struct HotPut {
     pub key: HotKey,
     /// Number of its segment among the new ones.
     pub segment: usize,
-    /// Number of the record in it.
-    pub record: u16,
+    /// The place of the record, which is in it.
+    pub pointer: ValuePointer,
     /// The heat of a key that was not hot.
     pub heat: u8,
     /// Why it is here.
@@ -288,7 +287,10 @@ impl HotStore {
         let numbers = numbers.ok_or_else(|| Error::corruption("too many hot segments"))?;
         self.segments.store(Arc::new(segments));
         for put in &change.puts {
-            let slot = Slot { segment: numbers[put.segment], record: put.record };
+            let record = change.segments[put.segment].number_of(put.key, put.pointer);
+            let record =
+                record.ok_or_else(|| Error::corruption("a hot record is in no segment"))?;
+            let slot = Slot { segment: numbers[put.segment], record };
             self.put(put.key, slot, put.heat);
         }
         for (counter, reason) in [
@@ -344,11 +346,11 @@ impl HotStore {
         }
     }
 
-    /// Least sequence number among the records of all segments but those at `without`.
-    pub fn oldest_without(&self, without: &[Location]) -> Option<SeqNo> {
+    /// Whether a segment but those at `without` has a record of `key`, of whatever version.
+    pub fn remembers(&self, key: HotKey, without: &BTreeSet<Location>) -> bool {
         let segments = self.segments.load();
-        let left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
-        left.map(|(_, segment)| segment.oldest()).min()
+        let mut left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
+        left.any(|(_, segment)| segment.has(key))
     }
 
     /// Passes the place of every record that is some key's newest to `visit`.

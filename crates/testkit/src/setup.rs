@@ -132,7 +132,8 @@ impl Setup {
     /// Tiny sizes, `hoakv` whose hot store takes every key and is evacuated all the time.
     pub fn hot(relocation: Relocation, window_survives: bool) -> Self {
         let base = Self::tiny(Preset::HoaKv, window_survives);
-        let mut setup = Self { name: format!("{base}, all keys hot, {relocation:?}"), ..base };
+        let soft = if relocation == Relocation::Soft { ", soft pointers" } else { "" };
+        let mut setup = Self { name: format!("{base}, all keys hot{soft}"), ..base };
         setup.groups().relocation = relocation;
         setup.options.groups.heat_limit = Some(1);
         (setup.options.space_amplification, setup.options.space_floor) = (1.1, 24 << 10);

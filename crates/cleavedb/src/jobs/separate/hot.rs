@@ -12,9 +12,9 @@
 //!
 //! A record of a key that is hot no more may remain in an older segment. So that the next open does
 //! not take it for the newest, the flush leaves a *stub*: a group tombstone in a hot segment, which
-//! every evacuation copies for as long as a segment has a record that old.
+//! every evacuation copies for as long as a segment has a record of the key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
@@ -37,6 +37,8 @@ use super::Places;
 use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use crate::engine::Engine;
+use crate::limit::PROMOTED;
+use crate::space::{budget, reserve};
 use crate::state::{MemSlot, ReadState};
 
 /// The store takes no new keys when it is longer than its capacity by a quarter, and no values at
@@ -83,7 +85,6 @@ pub(crate) struct HotFlushed {
 struct HotRecord {
     id: u32,
     key: HotKey,
-    seq: SeqNo,
     heat: u8,
     reason: HotReason,
 }
@@ -164,7 +165,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             if marks && !planted(Bug::HotWithoutMarker) {
                 self.entry(newest.key, newest.seq, Content::Hot, None);
             }
-            self.records.push(HotRecord { id: u32::MAX, key, seq: newest.seq, heat, reason });
+            self.records.push(HotRecord { id: u32::MAX, key, heat, reason });
         } else if was.is_some() {
             self.change.overwritten.push(key);
             self.stubs.push((newest.key, newest.seq));
@@ -241,6 +242,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         next_id: &mut u32,
     ) -> Result<Vec<Arc<Segment>>> {
         let mut files = BTreeMap::new();
+        // Promotions can wait, and take no room that others need.
+        if reserve::is_full(self.engine) || budget::lacks_space(self.engine) {
+            return Ok(Vec::new());
+        }
+        let mut room = self.capacity / PROMOTED;
         let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
         for (pointer, seq) in self.store.take_promotions() {
             if !self.admits
@@ -268,10 +274,12 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             if !is_newest || heat < self.store.limit() {
                 continue;
             }
+            let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };
+            room = left;
             let id = *next_id;
             *next_id += 1;
             self.entry(encoded_key, last, Content::Hot, None);
-            self.records.push(HotRecord { id, key, seq: last, heat, reason: HotReason::Promoted });
+            self.records.push(HotRecord { id, key, heat, reason: HotReason::Promoted });
             let kind = EntryKind::Pointer;
             let entry = Entry { key: encoded_key, seq, kind, repeat: false, value: &[] };
             let source = ValueSource::Log(pointer, None);
@@ -377,7 +385,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let item = PendingRecord { entry, source, id, seq };
             self.dies(pointer);
             if self.store.heat(key) >= limit {
-                self.records.push(HotRecord { id, key, seq, heat: 0, reason: HotReason::Kept });
+                self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
                 self.items.push(item);
             } else {
                 self.entry(kept, seq, Content::Pointer(pointer), Some(id));
@@ -392,10 +400,10 @@ impl<'a, 'e> HotFlush<'a, 'e> {
 
     /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
     fn keep_stubs(&mut self, old_stubs: Vec<(&'e [u8], SeqNo)>, next_id: &mut u32) {
-        let oldest = self.store.oldest_without(&self.change.dropped);
-        let stubs = std::mem::take(&mut self.stubs).into_iter().chain(old_stubs);
-        for (key, seq) in stubs.filter(|(_, seq)| oldest.is_some_and(|oldest| oldest <= *seq)) {
-            if planted(Bug::HotStubForgotten) {
+        let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
+        for (key, seq) in std::mem::take(&mut self.stubs).into_iter().chain(old_stubs) {
+            let needed = self.store.remembers(self.store.key(key), &dropped);
+            if !needed || planted(Bug::HotStubForgotten) {
                 continue;
             }
             let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
@@ -429,15 +437,15 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let mut builders: Vec<HotSegmentBuilder> =
             written.extents.iter().map(|extent| HotSegmentBuilder::new(extent.place)).collect();
         let mut at = 0;
-        for HotRecord { id, key, seq, heat, reason } in &self.records {
+        for HotRecord { id, key, heat, reason } in &self.records {
             let pointer = *moved.get(id).ok_or_else(lost)?;
             // The records lie in their order, in one segment after another.
             while !builders.get(at).ok_or_else(lost)?.holds(pointer) {
                 at += 1;
             }
-            let record = builders[at].add(*key, *seq, pointer);
+            builders[at].add(*key, pointer);
             let (key, heat, reason) = (*key, *heat, *reason);
-            self.change.puts.push(HotPut { key, segment: at, record, heat, reason });
+            self.change.puts.push(HotPut { key, segment: at, pointer, heat, reason });
         }
         self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
         for entry in &mut self.entries {

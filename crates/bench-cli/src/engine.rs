@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cleavedb::{
-    Db, GroupLayout, HotMetrics, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition,
-    Relocation, Step, SurvivorRoute, ValueLayout, Volume,
+    Db, GroupLayout, Level0, LivenessRule, LogRole, MinSeparated, Options, Partition, Relocation,
+    Step, SurvivorRoute, ValueLayout, Volume,
 };
 use cleavedb_bench::counters::{
     MEMORY_BOUND, OPEN_FILES, SPACE_BUDGET, SPACE_LIMIT, WINDOW_BYTES, WINDOW_MAPPED, step_seconds,
@@ -23,6 +23,7 @@ use cleavedb_cli::placement::{self, Placement};
 use cleavedb_storage_sim::SimulatedDevice;
 
 use crate::device::{Device, OnDevice};
+use crate::hot_counters;
 use crate::variant;
 
 /// Opens databases of one preset with one durability.
@@ -424,7 +425,6 @@ impl Engine for Cleave {
 
     fn counters(&self) -> Vec<(String, f64)> {
         let metrics = self.db.metrics();
-        let hot = |of: fn(&HotMetrics) -> u64| metrics.hot.as_ref().map_or(0, of);
         let named = [
             ("user_bytes", metrics.user_bytes),
             ("log_written", metrics.log_written),
@@ -444,19 +444,6 @@ impl Engine for Cleave {
             ("index_bytes", metrics.index_bytes),
             ("cold_log_bytes", metrics.cold_log_bytes),
             ("tags", metrics.tags),
-            ("hot_bytes", hot(|hot| hot.bytes)),
-            ("hot_live_bytes", hot(|hot| hot.live_bytes)),
-            ("hot_keys", hot(|hot| hot.stats.keys)),
-            ("hot_memory", hot(|hot| hot.stats.memory)),
-            ("hot_index_memory", hot(|hot| hot.stats.index_memory)),
-            ("hot_limit", hot(|hot| hot.stats.limit.into())),
-            ("hot_reads", hot(|hot| hot.stats.reads)),
-            ("hot_hits", hot(|hot| hot.stats.hits)),
-            ("hot_admitted", hot(|hot| hot.stats.admitted)),
-            ("hot_promoted", hot(|hot| hot.stats.promoted)),
-            ("hot_updates", hot(|hot| hot.stats.updates)),
-            ("hot_kept", hot(|hot| hot.stats.kept)),
-            ("hot_demoted", hot(|hot| hot.stats.demoted)),
             ("group_tombstones", metrics.group_tombstones),
             ("group_filter_memory", metrics.group_filter_memory),
             ("memtable_memory", metrics.memtable_memory),
@@ -482,7 +469,7 @@ impl Engine for Cleave {
             ]
         });
         let limit = metrics.space_limit.map(|limit| (SPACE_LIMIT, limit));
-        let named = named.into_iter().chain(limit);
+        let named = named.into_iter().chain(limit).chain(hot_counters::of(metrics.hot));
         let named = named.map(|(name, value)| (name.to_owned(), value as f64));
         let step =
             |(step, time): &(Step, Duration)| (step_seconds(step.name()), time.as_secs_f64());

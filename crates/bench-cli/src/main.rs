@@ -14,6 +14,7 @@ mod tune_args;
 mod args;
 mod countdown;
 mod device;
+mod hot_counters;
 mod variant;
 mod engine;
 mod commands;

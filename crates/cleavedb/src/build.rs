@@ -60,8 +60,8 @@ pub(crate) fn build(
         segments: Arc::new(SegmentSet::default()),
         groups: live.groups.clone(),
     };
-    let hot = options.layout.groups.filter(|groups| groups.hot);
-    let hot = hot.map(|_| HotStore::new(database_id, options.groups.hot_bytes));
+    let store = || HotStore::new(database_id, options.groups.hot_bytes);
+    let hot = options.layout.has_hot_store().then(store);
     if let (Some(store), Some(limit)) = (&hot, options.groups.heat_limit) {
         store.set_limit(limit);
     }

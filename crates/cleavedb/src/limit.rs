@@ -151,7 +151,7 @@ pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
 /// Upper bound of the bytes that the flush of `bytes` writes to a hot store besides: promoted
 /// records, as many bytes of evacuated segments as come in, and stubs.
 fn hot_max(options: &Options, bytes: u64) -> u64 {
-    if !options.layout.groups.is_some_and(|groups| groups.hot) {
+    if !options.layout.has_hot_store() {
         return 0;
     }
     let (promoted, stubs) = (options.groups.hot_bytes / PROMOTED, options.groups.hot_bytes / STUBS);

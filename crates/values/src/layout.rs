@@ -111,6 +111,11 @@ impl ValueLayout {
         self.groups.map(|groups| groups.partition)
     }
 
+    /// Whether there is a hot store.
+    pub fn has_hot_store(&self) -> bool {
+        self.groups.is_some_and(|groups| groups.hot)
+    }
+
     /// Whether short values leave the index.
     pub fn separates(&self) -> bool {
         *self != Self::INLINE

@@ -70,9 +70,8 @@ impl Options {
 
     /// Whether the index of the hot store, if there is one, leaves enough memory.
     pub(super) fn hot_store_fits(&self) -> bool {
-        let hot = self.layout.groups.is_some_and(|groups| groups.hot);
         let memory = self.groups.hot_bytes / HOT_STORE;
-        !hot || memory <= (self.memory_bytes / HOT_STORE_MAX) as u64
+        !self.layout.has_hot_store() || memory <= (self.memory_bytes / HOT_STORE_MAX) as u64
     }
 
     /// Most bytes of MemTables, cache and window.

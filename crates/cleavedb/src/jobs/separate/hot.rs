@@ -26,7 +26,6 @@ use cleavedb_hot::evacuation::{self, SegmentFacts};
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
 use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
 use cleavedb_index::{Entry, Retention};
-use cleavedb_storage::FileKind;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
 use cleavedb_values::groups::writer::Written;
@@ -426,7 +425,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let writer = writer.of_hot_store(SEGMENT_MAX);
         let buffer = engine.commit.log.buffer();
         let is_old = |pointer: &ValuePointer| {
-            log.get(pointer.file).is_some_and(|file| file.name().kind() != FileKind::Log)
+            log.get(pointer.file).is_some_and(|file| file.name().kind().is_data())
         };
         prefetch_records(log, &mut self.items, is_old, &engine.flush_pages);
         let group_of = |_: u32| GroupId::HOT;

@@ -1,0 +1,23 @@
+//! The counters of a hot store, for results.
+
+use cleavedb::HotMetrics;
+
+/// Each counter with its name; none without a hot store.
+pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
+    let Some(HotMetrics { bytes, live_bytes, stats }) = hot else { return Vec::new() };
+    vec![
+        ("hot_bytes", bytes),
+        ("hot_live_bytes", live_bytes),
+        ("hot_keys", stats.keys),
+        ("hot_memory", stats.memory),
+        ("hot_index_memory", stats.index_memory),
+        ("hot_limit", stats.limit.into()),
+        ("hot_reads", stats.reads),
+        ("hot_hits", stats.hits),
+        ("hot_admitted", stats.admitted),
+        ("hot_promoted", stats.promoted),
+        ("hot_updates", stats.updates),
+        ("hot_kept", stats.kept),
+        ("hot_demoted", stats.demoted),
+    ]
+}

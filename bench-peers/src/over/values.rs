@@ -40,7 +40,7 @@ const HASHKV: GroupLayout = GroupLayout {
     liveness: LivenessRule::Records,
     relocation: Relocation::WriteBack,
     survivors: SurvivorRoute::Group,
-            hot: false,
+    hot: false,
 };
 
 /// A record to be written to its group.
@@ -92,7 +92,7 @@ impl Values {
         let extents: Vec<Extent> = values.table.extents().cloned().collect();
         let files: BTreeSet<FileNumber> = extents.iter().map(|extent| extent.place.file).collect();
         let files = files.into_iter().map(|file| (file, 0)).collect();
-        values.segments = values.with(&Written { extents, files })?;
+        values.segments = values.with(&Written { extents, files, ..Written::default() })?;
         Ok(values)
     }
 
@@ -190,7 +190,7 @@ impl Values {
     /// Collects the groups that were written most; returns what has moved, for the index, or none
     /// if no group is worth it. The old places can be read until [`Values::reclaim`].
     pub fn collect(&mut self) -> Result<Option<Moved>> {
-        let candidates = Candidate::all(&self.table, self.newest, 0);
+        let candidates = Candidate::all(&self.table, self.newest, 0, &|_| 0.0);
         let chosen = VictimPolicy::Greedy.choose(candidates, 0, self.sizes.main_segment);
         if chosen.is_empty() {
             return Ok(None);
@@ -227,7 +227,8 @@ impl Values {
     /// Swaps the extents that were collected for those of their survivors.
     fn install(&mut self, collected: &CollectionOutput) -> Result<()> {
         let gone: Vec<Location> = collected.gone().collect();
-        let mut written = Written { extents: Vec::new(), files: collected.written.files.clone() };
+        let files = collected.written.files.clone();
+        let mut written = Written { files, ..Written::default() };
         gone.iter().try_for_each(|place| self.table.apply(&GroupEdit::Remove(*place)))?;
         for own in &collected.groups {
             let extents = if own.splits() {

@@ -45,7 +45,7 @@ impl Answer {
 
 /// The answer of the MemTables, if they have the key.
 #[inline]
-fn find_in_memory(
+pub(crate) fn find_in_memory(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
@@ -55,8 +55,9 @@ fn find_in_memory(
     Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
 }
 
+/// The answer of the tables.
 #[inline]
-fn find_in_tables(
+pub(crate) fn find_in_tables(
     version: &Version,
     encoded_key: &[u8],
     hash: u64,

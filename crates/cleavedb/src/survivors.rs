@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_reader_of_the_present_holds_nothing() {
         assert_eq!(older(&[3, 7, 9, 12], 9), [3, 7]);
-        assert_eq!(older(&[9], 9), []);
+        assert_eq!(older(&[9], 9), Vec::<SeqNo>::new());
     }
 
     #[test]

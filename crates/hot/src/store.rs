@@ -285,7 +285,7 @@ impl HotStore {
         let numbers = change.segments.iter().map(|segment| segments.add(segment.clone()));
         let numbers: Option<Vec<u16>> = numbers.collect();
         let numbers = numbers.ok_or_else(|| Error::corruption("too many hot segments"))?;
-        self.segments.store(Arc::new(segments));
+        self.swap(segments);
         for put in &change.puts {
             let record = change.segments[put.segment].number_of(put.key, put.pointer);
             let record =
@@ -315,7 +315,7 @@ impl HotStore {
         if !change.dropped.is_empty() {
             let mut segments = Segments::clone(&self.segments.load());
             change.dropped.iter().for_each(|place| segments.remove(*place));
-            self.segments.store(Arc::new(segments));
+            self.swap(segments);
         }
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
@@ -328,6 +328,11 @@ impl HotStore {
             self.index.halve();
             self.sketch.halve();
         }
+    }
+
+    fn swap(&self, segments: Segments) {
+        let segments = Arc::new(segments);
+        self.segments.rcu(|_| segments.clone());
     }
 
     fn put(&self, key: HotKey, slot: Slot, heat: u8) {

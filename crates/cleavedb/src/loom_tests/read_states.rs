@@ -22,8 +22,15 @@ use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, ObsoleteFiles, Storag
 use cleavedb_values::SegmentSet;
 
 use crate::publish::Publisher;
-use crate::read::{Answer, find};
+use crate::read::{Answer, find_in_memory, find_in_tables};
 use crate::state::{MemSlot, ReadState, ReadStates};
+
+/// The answer of a read state for the key.
+fn newest(state: &ReadState, visible: SeqNo) -> Answer {
+    let hash = hash64(KEY, 0);
+    let in_memory = find_in_memory(state, KEY, hash, visible);
+    in_memory.unwrap_or_else(|| find_in_tables(&state.version, KEY, hash, visible, None)).unwrap()
+}
 
 const KEY: &[u8] = b"\0\0key";
 const DATABASE_ID: u64 = 1;
@@ -119,7 +126,8 @@ impl World {
 
     fn flush(&self, work: &Work) {
         let groups = Arc::default();
-        self.pictures.flushed(&self.full, &work.flushed, &SegmentSet::default(), &groups);
+        let opened = (&SegmentSet::default(), &[][..]);
+        self.pictures.flushed(&self.full, &work.flushed, opened, &groups);
     }
 
     /// As the engine installs it, but for the edit.
@@ -138,8 +146,7 @@ impl World {
         let in_memory = state.memtables.iter().any(|slot| Arc::ptr_eq(slot, &self.full));
         let in_tables = state.version.tables().count();
         assert_eq!(usize::from(in_memory) + in_tables, 1, "places of the key in one read state");
-        let Answer::Inline(value) = find(&state, KEY, hash64(KEY, 0), visible, None).unwrap()
-        else {
+        let Answer::Inline(value) = newest(&state, visible) else {
             panic!("the key is not found at {visible}");
         };
         let removed = self.removed.load(Ordering::Acquire);

@@ -34,8 +34,9 @@ pub struct GroupOptions {
     /// Default: true. The paper leaves it without a limit: if false, it is not collected for the
     /// sake of space, and grows.
     pub cold_log_counts: bool,
-    /// Most bytes of hot segments, where the layout has a hot store; it may be exceeded by half for
-    /// a short time. At most 128 GiB. Default: 256 MiB.
+    /// Most bytes of hot segments, where the layout has a hot store; besides, they take no more
+    /// than a quarter of all values, or 8 MiB. Either may be exceeded by half for a short time. At
+    /// most 128 GiB. Default: 256 MiB.
     pub hot_bytes: u64,
     /// HeatLimit: accesses within the last half-lives from which on a key becomes hot, 1 to 15
     /// (HoaKV, section 3.2). Default: none, so that it follows the room in the hot store.

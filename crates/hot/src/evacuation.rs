@@ -31,9 +31,24 @@ const FULL: u64 = 70;
 /// Segments that a store may have, beyond twice as many as fill it: short flushes leave short ones.
 const SEGMENTS_MORE: u64 = 16;
 
+/// Part of all live values that the hot store may have, a divisor, and its least capacity in bytes:
+/// a store for all values would only double what a small database takes.
+const PART: u64 = 4;
+const CAPACITY_MIN: u64 = 8 << 20;
+
+/// Bytes that a hot store may have whose option is `most`, in a database with `live` bytes of
+/// values.
+pub fn capacity(most: u64, live: u64) -> u64 {
+    most.min((live / PART).max(CAPACITY_MIN))
+}
+
+/// Segments beyond its live bytes, and half as many, that a store may have: it is not evacuated to
+/// reclaim less.
+const SLACK: u64 = 4;
+
 /// The segments to evacuate, so that `incoming` bytes fit into a store of `capacity` bytes whose
-/// segments have up to `segment` bytes: those with the least live part first. The bytes to be moved
-/// are at most those that come in.
+/// segments have up to `segment` bytes, and a third of it is dead at most: those with the least
+/// live part first. The bytes to be moved are at most those that come in.
 pub fn victims(
     mut segments: Vec<SegmentFacts>,
     capacity: u64,
@@ -41,6 +56,8 @@ pub fn victims(
     segment: u64,
 ) -> Vec<Location> {
     let many = 2 * capacity.div_ceil(segment) + SEGMENTS_MORE;
+    let live: u64 = segments.iter().map(|segment| segment.live).sum();
+    let capacity = capacity.min(live + live / 2 + SLACK * segment + incoming);
     let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
     let mut count = segments.len() as u64;
     // Cross-multiplied, so that no division rounds: the least live share first, then the shortest.
@@ -87,6 +104,21 @@ mod tests {
 
     fn segment(number: u64, len: u64, live: u64) -> SegmentFacts {
         SegmentFacts { place: Location { file: FileNumber(number), offset: 4096 }, len, live }
+    }
+
+    #[test]
+    fn a_small_database_has_a_small_hot_store() {
+        assert_eq!(capacity(256 << 20, 100 << 20), 25 << 20);
+        assert_eq!(capacity(256 << 20, 0), 8 << 20);
+        assert_eq!(capacity(1 << 20, 1 << 40), 1 << 20);
+    }
+
+    #[test]
+    fn a_third_of_a_store_with_room_may_be_dead() {
+        let segments = |live| (0..40).map(|i| segment(i, 100, live)).collect::<Vec<_>>();
+        // 1,200 of 4,000 bytes are live: 600 dead ones may stay, and four segments.
+        assert_eq!(chosen(&segments(30), 1 << 20, 600).len(), 18);
+        assert_eq!(chosen(&segments(80), 1 << 20, 600).len(), 0);
     }
 
     fn chosen(segments: &[SegmentFacts], capacity: u64, incoming: u64) -> Vec<u64> {

@@ -116,7 +116,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         state: &'a ReadState,
         table: &'a GroupTable,
     ) -> Self {
-        let capacity = engine.options.groups.hot_bytes;
+        let capacity = evacuation::capacity(engine.options.groups.hot_bytes, table.live());
         let len: u64 = table.extents_of(GroupId::HOT).map(Extent::len).sum();
         let numbered = table.extents_of(GroupId::HOT).count() < SEGMENTS_MAX;
         Self {

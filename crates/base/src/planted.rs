@@ -214,7 +214,7 @@ pub enum Bug {
     HotStubForgotten,
     /// A key that was read often becomes hot with an old version, although it has a newer one.
     PromoteOverNewer,
-    /// An open takes the record of a hot key that it meets last, not the newest one.
+    /// An open takes the record of a hot key that it meets first, not the newest one.
     OlderHotRevived,
     /// A newer version of a key elsewhere leaves its old hot record in the hot index.
     OverwrittenStaysHot,

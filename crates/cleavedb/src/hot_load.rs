@@ -45,8 +45,9 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
                     return Err(error.with("file", pointer.file).with("offset", pointer.offset));
                 }
             };
-            let known = newest.get(&key).is_some_and(|(known, _)| *known > seq);
-            if !known || planted(Bug::OlderHotRevived) {
+            let known = newest.get(&key).map(|(known, _)| *known);
+            let stays = |known| known > seq || planted(Bug::OlderHotRevived);
+            if !known.is_some_and(stays) {
                 newest.insert(key, (seq, put));
             }
             Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::sync::{Condvar, Mutex, MutexGuard};
-use cleavedb_base::{Error, ErrorKind, FileNumber, Result, SeqNo};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Location, Result, SeqNo};
 use cleavedb_index::compaction::Constraints;
 use cleavedb_storage::log::LogFile;
 use cleavedb_values::GroupId;
@@ -23,6 +23,8 @@ use crate::survivors::Survivors;
 pub(crate) struct Damaged {
     pub(crate) files: BTreeSet<FileNumber>,
     pub(crate) groups: BTreeSet<GroupId>,
+    /// Hot segments that were to be evacuated by a flush that met damage.
+    pub(crate) hot: BTreeSet<Location>,
     /// The last error of damage that a collection or a compaction met.
     pub(crate) last: Option<Error>,
 }
@@ -63,7 +65,8 @@ pub(crate) struct JobState {
 impl JobState {
     /// Number of tables, files and groups that are left alone because they are damaged.
     pub(crate) fn left_alone(&self) -> usize {
-        self.constraints.damaged.len() + self.damaged.files.len() + self.damaged.groups.len()
+        let Damaged { files, groups, hot, .. } = &self.damaged;
+        self.constraints.damaged.len() + files.len() + groups.len() + hot.len()
     }
 
     /// Whether no job is under way.
@@ -271,7 +274,9 @@ impl Jobs {
         change: impl FnOnce(&mut JobState),
     ) {
         let mut state = self.state.lock();
+        let left_alone = state.left_alone();
         change(&mut state);
+        let leaves_alone = kind.leaves_damage_alone() || state.left_alone() > left_alone;
         state.ended += 1;
         match result {
             Ok(()) => {
@@ -280,7 +285,7 @@ impl Jobs {
             }
             Err(e) if e.kind() == ErrorKind::Closed => {}
             // The damaged file is left alone from now on, so another job may be due at once.
-            Err(e) if e.kind() == ErrorKind::Corruption && kind.leaves_damage_alone() => {
+            Err(e) if e.kind() == ErrorKind::Corruption && leaves_alone => {
                 state.damaged.last = Some(e.clone());
                 state.wakeups += 1;
             }

@@ -24,7 +24,7 @@ use cleavedb_testkit::endless::{
     damaged_blocks_stop_nothing, damaged_values_stop_no_writer,
 };
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
-use cleavedb_testkit::hot::matrix;
+use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::{
@@ -529,6 +529,7 @@ caught! {
     a_hot_key_that_the_index_does_not_know: HotWithoutMarker by hot_matrix;
     a_hot_version_dropped_under_a_snapshot: HotNotPinned by hot_matrix;
     a_hot_stub_that_is_forgotten: HotStubForgotten by hot_matrix;
+    a_promotion_over_a_newer_version: PromoteOverNewer by promotions_follow_reads;
     an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;

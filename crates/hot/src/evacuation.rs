@@ -42,23 +42,30 @@ pub fn capacity(most: u64, live: u64) -> u64 {
     most.min((live / PART).max(CAPACITY_MIN))
 }
 
+/// See [`victims`].
+pub const EXCESS: u64 = 8;
+
 /// Segments beyond its live bytes, and half as many, that a store may have: it is not evacuated to
 /// reclaim less.
 const SLACK: u64 = 4;
 
 /// The segments to evacuate, so that `incoming` bytes fit into a store of `capacity` bytes whose
 /// segments have up to `segment` bytes, and a third of it is dead at most: those with the least
-/// live part first. The bytes to be moved are at most those that come in.
+/// live part first. The bytes to be moved are at most those that come in. If the store was too long
+/// before, they are more by what it was too long, up to one in [`EXCESS`] bytes of its capacity, or
+/// one segment at least.
 pub fn victims(
     mut segments: Vec<SegmentFacts>,
     capacity: u64,
     incoming: u64,
     segment: u64,
 ) -> Vec<Location> {
+    let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
+    let excess = len.saturating_sub(capacity);
+    let may_move = incoming + excess.min(capacity / EXCESS);
     let many = 2 * capacity.div_ceil(segment) + SEGMENTS_MORE;
     let live: u64 = segments.iter().map(|segment| segment.live).sum();
     let capacity = capacity.min(live + live / 2 + SLACK * segment + incoming);
-    let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
     let mut count = segments.len() as u64;
     // Cross-multiplied, so that no division rounds: the least live share first, then the shortest.
     segments.sort_by(|a, b| {
@@ -72,7 +79,8 @@ pub fn victims(
         if !dead && len.saturating_add(incoming) <= capacity && count <= many {
             break;
         }
-        if !dead && moved + victim.live > incoming {
+        let first = excess > 0 && moved == 0;
+        if !dead && !first && moved + victim.live > may_move {
             continue;
         }
         moved += victim.live;
@@ -137,9 +145,17 @@ mod tests {
     #[test]
     fn no_more_is_moved_than_comes_in_and_dead_segments_always_leave() {
         let segments = [segment(1, 100, 60), segment(2, 100, 30), segment(3, 50, 0)];
-        assert_eq!(chosen(&segments, 100, 20), [3]);
-        assert_eq!(chosen(&segments, 100, 30), [3, 2]);
+        assert_eq!(chosen(&segments, 250, 20), [3]);
+        assert_eq!(chosen(&segments, 250, 70), [3, 2]);
         assert_eq!(chosen(&segments, 1000, 0), [3]);
+    }
+
+    #[test]
+    fn a_store_that_is_too_long_is_evacuated_although_nothing_comes_in() {
+        let segments = [segment(1, 100, 90), segment(2, 100, 95)];
+        assert_eq!(chosen(&segments, 150, 0), [1], "one segment at least");
+        let many: Vec<_> = (0..20).map(|i| segment(i, 100, 90)).collect();
+        assert_eq!(chosen(&many, 1600, 0), [0, 1], "and an eighth of the capacity");
     }
 
     #[test]

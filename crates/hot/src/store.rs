@@ -61,16 +61,8 @@ pub struct HotStore {
     half_life: u64,
     limit: AtomicU8,
     promotions: Promotions,
-    evacuated: Mutex<Evacuated>,
-}
-
-/// Segments that evacuations read.
-#[derive(Default)]
-struct Evacuated {
-    /// Those of the flush under way.
-    now: Vec<Location>,
-    /// Those that a flush found damaged, until the next open.
-    left_alone: BTreeSet<Location>,
+    /// Segments that the last flush was to read.
+    evacuated: Mutex<Vec<Location>>,
 }
 
 /// What a flush, or an open, changes.
@@ -220,18 +212,12 @@ impl HotStore {
 
     /// Records that a flush is about to read these segments.
     pub fn evacuates(&self, victims: &[Location]) {
-        self.evacuated.lock().now = victims.to_vec();
+        *self.evacuated.lock() = victims.to_vec();
     }
 
-    /// Leaves the segments that the last flush has read alone from now on: one of them is damaged.
-    pub fn leave_alone(&self) {
-        let Evacuated { now, left_alone } = &mut *self.evacuated.lock();
-        left_alone.extend(now.drain(..));
-    }
-
-    /// Whether the segment at `place` is left alone.
-    pub fn is_left_alone(&self, place: Location) -> bool {
-        self.evacuated.lock().left_alone.contains(&place)
+    /// Takes the segments that the last flush was to read.
+    pub fn take_evacuated(&self) -> Vec<Location> {
+        std::mem::take(&mut *self.evacuated.lock())
     }
 
     /// Adds `times` writes to the heat of a key.

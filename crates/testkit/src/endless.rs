@@ -61,7 +61,8 @@ pub fn short_segments_settle(seed: u64) -> Checked<()> {
     Ok(())
 }
 
-fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
+/// The store on `sim`.
+pub(crate) fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
     Db::open_in(Arc::new(sim.clone()), options.clone(), 7).map_err(|e| format!("open failed: {e}"))
 }
 

@@ -1,12 +1,16 @@
 //! The matrix of the hot store: every state of a key, what is done to it, and the snapshots around.
 //!
 //! A key is absent, short, separated, hot, or was hot; it is written, deleted, or left alone while
-//! its segment is evacuated. Each case runs under both kinds of relocation, and is followed by a
-//! reopening, after which the store must be as it was.
+//! its segment is evacuated. Each case runs under both kinds of relocation, and with a store that
+//! is too small, so that keys leave it; it is followed by a reopening, after which the store must
+//! be as it was.
 
-use cleavedb::{Durability, Relocation};
+use cleavedb::{Db, Durability, Error, Relocation};
+use cleavedb_storage::FileKind;
+use cleavedb_storage_sim::Sim;
 
 use crate::disks::Disks;
+use crate::endless::opened;
 use crate::op::{Op, Scan, Write};
 use crate::read::Checked;
 use crate::session::Session;
@@ -147,6 +151,9 @@ fn case(before: Before, then: Then, held: Held) -> Vec<Op> {
         snapshot(matches!(held, Held::First)),
         before.ops(),
         snapshot(matches!(held, Held::Before)),
+        // Reads leave the key to the next flush, if it is not hot.
+        looks(),
+        looks(),
         then.ops(),
         seen.clone(),
         looks(),
@@ -167,6 +174,72 @@ fn case(before: Before, then: Then, held: Held) -> Vec<Op> {
     .concat()
 }
 
+/// A store with damaged values in its hot segments: checks that writes go on, although these
+/// segments cannot be evacuated, and that no other value is wrong. Returns whether a flush met the
+/// damage, and reported it.
+pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
+    let options = Setup::hot(Relocation::WriteBack, true).options;
+    let sim = Sim::new();
+    let db = opened(&sim, &options)?;
+    let told = |e: Error| e.to_string();
+    let key = |i: u8| vec![b'k', i];
+    let write = |db: &Db, round: u8| (0..40).try_for_each(|i| db.put(&key(i), &[round ^ i; 1000]));
+    (0..3).try_for_each(|round| write(&db, round).and_then(|()| db.flush())).map_err(told)?;
+    db.close().map_err(told)?;
+    let mut image = sim.image();
+    for (name, len) in image.list().into_iter().filter(|(name, _)| name.kind() == FileKind::Group) {
+        // Within values, and neither in headers nor in key blocks: those would fail the open.
+        let bytes = image.read(&name).unwrap_or_default();
+        let value = |at: u64| {
+            let mut rest = bytes[at as usize..].iter().take(600);
+            rest.all(|byte| *byte == bytes[at as usize])
+        };
+        let within = |at: &u64| at + 600 < len && bytes[*at as usize] > 0 && value(*at);
+        let places = (4096 + seed..len).step_by(2500).filter(within);
+        places.for_each(|at| image.flip_bit(&name, (at + 300) * 8));
+    }
+    let db = opened(&Sim::from_image(image), &options)?;
+    for round in 3..9 {
+        write(&db, round).map_err(|e| format!("round {round}: {e}"))?;
+        let failed = (0..100).find(|_| matches!(db.step(), Ok(false)));
+        failed.ok_or("100 jobs ran or failed")?;
+    }
+    let reported = !db.metrics().damaged.is_empty();
+    for i in 0..40 {
+        let found = db.get(&key(i)).map_err(told)?;
+        if found.as_deref() != Some(&[8 ^ i; 1000]) {
+            return Err(format!("record {i} is wrong"));
+        }
+    }
+    Ok(reported)
+}
+
+/// Keys that are read often become hot with the next flush, one of them with a newer version that
+/// the same flush writes.
+pub fn promotions_follow_reads(seed: u64) -> Checked<()> {
+    let relocation = [Relocation::WriteBack, Relocation::Soft][seed as usize % 2];
+    let mut setup = Setup::hot(relocation, true);
+    setup.options.groups.heat_limit = Some(3);
+    let (read, written): (&[u8], &[u8]) = (b"read", b"written");
+    let gets = [Op::Get(read.to_vec()), Op::Get(written.to_vec())];
+    let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
+    let first = [put(read, LONG, 1), put(written, LONG, 2), put(b"other", LONG, 3), Op::Flush];
+    let gets = [gets.clone(), gets.clone(), gets.clone()].concat();
+    let second = [put(written, LONG + seed as usize, 4), put(b"other", LONG, 5), Op::Flush];
+    for op in first.iter().chain(&gets).chain(&second).chain(&gets) {
+        session.run(op)?;
+    }
+    let stats = session.db().metrics().hot.ok_or("no hot store")?.stats;
+    if (stats.promoted, stats.admitted) != (1, 1) {
+        return Err(format!("{stats:?}"));
+    }
+    for op in [Op::Verify, Op::Compact, Op::Verify, Op::Kill, Op::Verify].iter().chain(&gets) {
+        session.run(op)?;
+    }
+    session.compare_all()?;
+    session.leave(true)
+}
+
 /// Runs part `part` of `parts` of the matrix.
 pub fn matrix(part: usize, parts: usize) -> Checked<()> {
     let mut at = 0;
@@ -177,8 +250,11 @@ pub fn matrix(part: usize, parts: usize) -> Checked<()> {
                 if at % parts != part {
                     continue;
                 }
-                for relocation in [Relocation::WriteBack, Relocation::Soft] {
-                    let setup = Setup::hot(relocation, true);
+                for setup in [
+                    Setup::hot(Relocation::WriteBack, true),
+                    Setup::hot(Relocation::Soft, true),
+                    Setup::crowded_hot_store(),
+                ] {
                     run(&setup, &case(before, then, held))
                         .map_err(|e| format!("{before:?}, {then:?}, {held:?}, {setup}: {e}"))?;
                 }

@@ -140,6 +140,15 @@ impl Setup {
         setup
     }
 
+    /// Tiny sizes, `hoakv` whose hot store is too small for its keys, so that HeatLimit rises and
+    /// keys leave.
+    pub fn crowded_hot_store() -> Self {
+        let base = Self::tiny(Preset::HoaKv, true);
+        let mut setup = Self { name: format!("{base}, crowded hot store"), ..base };
+        setup.options.groups.hot_bytes = 8 << 10;
+        setup
+    }
+
     /// Tiny sizes, long values beside an index that holds all others, collected often.
     pub fn long_values(preset: Preset, window_survives: bool) -> Self {
         let base = Self::tiny(preset, window_survives);
@@ -301,6 +310,7 @@ impl Setup {
         for preset in [Preset::HashKv, Preset::KtStore] {
             all.extend([true, false].map(|window| Self::soft(preset, window)));
         }
+        all.push(Self::crowded_hot_store());
         for relocation in [Relocation::WriteBack, Relocation::Soft] {
             all.extend([true, false].map(|window| Self::hot(relocation, window)));
         }

@@ -15,6 +15,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
 use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_hot::HotStore;
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
@@ -107,10 +108,6 @@ impl<'e> Job<'e> for Flush<'e> {
             }
             Ok((added, grouped, opened))
         });
-        let damaged = written.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
-        if let Some(hot) = engine.hot.as_ref().filter(|_| damaged) {
-            hot.leave_alone();
-        }
         let created = [&files, &hot_files];
         let written = written.map_err(|e| new_files::given_up(engine, &created, &writer, e));
         let (added, grouped, opened) = written?;
@@ -166,8 +163,13 @@ impl<'e> Job<'e> for Flush<'e> {
         Ok(())
     }
 
-    fn end(self, _: &Result<()>) -> impl FnOnce(&mut JobState) {
-        |state| state.flushing = false
+    fn end(self, result: &Result<()>) -> impl FnOnce(&mut JobState) {
+        let damaged = result.as_ref().is_err_and(|e| e.kind() == ErrorKind::Corruption);
+        let hot = self.engine.hot.as_ref().map(HotStore::take_evacuated).unwrap_or_default();
+        move |state| {
+            state.flushing = false;
+            state.damaged.hot.extend(hot.into_iter().filter(|_| damaged));
+        }
     }
 
     fn about(&self) -> About {

@@ -1,6 +1,6 @@
 //! The hot store of HoaKV: every state of a key under every operation.
 
-use cleavedb_testkit::hot::matrix;
+use cleavedb_testkit::hot::{damaged_hot_values_stop_no_writer, matrix, promotions_follow_reads};
 
 const PARTS: usize = 2;
 
@@ -12,4 +12,18 @@ fn every_state_of_a_key_under_every_operation_even() {
 #[test]
 fn every_state_of_a_key_under_every_operation_odd() {
     matrix(1, PARTS).unwrap_or_else(|e| panic!("{e}"));
+}
+
+#[test]
+fn damaged_values_of_hot_segments_stop_no_writer() {
+    let met = |seed: &u64| {
+        let check = damaged_hot_values_stop_no_writer(*seed);
+        check.unwrap_or_else(|e| panic!("seed {seed}: {e}"))
+    };
+    assert!((0..40).map(|i| i * 61).filter(met).count() > 20, "flushes meet the damage");
+}
+
+#[test]
+fn keys_that_are_read_become_hot() {
+    (0..4).for_each(|seed| promotions_follow_reads(seed).unwrap_or_else(|e| panic!("{e}")));
 }

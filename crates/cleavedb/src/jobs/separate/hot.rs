@@ -21,7 +21,9 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
-use cleavedb_base::{EncodedKey, EntryKind, Error, Location, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, ErrorKind, Location, Result, SeqNo, ValuePointer,
+};
 use cleavedb_hot::evacuation::{self, SegmentFacts};
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
 use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
@@ -192,18 +194,18 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         old: ValuePointer,
         retention: &mut Retention<'_>,
     ) -> Result<bool> {
-        let pins = retention.has_snapshots() && !planted(Bug::HotNotPinned) && {
-            let seq = self.seq_of(old)?;
-            let seen = retention.keep(seq);
-            if seen {
-                self.entry(key, seq, Content::Pointer(old), None);
-            }
-            seen
+        let asks = retention.has_snapshots() && !planted(Bug::HotNotPinned);
+        let seq = match asks.then(|| self.seq_of(old)).transpose() {
+            // What is damaged no snapshot can read; the flush goes on.
+            Err(e) if e.kind() == ErrorKind::Corruption => None,
+            seq => seq?,
         };
-        if !pins {
-            self.dies(old);
+        let seen = seq.filter(|seq| retention.keep(*seq));
+        match seen {
+            Some(seq) => self.entry(key, seq, Content::Pointer(old), None),
+            None => self.dies(old),
         }
-        Ok(pins)
+        Ok(seen.is_some())
     }
 
     /// The sequence number of a hot record.
@@ -315,7 +317,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
         let segments = self.table.extents_of(GroupId::HOT);
-        let segments = segments.filter(|extent| !self.store.is_left_alone(extent.place));
+        let left_alone = self.engine.jobs.lock().damaged.hot.clone();
+        let segments = segments.filter(|extent| !left_alone.contains(&extent.place));
         let facts = segments.map(|extent| SegmentFacts {
             place: extent.place,
             len: extent.len(),

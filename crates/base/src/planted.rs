@@ -212,6 +212,8 @@ pub enum Bug {
     HotNotPinned,
     /// A key that is no longer hot leaves no stub, so that an older record of it comes back.
     HotStubForgotten,
+    /// A collection writes an old version of a hot key to a younger place than its marker.
+    MarkerBelowCollected,
     /// A key that was read often becomes hot with an old version, although it has a newer one.
     PromoteOverNewer,
     /// An open takes the record of a hot key that it meets first, not the newest one.

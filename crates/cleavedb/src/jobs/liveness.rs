@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{Result, SeqNo};
 use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
@@ -193,10 +194,16 @@ impl ReadView {
         Ok(())
     }
 
-    /// Retains the versions that the present or a snapshot sees.
+    /// Retains the versions that the present or a snapshot sees, and a marker that is the newest
+    /// entry of its key in the tables: the flush of a newer version may write no entry, so that the
+    /// marker must stay in a younger place than what the collection writes.
     fn retain_seen(&self, versions: &mut Vec<Visible>) {
         let mut retention = Retention::new(&self.snapshots);
-        versions.retain(|version| retention.keep(version.seq));
+        let newest = versions.iter().find(|version| version.in_table).map(|version| version.seq);
+        versions.retain(|version| {
+            let marks = version.content == Content::Hot && Some(version.seq) == newest;
+            retention.keep(version.seq) || marks && !planted(Bug::MarkerBelowCollected)
+        });
     }
 
     /// Asserts that the group's answer is the index's, down to the oldest version that lives in the

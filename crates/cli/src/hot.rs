@@ -55,7 +55,10 @@ impl From<HotMetrics> for HotStore {
 impl fmt::Display for HotStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |count: u64| units::thousands(count as f64);
-        let percent = |part: u64, of: u64| 100.0 * part as f64 / of.max(1) as f64;
+        let of_live = |part: u64| match self.live_bytes {
+            0 => String::new(),
+            live => format!(" ({:.1}% of the live bytes)", 100.0 * part as f64 / live as f64),
+        };
         writeln!(
             f,
             "  {} hot keys in {} segments of {}, {} of it live; a key is hot from {} accesses on",
@@ -67,11 +70,11 @@ impl fmt::Display for HotStore {
         )?;
         writeln!(
             f,
-            "  {} of memory for them, {:.1}% of the live bytes; index {}, {:.1}%",
+            "  {}{} of memory for them, its index {}{}",
             units::bytes(self.memory),
-            percent(self.memory, self.live_bytes),
+            of_live(self.memory),
             units::bytes(self.index_memory),
-            percent(self.index_memory, self.live_bytes),
+            of_live(self.index_memory),
         )?;
         writeln!(
             f,

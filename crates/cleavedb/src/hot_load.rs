@@ -35,10 +35,10 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
             let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
             let (key, seq) = (store.key(encoded_key.as_bytes()), record.header.seq);
             let put = match record.header.kind {
-                RecordKind::Delete => None,
+                RecordKind::Delete | RecordKind::Tag => None,
                 RecordKind::Separated if builder.holds(pointer) => {
                     builder.add(key, pointer);
-                    Some(HotPut { key, segment, pointer, heat: 1, reason: HotReason::Kept })
+                    Some(HotPut { key, segment, pointer, heat: 1, reason: HotReason::Found })
                 }
                 _ => {
                     let error = Error::corruption("a record cannot be in a hot segment");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, Location, Result, ValuePointer};
 
@@ -60,6 +60,8 @@ pub struct HotStore {
     halved: AtomicU64,
     half_life: u64,
     limit: AtomicU8,
+    /// Whether keys that are read may become hot: not while the store, or the disk, is full.
+    promotes: AtomicBool,
     promotions: Promotions,
     /// Segments that the last flush was to read.
     evacuated: Mutex<Vec<Location>>,
@@ -106,6 +108,8 @@ pub enum HotReason {
     Kept,
     /// Its key was read often.
     Promoted,
+    /// It was there when the database was opened.
+    Found,
 }
 
 /// Facts about the store.
@@ -158,6 +162,7 @@ impl HotStore {
             halved: AtomicU64::new(0),
             half_life: records * HALF_LIFE,
             limit: AtomicU8::new(LIMIT_MIN),
+            promotes: AtomicBool::new(true),
             promotions: Promotions::new(),
             evacuated: Mutex::default(),
         }
@@ -198,11 +203,16 @@ impl HotStore {
     /// versions wait.
     #[inline]
     pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
-        if self.sketch.estimate(key.hash) < self.limit() {
+        if self.sketch.estimate(key.hash) < self.limit() || !self.promotes.load(Ordering::Relaxed) {
             return false;
         }
         self.promotions.propose(key.hash, version);
         self.promotions.waiting() >= PROMOTED
+    }
+
+    /// Says whether keys that are read may become hot, until the next flush says otherwise.
+    pub fn set_promotes(&self, promotes: bool) {
+        self.promotes.store(promotes, Ordering::Relaxed);
     }
 
     /// Takes the versions that wait to be moved here.
@@ -382,3 +392,6 @@ impl HotStore {
 fn sum(counters: &[AtomicU64]) -> u64 {
     counters.iter().map(|count| count.load(Ordering::Relaxed)).sum()
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,8 +49,9 @@ pub(super) enum Verdict {
 }
 
 impl Known {
-    /// `trusted` says that tables know every record that is not young.
-    pub(super) fn verdict(&self, trusted: bool) -> Verdict {
+    /// `trusted` says that tables know every record that is not young; `values_are_whole`, that no
+    /// record is missing.
+    pub(super) fn verdict(&self, trusted: bool, values_are_whole: bool) -> Verdict {
         let counts = |found: &&Found| found.young || !trusted;
         let newest = self.records.iter().filter(counts).max_by_key(|found| found.seq);
         // Tables do not know the newest version of a hot key, only that there is one.
@@ -61,7 +62,9 @@ impl Known {
         match (self.entry.filter(|_| entry_wins), newest) {
             (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
             (Some(Indexed { kind: EntryKind::Inline, table, .. }), _) => Verdict::Entry(table),
-            (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => self.newest_from(seq),
+            (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => {
+                self.newest_from(seq, !values_are_whole)
+            }
             (Some(Indexed { seq, .. }), _) => self.value_of(seq, false),
             (None, Some(found)) => match found.kind {
                 RecordKind::Delete => Verdict::Gone,
@@ -72,11 +75,12 @@ impl Known {
         }
     }
 
-    /// The newest value from version `seq` on, that of a hot key.
-    fn newest_from(&self, seq: SeqNo) -> Verdict {
+    /// The newest value from version `seq` on, that of a hot key. Nothing tells whether a newer one
+    /// is lost.
+    fn newest_from(&self, seq: SeqNo, uncertain: bool) -> Verdict {
         let holds = |found: &&Found| found.seq >= seq && found.kind == RecordKind::Separated;
         let newest = self.records.iter().filter(holds).max_by_key(|found| found.seq);
-        newest.map_or(Verdict::Lost, |found| Verdict::Record(found.place, false))
+        newest.map_or(Verdict::Lost, |found| Verdict::Record(found.place, uncertain))
     }
 
     /// The value of version `seq`, wherever a collection has moved it.

@@ -8,7 +8,8 @@
 //! If the manifest and all its tables can be read they decide, and older records only provide the
 //! values of pointers, since a record may outlive the tombstone of its key. Otherwise such records
 //! count, and keys that depend on one alone are *uncertain*: they may have been deleted, or
-//! overwritten.
+//! overwritten. Of a hot key the tables only say that it has a value: the newest record counts,
+//! and is uncertain if any value file is damaged.
 //!
 //! Memory holds all keys, with about a hundred bytes for each of their records, and no values.
 
@@ -50,6 +51,8 @@ pub struct Salvage {
     keys: BTreeMap<Vec<u8>, Known>,
     /// Whether the manifest and every table that it names were read.
     trusted: bool,
+    /// Whether every value file was read without damage.
+    values_are_whole: bool,
     report: SalvageReport,
 }
 
@@ -75,6 +78,7 @@ impl Salvage {
             cache: Arc::new(BlockCache::new(0)),
             keys: BTreeMap::new(),
             trusted: false,
+            values_are_whole: false,
             report,
         };
         this.load_manifest()?;
@@ -171,6 +175,7 @@ impl Salvage {
 
     /// Reads the records of all value files, and reports missing files.
     fn read_records(&mut self, tables_are_whole: bool) -> Result<()> {
+        let before = self.report.damages;
         let closed = self.live.as_ref().is_some_and(|live| live.session.is_none());
         let window = self.files.read_window().unwrap_or_else(|error| {
             self.report.stale |= !closed;
@@ -199,6 +204,7 @@ impl Salvage {
                 self.report.note(error);
             }
         }
+        self.values_are_whole = self.report.damages == before;
         Ok(())
     }
 
@@ -289,7 +295,7 @@ impl Salvage {
             let Some((DEFAULT_KEYSPACE, key)) = split_encoded_key(&encoded_key) else {
                 continue;
             };
-            match known.verdict(self.trusted) {
+            match known.verdict(self.trusted, self.values_are_whole) {
                 Verdict::Gone => {}
                 Verdict::Lost => list(&mut self.report.lost, &mut self.report.lost_keys, key),
                 Verdict::Record(place, uncertain) => {

@@ -9,7 +9,7 @@ use cleavedb::{Background, Db, Durability, Options, Preset, Salvage, SalvageRepo
 pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn options(preset: Preset) -> Options {
-    Options {
+    let mut options = Options {
         memtable_bytes: Some(64 << 10),
         log_file_bytes: 64 << 10,
         segment_bytes: 64 << 10,
@@ -20,7 +20,12 @@ fn options(preset: Preset) -> Options {
         level1_bytes: 256 << 10,
         background: Background::Manual,
         ..Options::preset(preset)
+    };
+    if options.layout.has_hot_store() {
+        // Every key becomes hot, and some leave.
+        (options.groups.heat_limit, options.groups.hot_bytes) = (Some(1), 32 << 10);
     }
+    options
 }
 
 /// Writes a store in which keys were overwritten, deleted, compacted and collected, and some were
@@ -47,6 +52,10 @@ pub(crate) fn plant(preset: Preset, to: &Path) -> State {
     (0..300).step_by(5).for_each(|number| put(&mut state, number, 3));
     (1..300).step_by(11).for_each(|number| delete(&mut state, number));
     db.flush().unwrap();
+    if db.metrics().hot.is_some() {
+        // A file of evacuated segments that was not removed yet would look like lost edits.
+        db.wait_idle().unwrap();
+    }
     (290..310).for_each(|number| put(&mut state, number, 4));
     (2..300).step_by(50).for_each(|number| delete(&mut state, number));
     fs::create_dir(to).unwrap();
@@ -189,7 +198,9 @@ fn each_file_may_be_missing_or_damaged() {
                 let (saved, report) = saved(broken);
                 // Where values are lost the index still says whose.
                 let holds_values = name.ends_with(".seg") || name.ends_with(".grp");
-                let is_told = !report.stale && report.uncertain_keys == 0;
+                // Of hot keys it says that they have a value, and not which.
+                let is_hot = Options::preset(preset).layout.has_hot_store();
+                let is_told = !report.stale && (report.uncertain_keys == 0 || is_hot);
                 assert!(!holds_values || is_told, "{preset}, {name}, damage {at}: {report:?}");
                 // Nothing says how far the window was in use: its damage looks like a log that
                 // ended earlier.

@@ -11,8 +11,9 @@
 //! other job changes what is hot.
 //!
 //! A record of a key that is hot no more may remain in an older segment. So that the next open does
-//! not take it for the newest, the flush leaves a *stub*: a group tombstone in a hot segment, which
-//! every evacuation copies for as long as a segment has a record of the key.
+//! not take it for the newest, the flush leaves a *stub* in a hot segment, which every evacuation
+//! copies for as long as a segment has a record of the key: a group tombstone if the key was
+//! deleted, or else a tag, since the value of that version is elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -82,6 +83,13 @@ pub(crate) struct HotFlushed {
     pub(crate) promoted: u64,
 }
 
+/// Says that a key is not hot from a sequence number on.
+struct Stub<'e> {
+    key: &'e [u8],
+    seq: SeqNo,
+    kind: RecordKind,
+}
+
 /// A record that goes to a hot segment.
 struct HotRecord {
     id: u32,
@@ -103,8 +111,8 @@ pub(super) struct HotFlush<'a, 'e> {
     /// Records that go to hot segments, stubs included.
     pub(super) items: Vec<PendingRecord<'e>>,
     records: Vec<HotRecord>,
-    /// Keys that are no longer hot, each with the greatest sequence number that it had there.
-    stubs: Vec<(&'e [u8], SeqNo)>,
+    /// Of keys that are no longer hot.
+    stubs: Vec<Stub<'e>>,
     entries: Vec<HotEntry>,
     /// Bytes of records that are dead from this flush on, by segment.
     died: BTreeMap<Location, u64>,
@@ -169,7 +177,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             self.records.push(HotRecord { id: u32::MAX, key, heat, reason });
         } else if was.is_some() {
             self.change.overwritten.push(key);
-            self.stubs.push((newest.key, newest.seq));
+            let deleted = newest.kind == EntryKind::Delete;
+            let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
+            self.stubs.push(Stub { key: newest.key, seq: newest.seq, kind });
         }
         Ok(takes)
     }
@@ -243,14 +253,14 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         next_id: &mut u32,
     ) -> Result<Vec<Arc<Segment>>> {
         let mut files = BTreeMap::new();
-        // Promotions can wait, and take no room that others need.
-        if reserve::is_full(self.engine) || budget::lacks_space(self.engine) {
-            return Ok(Vec::new());
-        }
+        // Promotions take no room that others need.
+        let is_full = reserve::is_full(self.engine) || budget::lacks_space(self.engine);
+        let admits = self.admits && !is_full;
+        self.store.set_promotes(admits);
         let mut room = self.capacity / PROMOTED;
         let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
         for (pointer, seq) in self.store.take_promotions() {
-            if !self.admits
+            if !admits
                 || seq >= last
                 || !self.state.segments.is_there(pointer)
                 || !fits(pointer.len.into())
@@ -351,7 +361,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         slot: &MemSlot,
         arena: &'e Arena,
         (cold, next_id): (&mut Vec<PendingRecord<'e>>, &mut u32),
-        old_stubs: &mut Vec<(&'e [u8], SeqNo)>,
+        old_stubs: &mut Vec<Stub<'e>>,
     ) -> Result<Arc<Segment>> {
         let handle = self.state.segments.extent(place)?.clone();
         let segment = handle.segment().clone();
@@ -366,10 +376,12 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let encoded_key = encoded_key.as_bytes();
             let seq = record.header.seq;
             let key = self.store.key(encoded_key);
-            if record.header.kind == RecordKind::Delete {
+            let kind = record.header.kind;
+            if kind != RecordKind::Separated {
                 // A record of a key that became hot again is newer than its stub.
                 if self.store.find(key).is_none() {
-                    old_stubs.push((arena.alloc_slice_copy(encoded_key), seq));
+                    let key = arena.alloc_slice_copy(encoded_key);
+                    old_stubs.push(Stub { key, seq, kind });
                 }
                 return Ok(());
             }
@@ -392,7 +404,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             } else {
                 self.entry(kept, seq, Content::Pointer(pointer), Some(id));
                 self.change.demoted.push(key);
-                self.stubs.push((kept, seq));
+                self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
                 cold.push(item);
             }
             Ok(())
@@ -401,15 +413,16 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
-    fn keep_stubs(&mut self, old_stubs: Vec<(&'e [u8], SeqNo)>, next_id: &mut u32) {
+    fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, next_id: &mut u32) {
         let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
-        for (key, seq) in std::mem::take(&mut self.stubs).into_iter().chain(old_stubs) {
+        for stub in std::mem::take(&mut self.stubs).into_iter().chain(old_stubs) {
+            let Stub { key, seq, kind } = stub;
             let needed = self.store.remembers(self.store.key(key), &dropped);
             if !needed || planted(Bug::HotStubForgotten) {
                 continue;
             }
             let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
-            let source = ValueSource::Stub(RecordKind::Delete);
+            let source = ValueSource::Stub(kind);
             self.items.push(PendingRecord { entry, source, id: *next_id, seq });
             *next_id += 1;
         }
@@ -435,20 +448,20 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let shard = FlushShard { items: &self.items, group_of: &group_of, log, buffer };
         let order: Vec<u32> = (0..self.items.len() as u32).collect();
         let (written, moved) = shard.write(&order, writer)?;
-        let moved: BTreeMap<u32, ValuePointer> = moved.into_iter().collect();
         let mut builders: Vec<HotSegmentBuilder> =
             written.extents.iter().map(|extent| HotSegmentBuilder::new(extent.place)).collect();
-        let mut at = 0;
-        for HotRecord { id, key, heat, reason } in &self.records {
-            let pointer = *moved.get(id).ok_or_else(lost)?;
-            // The records lie in their order, in one segment after another.
-            while !builders.get(at).ok_or_else(lost)?.holds(pointer) {
-                at += 1;
+        let mut segment = 0;
+        // The records lie in their order, in one segment after another.
+        for (record, (id, pointer)) in self.records.iter().zip(&moved) {
+            while !builders.get(segment).ok_or_else(lost)?.holds(*pointer) {
+                segment += 1;
             }
-            builders[at].add(*key, pointer);
-            let (key, heat, reason) = (*key, *heat, *reason);
-            self.change.puts.push(HotPut { key, segment: at, pointer, heat, reason });
+            let HotRecord { id: expected, key, heat, reason } = *record;
+            debug_assert_eq!(expected, *id, "a record for each value, in the same order");
+            builders[segment].add(key, *pointer);
+            self.change.puts.push(HotPut { key, segment, pointer: *pointer, heat, reason });
         }
+        debug_assert_eq!(self.records.len(), moved.len());
         self.change.segments = builders.into_iter().map(HotSegmentBuilder::finish).collect();
         for entry in &mut self.entries {
             if let Some(id) = entry.moved {

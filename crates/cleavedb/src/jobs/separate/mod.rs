@@ -107,8 +107,7 @@ impl SeparatedValues {
         matches!(self.outcomes.peek(), Some(Outcome::Hot))
     }
 
-    /// The next entry of a hot key that stands before `entry` in the run, or at its place; any, if
-    /// there is none.
+    /// The next entry of a hot key that stands before `entry` in the run; any, if there is none.
     pub(crate) fn hot_before(&mut self, entry: Option<&Entry<'_>>) -> Option<HotEntry> {
         self.entries.next_if(|hot| entry.is_none_or(|entry| hot.stands_before(entry)))
     }
@@ -168,8 +167,8 @@ impl<'e> Separator<'_, 'e> {
         let is_of = |item: &&PendingRecord<'_>| item.entry.key == newest.key;
         // The items of the key are the last ones, its newest version the first of them.
         let count = self.items.iter().rev().take_while(is_of).count();
-        let first = (self.items.len() - count..self.items.len()).next();
-        let item = first.filter(|_| newest.kind == EntryKind::Pointer);
+        let separated = newest.kind == EntryKind::Pointer;
+        let item = separated.then(|| self.items.len() - count);
         let len = item.map(|at| self.items[at].len());
         if hot.takes(&newest, len, (self.versions, self.kept), retention)?
             && let Some(at) = item
@@ -186,7 +185,8 @@ impl<'e> Separator<'_, 'e> {
         let separated = std::mem::take(&mut self.separated);
         let Some(first) = self.unseparated.first() else { return Ok(()) };
         if (separated || self.held.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
-            for entry in std::mem::take(&mut self.unseparated) {
+            for at in 0..self.unseparated.len() {
+                let entry = self.unseparated[at];
                 let deletes = entry.kind == EntryKind::Delete;
                 let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
                 let id = self.id();

@@ -1,0 +1,89 @@
+//! What readers find before, during and after a change of the store.
+
+use cleavedb_base::FileNumber;
+
+use super::*;
+use crate::segment::HotSegmentBuilder;
+
+fn place(number: u64) -> Location {
+    Location { file: FileNumber(number), offset: 4096 }
+}
+
+fn pointer(number: u64, at: u64) -> ValuePointer {
+    ValuePointer { file: FileNumber(number), offset: 4096 + 100 * at, len: 100 }
+}
+
+/// A change that adds segment `number` with a record of each key.
+fn added(store: &HotStore, number: u64, keys: &[&[u8]]) -> HotChange {
+    let mut builder = HotSegmentBuilder::new(place(number));
+    let mut change = HotChange::default();
+    for (at, key) in (0..).zip(keys) {
+        let (key, pointer) = (store.key(key), pointer(number, at));
+        builder.add(key, pointer);
+        let reason = HotReason::Admitted;
+        change.puts.push(HotPut { key, segment: 0, pointer, heat: 1, reason });
+    }
+    change.segments.push(builder.finish());
+    change
+}
+
+fn applied(store: &HotStore, change: &HotChange) {
+    store.publish(change).unwrap();
+    assert_eq!(store.changes() % 2, 1, "readers can tell that a change is under way");
+    store.retire(change);
+    assert_eq!(store.changes() % 2, 0);
+}
+
+#[test]
+fn the_newest_record_of_a_key_is_found_until_it_is_taken_out() {
+    let store = HotStore::new(7, 1 << 20);
+    let find = |key: &[u8]| store.find(store.key(key));
+    applied(&store, &added(&store, 1, &[b"a", b"b", b"c"]));
+    applied(&store, &added(&store, 2, &[b"b"]));
+    assert_eq!((find(b"a"), find(b"b")), (Some(pointer(1, 0)), Some(pointer(2, 0))));
+    let (a, c) = (store.key(b"a"), store.key(b"c"));
+    let change = HotChange { overwritten: vec![a], demoted: vec![c], ..HotChange::default() };
+    store.publish(&change).unwrap();
+    assert_eq!((find(b"a"), find(b"c")), (None, Some(pointer(1, 2))));
+    store.retire(&change);
+    assert_eq!((find(b"c"), find(b"b")), (None, Some(pointer(2, 0))));
+    let mut live = Vec::new();
+    store.for_each(|pointer| live.push(pointer));
+    assert_eq!(live, [pointer(2, 0)]);
+    let (one, none) = (BTreeSet::from([place(1)]), BTreeSet::new());
+    assert!(store.remembers(a, &none) && !store.remembers(a, &one));
+    applied(&store, &HotChange { dropped: vec![place(1)], ..HotChange::default() });
+    assert!(!store.remembers(a, &none) && find(b"b").is_some());
+    assert_eq!((store.stats().keys, store.stats().segments), (1, 1));
+}
+
+#[test]
+fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
+    let store = HotStore::new(7, 1 << 20);
+    let (key, version) = (store.key(b"read"), (pointer(9, 0), 5));
+    let read = || {
+        assert_eq!(store.read(key), None);
+        assert!(!store.found_cold(key, version), "too few for a flush of their own");
+        store.take_promotions()
+    };
+    assert_eq!(read(), [], "once is not often");
+    assert_eq!(read(), [version]);
+    store.set_promotes(false);
+    assert_eq!(read(), []);
+    store.set_promotes(true);
+    assert_eq!(read(), [version]);
+}
+
+#[test]
+fn heat_is_halved_after_many_accesses() {
+    let store = HotStore::new(7, 1 << 10);
+    applied(&store, &added(&store, 1, &[b"hot"]));
+    let (hot, cold) = (store.key(b"hot"), store.key(b"cold"));
+    (0..100).for_each(|_| assert!(store.read(hot).is_some()));
+    store.written(cold, 8);
+    store.cool();
+    assert_eq!((store.heat(hot), store.heat(cold)), (101, 8), "too few accesses yet");
+    store.written(hot, 404);
+    store.cool();
+    assert_eq!((store.heat(hot), store.heat(cold)), (127, 4));
+}

@@ -10,7 +10,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_hot::evacuation::EXCESS;
-use cleavedb_hot::segment::SEGMENT_MAX;
+use cleavedb_hot::segment::{RECORD_MAX, SEGMENT_MAX};
 use cleavedb_storage::Storage;
 use cleavedb_storage::quota::{Budget, QuotaStorage};
 use cleavedb_values::groups::Extent;
@@ -151,15 +151,17 @@ pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
 }
 
 /// Upper bound of the bytes that the flush of `bytes` writes to a hot store besides: promoted
-/// records, as many bytes of evacuated segments as come in and those by which the store was too
-/// long, and stubs.
+/// records, as many bytes of evacuated segments as come in, which are no more than a store that is
+/// too long takes, those by which it was too long, and stubs.
 fn hot_max(options: &Options, bytes: u64) -> u64 {
     if !options.layout.has_hot_store() {
         return 0;
     }
     let hot = options.groups.hot_bytes;
-    let evacuated = hot / EXCESS + SEGMENT_MAX.min(hot);
-    flushed_max(bytes + 2 * (hot / PROMOTED) + evacuated) + hot / STUBS
+    let taken = bytes.min(hot + hot / 2 + hot.min(RECORD_MAX.into()));
+    let incoming = taken + hot / PROMOTED;
+    let evacuated = incoming + hot / EXCESS + SEGMENT_MAX.min(incoming);
+    flushed_max(hot / PROMOTED + evacuated) + hot / STUBS
 }
 
 /// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in

@@ -3,15 +3,16 @@
 
 use cleavedb::{GroupOptions, Options};
 
-/// Least size of any part, of a table, whose size papers vary, and of a cut of the reserved space,
-/// in bytes.
+/// Least size of any part, of a table, whose size papers vary, of a cut of the reserved space, and
+/// of a hot store, in bytes.
 const LEAST: u64 = 64 << 10;
 const LEAST_TABLE: u64 = 16 << 10;
 const LEAST_LOG_SEGMENT: u64 = 4 << 10;
+const LEAST_HOT_STORE: u64 = 4 << 10;
 
 /// Power of two of the divisor at which everything has its least size, and the unit of window
 /// lengths, in bytes.
-const LEAST_PART: u32 = 12;
+const LEAST_PART: u32 = 16;
 const BLOCK: usize = 4096;
 
 /// `options` for a store with one of `parts` of the data and the same shape. A log window of
@@ -31,7 +32,7 @@ pub fn miniature(options: Options, parts: u64) -> Options {
         main_segment_bytes: part(groups.main_segment_bytes),
         log_segment_bytes,
         hot_bytes: match options.layout.groups {
-            Some(layout) if layout.hot => part(groups.hot_bytes),
+            Some(layout) if layout.hot => (groups.hot_bytes / parts.max(1)).max(LEAST_HOT_STORE),
             _ => groups.hot_bytes,
         },
         ..groups.clone()

@@ -105,9 +105,10 @@ pub(super) struct HotFlush<'a, 'e> {
     state: &'a ReadState,
     table: &'a GroupTable,
     capacity: u64,
-    /// Whether new keys, and whether new values of hot keys, are taken.
-    admits: bool,
-    updates: bool,
+    /// Whether the store has numbers left for more segments.
+    numbered: bool,
+    /// Length of the store with all that this flush has taken so far, in bytes.
+    len: u64,
     /// Records that go to hot segments, stubs included.
     pub(super) items: Vec<PendingRecord<'e>>,
     records: Vec<HotRecord>,
@@ -135,8 +136,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             state,
             table,
             capacity,
-            admits: numbered && len <= capacity + capacity / LATE,
-            updates: numbered && len <= capacity + capacity / 2,
+            numbered,
+            len,
             items: Vec::new(),
             records: Vec::new(),
             stubs: Vec::new(),
@@ -161,9 +162,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.store.written(key, versions);
         let heat = self.store.heat(key);
         let takes = match was {
-            Some(_) => self.updates,
-            None => self.admits && heat >= self.store.limit(),
-        } && len.is_some_and(fits);
+            Some(_) => self.has_room(LATE / 2),
+            None => self.has_room(LATE) && heat >= self.store.limit(),
+        } && len.is_some_and(|len| fits(len, self.capacity));
         let pinned = match was {
             Some(old) => self.pin(newest.key, old, retention)?,
             None => false,
@@ -184,8 +185,14 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         Ok(takes)
     }
 
+    /// Whether the store takes more: it is not longer than its capacity and one in `part` of it.
+    fn has_room(&self, part: u64) -> bool {
+        self.numbered && self.len <= self.capacity + self.capacity / part
+    }
+
     /// Adds a record for which [`HotFlush::takes`] was true.
     pub(super) fn take(&mut self, item: PendingRecord<'e>) {
+        self.len += item.len();
         if let Some(record) = self.records.last_mut() {
             record.id = item.id;
         }
@@ -255,7 +262,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let mut files = BTreeMap::new();
         // Promotions take no room that others need.
         let is_full = reserve::is_full(self.engine) || budget::lacks_space(self.engine);
-        let admits = self.admits && !is_full;
+        let admits = self.has_room(LATE) && !is_full;
         self.store.set_promotes(admits);
         let mut room = self.capacity / PROMOTED;
         let last = slot.sealed().map_or(0, |sealed| sealed.last_seq);
@@ -263,7 +270,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             if !admits
                 || seq >= last
                 || !self.state.segments.is_there(pointer)
-                || !fits(pointer.len.into())
+                || !fits(pointer.len.into(), self.capacity)
             {
                 continue;
             }
@@ -487,9 +494,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 }
 
-/// Whether a record of this length may be hot.
-fn fits(len: u64) -> bool {
-    (u64::from(RECORD_MIN)..=u64::from(RECORD_MAX)).contains(&len)
+/// Whether a record of this length may be hot in a store of `capacity` bytes.
+fn fits(len: u64, capacity: u64) -> bool {
+    (u64::from(RECORD_MIN)..=capacity.min(RECORD_MAX.into())).contains(&len)
 }
 
 fn lost() -> Error {

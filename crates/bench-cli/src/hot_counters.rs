@@ -11,7 +11,7 @@ pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
         ("hot_keys", stats.keys),
         ("hot_memory", stats.memory),
         ("hot_index_memory", stats.index_memory),
-        ("hot_limit", stats.limit.into()),
+        ("hot_limit", stats.limit.unwrap_or_default().into()),
         ("hot_reads", stats.reads),
         ("hot_hits", stats.hits),
         ("hot_admitted", stats.admitted),

@@ -60,11 +60,8 @@ pub(crate) fn build(
         segments: Arc::new(SegmentSet::default()),
         groups: live.groups.clone(),
     };
-    let store = || HotStore::new(database_id, options.groups.hot_bytes);
+    let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
-    if let (Some(store), Some(limit)) = (&hot, options.groups.heat_limit) {
-        store.set_limit(limit);
-    }
     let records = options.record_cache_bytes as u64;
     let records = (records > 0).then(|| RecordCache::new(records));
     let engine = Engine {

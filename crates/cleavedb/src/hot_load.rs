@@ -27,6 +27,8 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let state = engine.state.load_full();
     let mut newest: HashMap<HotKey, Newest> = HashMap::new();
     let mut change = HotChange::default();
+    // How often keys were accessed before the open is not known: at first they are hot enough.
+    let limit = store.limit();
     for extent in live.groups.extents_of(GroupId::HOT) {
         let handle = state.segments.extent(extent.place)?;
         let mut builder = HotSegmentBuilder::new(extent.place);
@@ -38,7 +40,7 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
                 RecordKind::Delete | RecordKind::Tag => None,
                 RecordKind::Separated if builder.holds(pointer) => {
                     builder.add(key, pointer);
-                    Some(HotPut { key, segment, pointer, heat: 1, reason: HotReason::Found })
+                    Some(HotPut { key, segment, pointer, heat: limit, reason: HotReason::Found })
                 }
                 _ => {
                     let error = Error::corruption("a record cannot be in a hot segment");

@@ -151,17 +151,17 @@ pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
 }
 
 /// Upper bound of the bytes that the flush of `bytes` writes to a hot store besides: promoted
-/// records, as many bytes of evacuated segments as come in, which are no more than a store that is
-/// too long takes, those by which it was too long, and stubs.
+/// records, stubs, and records of evacuated segments. These are as many as come in and those by
+/// which the store was too long, but no more than the longest store has that takes values.
 fn hot_max(options: &Options, bytes: u64) -> u64 {
     if !options.layout.has_hot_store() {
         return 0;
     }
     let hot = options.groups.hot_bytes;
-    let taken = bytes.min(hot + hot / 2 + hot.min(RECORD_MAX.into()));
-    let incoming = taken + hot / PROMOTED;
-    let evacuated = incoming + hot / EXCESS + SEGMENT_MAX.min(incoming);
-    flushed_max(hot / PROMOTED + evacuated) + hot / STUBS
+    let promoted = hot / PROMOTED;
+    let evacuated = bytes + promoted + hot / EXCESS + SEGMENT_MAX.min(hot);
+    let longest = hot + hot / 2 + hot.min(RECORD_MAX.into());
+    flushed_max(promoted + evacuated.min(longest)) + hot / STUBS
 }
 
 /// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in

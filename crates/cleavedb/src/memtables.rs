@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::Ordering;
+use cleavedb_hot::HotStore;
 
 use crate::commit::Append;
 use crate::engine::Engine;
@@ -30,13 +31,22 @@ pub(crate) fn rotate_memtable(engine: &Engine, append: &mut Append) {
     engine.jobs.wake();
 }
 
+/// Bytes of keys and values that a MemTable may have to be flushed for promotions at any time: the
+/// promoted records are about as many.
+const SMALL: u64 = 4 << 20;
+
 /// Seals the MemTable, which may be empty, so that a flush moves keys to the hot store that were
-/// read often.
+/// read often. Early flushes cost writers more than promotions gain if there are many of them, so
+/// a MemTable that is not small is flushed only if promotions have waited for some time.
 #[cold]
-pub(crate) fn rotate_for_promotions(engine: &Engine) {
-    if engine.state.load().waiting() > 0 || engine.check_open().is_err() {
+pub(crate) fn rotate_for_promotions(engine: &Engine, store: &HotStore) {
+    let state = engine.state.load();
+    let written = engine.counters.user_bytes.get().saturating_sub(state.youngest().written_before);
+    let early = written > SMALL && !store.promotions_have_waited();
+    if early || state.waiting() > 0 || engine.check_open().is_err() {
         return;
     }
+    drop(state);
     let mut append = engine.commit.append();
     // See `rotate_deletes`.
     if append.appender.is_begun() && engine.state.load().waiting() == 0 {

@@ -224,7 +224,7 @@ fn find_hot(engine: &Engine, state: &ReadState, encoded_key: &[u8], heats: Heats
 fn found_cold(engine: &Engine, encoded_key: &[u8], version: (ValuePointer, SeqNo)) {
     let Some(store) = &engine.hot else { return };
     if store.found_cold(store.key(encoded_key), version) {
-        memtables::rotate_for_promotions(engine);
+        memtables::rotate_for_promotions(engine, store);
     }
 }
 

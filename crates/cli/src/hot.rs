@@ -17,8 +17,8 @@ pub struct HotStore {
     /// Bytes of memory of its index, and in all.
     index_memory: u64,
     memory: u64,
-    /// Accesses from which on a key is hot.
-    heat_limit: u8,
+    /// Accesses from which on a key is hot; none while the store is off.
+    heat_limit: Option<u8>,
     /// Since the open: reads, those of them that found their key here, and records by the reason
     /// for which they were written or left.
     reads: u64,
@@ -52,6 +52,16 @@ impl From<HotMetrics> for HotStore {
     }
 }
 
+impl HotStore {
+    /// Which keys are hot.
+    fn admission(&self) -> String {
+        match self.heat_limit {
+            None => "off, since accesses are spread evenly".to_owned(),
+            Some(limit) => format!("a key is hot from {limit} accesses on"),
+        }
+    }
+}
+
 impl fmt::Display for HotStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |count: u64| units::thousands(count as f64);
@@ -61,12 +71,12 @@ impl fmt::Display for HotStore {
         };
         writeln!(
             f,
-            "  {} hot keys in {} segments of {}, {} of it live; a key is hot from {} accesses on",
+            "  {} hot keys in {} segments of {}, {} of it live; {}",
             count(self.keys),
             count(self.segments),
             units::bytes(self.bytes),
             units::bytes(self.live_bytes),
-            self.heat_limit,
+            self.admission(),
         )?;
         writeln!(
             f,

@@ -18,11 +18,16 @@ pub struct SegmentFacts {
     pub live: u64,
 }
 
-/// The least heat of a key that becomes hot: accessed twice within about a half-life.
-pub const LIMIT_MIN: u8 = 2;
+/// The least heat of a key that becomes hot: accessed four times within about a half-life. Keys
+/// that are accessed less often are evacuated before they are overwritten, which costs more than
+/// their place in the hot store saves.
+pub const LIMIT_MIN: u8 = 4;
 
 /// The greatest heat that the sketch can tell.
 pub const LIMIT_MAX: u8 = 15;
+
+/// HeatLimit of a hot store that is off: no key is that hot.
+pub const LIMIT_OFF: u8 = u8::MAX;
 
 /// Part of the store that live records should fill at most, in hundredths: in a store that is
 /// fuller, little space is dead, and an evacuation copies much for little.

@@ -10,6 +10,9 @@ use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 
 const WORDS: usize = 8;
 
+/// Keys whose counters are loaded at once.
+const AT_ONCE: usize = 16;
+
 /// Bits of a counter, and its greatest value.
 const COUNTER_BITS: u32 = 4;
 const COUNTER_MAX: u64 = (1 << COUNTER_BITS) - 1;
@@ -37,8 +40,8 @@ type Counter = (usize, u32);
 /// How often keys that are not hot were accessed lately (count-min sketch with 4-bit counters in
 /// blocks of one cache line).
 ///
-/// Estimates are at most 15, and never less than the number of accesses since the last
-/// [`HeatSketch::halve`].
+/// Estimates are at most 15, and no less than the number of accesses since the last
+/// [`HeatSketch::halve`], but for accesses at the same moment.
 pub struct HeatSketch {
     blocks: Box<[Block]>,
 }
@@ -51,10 +54,30 @@ impl HeatSketch {
         Self { blocks: (0..blocks).map(|_| Block::default()).collect() }
     }
 
-    /// Counts an access to the key with this hash.
-    pub fn add(&self, hash: u64) {
+    /// Counts an access to the key with this hash: raises those of its counters that are lowest
+    /// (*conservative update*), since the others count accesses to other keys already. Of accesses
+    /// to keys that share counters, at the same moment, one may be lost. Returns the new estimate.
+    pub fn add(&self, hash: u64) -> u8 {
         let (block, counters) = self.counters_of(hash);
-        counters.into_iter().for_each(|counter| block.raise(counter));
+        let counts = counters.map(|counter| block.count(counter));
+        let least = counts.into_iter().min().unwrap_or(0);
+        let lowest = counters.into_iter().zip(counts).filter(|(_, count)| *count == least);
+        lowest.for_each(|(counter, _)| block.raise(counter));
+        (least + 1).min(COUNTER_MAX) as u8
+    }
+
+    /// As [`HeatSketch::add`] for some keys, each with its number of accesses; passes each new
+    /// estimate to `visit`. The counters of several keys are loaded from memory at once.
+    pub fn add_all(&self, keys: &[(u64, u64)], mut visit: impl FnMut(u8)) {
+        for some in keys.chunks(AT_ONCE) {
+            // The processor does not wait for one load before it begins the next.
+            let loaded: u8 = some.iter().map(|(hash, _)| self.estimate(*hash)).fold(0, u8::max);
+            std::hint::black_box(loaded);
+            some.iter().for_each(|(hash, times)| {
+                let times = 0..(*times).min(COUNTER_MAX);
+                visit(times.fold(0, |_, _| self.add(*hash)));
+            });
+        }
     }
 
     /// Accesses to the key with this hash, at most 15.

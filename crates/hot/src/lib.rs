@@ -13,6 +13,7 @@ pub mod index;
 pub mod heat;
 pub mod segment;
 pub mod evacuation;
+pub mod worth;
 pub mod promotions;
 pub mod store;
 

@@ -77,9 +77,21 @@ impl HotSegment {
 
     /// Whether it has a record of `key`, of whatever version.
     pub(crate) fn has(&self, key: HotKey) -> bool {
-        let from = self.records.partition_point(|record| record.hash < key.hash);
-        let alike = self.records[from..].iter().take_while(|record| record.hash == key.hash);
-        alike.into_iter().any(|record| record.is_of(key))
+        self.alike(key).any(|(_, record)| record.is_of(key))
+    }
+
+    /// The records of keys with the hash of `key`, with their numbers. They are sorted by their
+    /// hashes, which are spread evenly: so the first is not far from where it would be if all were
+    /// equally far apart.
+    fn alike(&self, key: HotKey) -> impl Iterator<Item = (usize, &HotRecord)> {
+        let guess = (u128::from(key.hash) * self.records.len() as u128) >> u64::BITS;
+        let (before, behind) = self.records.split_at(guess as usize);
+        let from = guess as usize - before.iter().rev().take_while(|r| r.hash >= key.hash).count();
+        let from = match from == guess as usize {
+            true => from + behind.iter().take_while(|r| r.hash < key.hash).count(),
+            false => from,
+        };
+        (from..).zip(&self.records[from..]).take_while(move |(_, r)| r.hash == key.hash)
     }
 
     /// The hash of the key of a record; 0 if there is no such record.
@@ -90,9 +102,7 @@ impl HotSegment {
 
     /// The number of the record of `key` at `pointer`, if there is one.
     pub fn number_of(&self, key: HotKey, pointer: ValuePointer) -> Option<u16> {
-        let from = self.records.partition_point(|record| record.hash < key.hash);
-        let alike = (from..).zip(&self.records[from..]);
-        let mut alike = alike.take_while(|(_, record)| record.hash == key.hash);
+        let mut alike = self.alike(key);
         let found = alike.find(|(_, it)| it.is_of(key) && self.pointer_of(**it) == pointer);
         found.map(|(number, _)| number as u16)
     }

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
@@ -16,22 +17,26 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, Location, Result, ValuePointer};
 
-use crate::evacuation::LIMIT_MIN;
+use crate::evacuation::{self, LIMIT_MIN, LIMIT_OFF};
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
 use crate::promotions::{Candidate, Promotions, SLOTS};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
+use crate::worth::{Use, Worth};
 
 /// Keys of which the sketch tells the heat, for each record that fills the store.
 const SKETCHED: usize = 2;
 
 /// Accesses after which all heat is halved, for each record that fills the store: the half-life.
-const HALF_LIFE: u64 = 8;
+const HALF_LIFE: u64 = 4;
 
 /// Versions that wait to be moved to the store when a flush begins for them alone: half of those
 /// that may wait.
 const PROMOTED: usize = SLOTS / 2;
+
+/// Time for which versions wait for a flush that begins for other reasons.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
@@ -47,10 +52,12 @@ pub struct HotStore {
     sketch: HeatSketch,
     /// Odd during a change.
     changes: AtomicU64,
-    /// Writes, as flushes count them, reads, and reads of hot keys.
-    writes: [AtomicU64; COUNTERS],
+    /// Reads, and reads of hot keys.
     reads: [AtomicU64; COUNTERS],
     hits: [AtomicU64; COUNTERS],
+    /// Writes, as flushes count them, and writes of hot keys.
+    writes: AtomicU64,
+    write_hits: AtomicU64,
     updates: AtomicU64,
     admitted: AtomicU64,
     kept: AtomicU64,
@@ -60,9 +67,13 @@ pub struct HotStore {
     halved: AtomicU64,
     half_life: u64,
     limit: AtomicU8,
+    /// HeatLimit if it is given, and never changes.
+    fixed_limit: Option<u8>,
+    worth: Mutex<Worth>,
     /// Whether keys that are read may become hot: not while the store, or the disk, is full.
     promotes: AtomicBool,
     promotions: Promotions,
+    promotions_taken: Mutex<Instant>,
     /// Segments that the last flush was to read.
     evacuated: Mutex<Vec<Location>>,
 }
@@ -112,6 +123,17 @@ pub enum HotReason {
     Found,
 }
 
+/// How full the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// Bytes of its live records.
+    pub live: u64,
+    /// Bytes of records that it may have.
+    pub capacity: u64,
+    /// Live bytes of all separated values, its own among them.
+    pub all_live: u64,
+}
+
 /// Facts about the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HotStats {
@@ -123,8 +145,8 @@ pub struct HotStats {
     pub index_memory: u64,
     /// Bytes of memory in all: index, segments and sketch.
     pub memory: u64,
-    /// HeatLimit: see [`HotStore::limit`].
-    pub limit: u8,
+    /// HeatLimit: see [`HotStore::limit`]. `None` while the store is off.
+    pub limit: Option<u8>,
     /// Reads, and those that found their key here.
     pub reads: u64,
     /// See `reads`.
@@ -142,28 +164,34 @@ pub struct HotStats {
 }
 
 impl HotStore {
-    /// An empty store of up to `bytes` bytes of records, in the database with this id.
-    pub fn new(database_id: u64, bytes: u64) -> Self {
+    /// An empty store of up to `bytes` bytes of records, in the database with this id. It adapts
+    /// HeatLimit unless a fixed one is given.
+    pub fn new(database_id: u64, bytes: u64, fixed_limit: Option<u8>) -> Self {
         let records = (bytes / RECORD_GUESSED).max(64);
+        let half_life = records * HALF_LIFE;
         Self {
             database_id,
             index: HotIndex::new(),
             segments: ArcSwap::from_pointee(Segments::default()),
             sketch: HeatSketch::new(records as usize * SKETCHED),
             changes: AtomicU64::new(0),
-            writes: Default::default(),
             reads: Default::default(),
             hits: Default::default(),
+            writes: AtomicU64::new(0),
+            write_hits: AtomicU64::new(0),
             updates: AtomicU64::new(0),
             admitted: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             promoted: AtomicU64::new(0),
             demoted: AtomicU64::new(0),
             halved: AtomicU64::new(0),
-            half_life: records * HALF_LIFE,
-            limit: AtomicU8::new(LIMIT_MIN),
+            half_life,
+            limit: AtomicU8::new(fixed_limit.unwrap_or(LIMIT_MIN)),
+            fixed_limit,
+            worth: Mutex::new(Worth::new(half_life)),
             promotes: AtomicBool::new(true),
             promotions: Promotions::new(),
+            promotions_taken: Mutex::new(Instant::now()),
             evacuated: Mutex::default(),
         }
     }
@@ -199,8 +227,7 @@ impl HotStore {
     }
 
     /// Called when a read has found `version` of a key outside the hot store: if the key is hot
-    /// enough, the next flush will move it here. Returns whether a flush should begin, since many
-    /// versions wait.
+    /// enough, the next flush will move it here. Returns whether many versions wait for one.
     #[inline]
     pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
         if self.sketch.estimate(key.hash) < self.limit() || !self.promotes.load(Ordering::Relaxed) {
@@ -215,8 +242,14 @@ impl HotStore {
         self.promotes.store(promotes, Ordering::Relaxed);
     }
 
+    /// Whether versions have waited for longer than they should for a flush that begins for others.
+    pub fn promotions_have_waited(&self) -> bool {
+        self.promotions_taken.lock().elapsed() >= PATIENCE
+    }
+
     /// Takes the versions that wait to be moved here.
     pub fn take_promotions(&self) -> Vec<Candidate> {
+        *self.promotions_taken.lock() = Instant::now();
         self.promotions.take()
     }
 
@@ -230,14 +263,22 @@ impl HotStore {
         std::mem::take(&mut *self.evacuated.lock())
     }
 
-    /// Adds `times` writes to the heat of a key.
-    pub fn written(&self, key: HotKey, times: u64) {
-        self.writes[key.hash as usize % COUNTERS].fetch_add(times, Ordering::Relaxed);
-        for _ in 0..times.min(u64::from(u8::MAX)) {
-            if self.index.touch(key.hash, |slot| self.is_of(slot, key)).is_none() {
-                self.sketch.add(key.hash);
-            }
-        }
+    /// Adds `times` writes to the heat of a key, if it is hot. Returns the place of its record.
+    pub fn written(&self, key: HotKey, times: u64) -> Option<ValuePointer> {
+        let slot = self.slot(key)?;
+        self.writes.fetch_add(times, Ordering::Relaxed);
+        self.write_hits.fetch_add(times, Ordering::Relaxed);
+        let times = 0..times.min(u64::from(u8::MAX));
+        times.for_each(|_| _ = self.index.touch(key.hash, |found| found == slot));
+        self.segments.load().pointer(slot, key)
+    }
+
+    /// Adds writes to the heat of keys that are not hot: the hash of each, and the number of its
+    /// writes. Passes the heat of each to `visit`.
+    pub fn written_cold(&self, keys: &[(u64, u64)], visit: impl FnMut(u8)) {
+        let writes = keys.iter().map(|(_, times)| times).sum();
+        self.writes.fetch_add(writes, Ordering::Relaxed);
+        self.sketch.add_all(keys, visit);
     }
 
     /// The heat of a key: about the number of accesses within the last half-lives.
@@ -252,9 +293,9 @@ impl HotStore {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Changes HeatLimit.
-    pub fn set_limit(&self, limit: u8) {
-        self.limit.store(limit, Ordering::Relaxed);
+    /// Whether keys may be hot: see [`Worth`].
+    pub fn is_on(&self) -> bool {
+        self.limit() != LIMIT_OFF
     }
 
     /// The segments are loaded while the entry is locked: it is only there as long as its segment.
@@ -316,14 +357,25 @@ impl HotStore {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Halves all heat if a half-life of accesses has passed.
-    pub fn cool(&self) {
-        let all = sum(&self.reads) + sum(&self.writes);
-        if all.saturating_sub(self.halved.load(Ordering::Relaxed)) >= self.half_life {
-            self.halved.store(all, Ordering::Relaxed);
+    /// Halves all heat if a half-life of accesses has passed, and adapts HeatLimit.
+    pub fn adapt(&self, fill: Fill) {
+        let accesses = sum(&self.reads) + self.writes.load(Ordering::Relaxed);
+        if accesses.saturating_sub(self.halved.load(Ordering::Relaxed)) >= self.half_life {
+            self.halved.store(accesses, Ordering::Relaxed);
             self.index.halve();
             self.sketch.halve();
         }
+        if self.fixed_limit.is_some() {
+            return;
+        }
+        let hits = sum(&self.hits) + self.write_hits.load(Ordering::Relaxed);
+        let now = Use { accesses, hits, hot: fill.live, live: fill.all_live };
+        let limit = match (self.worth.lock().judge(now), self.limit()) {
+            (false, _) => LIMIT_OFF,
+            (true, LIMIT_OFF) => LIMIT_MIN,
+            (true, limit) => evacuation::next_limit(limit, fill.live, fill.capacity),
+        };
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     fn swap(&self, segments: Segments) {
@@ -377,7 +429,7 @@ impl HotStore {
             segments: segments.iter().count() as u64,
             index_memory,
             memory: index_memory + (of_segments + self.sketch.memory()) as u64,
-            limit: self.limit(),
+            limit: self.is_on().then(|| self.limit()),
             reads: sum(&self.reads),
             hits: sum(&self.hits),
             updates: self.updates.load(Ordering::Relaxed),

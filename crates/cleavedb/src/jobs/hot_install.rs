@@ -60,8 +60,7 @@ impl<'e> HotInstall<'e> {
         let Some((store, flushed)) = &self.change else { return };
         store.retire(&flushed.change);
         value_files::retire_segments(self.engine, &self.emptied);
-        store.set_limit(self.engine.options.groups.heat_limit.unwrap_or(flushed.limit));
-        store.cool();
+        store.adapt(flushed.fill);
     }
 
     /// Bytes that it wrote.

@@ -36,7 +36,7 @@ fn applied(store: &HotStore, change: &HotChange) {
 
 #[test]
 fn the_newest_record_of_a_key_is_found_until_it_is_taken_out() {
-    let store = HotStore::new(7, 1 << 20);
+    let store = HotStore::new(7, 1 << 20, None);
     let find = |key: &[u8]| store.find(store.key(key));
     applied(&store, &added(&store, 1, &[b"a", b"b", b"c"]));
     applied(&store, &added(&store, 2, &[b"b"]));
@@ -59,14 +59,14 @@ fn the_newest_record_of_a_key_is_found_until_it_is_taken_out() {
 
 #[test]
 fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
-    let store = HotStore::new(7, 1 << 20);
+    let store = HotStore::new(7, 1 << 20, None);
     let (key, version) = (store.key(b"read"), (pointer(9, 0), 5));
     let read = || {
         assert_eq!(store.read(key), None);
         assert!(!store.found_cold(key, version), "too few for a flush of their own");
         store.take_promotions()
     };
-    assert_eq!(read(), [], "once is not often");
+    (1..LIMIT_MIN).for_each(|times| assert_eq!(read(), [], "{times} reads are not many"));
     assert_eq!(read(), [version]);
     store.set_promotes(false);
     assert_eq!(read(), []);
@@ -76,14 +76,36 @@ fn a_key_that_is_read_often_is_proposed_unless_the_store_is_full() {
 
 #[test]
 fn heat_is_halved_after_many_accesses() {
-    let store = HotStore::new(7, 1 << 10);
+    let store = HotStore::new(7, 1 << 10, None);
     applied(&store, &added(&store, 1, &[b"hot"]));
     let (hot, cold) = (store.key(b"hot"), store.key(b"cold"));
+    let adapt = || store.adapt(Fill { live: 0, capacity: 1 << 10, all_live: 1 << 20 });
     (0..100).for_each(|_| assert!(store.read(hot).is_some()));
-    store.written(cold, 8);
-    store.cool();
+    store.written_cold(&[(cold.hash, 8)], |heat| assert_eq!(heat, 8));
+    adapt();
     assert_eq!((store.heat(hot), store.heat(cold)), (101, 8), "too few accesses yet");
-    store.written(hot, 404);
-    store.cool();
-    assert_eq!((store.heat(hot), store.heat(cold)), (127, 4));
+    store.written(hot, 148);
+    adapt();
+    assert_eq!((store.heat(hot), store.heat(cold)), (124, 4));
+}
+
+#[test]
+fn a_store_whose_keys_are_not_accessed_more_than_others_is_off() {
+    let fill = Fill { live: 1 << 19, capacity: 1 << 20, all_live: 1 << 20 };
+    let limits = |fixed| {
+        let store = HotStore::new(7, 1 << 20, fixed);
+        applied(&store, &added(&store, 1, &[b"hot"]));
+        let (hot, cold) = (store.key(b"hot"), store.key(b"cold"));
+        let read_both = || {
+            (0..1 << 16).for_each(|_| _ = (store.read(hot), store.read(cold)));
+            store.adapt(fill);
+        };
+        (0..2).for_each(|_| read_both());
+        let off = (store.is_on(), store.limit());
+        store.written_cold(&[(cold.hash, 1 << 16)], |_| {});
+        store.adapt(fill);
+        (off, (store.is_on(), store.limit()))
+    };
+    assert_eq!(limits(None), ((false, LIMIT_OFF), (true, LIMIT_MIN)), "off, and tried again");
+    assert_eq!(limits(Some(5)), ((true, 5), (true, 5)), "a fixed limit stays");
 }

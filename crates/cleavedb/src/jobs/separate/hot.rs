@@ -15,7 +15,9 @@
 //! copies for as long as a segment has a record of the key: a group tombstone if the key was
 //! deleted, or else a tag, since the value of that version is elsewhere.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod evacuate;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
@@ -25,19 +27,20 @@ use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{
     EncodedKey, EntryKind, Error, ErrorKind, Location, Result, SeqNo, ValuePointer,
 };
-use cleavedb_hot::evacuation::{self, SegmentFacts};
+use cleavedb_hot::evacuation;
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
-use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
+use cleavedb_hot::store::{Fill, HotChange, HotPut, HotReason, HotStore};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
 use cleavedb_values::groups::writer::Written;
-use cleavedb_values::groups::{Extent, ExtentWriter, key_block};
+use cleavedb_values::groups::{Extent, ExtentWriter};
 use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
 
-use super::Places;
+use self::evacuate::Stub;
 use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
+use super::{Outcome, Places};
 use crate::engine::Engine;
 use crate::limit::PROMOTED;
 use crate::space::{budget, reserve};
@@ -76,18 +79,19 @@ pub(crate) struct HotFlushed {
     pub(crate) change: HotChange,
     /// Live bytes that the flush takes from older segments, and segments that it removes.
     pub(crate) edits: Vec<GroupEdit>,
-    /// The next HeatLimit.
-    pub(crate) limit: u8,
+    /// How full it is then.
+    pub(crate) fill: Fill,
     /// Keys that became hot and have a record in an older place, which their entries own until a
     /// compaction drops them.
     pub(crate) promoted: u64,
 }
 
-/// Says that a key is not hot from a sequence number on.
-struct Stub<'e> {
-    key: &'e [u8],
-    seq: SeqNo,
-    kind: RecordKind,
+/// The newest version of a key that is not hot: it becomes so if it is accessed often.
+struct Candidate {
+    key: HotKey,
+    /// The numbers of its item and of its outcome.
+    item: u32,
+    outcome: u32,
 }
 
 /// A record that goes to a hot segment.
@@ -109,6 +113,9 @@ pub(super) struct HotFlush<'a, 'e> {
     numbered: bool,
     /// Length of the store with all that this flush has taken so far, in bytes.
     len: u64,
+    /// Keys that may become hot, and the writes of each.
+    candidates: Vec<Candidate>,
+    written: Vec<(u64, u64)>,
     /// Records that go to hot segments, stubs included.
     pub(super) items: Vec<PendingRecord<'e>>,
     records: Vec<HotRecord>,
@@ -138,6 +145,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             capacity,
             numbered,
             len,
+            candidates: Vec::new(),
+            written: Vec::new(),
             items: Vec::new(),
             records: Vec::new(),
             stubs: Vec::new(),
@@ -147,42 +156,72 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         }
     }
 
-    /// Whether the newest version of a key goes to a hot segment; the caller adds it to the items
-    /// then. `len` is the length of its record, if it is separated; `versions` the number of the
-    /// key's versions in the MemTable, and of those that readers see.
-    pub(super) fn takes(
+    /// Decides about the newest version of a key. `place` has the numbers of its item and of its
+    /// outcome, if it is separated; `versions` is the number of the key's versions in the MemTable,
+    /// and `kept` of those that readers see.
+    pub(super) fn meet(
         &mut self,
         newest: &Entry<'e>,
-        len: Option<u64>,
+        place: Option<(usize, usize)>,
         (versions, kept): (u64, usize),
+        (items, outcomes): (&mut Vec<PendingRecord<'e>>, &mut [Outcome]),
         retention: &mut Retention<'_>,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let key = self.store.key(newest.key);
-        let was = self.store.find(key);
-        self.store.written(key, versions);
-        let heat = self.store.heat(key);
-        let takes = match was {
-            Some(_) => self.has_room(LATE / 2),
-            None => self.has_room(LATE) && heat >= self.store.limit(),
-        } && len.is_some_and(|len| fits(len, self.capacity));
-        let pinned = match was {
-            Some(old) => self.pin(newest.key, old, retention)?,
-            None => false,
-        };
-        if takes {
-            let reason = if was.is_some() { HotReason::Updated } else { HotReason::Admitted };
-            let marks = was.is_none() || pinned || kept > 1;
-            if marks && !planted(Bug::HotWithoutMarker) {
-                self.entry(newest.key, newest.seq, Content::Hot, None);
+        let Some(old) = self.store.written(key, versions) else {
+            match place {
+                Some((item, outcome)) => {
+                    let (item, outcome) = (item as u32, outcome as u32);
+                    self.candidates.push(Candidate { key, item, outcome });
+                    self.written.push((key.hash, versions));
+                }
+                None => self.store.written_cold(&[(key.hash, versions)], |_| {}),
             }
-            self.records.push(HotRecord { id: u32::MAX, key, heat, reason });
-        } else if was.is_some() {
-            self.change.overwritten.push(key);
-            let deleted = newest.kind == EntryKind::Delete;
-            let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
-            self.stubs.push(Stub { key: newest.key, seq: newest.seq, kind });
+            return Ok(());
+        };
+        let pinned = self.pin(newest.key, old, retention)?;
+        let takes = self.store.is_on() && self.has_room(LATE / 2);
+        match place {
+            Some((item, outcome)) if takes && self.fits(items[item].len()) => {
+                outcomes[outcome] = Outcome::Hot;
+                let marks = pinned || kept > 1;
+                self.take(items.remove(item), (key, HotReason::Updated), 0, marks);
+            }
+            _ => {
+                self.change.overwritten.push(key);
+                let deleted = newest.kind == EntryKind::Delete;
+                let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
+                self.stubs.push(Stub { key: newest.key, seq: newest.seq, kind });
+            }
         }
-        Ok(takes)
+        Ok(())
+    }
+
+    /// Takes those of the keys that were not hot that were accessed often enough. Called once, when
+    /// all keys were met.
+    pub(super) fn admit(&mut self, items: &mut Vec<PendingRecord<'e>>, outcomes: &mut [Outcome]) {
+        let (candidates, written) =
+            (std::mem::take(&mut self.candidates), std::mem::take(&mut self.written));
+        let (limit, mut all, mut hot) = (self.store.limit(), candidates.iter(), Vec::new());
+        self.store.written_cold(&written, |heat| {
+            let candidate = all.next();
+            hot.extend(candidate.filter(|_| heat >= limit).map(|candidate| (candidate, heat)));
+        });
+        if hot.is_empty() {
+            return;
+        }
+        // The items of candidates ascend.
+        let (mut hot, all) = (hot.into_iter().peekable(), std::mem::take(items));
+        for (at, item) in (0..).zip(all) {
+            let found = hot.next_if(|(candidate, _)| candidate.item == at);
+            match found.filter(|_| self.has_room(LATE) && self.fits(item.len())) {
+                Some((candidate, heat)) => {
+                    outcomes[candidate.outcome as usize] = Outcome::Hot;
+                    self.take(item, (candidate.key, HotReason::Admitted), heat, true);
+                }
+                None => items.push(item),
+            }
+        }
     }
 
     /// Whether the store takes more: it is not longer than its capacity and one in `part` of it.
@@ -190,12 +229,24 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.numbered && self.len <= self.capacity + self.capacity / part
     }
 
-    /// Adds a record for which [`HotFlush::takes`] was true.
-    pub(super) fn take(&mut self, item: PendingRecord<'e>) {
+    /// Whether a record of this length may be hot.
+    fn fits(&self, len: u64) -> bool {
+        (u64::from(RECORD_MIN)..=self.capacity.min(RECORD_MAX.into())).contains(&len)
+    }
+
+    /// Gives a record of the MemTable to a hot segment, with a marker for its key if it `marks` it.
+    fn take(
+        &mut self,
+        item: PendingRecord<'e>,
+        (key, reason): (HotKey, HotReason),
+        heat: u8,
+        marks: bool,
+    ) {
         self.len += item.len();
-        if let Some(record) = self.records.last_mut() {
-            record.id = item.id;
+        if marks && !planted(Bug::HotWithoutMarker) {
+            self.entry(item.entry.key, item.entry.seq, Content::Hot, None);
         }
+        self.records.push(HotRecord { id: item.id, key, heat, reason });
         self.items.push(item);
     }
 
@@ -270,7 +321,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             if !admits
                 || seq >= last
                 || !self.state.segments.is_there(pointer)
-                || !fits(pointer.len.into(), self.capacity)
+                || !self.fits(pointer.len.into())
             {
                 continue;
             }
@@ -323,118 +374,6 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         Ok(same.then(|| &*arena.alloc_slice_copy(encoded_key.as_bytes())))
     }
 
-    /// Chooses the segments that leave, and gives their records to the hot store again or, as
-    /// `cold` ones, to their groups. Returns the files to read them from.
-    pub(super) fn evacuate(
-        &mut self,
-        slot: &MemSlot,
-        arena: &'e Arena,
-        cold: &mut Vec<PendingRecord<'e>>,
-        next_id: &mut u32,
-    ) -> Result<Vec<Arc<Segment>>> {
-        let incoming = self.items.iter().map(PendingRecord::len).sum();
-        let segments = self.table.extents_of(GroupId::HOT);
-        let left_alone = self.engine.jobs.lock().damaged.hot.clone();
-        let segments = segments.filter(|extent| !left_alone.contains(&extent.place));
-        let facts = segments.map(|extent| SegmentFacts {
-            place: extent.place,
-            len: extent.len(),
-            live: self.left(extent),
-        });
-        let victims = evacuation::victims(facts.collect(), self.capacity, incoming, SEGMENT_MAX);
-        self.store.evacuates(&victims);
-        let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
-        let demoted_from = cold.len();
-        for place in &victims {
-            let segment = self.leave(*place, slot, arena, (cold, next_id), &mut old_stubs)?;
-            files.push(segment);
-            let extent = self.table.extents_of(GroupId::HOT).find(|e| e.place == *place);
-            if extent.is_some_and(|extent| self.left(extent) == 0) {
-                self.change.dropped.push(*place);
-            }
-        }
-        // A flush hands its records to groups in the order of the index.
-        if cold.len() > demoted_from {
-            cold.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
-        }
-        self.keep_stubs(old_stubs, next_id);
-        Ok(files)
-    }
-
-    /// Lets the records of one segment leave it.
-    fn leave(
-        &mut self,
-        place: Location,
-        slot: &MemSlot,
-        arena: &'e Arena,
-        (cold, next_id): (&mut Vec<PendingRecord<'e>>, &mut u32),
-        old_stubs: &mut Vec<Stub<'e>>,
-    ) -> Result<Arc<Segment>> {
-        let handle = self.state.segments.extent(place)?.clone();
-        let segment = handle.segment().clone();
-        let end = place.offset + handle.records_len();
-        let listing = handle.read_key_block()?.ok_or_else(|| {
-            let error = Error::corruption("a hot segment has no key block");
-            error.with("file", place.file).with("offset", place.offset)
-        })?;
-        let limit = self.store.limit();
-        key_block::visit(&listing, segment.identity(), (place, end), |record, pointer| {
-            let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
-            let encoded_key = encoded_key.as_bytes();
-            let seq = record.header.seq;
-            let key = self.store.key(encoded_key);
-            let kind = record.header.kind;
-            if kind != RecordKind::Separated {
-                // A record of a key that became hot again is newer than its stub.
-                if self.store.find(key).is_none() {
-                    let key = arena.alloc_slice_copy(encoded_key);
-                    old_stubs.push(Stub { key, seq, kind });
-                }
-                return Ok(());
-            }
-            // A version in the MemTable has decided about the record already.
-            let newer = slot.table.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX).is_some();
-            if newer || self.store.find(key) != Some(pointer) {
-                return Ok(());
-            }
-            let id = *next_id;
-            *next_id += 1;
-            let kept = &*arena.alloc_slice_copy(encoded_key);
-            let entry =
-                Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
-            let source = ValueSource::Log(pointer, None);
-            let item = PendingRecord { entry, source, id, seq };
-            self.dies(pointer);
-            if self.store.heat(key) >= limit {
-                self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
-                self.items.push(item);
-            } else {
-                self.entry(kept, seq, Content::Pointer(pointer), Some(id));
-                self.change.demoted.push(key);
-                self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
-                cold.push(item);
-            }
-            Ok(())
-        })?;
-        Ok(segment)
-    }
-
-    /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
-    fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, next_id: &mut u32) {
-        let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
-        for stub in std::mem::take(&mut self.stubs).into_iter().chain(old_stubs) {
-            let Stub { key, seq, kind } = stub;
-            let needed = self.store.remembers(self.store.key(key), &dropped);
-            if !needed || planted(Bug::HotStubForgotten) {
-                continue;
-            }
-            let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
-            let source = ValueSource::Stub(kind);
-            self.items.push(PendingRecord { entry, source, id: *next_id, seq });
-            *next_id += 1;
-        }
-    }
-
     /// Writes the records to new files of `files`, and returns with them the entries of the run.
     /// `places` has the places of the demoted ones.
     pub(super) fn write(
@@ -479,11 +418,11 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));
         let live = self.table.extents_of(GroupId::HOT).map(|extent| self.left(extent)).sum::<u64>()
             + written.extents.iter().map(|extent| extent.live).sum::<u64>();
-        let limit = evacuation::next_limit(self.store.limit(), live, self.capacity);
+        let fill = Fill { live, capacity: self.capacity, all_live: self.table.live().max(live) };
         let edits = self.edits();
         let is_promoted = |put: &&HotPut| put.reason == HotReason::Promoted;
         let promoted = self.change.puts.iter().filter(is_promoted).count() as u64;
-        Ok((HotFlushed { written, change: self.change, edits, limit, promoted }, self.entries))
+        Ok((HotFlushed { written, change: self.change, edits, fill, promoted }, self.entries))
     }
 
     fn edits(&self) -> Vec<GroupEdit> {
@@ -492,11 +431,6 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         let died = died.map(|(place, bytes)| GroupEdit::LiveRemoved(*place, *bytes));
         died.chain(dropped.iter().map(|place| GroupEdit::Remove(*place))).collect()
     }
-}
-
-/// Whether a record of this length may be hot in a store of `capacity` bytes.
-fn fits(len: u64, capacity: u64) -> bool {
-    (u64::from(RECORD_MIN)..=capacity.min(RECORD_MAX.into())).contains(&len)
 }
 
 fn lost() -> Error {

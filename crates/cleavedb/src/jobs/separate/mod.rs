@@ -161,23 +161,16 @@ impl<'e> Separator<'_, 'e> {
         self.tell_group()
     }
 
-    /// Gives the newest version of the key to the hot store, if it is hot.
+    /// Tells the hot store of the newest version of the key.
     fn tell_hot_store(&mut self, retention: &mut Retention<'_>) -> Result<()> {
         let (Some(hot), Some(newest)) = (&mut self.hot, self.newest) else { return Ok(()) };
         let is_of = |item: &&PendingRecord<'_>| item.entry.key == newest.key;
         // The items of the key are the last ones, its newest version the first of them.
         let count = self.items.iter().rev().take_while(is_of).count();
         let separated = newest.kind == EntryKind::Pointer;
-        let item = separated.then(|| self.items.len() - count);
-        let len = item.map(|at| self.items[at].len());
-        if hot.takes(&newest, len, (self.versions, self.kept), retention)?
-            && let Some(at) = item
-        {
-            let outcome = self.outcomes.len() - count;
-            self.outcomes[outcome] = Outcome::Hot;
-            hot.take(self.items.remove(at));
-        }
-        Ok(())
+        let place = separated.then(|| (self.items.len() - count, self.outcomes.len() - count));
+        let records = (&mut self.items, &mut self.outcomes[..]);
+        hot.meet(&newest, place, (self.versions, self.kept), records, retention)
     }
 
     /// Adds the group tombstones of a key, if its group has, or may have, a record of it.
@@ -292,9 +285,10 @@ pub(crate) fn write_groups(
     })?;
     sorter.end_key(&mut retention)?;
     let arena = Arena::new();
-    let Separator { held, mut items, outcomes, mut next_id, mut hot, .. } = sorter;
+    let Separator { held, mut items, mut outcomes, mut next_id, mut hot, .. } = sorter;
     let mut log = state.segments.of_kind(FileKind::Log);
     if let Some(hot) = &mut hot {
+        hot.admit(&mut items, &mut outcomes);
         let read = hot.promote(slot, &arena, &mut next_id)?;
         let evacuated = hot.evacuate(slot, &arena, &mut items, &mut next_id)?;
         log = log.with(&read, &[]).with(&evacuated, &[]);

@@ -1,0 +1,144 @@
+//! The part of a flush that evacuates segments of a full hot store: their records are copied to new
+//! segments, or go to their groups.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::record::RecordKind;
+use cleavedb_base::{EncodedKey, EntryKind, Error, Location, Result, SeqNo};
+use cleavedb_hot::evacuation::{self, SegmentFacts};
+use cleavedb_hot::segment::SEGMENT_MAX;
+use cleavedb_hot::store::HotReason;
+use cleavedb_index::Entry;
+use cleavedb_storage::segment::Segment;
+use cleavedb_values::GroupId;
+use cleavedb_values::collect::record::{Arena, Content};
+use cleavedb_values::groups::key_block;
+
+use super::super::pending::{PendingRecord, ValueSource};
+use super::{HotFlush, HotRecord};
+use crate::state::MemSlot;
+
+/// Says that a key is not hot from a sequence number on.
+pub(super) struct Stub<'e> {
+    pub(super) key: &'e [u8],
+    pub(super) seq: SeqNo,
+    pub(super) kind: RecordKind,
+}
+
+impl<'e> HotFlush<'_, 'e> {
+    /// Chooses the segments that leave, and gives their records to the hot store again or, as
+    /// `cold` ones, to their groups. Returns the files to read them from.
+    pub(crate) fn evacuate(
+        &mut self,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        cold: &mut Vec<PendingRecord<'e>>,
+        next_id: &mut u32,
+    ) -> Result<Vec<Arc<Segment>>> {
+        let incoming = self.items.iter().map(PendingRecord::len).sum();
+        let segments = self.table.extents_of(GroupId::HOT);
+        let left_alone = self.engine.jobs.lock().damaged.hot.clone();
+        let segments = segments.filter(|extent| !left_alone.contains(&extent.place));
+        let facts = segments.map(|extent| SegmentFacts {
+            place: extent.place,
+            len: extent.len(),
+            live: self.left(extent),
+        });
+        let victims = evacuation::victims(facts.collect(), self.capacity, incoming, SEGMENT_MAX);
+        self.store.evacuates(&victims);
+        let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
+        let demoted_from = cold.len();
+        for place in &victims {
+            let segment = self.leave(*place, slot, arena, (cold, next_id), &mut old_stubs)?;
+            files.push(segment);
+            let extent = self.table.extents_of(GroupId::HOT).find(|e| e.place == *place);
+            if extent.is_some_and(|extent| self.left(extent) == 0) {
+                self.change.dropped.push(*place);
+            }
+        }
+        // A flush hands its records to groups in the order of the index.
+        if cold.len() > demoted_from {
+            cold.sort_by(|a, b| (a.entry.key, b.entry.seq).cmp(&(b.entry.key, a.entry.seq)));
+        }
+        self.keep_stubs(old_stubs, next_id);
+        Ok(files)
+    }
+
+    /// Lets the records of one segment leave it.
+    fn leave(
+        &mut self,
+        place: Location,
+        slot: &MemSlot,
+        arena: &'e Arena,
+        (cold, next_id): (&mut Vec<PendingRecord<'e>>, &mut u32),
+        old_stubs: &mut Vec<Stub<'e>>,
+    ) -> Result<Arc<Segment>> {
+        let handle = self.state.segments.extent(place)?.clone();
+        let segment = handle.segment().clone();
+        let end = place.offset + handle.records_len();
+        let listing = handle.read_key_block()?.ok_or_else(|| {
+            let error = Error::corruption("a hot segment has no key block");
+            error.with("file", place.file).with("offset", place.offset)
+        })?;
+        let limit = self.store.limit();
+        key_block::visit(&listing, segment.identity(), (place, end), |record, pointer| {
+            let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
+            let encoded_key = encoded_key.as_bytes();
+            let seq = record.header.seq;
+            let key = self.store.key(encoded_key);
+            let kind = record.header.kind;
+            if kind != RecordKind::Separated {
+                // A record of a key that became hot again is newer than its stub.
+                if self.store.find(key).is_none() {
+                    let key = arena.alloc_slice_copy(encoded_key);
+                    old_stubs.push(Stub { key, seq, kind });
+                }
+                return Ok(());
+            }
+            // A version in the MemTable has decided about the record already.
+            let newer = slot.table.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX).is_some();
+            if newer || self.store.find(key) != Some(pointer) {
+                return Ok(());
+            }
+            let id = *next_id;
+            *next_id += 1;
+            let kept = &*arena.alloc_slice_copy(encoded_key);
+            let entry =
+                Entry { key: kept, seq, kind: EntryKind::Pointer, repeat: false, value: &[] };
+            let source = ValueSource::Log(pointer, None);
+            let item = PendingRecord { entry, source, id, seq };
+            self.dies(pointer);
+            if self.store.heat(key) >= limit {
+                self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
+                self.items.push(item);
+            } else {
+                self.entry(kept, seq, Content::Pointer(pointer), Some(id));
+                self.change.demoted.push(key);
+                self.stubs.push(Stub { key: kept, seq, kind: RecordKind::Tag });
+                cold.push(item);
+            }
+            Ok(())
+        })?;
+        Ok(segment)
+    }
+
+    /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
+    fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, next_id: &mut u32) {
+        let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
+        for stub in std::mem::take(&mut self.stubs).into_iter().chain(old_stubs) {
+            let Stub { key, seq, kind } = stub;
+            let needed = self.store.remembers(self.store.key(key), &dropped);
+            if !needed || planted(Bug::HotStubForgotten) {
+                continue;
+            }
+            let entry = Entry { key, seq, kind: EntryKind::Delete, repeat: false, value: &[] };
+            let source = ValueSource::Stub(kind);
+            self.items.push(PendingRecord { entry, source, id: *next_id, seq });
+            *next_id += 1;
+        }
+    }
+}

@@ -9,7 +9,7 @@
 //!
 //! `cargo run --release -p cleavedb-bench --example hot_store_model`
 
-use cleavedb_bench::distribution::{Chooser, Distribution, ZIPFIAN_CONSTANT, Zipfian};
+use cleavedb_bench::distribution::{Chooser, Distribution, Skew, ZIPFIAN_CONSTANT, Zipfian};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -48,7 +48,7 @@ impl Draw {
                 Distribution::Zipfian,
                 RECORDS as u64,
                 1,
-                ZIPFIAN_CONSTANT,
+                Skew::default(),
             )),
         }
     }

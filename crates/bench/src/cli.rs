@@ -10,7 +10,7 @@ use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 
 use crate::config::Config;
-use crate::distribution::{Distribution, ZIPFIAN_CONSTANT};
+use crate::distribution::{Distribution, SCRAMBLED_RANKS, Skew, ZIPFIAN_CONSTANT};
 use crate::engine::{MINIATURE, Opener};
 use crate::error::{BenchError, Result};
 use crate::keys::{KeyOrder, KeySize};
@@ -148,6 +148,15 @@ pub struct BenchArgs {
     /// Constant of the Zipfian distributions
     #[arg(long, default_value_t = ZIPFIAN_CONSTANT, value_name = "CONSTANT")]
     pub zipfian: f64,
+    /// Ranks that the Zipfian distributions draw and fold onto the records. With ten billion, as in
+    /// YCSB, about half of all requests are spread evenly; with as many as there are records, few
+    #[arg(
+        long,
+        value_parser = units::parse,
+        default_value_t = SCRAMBLED_RANKS,
+        value_name = "COUNT"
+    )]
+    pub zipfian_ranks: u64,
     /// Records of every scan, in place of the workload's own number
     #[arg(long, value_name = "RECORDS")]
     pub scan_length: Option<usize>,
@@ -219,7 +228,7 @@ impl BenchArgs {
             value_sizes: self.value_sizes.unwrap_or(ValueSizes::Fixed(value_size)),
             key_order: self.key_order.unwrap_or(key_order_of(&select(&self.workload)?)),
             key_size: self.key_size,
-            zipfian: self.zipfian,
+            skew: Skew { constant: self.zipfian, ranks: self.zipfian_ranks },
             scan_length: self.scan_length,
             threads: self.threads,
             seed: self.seed,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::distribution::{Chooser, ZIPFIAN_CONSTANT};
+use crate::distribution::{Chooser, Skew};
 use crate::error::{BenchError, Result};
 use crate::keys::{KeyOrder, KeySize, Shuffle};
 use crate::pace::Rate;
@@ -31,8 +31,8 @@ pub struct Config {
     pub key_order: KeyOrder,
     /// How many bytes it has.
     pub key_size: KeySize,
-    /// Constant of the Zipfian distributions.
-    pub zipfian: f64,
+    /// Skew of the Zipfian distributions.
+    pub skew: Skew,
     /// Records of every scan, in place of the workload's own number.
     pub scan_length: Option<usize>,
     /// Client threads.
@@ -68,7 +68,7 @@ impl Config {
             value_sizes: ValueSizes::Fixed(value_size),
             key_order: KeyOrder::default(),
             key_size: KeySize::default(),
-            zipfian: ZIPFIAN_CONSTANT,
+            skew: Skew::default(),
             scan_length: None,
             threads: 1,
             seed: 42,
@@ -92,8 +92,11 @@ impl Config {
         if self.threads == 0 || self.threads > MAX_THREADS {
             return usage(format!("the number of client threads is 1 to {MAX_THREADS}"));
         }
-        if !(self.zipfian > 0.0 && self.zipfian < 1.0) {
+        if !(self.skew.constant > 0.0 && self.skew.constant < 1.0) {
             return usage("the Zipfian constant lies between 0 and 1 (0.99)".into());
+        }
+        if self.skew.ranks == 0 {
+            return usage("a Zipfian distribution has at least one rank".into());
         }
         if self.scan_length == Some(0) {
             return usage("a scan reads at least one record".into());
@@ -127,7 +130,7 @@ impl Config {
 
     /// Draws records for one client of `workload` on a store of `records` records.
     pub fn chooser(&self, workload: &Workload, records: u64) -> Chooser {
-        Chooser::new(workload.distribution, records.max(1), self.threads, self.zipfian)
+        Chooser::new(workload.distribution, records.max(1), self.threads, self.skew)
     }
 
     /// The order in which `workload`, if it is a load, inserts; `None` for that of the numbers.
@@ -204,6 +207,7 @@ mod tests {
     use std::time::Duration;
 
     use super::Config;
+    use crate::distribution::Skew;
     use crate::workload::{ScanLength, select};
 
     #[test]
@@ -248,7 +252,8 @@ mod tests {
         for bad in [
             Config { records: 0, ..good.clone() },
             Config { threads: 257, ..good.clone() },
-            Config { zipfian: 1.0, ..good.clone() },
+            Config { skew: Skew { constant: 1.0, ..Skew::default() }, ..good.clone() },
+            Config { skew: Skew { ranks: 0, ..Skew::default() }, ..good.clone() },
             Config { scan_length: Some(0), ..good.clone() },
             Config::new(10, 7),
         ] {

@@ -112,6 +112,9 @@ pub struct Conditions {
     /// Constant of the Zipfian distributions; zero in files that do not say.
     #[serde(default)]
     pub zipfian: f64,
+    /// Ranks that they draw; zero in files that do not say, which are YCSB's.
+    #[serde(default)]
+    pub zipfian_ranks: u64,
     /// Records of every scan, if the run says so in place of its workloads.
     #[serde(default)]
     pub scan_length: Option<usize>,

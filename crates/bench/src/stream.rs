@@ -161,7 +161,7 @@ impl<'a> Stream<'a> {
 #[cfg(test)]
 mod tests {
     use super::{INSERTED, Operation, Place, Stream, phase_of};
-    use crate::distribution::Chooser;
+    use crate::distribution::{Chooser, Skew};
     use crate::inserts::Inserts;
     use crate::workload::{Action, Workload, select};
 
@@ -173,7 +173,7 @@ mod tests {
         let workload = workload(name);
         let inserts = Inserts::new(1000);
         let place = Place { seed: 5, phase, thread, threads: 2 };
-        let chooser = Chooser::new(workload.distribution, 1000, 2, 0.99);
+        let chooser = Chooser::new(workload.distribution, 1000, 2, Skew::default());
         let mut stream = Stream::new(&workload, place, &inserts, chooser);
         (0..count).map(|_| stream.draw()).collect()
     }

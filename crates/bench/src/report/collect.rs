@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::distribution::ZIPFIAN_CONSTANT;
+use crate::distribution::{SCRAMBLED_RANKS, ZIPFIAN_CONSTANT};
 use crate::error::Result;
 use crate::keys::KeyOrder;
 use crate::record::{Content, Ended, Entry, Header, Outcome, Task, read};
@@ -289,6 +289,9 @@ pub fn label(conditions: &Conditions) -> String {
     }
     if ![0.0, ZIPFIAN_CONSTANT].contains(&conditions.zipfian) {
         words += &format!(", Zipfian constant {}", conditions.zipfian);
+    }
+    if ![0, SCRAMBLED_RANKS].contains(&conditions.zipfian_ranks) {
+        words += &format!(", Zipfian ranks {}", thousands(conditions.zipfian_ranks as f64));
     }
     if let Some(length) = conditions.scan_length {
         words += &format!(", scans of {length}");

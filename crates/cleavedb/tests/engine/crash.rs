@@ -87,7 +87,7 @@ fn short_sessions_of_batches_survive_every_crash() {
     for preset in Preset::ALL {
         for window in [true, false] {
             let test = "short_sessions_of_batches_survive_every_crash";
-            visit(test, &Setup::tiny(preset, window), plan.clone(), STATES / 24);
+            visit(test, &Setup::tiny(preset, window), plan.clone(), STATES / 48);
         }
     }
 }

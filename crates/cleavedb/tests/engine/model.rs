@@ -11,7 +11,7 @@ use cleavedb_storage::{Disk, Storage};
 use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 
 /// Seeds, each run under every setup.
-const SEEDS: u64 = 250;
+const SEEDS: u64 = 150;
 
 /// Operations of one sequence.
 const OPS: usize = 150;

@@ -230,7 +230,8 @@ impl HotStore {
     /// enough, the next flush will move it here. Returns whether many versions wait for one.
     #[inline]
     pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
-        if self.sketch.estimate(key.hash) < self.limit() || !self.promotes.load(Ordering::Relaxed) {
+        let hot = self.sketch.estimate(key.hash) >= self.least();
+        if !hot || !self.promotes.load(Ordering::Relaxed) {
             return false;
         }
         self.promotions.propose(key.hash, version);
@@ -288,9 +289,22 @@ impl HotStore {
         hot.unwrap_or_else(|| self.sketch.estimate(key.hash))
     }
 
-    /// HeatLimit: the heat from which on a key becomes hot, or stays so in an evacuation.
+    /// HeatLimit: the heat from which on a key that is written becomes hot.
     pub fn limit(&self) -> u8 {
         self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether a key stays hot in an evacuation, or becomes so because it is read: it may be colder
+    /// by one access than HeatLimit, since it costs to leave, and what is only read never dies.
+    pub fn keeps(&self, key: HotKey) -> bool {
+        self.is_on() && self.heat(key) >= self.least()
+    }
+
+    fn least(&self) -> u8 {
+        match self.limit() {
+            LIMIT_OFF => LIMIT_OFF,
+            limit => limit.saturating_sub(1).max(1),
+        }
     }
 
     /// Whether keys may be hot: see [`Worth`].

@@ -340,7 +340,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let newest = self.state.version.get(encoded_key, hash, SEQ_MAX)?;
             let is_newest = newest.is_some_and(|it| it.seq == seq && it.kind == EntryKind::Pointer);
             let heat = self.store.heat(key);
-            if !is_newest || heat < self.store.limit() {
+            if !is_newest || !self.store.keeps(key) {
                 continue;
             }
             let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };

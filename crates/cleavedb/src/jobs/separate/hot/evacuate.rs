@@ -84,7 +84,6 @@ impl<'e> HotFlush<'_, 'e> {
             let error = Error::corruption("a hot segment has no key block");
             error.with("file", place.file).with("offset", place.offset)
         })?;
-        let limit = self.store.limit();
         key_block::visit(&listing, segment.identity(), (place, end), |record, pointer| {
             let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
             let encoded_key = encoded_key.as_bytes();
@@ -112,7 +111,7 @@ impl<'e> HotFlush<'_, 'e> {
             let source = ValueSource::Log(pointer, None);
             let item = PendingRecord { entry, source, id, seq };
             self.dies(pointer);
-            if self.store.heat(key) >= limit {
+            if self.store.keeps(key) {
                 self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
                 self.items.push(item);
             } else {

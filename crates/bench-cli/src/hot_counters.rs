@@ -1,6 +1,7 @@
 //! The counters of a hot store, for results.
 
 use cleavedb::HotMetrics;
+use cleavedb_bench::counters::{HOT_ACCESSES, HOT_HITS};
 
 /// Each counter with its name; none without a hot store.
 pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
@@ -12,6 +13,8 @@ pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
         ("hot_memory", stats.memory),
         ("hot_index_memory", stats.index_memory),
         ("hot_limit", stats.limit.unwrap_or_default().into()),
+        (HOT_ACCESSES, stats.reads + stats.writes),
+        (HOT_HITS, stats.hits + stats.write_hits),
         ("hot_reads", stats.reads),
         ("hot_hits", stats.hits),
         ("hot_admitted", stats.admitted),

@@ -157,6 +157,10 @@ pub struct BenchArgs {
         value_name = "COUNT"
     )]
     pub zipfian_ranks: u64,
+    /// Operations after which the popular records of moving workloads are replaced by others, in
+    /// place of a tenth of the number of records
+    #[arg(long, value_parser = units::parse, value_name = "COUNT")]
+    pub moves_every: Option<u64>,
     /// Records of every scan, in place of the workload's own number
     #[arg(long, value_name = "RECORDS")]
     pub scan_length: Option<usize>,
@@ -228,7 +232,11 @@ impl BenchArgs {
             value_sizes: self.value_sizes.unwrap_or(ValueSizes::Fixed(value_size)),
             key_order: self.key_order.unwrap_or(key_order_of(&select(&self.workload)?)),
             key_size: self.key_size,
-            skew: Skew { constant: self.zipfian, ranks: self.zipfian_ranks },
+            skew: Skew {
+                constant: self.zipfian,
+                ranks: self.zipfian_ranks,
+                moves_every: self.moves_every,
+            },
             scan_length: self.scan_length,
             threads: self.threads,
             seed: self.seed,

@@ -98,6 +98,9 @@ impl Config {
         if self.skew.ranks == 0 {
             return usage("a Zipfian distribution has at least one rank".into());
         }
+        if self.skew.moves_every == Some(0) {
+            return usage("popular records stay for at least one operation".into());
+        }
         if self.scan_length == Some(0) {
             return usage("a scan reads at least one record".into());
         }
@@ -254,6 +257,7 @@ mod tests {
             Config { threads: 257, ..good.clone() },
             Config { skew: Skew { constant: 1.0, ..Skew::default() }, ..good.clone() },
             Config { skew: Skew { ranks: 0, ..Skew::default() }, ..good.clone() },
+            Config { skew: Skew { moves_every: Some(0), ..Skew::default() }, ..good.clone() },
             Config { scan_length: Some(0), ..good.clone() },
             Config::new(10, 7),
         ] {

@@ -19,6 +19,11 @@ pub const SPACE_BUDGET: &str = "space_budget";
 /// Counter: bytes of disk that the engine must not exceed at any moment.
 pub const SPACE_LIMIT: &str = "space_limit";
 
+/// Counter: reads and writes that a hot store has counted.
+pub const HOT_ACCESSES: &str = "hot_accesses";
+/// Counter: those of keys that were hot.
+pub const HOT_HITS: &str = "hot_access_hits";
+
 /// Counters of what an engine has of the machine at this moment: bytes of its log window and
 /// whether that is mapped, descriptors of files that it holds for reading, and the most memory that
 /// it means to take.

@@ -33,12 +33,15 @@ pub struct Skew {
     pub constant: f64,
     /// Ranks that are drawn and folded onto the records, of the scrambled ones.
     pub ranks: u64,
+    /// Draws of all threads until the popular records of [`Distribution::Moving`] are replaced by
+    /// others; a tenth of the records if not given.
+    pub moves_every: Option<u64>,
 }
 
 impl Default for Skew {
     /// As in YCSB.
     fn default() -> Self {
-        Self { constant: ZIPFIAN_CONSTANT, ranks: SCRAMBLED_RANKS }
+        Self { constant: ZIPFIAN_CONSTANT, ranks: SCRAMBLED_RANKS, moves_every: None }
     }
 }
 
@@ -133,8 +136,8 @@ pub enum Distribution {
     Zipfian,
     /// YCSB's skewed latest: Zipfian by age, the newest record most popular.
     Latest,
-    /// Scrambled Zipfian whose popular records are replaced by others ten times in as many
-    /// operations as there are records.
+    /// Scrambled Zipfian whose popular records are replaced by others, ten times in as many
+    /// operations as there are records, or as [`Skew::moves_every`] says.
     Moving,
     /// Hot ranges of keys, and hot keys within them: see [`KeyRanges`].
     KeyRanges,
@@ -175,7 +178,8 @@ impl Chooser {
             Distribution::Zipfian => Self::Zipfian(scrambled()),
             Distribution::Latest => Self::Latest(Zipfian::new(records, skew.constant)),
             Distribution::Moving => {
-                let every = (records / u64::from(threads) / MOVES).max(1);
+                let every = skew.moves_every.unwrap_or(records / MOVES);
+                let every = (every / u64::from(threads)).max(1);
                 Self::Moving { zipfian: scrambled(), drawn: 0, every }
             }
             Distribution::KeyRanges => Self::KeyRanges(KeyRanges::new()),
@@ -294,8 +298,15 @@ mod tests {
 
     #[test]
     fn a_moving_hot_set_leaves_its_place() {
+        // A tenth of a thread's share is 5,000 operations: as a run may ask for, too.
+        for moves_every in [None, Some(10_000)] {
+            moves_every_5000(Skew { moves_every, ..Skew::default() });
+        }
+    }
+
+    fn moves_every_5000(skew: Skew) {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
-        let mut chooser = Chooser::new(Distribution::Moving, 100_000, 2, Skew::default());
+        let mut chooser = Chooser::new(Distribution::Moving, 100_000, 2, skew);
         let mut hottest = |draws: usize| {
             let mut counts = std::collections::HashMap::new();
             for _ in 0..draws {
@@ -303,7 +314,6 @@ mod tests {
             }
             counts.into_iter().max_by_key(|(_, count)| *count).unwrap()
         };
-        // A tenth of a thread's share is 5,000 operations.
         let (periods, counts): (Vec<_>, Vec<_>) = (0..10).map(|_| hottest(5000)).unzip();
         let distinct: std::collections::HashSet<_> = periods.iter().collect();
         assert_eq!(distinct.len(), 10, "{periods:?}");

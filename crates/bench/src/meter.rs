@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::counters::SPACE_BUDGET;
+use crate::counters::{HOT_ACCESSES, HOT_HITS, SPACE_BUDGET};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::result::{Cost, Sample, Space};
+use crate::result::{Cost, HotSample, Sample, Space};
 use crate::system::process::{Processes, machine_cpu};
 use crate::system::{Cpu, Device, DeviceBytes, MemoryLimit, ProcessBytes, Usage, sync_file_system};
 
@@ -97,9 +97,14 @@ impl<'a> Meter<'a> {
     pub fn sample(&self, elapsed: Duration, operations: u64, live: Option<u64>) -> Sample {
         let allocated = self.usage().allocated;
         let counters = self.engine.counters();
-        let budget = counters.iter().find(|(name, _)| name == SPACE_BUDGET);
-        let budget = budget.map(|(_, bytes)| *bytes as u64);
-        Sample { seconds: elapsed.as_secs_f64(), operations, allocated, live, budget }
+        let counter = |name: &str| {
+            let found = counters.iter().find(|(counter, _)| counter == name);
+            found.map(|(_, number)| *number as u64)
+        };
+        let budget = counter(SPACE_BUDGET);
+        let hot = counter(HOT_ACCESSES).zip(counter(HOT_HITS));
+        let hot = hot.map(|(accesses, hits)| HotSample { accesses, hits });
+        Sample { seconds: elapsed.as_secs_f64(), operations, allocated, live, budget, hot }
     }
 
     /// Reads all counters again; what is dirty is written back first, so that the device's bytes

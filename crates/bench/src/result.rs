@@ -115,6 +115,9 @@ pub struct Conditions {
     /// Ranks that they draw; zero in files that do not say, which are YCSB's.
     #[serde(default)]
     pub zipfian_ranks: u64,
+    /// Operations until popular records are replaced, in moving workloads, if the run says so.
+    #[serde(default)]
+    pub moves_every: Option<u64>,
     /// Records of every scan, if the run says so in place of its workloads.
     #[serde(default)]
     pub scan_length: Option<usize>,
@@ -258,6 +261,18 @@ pub struct Sample {
     /// Bytes that the engine means to stay within then, if it has such a bound.
     #[serde(default)]
     pub budget: Option<u64>,
+    /// Accesses that the engine's hot store has counted, if it has one.
+    #[serde(default)]
+    pub hot: Option<HotSample>,
+}
+
+/// Accesses since a store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HotSample {
+    /// Reads and writes.
+    pub accesses: u64,
+    /// Those of keys that were hot.
+    pub hits: u64,
 }
 
 /// What the check of a whole store found.

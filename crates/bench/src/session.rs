@@ -218,6 +218,7 @@ impl<'a> Session<'a> {
                 latency_from_intended_start: self.config.is_open(workload),
                 zipfian: self.config.skew.constant,
                 zipfian_ranks: self.config.skew.ranks,
+                moves_every: self.config.skew.moves_every,
                 scan_length: self.config.scan_length,
                 threads: self.config.threads,
                 processors: thread::available_parallelism().map_or(1, usize::from),

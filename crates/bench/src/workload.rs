@@ -325,6 +325,13 @@ pub const WORKLOADS: &[Workload] = &[
         mix: &[(Action::Read, 95), (Action::Update, 5)],
         ..YCSB
     },
+    Workload {
+        name: "ycsb-b-moving",
+        about: "YCSB B with a hot set that is replaced ten times (HoaKV)",
+        mix: &[(Action::Read, 95), (Action::Update, 5)],
+        distribution: Distribution::Moving,
+        ..YCSB
+    },
     Workload { name: "ycsb-c", about: "YCSB C: reads, Zipfian", ..YCSB },
     Workload {
         name: "ycsb-d",

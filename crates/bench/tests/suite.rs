@@ -104,6 +104,7 @@ fn phase(engine: &str, per_second: u64, wrong: u64) -> String {
         allocated: 900,
         live: None,
         budget: Some(1200),
+        hot: None,
     };
     result.samples = (1..4).map(sample).collect();
     result.checks.wrong_values = wrong;

@@ -151,6 +151,10 @@ pub struct HotStats {
     pub reads: u64,
     /// See `reads`.
     pub hits: u64,
+    /// Writes that flushes have counted, and those of hot keys.
+    pub writes: u64,
+    /// See `writes`.
+    pub write_hits: u64,
     /// Records written for keys that were hot.
     pub updates: u64,
     /// Keys that became hot.
@@ -446,6 +450,8 @@ impl HotStore {
             limit: self.is_on().then(|| self.limit()),
             reads: sum(&self.reads),
             hits: sum(&self.hits),
+            writes: self.writes.load(Ordering::Relaxed),
+            write_hits: self.write_hits.load(Ordering::Relaxed),
             updates: self.updates.load(Ordering::Relaxed),
             admitted: self.admitted.load(Ordering::Relaxed),
             kept: self.kept.load(Ordering::Relaxed),

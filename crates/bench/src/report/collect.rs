@@ -293,6 +293,9 @@ pub fn label(conditions: &Conditions) -> String {
     if ![0, SCRAMBLED_RANKS].contains(&conditions.zipfian_ranks) {
         words += &format!(", Zipfian ranks {}", thousands(conditions.zipfian_ranks as f64));
     }
+    if let Some(every) = conditions.moves_every {
+        words += &format!(", moving every {} operations", thousands(every as f64));
+    }
     if let Some(length) = conditions.scan_length {
         words += &format!(", scans of {length}");
     }

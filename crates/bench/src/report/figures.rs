@@ -1,5 +1,7 @@
 //! The figures of a report: which quantity of which rows, drawn how, and what its title finds.
 
+mod hot_share;
+
 use std::cmp::Ordering;
 
 use crate::counters::CLASSES;
@@ -100,6 +102,13 @@ pub const KINDS: &[Kind] = &[
         id: "over-time",
         about: "Operations a second between samples; it shows stalls.",
         draw: over_time,
+    },
+    Kind {
+        title: "Hot store over time",
+        id: "hot-share",
+        about: "Part of the reads and writes between samples whose key was hot; engines without a \
+                hot store are left out.",
+        draw: hot_share::draw,
     },
     Kind {
         title: "Latency",

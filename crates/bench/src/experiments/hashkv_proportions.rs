@@ -7,7 +7,8 @@
 //! main segments to 97%. Longer ones would measure another thing: files shorter than an eighth of a
 //! main segment are collected for their number, and a flush has 3 MiB. The reserve of log segments
 //! starts collections, as in the paper, because the goal of space lies beyond it; `wisckey` has the
-//! reserve as its goal. Caches of peers stay as they are.
+//! reserve as its goal. Caches of peers stay as they are. A miniature measures another thing, too:
+//! its first flush has not enough bytes to begin all groups.
 
 use crate::experiments::{Experiment, Metric};
 

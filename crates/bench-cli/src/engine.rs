@@ -111,6 +111,8 @@ impl CleaveOpener {
                 options.space_amplification = 1.0 + reserved;
                 options.space_floor = 0;
             }
+            // The goal alone, where the reserve of log segments is to be what starts collections.
+            "space-goal" => options.space_amplification = 1.0 + number? as f64 / 100.0,
             "partitions" => {
                 options.level0 = match number? {
                     0 | 1 => Level0::Whole,

@@ -70,6 +70,7 @@ fn bench_takes_options_of_the_engine_and_refuses_others() {
         "victim-policy=greedy-random:2",
         "log-segment=64KiB",
         "reserved-space=20%",
+        "hashkv.space-goal=100%",
         "tagging=on",
         "cold-log=unlimited",
     ] {

@@ -90,6 +90,20 @@ pub const KT_STORE: &[Experiment] = &[
         ..Experiment::BASE
     },
     Experiment {
+        name: "kt-store-levels",
+        paper: "kt-store",
+        rows: &["Figure 8 (4.3)"],
+        about: "the same and the load with levels that are fixed, as the paper built it: 19, 185 \
+                and 1,845 TrieTables",
+        // Keys begin with `user` and a number below 2^64 in 20 digits.
+        vary: Some(("ktstore.levels", &["6", "7", "8"])),
+        settings: &[("--data", "2GiB"), ("--value-size", "4KiB"), DISK],
+        workloads: &["load", "range-2000", "range-20000"],
+        metrics: &[Metric::Settled, Metric::Throughput, Metric::MeanLatency],
+        paper_says: "54.2 to 112.6x WiscKey, 3.42 to 5.81x RocksDB",
+        ..Experiment::BASE
+    },
+    Experiment {
         name: "kt-store-range-size",
         rows: &["Figure 9b (4.3)"],
         about: "ranges of 40 MB by value size",

@@ -11,6 +11,9 @@
 //! | --- | --- |
 //! | `threshold` | Smallest value that is separated, in bytes |
 //! | `reserved-space` | Space beyond the live data, in percent of it |
+//! | `space-goal` | The same without the reserve of log segments that groups share |
+//! | `capacity` | Bytes of values that groups are made for |
+//! | `cache` | Bytes of the cache of blocks |
 //! | `memtable`, `table` | Bytes of a memtable (of the write cache), of a sorted table |
 //! | `segment`, `log-segment` | Bytes of a (main) segment, of a log segment of a group |
 //! | `tagging` | `on` or `off`: whether cold values are kept apart |
@@ -27,6 +30,7 @@
 pub mod metric;
 pub mod wisckey;
 pub mod hashkv;
+pub mod hashkv_proportions;
 pub mod kt_store;
 pub mod hoakv;
 pub mod ohdb;
@@ -149,8 +153,11 @@ impl Experiment {
 
 /// Every experiment, paper by paper.
 pub fn all() -> impl Iterator<Item = &'static Experiment> {
-    [wisckey::WISCKEY, hashkv::HASHKV, kt_store::KT_STORE, hoakv::HOAKV, ohdb::OHDB]
+    let hashkv = [hashkv::HASHKV, hashkv_proportions::HASHKV_PROPORTIONS];
+    [wisckey::WISCKEY]
         .into_iter()
+        .chain(hashkv)
+        .chain([kt_store::KT_STORE, hoakv::HOAKV, ohdb::OHDB])
         .flatten()
 }
 

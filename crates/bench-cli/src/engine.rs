@@ -181,6 +181,10 @@ impl CleaveOpener {
             "capacity" => groups.capacity_bytes = bytes()?,
             // HoaKV's names: bytes of a cold group, and of the hot store.
             "group" if layout.hot => groups.main_segment_bytes = bytes()?,
+            "one-group" if layout.partition == Partition::Range => {
+                groups.one_at_first =
+                    switch(value).ok_or_else(|| malformed(&"there are on and off"))?;
+            }
             "hot-store" if layout.hot => groups.hot_bytes = bytes()?,
             // Its experiments give shares of keys (0.95:0.05), which a count of accesses is not.
             "heat-limit" if layout.hot && value.contains(':') => groups.heat_limit = None,
@@ -294,6 +298,7 @@ fn groups(options: &Options) -> Option<String> {
             groups.reserved_space * 100.0,
             groups.victim,
         )),
+        _ if groups.one_at_first => Some(format!("one at first, of {main}")),
         Partition::Range | Partition::Prefix(_) => Some(format!("for {capacity}, of {main}")),
     }
 }

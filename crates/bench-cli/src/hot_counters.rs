@@ -5,10 +5,11 @@ use cleavedb_bench::counters::{HOT_ACCESSES, HOT_HITS};
 
 /// Each counter with its name; none without a hot store.
 pub fn of(hot: Option<HotMetrics>) -> Vec<(&'static str, u64)> {
-    let Some(HotMetrics { bytes, live_bytes, stats }) = hot else { return Vec::new() };
+    let Some(HotMetrics { bytes, live_bytes, dead_bytes, stats }) = hot else { return Vec::new() };
     vec![
         ("hot_bytes", bytes),
         ("hot_live_bytes", live_bytes),
+        ("hot_dead_bytes", dead_bytes),
         ("hot_keys", stats.keys),
         ("hot_memory", stats.memory),
         ("hot_index_memory", stats.index_memory),

@@ -396,16 +396,17 @@ impl Db {
         maintenance::compact_all(self.engine())
     }
 
-    /// Collects every value file that can be collected, whatever the space goal (offline collection
-    /// of WiscKey, section 3.3.2), and compacts tables with many tombstones, so that deleted data
-    /// frees its space. Online collection needs no call.
+    /// Collects every value file, and every hot segment with dead records, whatever the space goal
+    /// (offline collection of WiscKey, section 3.3.2), and compacts tables with many tombstones, so
+    /// that deleted data frees its space. Online collection needs no call.
     pub fn collect(&self) -> Result<()> {
         self.open_engine()?;
         let engine = self.inner.writable()?;
         maintenance::flush_all(engine)?;
+        let evacuated = maintenance::evacuate_all(engine)?;
         session::end_log_file(engine)?;
         let _patient = engine.dead_reads.wait_idle();
-        maintenance::collect_all(engine)
+        maintenance::collect_all(engine, evacuated)
     }
 
     /// Waits until no background work is due. Many deletes, including those in memory, count as due

@@ -15,6 +15,10 @@ pub struct GroupOptions {
     /// on groups by prefix. Default: 8 GiB,
     /// at most 128 groups: fewer if the first flush is small.
     pub capacity_bytes: u64,
+    /// Whether groups by ranges of keys begin as one (HoaKV, section 3.5): the first flush divides
+    /// nothing, and a collection divides a group that has grown to twice `main_segment_bytes`.
+    /// `capacity_bytes` has no effect then. Default: false, since each division copies the group.
+    pub one_at_first: bool,
     /// Length of a main segment, in bytes. Default: 64 MiB, as in the paper.
     pub main_segment_bytes: u64,
     /// Length of a log segment, in bytes, where groups share some: by hash, if records tell what is
@@ -47,6 +51,7 @@ impl Default for GroupOptions {
     fn default() -> Self {
         Self {
             capacity_bytes: 8 << 30,
+            one_at_first: false,
             main_segment_bytes: 64 << 20,
             log_segment_bytes: 1 << 20,
             reserved_space: 0.3,
@@ -62,7 +67,11 @@ impl Default for GroupOptions {
 impl GroupOptions {
     /// The sizes that groups should have.
     pub(crate) fn sizes(&self) -> GroupSizes {
-        GroupSizes { group_bytes: self.main_segment_bytes, capacity: self.capacity_bytes }
+        GroupSizes {
+            group_bytes: self.main_segment_bytes,
+            capacity: self.capacity_bytes,
+            one_at_first: self.one_at_first,
+        }
     }
 
     /// Lengths of segments, as HashKV has them.

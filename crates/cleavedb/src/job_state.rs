@@ -49,6 +49,9 @@ pub(crate) struct JobState {
     /// Files up to this number are collected even if the space goal is met, since a caller asked
     /// for it.
     pub(crate) forced: Option<FileNumber>,
+    /// Of each caller that wants the dead records of the hot store gone: the last file whose
+    /// segments leave.
+    pub(crate) evacuating: Vec<FileNumber>,
     /// Files that collections wrote, which need not be collected again soon.
     pub(crate) survivors: Survivors,
     /// The last failure of each kind of job that has not succeeded since.

@@ -152,16 +152,23 @@ pub(crate) fn flush_max(options: &Options, groups: usize) -> u64 {
 
 /// Upper bound of the bytes that the flush of `bytes` writes to a hot store besides: promoted
 /// records, stubs, and records of evacuated segments. These are as many as come in and those by
-/// which the store was too long, but no more than the longest store has that takes values.
+/// which the store was too long, or which a caller asked for, but no more than the longest store
+/// has that takes values.
 fn hot_max(options: &Options, bytes: u64) -> u64 {
     if !options.layout.has_hot_store() {
         return 0;
     }
     let hot = options.groups.hot_bytes;
     let promoted = hot / PROMOTED;
-    let evacuated = bytes + promoted + hot / EXCESS + SEGMENT_MAX.min(hot);
+    let evacuated = bytes + promoted + moved_beyond(hot);
     let longest = hot + hot / 2 + hot.min(RECORD_MAX.into());
     flushed_max(promoted + evacuated.min(longest)) + hot / STUBS
+}
+
+/// Upper bound of the bytes that an evacuation of a hot store of `hot` bytes moves, beyond those
+/// that come in.
+pub(crate) fn moved_beyond(hot: u64) -> u64 {
+    hot / EXCESS + SEGMENT_MAX.min(hot)
 }
 
 /// Upper bound of the bytes that a collection of a group writes: records not known to be dead, in

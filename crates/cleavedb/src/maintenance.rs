@@ -1,16 +1,22 @@
 //! Work that a caller requests: flushing everything, a full compaction, a full collection.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
+use cleavedb_hot::HotStore;
 use cleavedb_index::Version;
 use cleavedb_index::compaction::leveled::pick_full;
 use cleavedb_index::compaction::pieces::{pick_cut, pick_piece};
 use cleavedb_index::compaction::{CompactionOptions, Constraints};
+use cleavedb_values::GroupId;
 
+use crate::commit::Append;
 use crate::engine::Engine;
 use crate::failures::JobKind;
+use crate::jobs::separate::unclean;
 use crate::jobs::{Begin, compaction, removal};
+use crate::limit::{flushed_max, moved_beyond};
 use crate::space::{reserve, sizes};
 use crate::{memtables, scheduler};
 
@@ -20,9 +26,14 @@ const FLUSHES_MAX: usize = 8;
 /// Flushes everything that was committed before the call. On a full disk other jobs may hold the
 /// room that a flush needs until they end, so it is tried again.
 pub(crate) fn flush_all(engine: &Engine) -> Result<()> {
+    flush_with(engine, |append| !append.memtable.table.is_empty())
+}
+
+/// Flushes what was committed before the call, and the MemTable in use if it `rotates`.
+fn flush_with(engine: &Engine, rotates: impl Fn(&Append) -> bool) -> Result<()> {
     let newest = {
         let mut append = engine.commit.append();
-        if !append.memtable.table.is_empty() {
+        if rotates(&append) {
             memtables::rotate_memtable(engine, &mut append);
         }
         engine.state.load().memtables.get(1).cloned()
@@ -137,9 +148,53 @@ fn compact_piece(engine: &Engine, part: u64) -> Result<bool> {
     Ok(cut.is_some_and(|created| created > 1))
 }
 
-/// Collects every value file that is sealed now, even if the space goal is met.
-pub(crate) fn collect_all(engine: &Engine) -> Result<()> {
-    collect_while(engine, &|| true)
+/// Rids the hot store, if there is one, of the dead records and stubs that it holds now: flushes
+/// evacuate its segments, each as many as it has room for. Returns whether nothing is left to do:
+/// the disk may have no room.
+pub(crate) fn evacuate_all(engine: &Engine) -> Result<bool> {
+    let Some(store) = &engine.hot else { return Ok(true) };
+    let groups = engine.manifest.lock().live().groups.clone();
+    let files = groups.extents_of(GroupId::HOT).map(|extent| extent.place.file);
+    let Some(upto) = files.max() else { return Ok(true) };
+    engine.jobs.lock().evacuating.push(upto);
+    let evacuated = evacuate_upto(engine, store, upto);
+    let callers = &mut engine.jobs.lock().evacuating;
+    if let Some(own) = callers.iter().position(|of| *of == upto) {
+        callers.swap_remove(own);
+    }
+    evacuated
+}
+
+fn evacuate_upto(engine: &Engine, store: &HotStore, upto: FileNumber) -> Result<bool> {
+    let mut before = BTreeSet::new();
+    loop {
+        let groups = engine.manifest.lock().live().groups.clone();
+        let left_alone = engine.jobs.lock().damaged.hot.clone();
+        let left = unclean(store, &groups, &left_alone, upto);
+        if left.is_empty() {
+            return Ok(true);
+        }
+        // Half of the room, as for a collection in pieces: indexes and last blocks come on top.
+        let most = flushed_max(moved_beyond(engine.options.groups.hot_bytes));
+        if left == before || reserve::room_on_disk(engine) / 2 < most {
+            return Ok(false);
+        }
+        match flush_with(engine, |append| append.appender.is_begun()) {
+            Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(false),
+            flushed => flushed?,
+        }
+        if reserve::is_full(engine) {
+            removal::purge(engine);
+        }
+        before = left;
+    }
+}
+
+/// Collects every value file that is sealed now, even if the space goal is met. If the hot store is
+/// not `evacuated`, the disk may have room for that afterwards.
+pub(crate) fn collect_all(engine: &Engine, evacuated: bool) -> Result<()> {
+    collect_while(engine, &|| true)?;
+    if evacuated { Ok(()) } else { evacuate_all(engine).map(drop) }
 }
 
 /// Like [`collect_all`], but only for as long as `wanted` holds.

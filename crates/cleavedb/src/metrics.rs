@@ -162,6 +162,8 @@ pub struct HotMetrics {
     pub bytes: u64,
     /// Bytes of records in them that are some key's newest version, or that a snapshot sees.
     pub live_bytes: u64,
+    /// Bytes of the other records in them; stubs, which have no value, do not count.
+    pub dead_bytes: u64,
     /// Hot keys, memory, and counters.
     pub stats: HotStats,
 }

@@ -109,8 +109,13 @@ pub(crate) fn metrics(engine: &Engine) -> Metrics {
 fn hot(engine: &Engine, live: &LiveFiles) -> Option<HotMetrics> {
     let stats = engine.hot.as_ref()?.stats();
     let extents = || live.groups.extents_of(GroupId::HOT);
-    let (bytes, live_bytes) = (extents().map(Extent::len).sum(), extents().map(|e| e.live).sum());
-    Some(HotMetrics { bytes, live_bytes, stats })
+    let sum = |of: fn(&Extent) -> u64| extents().map(of).sum();
+    Some(HotMetrics {
+        bytes: sum(Extent::len),
+        live_bytes: sum(|extent| extent.live),
+        dead_bytes: sum(|extent| extent.separated.saturating_sub(extent.live)),
+        stats,
+    })
 }
 
 /// Memory figures, and the hits of the caches.

@@ -11,9 +11,10 @@ use serde::Serialize;
 pub struct HotStore {
     keys: u64,
     segments: u64,
-    /// Bytes of its segments on disk, and of the records in them that are alive.
+    /// Bytes of its segments on disk, and of the records in them that are alive, or dead.
     bytes: u64,
     live_bytes: u64,
+    dead_bytes: u64,
     /// Bytes of memory of its index, and in all.
     index_memory: u64,
     memory: u64,
@@ -32,12 +33,13 @@ pub struct HotStore {
 
 impl From<HotMetrics> for HotStore {
     fn from(metrics: HotMetrics) -> Self {
-        let HotMetrics { bytes, live_bytes, stats } = metrics;
+        let HotMetrics { bytes, live_bytes, dead_bytes, stats } = metrics;
         Self {
             keys: stats.keys,
             segments: stats.segments,
             bytes,
             live_bytes,
+            dead_bytes,
             index_memory: stats.index_memory,
             memory: stats.memory,
             heat_limit: stats.limit,

@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 42] = [
+const OPTIONS: [(&str, &str, Set); 43] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -99,6 +99,7 @@ const OPTIONS: [(&str, &str, Set); 42] = [
         put(&mut o.space_limit, space_limit::parse(v).map(Some))
     }),
     ("groups.capacity_bytes", BYTES, |o, v| put(&mut o.groups.capacity_bytes, units::parse(v))),
+    ("groups.one_at_first", "true or false", |o, v| put(&mut o.groups.one_at_first, truth(v))),
     ("groups.main_segment_bytes", BYTES, |o, v| {
         put(&mut o.groups.main_segment_bytes, units::parse(v))
     }),

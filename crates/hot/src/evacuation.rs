@@ -16,6 +16,8 @@ pub struct SegmentFacts {
     pub len: u64,
     /// Bytes of its records that are alive.
     pub live: u64,
+    /// Whether it leaves although there is room, since a caller asked for it.
+    pub asked: bool,
 }
 
 /// The least heat of a key that becomes hot: accessed four times within about a half-life. Keys
@@ -55,10 +57,12 @@ pub const EXCESS: u64 = 8;
 const SLACK: u64 = 4;
 
 /// The segments to evacuate, so that `incoming` bytes fit into a store of `capacity` bytes whose
-/// segments have up to `segment` bytes, and a third of it is dead at most: those with the least
-/// live part first. The bytes to be moved are at most those that come in. If the store was too long
-/// before, they are more by what it was too long, up to one in [`EXCESS`] bytes of its capacity, or
-/// one segment at least.
+/// segments have up to `segment` bytes, and a third of it is dead at most: those that a caller
+/// asked for first, and then those with the least live part.
+///
+/// The bytes to be moved are at most as many as come in. If the store was too long before, they are
+/// more by what it was too long, up to one in [`EXCESS`] bytes of its capacity, or one segment at
+/// least. If a caller asked for segments, they are more by as many as that.
 pub fn victims(
     mut segments: Vec<SegmentFacts>,
     capacity: u64,
@@ -67,24 +71,28 @@ pub fn victims(
 ) -> Vec<Location> {
     let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
     let excess = len.saturating_sub(capacity);
-    let may_move = incoming + excess.min(capacity / EXCESS);
+    let asked = segments.iter().any(|segment| segment.asked);
+    let beyond = if asked { u64::MAX } else { excess };
+    let may_move = incoming + beyond.min(capacity / EXCESS);
     let many = 2 * capacity.div_ceil(segment) + SEGMENTS_MORE;
     let live: u64 = segments.iter().map(|segment| segment.live).sum();
     let capacity = capacity.min(live + live / 2 + SLACK * segment + incoming);
     let mut count = segments.len() as u64;
-    // Cross-multiplied, so that no division rounds: the least live share first, then the shortest.
+    // Others might take all that may be moved from those that were asked for. Cross-multiplied, so
+    // that no division rounds: the least live share first, then the shortest.
     segments.sort_by(|a, b| {
         let (one, other) = (u128::from(a.live), u128::from(b.live));
         let order = (one * u128::from(b.len)).cmp(&(other * u128::from(a.len)));
-        order.then(a.len.cmp(&b.len)).then(a.place.cmp(&b.place))
+        b.asked.cmp(&a.asked).then(order).then(a.len.cmp(&b.len)).then(a.place.cmp(&b.place))
     });
     let (mut chosen, mut moved) = (Vec::new(), 0);
     for victim in segments {
         let dead = victim.live == 0;
-        if !dead && len.saturating_add(incoming) <= capacity && count <= many {
-            break;
+        let fits = len.saturating_add(incoming) <= capacity && count <= many;
+        if !dead && fits && !victim.asked {
+            continue;
         }
-        let first = excess > 0 && moved == 0;
+        let first = beyond > 0 && moved == 0;
         if !dead && !first && moved + victim.live > may_move {
             continue;
         }
@@ -116,7 +124,8 @@ mod tests {
     use super::*;
 
     fn segment(number: u64, len: u64, live: u64) -> SegmentFacts {
-        SegmentFacts { place: Location { file: FileNumber(number), offset: 4096 }, len, live }
+        let place = Location { file: FileNumber(number), offset: 4096 };
+        SegmentFacts { place, len, live, asked: false }
     }
 
     #[test]
@@ -161,6 +170,23 @@ mod tests {
         assert_eq!(chosen(&segments, 150, 0), [1], "one segment at least");
         let many: Vec<_> = (0..20).map(|i| segment(i, 100, 90)).collect();
         assert_eq!(chosen(&many, 1600, 0), [0, 1], "and an eighth of the capacity");
+    }
+
+    #[test]
+    fn segments_that_a_caller_asked_for_leave_in_rounds() {
+        let asked = |segments: Vec<SegmentFacts>| {
+            let asked =
+                |facts: SegmentFacts| SegmentFacts { asked: facts.place.file.0 > 0, ..facts };
+            segments.into_iter().map(asked).collect::<Vec<_>>()
+        };
+        let many = asked((0..20).map(|i| segment(i, 100, 90)).collect());
+        assert_eq!(
+            chosen(&many, 1 << 20, 0).len(),
+            19,
+            "all but the first, which is not asked for"
+        );
+        assert_eq!(chosen(&many, 4000, 0), [1, 2, 3, 4, 5], "an eighth of the capacity");
+        assert_eq!(chosen(&many, 100, 0), [1], "one at least");
     }
 
     #[test]

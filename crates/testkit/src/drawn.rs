@@ -110,6 +110,7 @@ fn groups_redrawn(layout: GroupLayout, rng: &mut Rng) -> GroupOptions {
     };
     GroupOptions {
         capacity_bytes: size(rng, 16 << 10, 4),
+        one_at_first: layout.partition == Partition::Range && rng.chance(30),
         main_segment_bytes: size(rng, 8 << 10, 4),
         log_segment_bytes,
         reserved_space,

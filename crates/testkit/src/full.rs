@@ -155,6 +155,9 @@ pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
             return Err(format!("with room for {room} blocks something remains of {before:?}"));
         }
         store.db.collect().map_err(|e| format!("once there is room: {e}"))?;
+        if let Some(hot) = store.db.metrics().hot.filter(|hot| hot.dead_bytes > 0) {
+            return Err(format!("{} dead bytes are left in the hot store", hot.dead_bytes));
+        }
         store.check(records.clone().map(|i| (i, Some(i % 2))))?;
     }
     Ok(failed)

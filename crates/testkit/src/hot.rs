@@ -8,6 +8,7 @@
 use cleavedb::{Db, Durability, Error, Relocation};
 use cleavedb_storage::FileKind;
 use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
 
 use crate::disks::Disks;
 use crate::endless::opened;
@@ -238,6 +239,55 @@ pub fn promotions_follow_reads(seed: u64) -> Checked<()> {
     }
     session.compare_all()?;
     session.leave(true)
+}
+
+/// Writes, updates and deletes of a few keys, with flushes; a snapshot in the middle, if wanted.
+pub fn churned(rng: &mut Rng, snapshot: bool) -> Vec<Op> {
+    let mut ops = Vec::new();
+    for round in 0..6 {
+        ops.extend((snapshot && round == 3).then_some(Op::Snapshot));
+        for _ in 0..30 {
+            let key = [b'a' + rng.index(20).min(rng.index(20)) as u8];
+            ops.push(match rng.below(12) {
+                0 => Op::Write(vec![Write::delete(&key)], Durability::Os),
+                1 => put(&key, SHORT, round),
+                _ => put(&key, LONG, round),
+            });
+        }
+        ops.push(Op::Flush);
+    }
+    ops
+}
+
+/// A store whose hot segments have dead records of every kind, and then some that a snapshot sees:
+/// checks that a collection leaves no dead record, and that all answers stay right. Returns the
+/// dead bytes before it.
+pub fn a_collection_frees_the_hot_store(setup: &Setup, seed: u64) -> Checked<u64> {
+    let mut rng = Rng::new(seed);
+    let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
+    let dead = |session: &Session| session.db().metrics().hot.map_or(0, |hot| hot.dead_bytes);
+    let mut most = 0;
+    for snapshot in [false, true] {
+        churned(&mut rng, snapshot).iter().try_for_each(|op| session.run(op))?;
+        most = most.max(dead(&session));
+        session.run(&Op::Collect)?;
+        session.compare_all()?;
+        if snapshot {
+            // What the snapshot has seen is dead once compactions have dropped its entries.
+            let then = [Op::Verify, Op::DropSnapshot(0), Op::Compact, Op::Collect];
+            then.iter().try_for_each(|op| session.run(op))?;
+        }
+        let left = dead(&session);
+        if left > 0 {
+            return Err(format!("{left} dead bytes are left"));
+        }
+        session.run(&Op::Verify)?;
+    }
+    session.run(&Op::Kill)?;
+    session.run(&Op::Verify)?;
+    session.compare_all()?;
+    session.leave(true)?;
+    Ok(most)
 }
 
 /// Runs part `part` of `parts` of the matrix.

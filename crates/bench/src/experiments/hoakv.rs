@@ -116,6 +116,24 @@ pub const HOAKV: &[Experiment] = &[
         ..Experiment::BASE
     },
     Experiment {
+        name: "hoakv-8-one",
+        paper: "hoakv",
+        rows: &["Experiment 8, Figure 8b"],
+        about: "size of groups, of which there is one at first, as in the paper",
+        vary: Some(("group", &["400MiB", "600MiB", "800MiB", "1000MiB", "1200MiB"])),
+        settings: &[
+            ("--data", "2GiB"),
+            ("--threads", "4"),
+            ("--value-size", "1000"),
+            ("hoakv.hot-store", "80MiB"),
+            ("hoakv.one-group", "on"),
+        ],
+        workloads: &["load", "ycsb-c"],
+        metrics: &[Metric::Throughput, Metric::Settled],
+        paper_says: "little effect on writes, almost none on reads",
+        ..Experiment::BASE
+    },
+    Experiment {
         name: "hoakv-9",
         paper: "hoakv",
         rows: &["Experiment 9, Figure 8c"],

@@ -20,6 +20,7 @@
 //! | `cold-log` | `counted` or `unlimited`: whether they count in the space goal |
 //! | `victim-policy` | `greedy`, `cost-benefit`, `greedy-random[:D]` (of D groups) or `random` |
 //! | `hot-store`, `group` | Bytes of the hot store, of a group of cold values |
+//! | `one-group` | `on` or `off`: whether cold values begin in one group, which splits |
 //! | `heat-limit` | Shares of hot and cold data |
 //! | `value-size-limit` | Largest cold value that stays in the tree, in bytes |
 //! | `partitions` | Parts of level 0 |

@@ -5,7 +5,7 @@
 mod run_writer;
 mod new_files;
 mod held_keys;
-mod separate;
+pub(crate) mod separate;
 mod hot_install;
 pub(crate) mod flush;
 mod dropped_pointers;

@@ -3,7 +3,7 @@
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_index::compaction::Level0;
-use cleavedb_values::{GroupLayout, SurvivorRoute};
+use cleavedb_values::{GroupLayout, Partition, SurvivorRoute};
 
 use super::memory::{MEMORY_MIN, PIECE};
 use super::{Background, MinSeparated, Options};
@@ -131,7 +131,7 @@ impl Options {
 fn rules_of_groups(
     groups: &GroupOptions,
     layout: Option<&GroupLayout>,
-) -> [(bool, &'static str); 8] {
+) -> [(bool, &'static str); 9] {
     let default = GroupOptions::default();
     let is = |what: fn(&GroupLayout) -> bool| layout.is_none_or(what);
     [
@@ -155,6 +155,10 @@ fn rules_of_groups(
             is(|layout| layout.hot)
                 || (groups.hot_bytes, groups.heat_limit) == (default.hot_bytes, default.heat_limit),
             "hot_bytes and heat_limit are for layouts with a hot store; leave them out",
+        ),
+        (
+            is(|layout| layout.partition == Partition::Range) || !groups.one_at_first,
+            "one_at_first is for groups by ranges of keys, which split; leave it out",
         ),
         (
             (4 << 10..=128 << 30).contains(&groups.hot_bytes)

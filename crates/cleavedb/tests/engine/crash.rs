@@ -6,6 +6,8 @@
 
 use cleavedb::{Durability, FileClass, Level0, MinSeparated, Preset, Relocation};
 use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::hot::churned;
 use cleavedb_testkit::records::{key, value};
 use cleavedb_testkit::session::a_part_leaves_level0;
 use cleavedb_testkit::{
@@ -191,6 +193,19 @@ fn hot_stores_survive_every_crash() {
         Setup::tiny(Preset::HoaKv, true),
     ] {
         visit("hot_stores_survive_every_crash", &setup, Plan::default(), STATES / 5);
+    }
+}
+
+/// A collection that a caller asks for frees the hot store in several flushes.
+#[test]
+fn a_collection_of_the_hot_store_survives_every_crash() {
+    for setup in [Setup::hot(Relocation::WriteBack, false), Setup::crowded_hot_store()] {
+        let mut explorer = Explorer::new(Plan::default());
+        let mut ops = churned(&mut Rng::new(1), false);
+        ops.push(Op::Collect);
+        let explored = Recording::first(&setup, &ops).and_then(|r| explorer.explore(&r));
+        explored.unwrap_or_else(|failure| panic!("{setup}: {failure}"));
+        assert!(explorer.totals.distinct() > 1000, "{setup}: {:?}", explorer.totals);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Db, ErrorKind, FileClass, MinSeparated, Options, Preset, VictimPolicy, Volume};
+use cleavedb::{
+    Db, ErrorKind, FileClass, MinSeparated, Options, Partition, Preset, VictimPolicy, Volume,
+};
 use cleavedb_storage_sim::Sim;
 use cleavedb_testkit::Setup;
 
@@ -79,6 +81,11 @@ fn an_option_without_a_meaning_is_refused() {
     refused(Preset::KtStore, |o| o.groups.log_segment_bytes = 1 << 16);
     refused(Preset::KtStore, |o| o.groups.reserved_space = 0.5);
     refused(Preset::HashKv, |o| o.groups.cold_log_counts = false);
+    refused(Preset::HashKv, |o| o.groups.one_at_first = true);
+    refused(Preset::KtStore, |o| {
+        o.layout.groups.as_mut().unwrap().partition = Partition::Prefix(2);
+        o.groups.one_at_first = true;
+    });
     refused(Preset::Lsm, |o| o.min_separated = MinSeparated::AtLeast(100));
     refused(Preset::WiscKey, |o| o.min_separated = MinSeparated::Never);
     let dir = tempfile::tempdir().unwrap();

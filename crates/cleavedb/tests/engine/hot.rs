@@ -1,6 +1,11 @@
 //! The hot store of HoaKV: every state of a key under every operation.
 
-use cleavedb_testkit::hot::{damaged_hot_values_stop_no_writer, matrix, promotions_follow_reads};
+use cleavedb::Relocation;
+use cleavedb_testkit::Setup;
+use cleavedb_testkit::hot::{
+    a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer, matrix,
+    promotions_follow_reads,
+};
 
 const PARTS: usize = 2;
 
@@ -26,4 +31,22 @@ fn damaged_values_of_hot_segments_stop_no_writer() {
 #[test]
 fn keys_that_are_read_become_hot() {
     (0..4).for_each(|seed| promotions_follow_reads(seed).unwrap_or_else(|e| panic!("{e}")));
+}
+
+/// Only flushes changed the hot store: what was dead in it stayed until the next writes.
+#[test]
+fn a_collection_leaves_nothing_dead_in_the_hot_store() {
+    let mut limited = Setup::hot(Relocation::WriteBack, true);
+    limited.options.space_limit = Some(limited.options.space_limit_min() + (128 << 10));
+    for setup in [
+        Setup::hot(Relocation::WriteBack, true),
+        Setup::hot(Relocation::Soft, false),
+        Setup::crowded_hot_store(),
+        limited,
+    ] {
+        let check = |seed| a_collection_frees_the_hot_store(&setup, seed);
+        let dead =
+            (0..20).map(|seed| check(seed).unwrap_or_else(|e| panic!("{setup}, {seed}: {e}")));
+        assert!(dead.max() > Some(4000), "{setup}: nothing was dead");
+    }
 }

@@ -23,6 +23,7 @@ mod regressions;
 mod salvage;
 mod hot;
 mod min_separated;
+mod one_group;
 mod sessions;
 mod side_by_side;
 mod smoke;

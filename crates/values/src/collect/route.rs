@@ -153,7 +153,7 @@ mod tests {
         ] {
             table.apply(&edit).unwrap();
         }
-        let sizes = GroupSizes { group_bytes: 1 << 20, capacity: 1 << 20 };
+        let sizes = GroupSizes { group_bytes: 1 << 20, capacity: 1 << 20, one_at_first: false };
         let home = |table| GroupContext { group: GroupId(1), table, sizes };
         let cold = |kind, alone, offset, in_memory| {
             let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };

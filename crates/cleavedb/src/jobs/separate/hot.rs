@@ -38,6 +38,7 @@ use cleavedb_values::groups::{Extent, ExtentWriter};
 use cleavedb_values::{GroupEdit, GroupId, GroupTable, SegmentFactory, SegmentSet};
 
 use self::evacuate::Stub;
+pub(crate) use self::evacuate::unclean;
 use super::copy::FlushShard;
 use super::pending::{PendingRecord, ValueSource, prefetch_records};
 use super::{Outcome, Places};

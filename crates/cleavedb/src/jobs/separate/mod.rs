@@ -43,7 +43,7 @@ use crate::flush_parts::PARTS;
 use crate::options::Background;
 use crate::state::{MemSlot, ReadState};
 
-pub(crate) use self::hot::{HotEntry, HotFlushed};
+pub(crate) use self::hot::{HotEntry, HotFlushed, unclean};
 
 /// Most files that one flush writes: each file costs a sync.
 const FILES_MAX: u64 = 8;

@@ -28,6 +28,8 @@ pub struct GroupSizes {
     pub group_bytes: u64,
     /// Bytes for which the first flush creates groups.
     pub capacity: u64,
+    /// Whether ranges of keys begin as one group, whatever the capacity.
+    pub one_at_first: bool,
 }
 
 impl GroupSizes {
@@ -40,6 +42,9 @@ impl GroupSizes {
 
     /// Number of groups that the capacity requires.
     fn wanted(self) -> u64 {
+        if self.one_at_first {
+            return 1;
+        }
         self.capacity.div_ceil(self.group_bytes.max(1))
     }
 }
@@ -193,7 +198,8 @@ mod testing {
     use super::{after, begun_by_flush};
     use crate::groups::{Extent, Location};
 
-    pub(super) const SIZES: GroupSizes = GroupSizes { group_bytes: 4000, capacity: 16_000 };
+    pub(super) const SIZES: GroupSizes =
+        GroupSizes { group_bytes: 4000, capacity: 16_000, one_at_first: false };
 
     pub(super) fn sample() -> Extent {
         Extent::sample(GroupId(1), Location { file: FileNumber(9), offset: 0 })

@@ -4,7 +4,9 @@
 //! the flush that first writes to it, which moves nothing. So is the part of a range beyond its
 //! records, where the range would grow too long: ascending keys, such as times and counters, get a
 //! new group for each group's length of them. Neighbours that have become small are merged, which
-//! moves nothing either. A range that has become long is divided by its collection.
+//! moves nothing either. A range that has become long is divided by its collection. A store that
+//! begins with one group, as in the paper of HoaKV (section 3.5), is divided in no other way before
+//! it has records.
 
 use std::ops::Range;
 
@@ -29,6 +31,10 @@ impl Sizing for ByRange {
         table: &GroupTable,
         records: &dyn Records,
     ) -> Vec<Vec<u8>> {
+        // Hot segments belong to no range.
+        if sizes.one_at_first && table.groups().all(|(_, group)| group.extents.is_empty()) {
+            return Vec::new();
+        }
         let first = table.extents().next().is_none();
         let mut bounds = Vec::new();
         for (id, group) in table.groups() {
@@ -151,6 +157,18 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_begins_with_one_group_is_not_divided_without_records() {
+        let sizes = GroupSizes { one_at_first: true, ..SIZES };
+        let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let mut table = table(Partition::Range);
+        assert!(bounds(sizes, &table, &keys).is_empty());
+        // A range that has lost its records beside one that has some is divided by a flush.
+        table.apply(&GroupEdit::Begin(GroupId(2), b"\0\0b".to_vec(), 0)).unwrap();
+        table.apply(&GroupEdit::Add(sample())).unwrap();
+        assert_eq!(bounds(sizes, &table, &keys), ["e"]);
+    }
+
+    #[test]
     fn keys_beyond_the_records_of_a_long_group_get_groups_of_their_own() {
         let sizes = GroupSizes { group_bytes: 6000, ..SIZES };
         let mut table = table(Partition::Range);
@@ -181,5 +199,8 @@ mod tests {
             .apply(&GroupEdit::Merge { groups: [GroupId(4), GroupId(5)], into: GroupId(6) })
             .unwrap();
         assert_eq!(merged(&table, 6), None);
+        let sizes = GroupSizes { one_at_first: true, ..SIZES };
+        let any = ByRange.merged(sizes, &table, GroupId(6));
+        assert!(any.is_some_and(|pair| pair.contains(&GroupId(6))));
     }
 }

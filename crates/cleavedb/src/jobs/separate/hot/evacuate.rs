@@ -8,15 +8,15 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{EncodedKey, EntryKind, Error, Location, Result, SeqNo};
+use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo};
 use cleavedb_hot::evacuation::{self, SegmentFacts};
 use cleavedb_hot::segment::SEGMENT_MAX;
-use cleavedb_hot::store::HotReason;
+use cleavedb_hot::store::{HotReason, HotStore};
 use cleavedb_index::Entry;
 use cleavedb_storage::segment::Segment;
-use cleavedb_values::GroupId;
 use cleavedb_values::collect::record::{Arena, Content};
-use cleavedb_values::groups::key_block;
+use cleavedb_values::groups::{Extent, key_block};
+use cleavedb_values::{GroupId, GroupTable};
 
 use super::super::pending::{PendingRecord, ValueSource};
 use super::{HotFlush, HotRecord};
@@ -27,6 +27,26 @@ pub(super) struct Stub<'e> {
     pub(super) key: &'e [u8],
     pub(super) seq: SeqNo,
     pub(super) kind: RecordKind,
+}
+
+/// The hot segments of `table`, in files up to `upto`, that an evacuation frees of dead records and
+/// of stubs. A segment that holds nothing alive but versions that snapshots see stays until these
+/// are dropped, and one that is damaged until the next open.
+pub(crate) fn unclean(
+    store: &HotStore,
+    table: &GroupTable,
+    left_alone: &BTreeSet<Location>,
+    upto: FileNumber,
+) -> BTreeSet<Location> {
+    let mut newest = BTreeSet::new();
+    store.for_each(|pointer| newest.extend(table.extent_of(pointer).map(|extent| extent.place)));
+    let may_leave = |extent: &&Extent| {
+        let unclean = extent.live < extent.separated || extent.tombstones + extent.tags > 0;
+        unclean && (extent.live == 0 || newest.contains(&extent.place))
+    };
+    let known = table.extents_of(GroupId::HOT).filter(|extent| extent.place.file <= upto);
+    let places = known.filter(may_leave).map(|extent| extent.place);
+    places.filter(|place| !left_alone.contains(place)).collect()
 }
 
 impl<'e> HotFlush<'_, 'e> {
@@ -41,12 +61,18 @@ impl<'e> HotFlush<'_, 'e> {
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
         let segments = self.table.extents_of(GroupId::HOT);
-        let left_alone = self.engine.jobs.lock().damaged.hot.clone();
+        let (left_alone, upto) = {
+            let jobs = self.engine.jobs.lock();
+            (jobs.damaged.hot.clone(), jobs.evacuating.iter().copied().max())
+        };
+        let asked = upto.map(|upto| unclean(self.store, self.table, &left_alone, upto));
+        let asked = asked.unwrap_or_default();
         let segments = segments.filter(|extent| !left_alone.contains(&extent.place));
         let facts = segments.map(|extent| SegmentFacts {
             place: extent.place,
             len: extent.len(),
             live: self.left(extent),
+            asked: asked.contains(&extent.place),
         });
         let victims = evacuation::victims(facts.collect(), self.capacity, incoming, SEGMENT_MAX);
         self.store.evacuates(&victims);

@@ -41,6 +41,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
 
+/// Bytes of memory for each hot record: its entry in the index, at the least load, and its segment's.
+const PER_RECORD: u64 = 10 + 16;
+
+/// Bytes of memory of an empty store, but for its sketch and its waiting versions.
+const EMPTY: u64 = 32 << 10;
+
 /// Counters of accesses, so that threads seldom meet at one.
 const COUNTERS: usize = 16;
 
@@ -143,7 +149,7 @@ pub struct HotStats {
     pub segments: u64,
     /// Bytes of memory of the index.
     pub index_memory: u64,
-    /// Bytes of memory in all: index, segments and sketch.
+    /// Bytes of memory in all: index, segments, sketch, and the table of versions that wait.
     pub memory: u64,
     /// HeatLimit: see [`HotStore::limit`]. `None` while the store is off.
     pub limit: Option<u8>,
@@ -164,10 +170,18 @@ pub struct HotStats {
 }
 
 impl HotStore {
+    /// Most bytes of memory ([`HotStats::memory`]) of a store that is full with `bytes` bytes of
+    /// records of at least 1 KiB.
+    pub fn memory_max(bytes: u64) -> u64 {
+        let records = records_in(bytes);
+        let sketch = HeatSketch::memory_of(records as usize * SKETCHED) as u64;
+        records * PER_RECORD + sketch + Promotions::memory() as u64 + EMPTY
+    }
+
     /// An empty store of up to `bytes` bytes of records, in the database with this id. It adapts
     /// HeatLimit unless a fixed one is given.
     pub fn new(database_id: u64, bytes: u64, fixed_limit: Option<u8>) -> Self {
-        let records = (bytes / RECORD_GUESSED).max(64);
+        let records = records_in(bytes);
         let half_life = records * HALF_LIFE;
         Self {
             database_id,
@@ -428,7 +442,9 @@ impl HotStore {
             keys: self.index.len() as u64,
             segments: segments.iter().count() as u64,
             index_memory,
-            memory: index_memory + (of_segments + self.sketch.memory()) as u64,
+            memory: index_memory
+                + (of_segments + self.sketch.memory() + Promotions::memory() + size_of::<Self>())
+                    as u64,
             limit: self.is_on().then(|| self.limit()),
             reads: sum(&self.reads),
             hits: sum(&self.hits),
@@ -439,6 +455,11 @@ impl HotStore {
             demoted: self.demoted.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Number of records that fill a store of `bytes` bytes, as a guess.
+fn records_in(bytes: u64) -> u64 {
+    (bytes / RECORD_GUESSED).max(64)
 }
 
 fn sum(counters: &[AtomicU64]) -> u64 {

@@ -1,17 +1,32 @@
-//! Fills the hot store at an open, from the key blocks of its segments.
+//! Fills the hot store at an open, from the key blocks of its segments, youngest first.
 //!
 //! The newest record of a key counts, and none if a stub is at least as young: see
 //! [`crate::jobs::flush`]. Of two records with one sequence number the one in the younger segment
 //! counts, to which an evacuation copied it. No value is read, and the index is not asked.
+//!
+//! *Damage.* Where a key block is damaged, the records are read, and what can be read of the key
+//! block tells of those that are damaged as well. A record whose key neither of them tells is
+//! unknown, and so are all behind it in its segment. A flush takes the newest version of a key as of
+//! its end, whether it was written, promoted, or copied by an evacuation, so what a segment has of a
+//! key is never older than what segments before it have, stubs that an evacuation copied excepted.
+//! Hence an unknown record may be newer than any record in an older segment, but not than one in its
+//! own or a younger one. Which keys it hides nothing tells, since updates of hot keys leave no trace
+//! elsewhere, and nearly every older segment has a few records that were overwritten. So all
+//! records of older segments are left out. The tables answer for their keys: with the newest version
+//! where the key is no longer hot, and else with a marker, which readers report as `Corruption`.
+//! These segments stay as they are, for a repair, or a restored file. Keys in question that are
+//! overwritten get stubs.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{Record, RecordKind};
-use cleavedb_base::{EncodedKey, Error, Result, SeqNo, ValuePointer};
+use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo, ValuePointer};
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder};
-use cleavedb_hot::store::{HotChange, HotPut, HotReason};
-use cleavedb_storage::log::LogReader;
+use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
+use cleavedb_storage::segment::Segment;
 use cleavedb_values::GroupId;
 use cleavedb_values::groups::{Extent, ExtentHandle, key_block};
 
@@ -29,11 +44,12 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let mut change = HotChange::default();
     // How often keys were accessed before the open is not known: at first they are hot enough.
     let limit = store.limit();
-    for extent in live.groups.extents_of(GroupId::HOT) {
+    let mut extents: Vec<&Extent> = live.groups.extents_of(GroupId::HOT).collect();
+    while let Some(extent) = extents.pop() {
         let handle = state.segments.extent(extent.place)?;
         let mut builder = HotSegmentBuilder::new(extent.place);
         let segment = change.segments.len();
-        for_each_record(extent, handle, |record, pointer| {
+        let read = for_each_record(extent, handle, |record, pointer| {
             let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
             let (key, seq) = (store.key(encoded_key.as_bytes()), record.header.seq);
             let put = match record.header.kind {
@@ -48,13 +64,21 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
                 }
             };
             let known = newest.get(&key).map(|(known, _)| *known);
-            let stays = |known| known > seq || planted(Bug::OlderHotRevived);
-            if !known.is_some_and(stays) {
+            if known.is_none_or(|known| known < seq || planted(Bug::OlderHotRevived)) {
                 newest.insert(key, (seq, put));
             }
             Ok(())
-        })?;
+        });
         change.segments.push(builder.finish());
+        match read {
+            Err(e) if e.kind() == ErrorKind::Corruption => {
+                leave_alone(engine, store, e, extents.iter().chain([&extent]));
+                if !planted(Bug::OlderThanDamagedTrusted) {
+                    break;
+                }
+            }
+            read => read?,
+        }
     }
     change.puts = newest.into_values().filter_map(|(_, put)| put).collect();
     store.publish(&change)?;
@@ -62,28 +86,80 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     Ok(())
 }
 
+/// Records that the last of `extents` could not be read to its end, and that the others are older.
+fn leave_alone<'x>(
+    engine: &Engine,
+    store: &HotStore,
+    damage: Error,
+    extents: impl Iterator<Item = &'x &'x Extent>,
+) {
+    store.set_incomplete();
+    let damaged = &mut engine.jobs.lock().damaged;
+    damaged.hot.extend(extents.map(|extent| extent.place));
+    damaged.last = Some(damage.clone());
+    damaged.lost_hot = Some(damage);
+}
+
 /// Passes the records of a segment to `visit`, without their values: from its key block or, if that
 /// is damaged, from the records themselves.
 fn for_each_record(
     extent: &Extent,
     handle: &ExtentHandle,
-    mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
+    visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
 ) -> Result<()> {
     let segment = handle.segment();
-    let (begin, end) = (extent.place.offset, extent.place.offset + extent.records_len);
     if let Ok(Some(listing)) = handle.read_key_block() {
+        let end = extent.place.offset + extent.records_len;
         return key_block::visit(&listing, segment.identity(), (extent.place, end), visit);
     }
-    let identity = segment.identity();
-    let mut reader = LogReader::new(&**segment.file(), None, identity, 0, begin, Some(end))?;
-    while let Some((offset, record)) = reader.next_record()? {
-        let len = record.header.record_len() as u32;
-        visit(&record, ValuePointer { file: extent.place.file, offset, len })?;
+    let (offset, len) = handle.key_block_content();
+    let listing = readable(segment, offset, len)?;
+    let records = readable(segment, extent.place.offset, extent.records_len)?;
+    for_each_of_both(extent, segment, (&records, &listing), visit)
+}
+
+/// Passes to `visit` the records of a segment whose key block `listing` is damaged, up to one whose
+/// key neither a sound record tells, nor two equal copies of it.
+fn for_each_of_both(
+    extent: &Extent,
+    segment: &Arc<Segment>,
+    (records, listing): (&[u8], &[u8]),
+    mut visit: impl FnMut(&Record<'_>, ValuePointer) -> Result<()>,
+) -> Result<()> {
+    let (mut rest, mut listed, mut offset) = (records, listing, extent.place.offset);
+    while !rest.is_empty() {
+        let damaged = || {
+            let what = "a hot segment is damaged, so that the newest versions of keys in it and in \
+                        older ones are not known; repair the database, or write these keys again";
+            Error::corruption(what).with("file", segment.name()).with("offset", offset)
+        };
+        let header = |bytes| Header::decode(bytes, segment.identity(), offset);
+        let header = header(rest).or_else(|| header(listed)).ok_or_else(damaged)?;
+        let (record, later) = rest.split_at_checked(header.record_len()).ok_or_else(damaged)?;
+        let key_end = HEADER_LEN + usize::from(header.key_len);
+        let (key, value) = record[HEADER_LEN..].split_at(key_end - HEADER_LEN);
+        if !header.covers(key, value) && listed.get(HEADER_LEN..key_end) != Some(key) {
+            return Err(damaged());
+        }
+        let len = record.len() as u32;
+        let pointer = ValuePointer { file: extent.place.file, offset, len };
+        visit(&Record { header, key, value }, pointer)?;
+        let separated = header.kind == RecordKind::Separated;
+        let listed_len = key_end + if separated { 0 } else { value.len() };
+        (rest, listed) = (later, listed.get(listed_len..).unwrap_or_default());
+        offset += u64::from(len);
     }
-    if reader.offset() == end {
-        return Ok(());
+    Ok(())
+}
+
+/// The bytes from `offset` on, with zeros for those behind the end of the file.
+fn readable(segment: &Segment, offset: u64, len: u64) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; len as usize];
+    for (at, block) in (offset..).step_by(BLOCK).zip(bytes.chunks_mut(BLOCK)) {
+        match segment.read(at, block) {
+            Err(e) if e.kind() == ErrorKind::Corruption => break,
+            read => read?,
+        }
     }
-    let what = "a hot segment is damaged, so that its keys are not known; repair the database to \
-                save the others";
-    Err(Error::corruption(what).with("file", segment.name()).with("offset", reader.offset()))
+    Ok(bytes)
 }

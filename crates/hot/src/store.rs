@@ -55,6 +55,8 @@ pub struct HotStore {
     database_id: u64,
     index: HotIndex,
     segments: ArcSwap<Segments>,
+    /// Whether a segment has records that are not known.
+    incomplete: AtomicBool,
     sketch: HeatSketch,
     /// Odd during a change.
     changes: AtomicU64,
@@ -187,6 +189,7 @@ impl HotStore {
             database_id,
             index: HotIndex::new(),
             segments: ArcSwap::from_pointee(Segments::default()),
+            incomplete: AtomicBool::new(false),
             sketch: HeatSketch::new(records as usize * SKETCHED),
             changes: AtomicU64::new(0),
             reads: Default::default(),
@@ -413,8 +416,22 @@ impl HotStore {
         }
     }
 
-    /// Whether a segment but those at `without` has a record of `key`, of whatever version.
+    /// Records that a segment on disk has records that the store does not know.
+    pub fn set_incomplete(&self) {
+        self.incomplete.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a segment on disk has records that the store does not know.
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete.load(Ordering::Relaxed)
+    }
+
+    /// Whether a segment but those at `without` has a record of `key`, of whatever version, or may
+    /// have one.
     pub fn remembers(&self, key: HotKey, without: &BTreeSet<Location>) -> bool {
+        if self.is_incomplete() {
+            return true;
+        }
         let segments = self.segments.load();
         let mut left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
         left.any(|(_, segment)| segment.has(key))

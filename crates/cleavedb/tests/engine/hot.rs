@@ -2,6 +2,8 @@
 
 use cleavedb_testkit::hot::{damaged_hot_values_stop_no_writer, matrix, promotions_follow_reads};
 
+use cleavedb_testkit::hot_damage::damaged_hot_segments;
+
 const PARTS: usize = 2;
 
 #[test]
@@ -21,6 +23,11 @@ fn damaged_values_of_hot_segments_stop_no_writer() {
         check.unwrap_or_else(|e| panic!("seed {seed}: {e}"))
     };
     assert!((0..40).map(|i| i * 61).filter(met).count() > 20, "flushes meet the damage");
+}
+
+#[test]
+fn damaged_hot_segments_lose_no_other_key() {
+    (0..2).for_each(|seed| damaged_hot_segments(seed).unwrap_or_else(|e| panic!("{e}")));
 }
 
 #[test]

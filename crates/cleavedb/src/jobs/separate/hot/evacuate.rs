@@ -29,6 +29,15 @@ pub(super) struct Stub<'e> {
     pub(super) kind: RecordKind,
 }
 
+impl<'e> Stub<'e> {
+    /// The stub of a key whose newest version is `newest`, and lies elsewhere or is a delete.
+    pub(super) fn of(newest: &Entry<'e>) -> Self {
+        let deleted = newest.kind == EntryKind::Delete;
+        let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
+        Self { key: newest.key, seq: newest.seq, kind }
+    }
+}
+
 impl<'e> HotFlush<'_, 'e> {
     /// Chooses the segments that leave, and gives their records to the hot store again or, as
     /// `cold` ones, to their groups. Returns the files to read them from.

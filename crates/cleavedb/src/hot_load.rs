@@ -17,85 +17,134 @@
 //! These segments stay as they are, for a repair, or a restored file. Keys in question that are
 //! overwritten get stubs.
 
-use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::Arc;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
-use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo, ValuePointer};
-use cleavedb_hot::segment::{HotKey, HotSegmentBuilder};
-use cleavedb_hot::store::{HotChange, HotPut, HotReason, HotStore};
+use cleavedb_base::sync::atomic::{AtomicUsize, Ordering};
+use cleavedb_base::sync::{side_by_side, thread};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, ValuePointer};
+use cleavedb_hot::HotStore;
+use cleavedb_hot::loading::{FoundBuilder, FoundSegment, HotLoad};
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::GroupId;
 use cleavedb_values::groups::{Extent, ExtentHandle, key_block};
 
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
+use crate::options::Background;
 
-/// The youngest mention of a key so far: its sequence number, and its record if it is no stub.
-type Newest = (SeqNo, Option<HotPut>);
+/// Most threads that read segments and fill the store.
+const THREADS_MAX: usize = 8;
+
+/// Segments behind the one being read whose key blocks the device is told to fetch.
+const AHEAD: usize = 8;
 
 /// Fills the hot store of `engine`, if its layout has one, with the records of `live`.
 pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let Some(store) = &engine.hot else { return Ok(()) };
     let state = engine.state.load_full();
-    let mut newest: HashMap<HotKey, Newest> = HashMap::new();
-    let mut change = HotChange::default();
-    // How often keys were accessed before the open is not known: at first they are hot enough.
-    let limit = store.limit();
+    // Youngest first.
     let mut extents: Vec<&Extent> = live.groups.extents_of(GroupId::HOT).collect();
-    while let Some(extent) = extents.pop() {
-        let handle = state.segments.extent(extent.place)?;
-        let mut builder = HotSegmentBuilder::new(extent.place);
-        let segment = change.segments.len();
-        let read = for_each_record(extent, handle, |record, pointer| {
-            let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
-            let (key, seq) = (store.key(encoded_key.as_bytes()), record.header.seq);
-            let put = match record.header.kind {
-                RecordKind::Delete | RecordKind::Tag => None,
-                RecordKind::Separated if builder.holds(pointer) => {
-                    builder.add(key, pointer);
-                    Some(HotPut { key, segment, pointer, heat: limit, reason: HotReason::Found })
-                }
-                _ => {
-                    let error = Error::corruption("a record cannot be in a hot segment");
-                    return Err(error.with("file", pointer.file).with("offset", pointer.offset));
-                }
-            };
-            let known = newest.get(&key).map(|(known, _)| *known);
-            if known.is_none_or(|known| known < seq || planted(Bug::OlderHotRevived)) {
-                newest.insert(key, (seq, put));
-            }
-            Ok(())
-        });
-        change.segments.push(builder.finish());
-        match read {
+    extents.reverse();
+    let handles = extents.iter().map(|extent| Ok(&**state.segments.extent(extent.place)?));
+    let handles = handles.collect::<Result<Vec<&ExtentHandle>>>()?;
+    let threads: Vec<usize> = (0..threads(engine, extents.len())).collect();
+    let next = AtomicUsize::new(0);
+    let read = side_by_side(&threads, |_| read_some(store, (&extents, &handles), &next));
+    let mut read: Vec<_> = read.into_iter().flatten().collect();
+    read.sort_unstable_by_key(|(at, ..)| *at);
+    let mut found = Vec::with_capacity(read.len());
+    let mut keys = 0;
+    for (at, segment, damage) in read {
+        found.push(segment);
+        keys += live_records(extents[at]);
+        match damage {
             Err(e) if e.kind() == ErrorKind::Corruption => {
-                leave_alone(engine, store, e, extents.iter().chain([&extent]));
+                leave_alone(engine, store, e, &extents[at..]);
                 if !planted(Bug::OlderThanDamagedTrusted) {
                     break;
                 }
             }
-            read => read?,
+            damage => damage?,
         }
     }
-    change.puts = newest.into_values().filter_map(|(_, put)| put).collect();
-    store.publish(&change)?;
-    store.retire(&change);
+    // How often keys were accessed before the open is not known: at first they are hot enough.
+    let load = HotLoad::new(store, found, (keys, store.limit()))?;
+    side_by_side(&threads, |part| load.fill(part, threads.len()));
+    load.finish();
     Ok(())
 }
 
-/// Records that the last of `extents` could not be read to its end, and that the others are older.
-fn leave_alone<'x>(
-    engine: &Engine,
+/// Number of threads that read `segments` segments: one where tests step through jobs.
+fn threads(engine: &Engine, segments: usize) -> usize {
+    match engine.options.background {
+        Background::Manual => 1,
+        Background::Threads(_) => {
+            let processors = thread::available_parallelism().map_or(1, NonZero::get);
+            processors.min(THREADS_MAX).min(segments).max(1)
+        }
+    }
+}
+
+/// About the number of live records in a segment.
+fn live_records(extent: &Extent) -> u64 {
+    let records = extent.records - extent.tombstones - extent.tags;
+    let live = u128::from(records) * u128::from(extent.live);
+    (live / u128::from(extent.records_len.max(1))) as u64
+}
+
+/// A segment that was read: its position, its records, and whether they are all.
+type Read = (usize, FoundSegment, Result<()>);
+
+/// Reads one segment after the other, of those that no other thread has taken.
+fn read_some(
     store: &HotStore,
-    damage: Error,
-    extents: impl Iterator<Item = &'x &'x Extent>,
-) {
+    (extents, handles): (&[&Extent], &[&ExtentHandle]),
+    next: &AtomicUsize,
+) -> Vec<Read> {
+    let mut read = Vec::new();
+    loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some((extent, handle)) = extents.get(at).zip(handles.get(at)) else { return read };
+        if let Some(later) = handles.get(at + AHEAD) {
+            later.will_need();
+        }
+        let (segment, damage) = read_segment(store, extent, handle);
+        read.push((at, segment, damage));
+    }
+}
+
+/// Reads the records of a segment, up to the first that is damaged.
+fn read_segment(
+    store: &HotStore,
+    extent: &Extent,
+    handle: &ExtentHandle,
+) -> (FoundSegment, Result<()>) {
+    let mut found = FoundBuilder::new(extent.place, extent.records as usize);
+    let read = for_each_record(extent, handle, |record, pointer| {
+        let encoded_key = EncodedKey::new(record.header.keyspace, record.key);
+        let (key, seq) = (store.key(encoded_key.as_bytes()), record.header.seq);
+        match record.header.kind {
+            RecordKind::Delete | RecordKind::Tag => found.add_stub(key, seq),
+            RecordKind::Separated if found.holds(pointer) => found.add(key, pointer, seq),
+            _ => {
+                let error = Error::corruption("a record cannot be in a hot segment");
+                return Err(error.with("file", pointer.file).with("offset", pointer.offset));
+            }
+        }
+        Ok(())
+    });
+    (found.finish(), read)
+}
+
+/// Records that the first of `extents` could not be read to its end, and that the others are older.
+fn leave_alone(engine: &Engine, store: &HotStore, damage: Error, extents: &[&Extent]) {
     store.set_incomplete();
     let damaged = &mut engine.jobs.lock().damaged;
-    damaged.hot.extend(extents.map(|extent| extent.place));
+    damaged.hot.extend(extents.iter().map(|extent| extent.place));
     damaged.last = Some(damage.clone());
     damaged.lost_hot = Some(damage);
 }

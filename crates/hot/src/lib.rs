@@ -16,6 +16,7 @@ pub mod evacuation;
 pub mod worth;
 pub mod promotions;
 pub mod store;
+pub mod loading;
 
 pub use heat::HeatSketch;
 pub use index::HotIndex;

@@ -23,6 +23,7 @@ use crate::index::HotIndex;
 use crate::promotions::{Candidate, Promotions, SLOTS};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
+use crate::table::Table;
 use crate::worth::{Use, Worth};
 
 /// Keys of which the sketch tells the heat, for each record that fills the store.
@@ -86,7 +87,7 @@ pub struct HotStore {
     evacuated: Mutex<Vec<Location>>,
 }
 
-/// What a flush, or an open, changes.
+/// What a flush changes.
 #[derive(Default)]
 pub struct HotChange {
     /// New segments.
@@ -127,8 +128,6 @@ pub enum HotReason {
     Kept,
     /// Its key was read often.
     Promoted,
-    /// It was there when the database was opened.
-    Found,
 }
 
 /// How full the store is.
@@ -393,6 +392,16 @@ impl HotStore {
             (true, limit) => evacuation::next_limit(limit, fill.live, fill.capacity),
         };
         self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Gives a shard of the index what an open has found: see [`crate::loading`].
+    pub(crate) fn set_shard(&self, shard: usize, table: Table) {
+        self.index.set(shard, table);
+    }
+
+    /// Sets the segments that an open has found.
+    pub(crate) fn set_segments(&self, segments: impl Iterator<Item = Arc<HotSegment>>) {
+        self.swap(Segments::in_order(segments));
     }
 
     fn swap(&self, segments: Segments) {

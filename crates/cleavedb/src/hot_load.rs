@@ -6,16 +6,16 @@
 //!
 //! *Damage.* Where a key block is damaged, the records are read, and what can be read of the key
 //! block tells of those that are damaged as well. A record whose key neither of them tells is
-//! unknown, and so are all behind it in its segment. A flush takes the newest version of a key as of
-//! its end, whether it was written, promoted, or copied by an evacuation, so what a segment has of a
-//! key is never older than what segments before it have, stubs that an evacuation copied excepted.
-//! Hence an unknown record may be newer than any record in an older segment, but not than one in its
-//! own or a younger one. Which keys it hides nothing tells, since updates of hot keys leave no trace
-//! elsewhere, and nearly every older segment has a few records that were overwritten. So all
-//! records of older segments are left out. The tables answer for their keys: with the newest version
-//! where the key is no longer hot, and else with a marker, which readers report as `Corruption`.
-//! These segments stay as they are, for a repair, or a restored file. Keys in question that are
-//! overwritten get stubs.
+//! unknown, and so are all behind it in its segment. A flush takes the newest version of a key as
+//! of its end, whether it was written, promoted, or copied by an evacuation, so what a segment
+//! has of a key is never older than what segments before it have, stubs that an evacuation copied
+//! excepted. Hence an unknown record may be newer than any record in an older segment, but not
+//! than one in its own or a younger one. Which keys it hides nothing tells, since updates of hot
+//! keys leave no trace elsewhere, and nearly every older segment has a few records that were
+//! overwritten. So all records of older segments are left out. The tables answer for their keys:
+//! with the newest version where the key is no longer hot, and else with a marker, which readers
+//! report as `Corruption`. These segments stay as they are, for a repair, or a restored file.
+//! Keys in question that are overwritten get stubs.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ pub(crate) fn load(engine: &Engine, live: &LiveFiles) -> Result<()> {
     let mut found = Vec::with_capacity(read.len());
     let mut keys = 0;
     for (at, segment, damage) in read {
+        keys += live_records(extents[at], &segment);
         found.push(segment);
-        keys += live_records(extents[at]);
         match damage {
             Err(e) if e.kind() == ErrorKind::Corruption => {
                 leave_alone(engine, store, e, &extents[at..]);
@@ -90,10 +90,9 @@ fn threads(engine: &Engine, segments: usize) -> usize {
 }
 
 /// About the number of live records in a segment.
-fn live_records(extent: &Extent) -> u64 {
-    let records = extent.records - extent.tombstones - extent.tags;
-    let live = u128::from(records) * u128::from(extent.live);
-    (live / u128::from(extent.records_len.max(1))) as u64
+fn live_records(extent: &Extent, found: &FoundSegment) -> u64 {
+    let live = found.len() as f64 * extent.live as f64 / extent.records_len.max(1) as f64;
+    (live as u64).min(found.len() as u64)
 }
 
 /// A segment that was read: its position, its records, and whether they are all.

@@ -65,6 +65,18 @@ pub struct FoundSegment {
     stubs: Vec<(HotKey, SeqNo)>,
 }
 
+impl FoundSegment {
+    /// Number of its records.
+    pub fn len(&self) -> usize {
+        self.seqs.len()
+    }
+
+    /// Whether it has no record.
+    pub fn is_empty(&self) -> bool {
+        self.seqs.is_empty()
+    }
+}
+
 /// Fills a store.
 pub struct HotLoad<'s> {
     store: &'s HotStore,

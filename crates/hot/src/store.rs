@@ -42,7 +42,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
 
-/// Bytes of memory for each hot record: its entry in the index, at the least load, and its segment's.
+/// Bytes of memory for each hot record: its entry in the index, at the least load, and its place in
+/// its segment.
 const PER_RECORD: u64 = 10 + 16;
 
 /// Bytes of memory of an empty store, but for its sketch and its waiting versions.

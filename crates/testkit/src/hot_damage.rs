@@ -1,4 +1,4 @@
-//! Damage to hot segments: an open succeeds, what is lost is `Corruption`, and no old value returns.
+//! Damage to hot segments: an open succeeds, what is lost is `Corruption`, no old value returns.
 //!
 //! Three segments, each of a flush: all keys, then the middle ones again, then the first ones, with
 //! a stub of the last key, which is deleted.
@@ -231,9 +231,9 @@ fn examine(db: &Db, lost: impl Fn(u8) -> bool, written: impl Fn(u8) -> bool) -> 
     Ok(())
 }
 
-/// A store with this damage: checks that no old value is returned, that other keys than the lost ones
-/// are read, and that writes go on and bring lost keys back, for later opens too, also if the damage
-/// is undone.
+/// A store with this damage: checks that no old value is returned, that other keys than the lost
+/// ones are read, and that writes go on and bring lost keys back, for later opens too, also if the
+/// damage is undone.
 pub fn damaged_hot_segments_lose_no_other_key(damage: Damage, seed: u64) -> Checked<()> {
     let told = |e: cleavedb::Error| e.to_string();
     let setup = setup(seed);

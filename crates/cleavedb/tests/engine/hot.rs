@@ -1,6 +1,9 @@
 //! The hot store of HoaKV: every state of a key under every operation.
 
-use cleavedb_testkit::hot::{damaged_hot_values_stop_no_writer, matrix, promotions_follow_reads};
+use cleavedb_testkit::hot::{
+    damaged_hot_values_stop_no_writer, hot_keys_stay_hot_behind_an_open, matrix,
+    promotions_follow_reads,
+};
 
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 
@@ -33,4 +36,9 @@ fn damaged_hot_segments_lose_no_other_key() {
 #[test]
 fn keys_that_are_read_become_hot() {
     (0..4).for_each(|seed| promotions_follow_reads(seed).unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
+fn hot_keys_stay_hot_although_an_open_forgets_their_heat() {
+    hot_keys_stay_hot_behind_an_open().unwrap_or_else(|e| panic!("{e}"));
 }

@@ -111,8 +111,8 @@ fn a_store_whose_keys_are_not_accessed_more_than_others_is_off() {
     assert_eq!(limits(Some(5)), ((true, 5), (true, 5)), "a fixed limit stays");
 }
 
-/// Fills a store of `bytes` bytes with records of 24 bytes of key and 1 KiB of value, in segments of
-/// 2 MiB, each with a flush; returns it with the bytes of its records.
+/// Fills a store of `bytes` bytes with records of 24 bytes of key and 1 KiB of value, in segments
+/// of 2 MiB, each with a flush; returns it with the bytes of its records.
 fn full(bytes: u64) -> (HotStore, u64) {
     const LEN: u32 = HEADER_LEN as u32 + 24 + 1024;
     let store = HotStore::new(7, bytes, None);

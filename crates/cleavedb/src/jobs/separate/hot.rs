@@ -200,8 +200,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     }
 
     /// Whether the tables say that a key is hot that the store does not have: its record lies in a
-    /// segment that the open could not read, or in an older one. The key then needs a stub, lest the
-    /// record come back with an open that can read it.
+    /// segment that the open could not read, or in an older one. The key then needs a stub, lest
+    /// the record come back with an open that can read it.
     fn is_lost(&self, encoded_key: &[u8]) -> bool {
         let newest = || self.state.version.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX);
         // A needless stub does no harm, so a table that cannot be read stops no flush.

@@ -218,6 +218,10 @@ pub enum Bug {
     PromoteOverNewer,
     /// An open takes the record of a hot key that it meets first, not the newest one.
     OlderHotRevived,
+    /// An open that cannot read a hot segment trusts records of older ones.
+    OlderThanDamagedTrusted,
+    /// A key whose hot record is lost is overwritten without a stub.
+    LostHotWithoutStub,
     /// A newer version of a key elsewhere leaves its old hot record in the hot index.
     OverwrittenStaysHot,
     /// An overflow entry of the hot index is removed together with those chained behind it.

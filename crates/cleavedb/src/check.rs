@@ -1,6 +1,6 @@
 //! The integrity check: reads the whole database and verifies everything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
@@ -88,6 +88,7 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
         let manifest = engine.manifest.lock();
         (engine.state.load_full(), manifest.live().clone(), hot_pointers(engine))
     };
+    let left_alone = engine.jobs.lock().damaged.hot.clone();
     let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
     // The index is read three times: by itself, for the live bytes, and for the values.
     let total = 3 * index + live.value_bytes() + live.owned();
@@ -99,7 +100,7 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
         progress.add(table.meta().size);
     }
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
-    check_live_bytes(&state, &live, hot, &mut report);
+    check_live_bytes(&state, &live, (hot, &left_alone), &mut report);
     progress.add(index);
     check_pointers(engine, &state, held.seq, &mut report, progress);
     check_directory(engine, &mut report)?;
@@ -211,11 +212,12 @@ fn check_extent(
     Ok(())
 }
 
-/// Recounts the live bytes, which are those that entries in tables own, and the records `hot`.
+/// Recounts the live bytes, which are those that entries in tables own, and the records `hot`; but
+/// not of hot segments that are left alone, whose records may be unknown.
 fn check_live_bytes(
     state: &ReadState,
     live: &LiveFiles,
-    hot: Vec<ValuePointer>,
+    (hot, left_alone): (Vec<ValuePointer>, &BTreeSet<Location>),
     report: &mut CheckReport,
 ) {
     let (bytes, maps) = (BTreeMap::new(), KeyDirectoryReader::default());
@@ -228,6 +230,9 @@ fn check_live_bytes(
         return report.note(counted);
     }
     for (place, known) in live.live_by_place() {
+        if left_alone.contains(&place) {
+            continue;
+        }
         let counted = owned.bytes.get(&place).copied().unwrap_or_default();
         // With soft pointers, records that die while a collection moves them are not counted as
         // dead, so live bytes may be too high.

@@ -23,8 +23,11 @@ use crate::survivors::Survivors;
 pub(crate) struct Damaged {
     pub(crate) files: BTreeSet<FileNumber>,
     pub(crate) groups: BTreeSet<GroupId>,
-    /// Hot segments that were to be evacuated by a flush that met damage.
+    /// Hot segments that were to be evacuated by a flush that met damage, those that an open could
+    /// not read to their ends, and older ones than the latter.
     pub(crate) hot: BTreeSet<Location>,
+    /// Why the open could not read a hot segment, so that the newest version of a key may be lost.
+    pub(crate) lost_hot: Option<Error>,
     /// The last error of damage that a collection or a compaction met.
     pub(crate) last: Option<Error>,
 }

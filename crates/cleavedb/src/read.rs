@@ -235,6 +235,9 @@ fn check_changes(engine: &Engine, state: &Arc<ReadState>, before: Option<u64>) -
     let now = engine.hot.as_ref().map(HotStore::changes);
     let settled = now == before && now.is_none_or(|changes| changes % 2 == 0);
     if settled && Arc::ptr_eq(state, &engine.state.load()) {
+        if let Some(lost) = &engine.jobs.lock().damaged.lost_hot {
+            return Err(lost.clone());
+        }
         let what = "the index says that a key is hot, and no hot segment has it";
         return Err(Error::corruption(what));
     }

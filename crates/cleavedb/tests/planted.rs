@@ -26,6 +26,7 @@ use cleavedb_testkit::endless::{
 };
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
+use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::{
@@ -539,6 +540,8 @@ caught! {
     a_marker_below_what_a_collection_writes: MarkerBelowCollected by drawn_options;
     an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
+    an_older_hot_value_behind_damage: OlderThanDamagedTrusted by damaged_hot_segments;
+    a_lost_hot_key_without_a_stub: LostHotWithoutStub by damaged_hot_segments;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
 }

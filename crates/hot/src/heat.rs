@@ -50,8 +50,16 @@ impl HeatSketch {
     /// For about `keys` keys that are accessed between two halvings; with more, estimates of rarely
     /// accessed keys come out too high. Takes 8 counters, 4 bytes, a key.
     pub fn new(keys: usize) -> Self {
-        let blocks = keys.div_ceil(KEYS).clamp(1, u32::MAX as usize);
-        Self { blocks: (0..blocks).map(|_| Block::default()).collect() }
+        Self { blocks: (0..Self::blocks_for(keys)).map(|_| Block::default()).collect() }
+    }
+
+    /// Bytes of memory of a sketch for `keys` keys.
+    pub(crate) fn memory_of(keys: usize) -> usize {
+        size_of::<Self>() + Self::blocks_for(keys) * size_of::<Block>()
+    }
+
+    fn blocks_for(keys: usize) -> usize {
+        keys.div_ceil(KEYS).clamp(1, u32::MAX as usize)
     }
 
     /// Counts an access to the key with this hash: raises those of its counters that are lowest

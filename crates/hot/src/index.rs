@@ -7,6 +7,9 @@ use crate::table::Table;
 /// Bits of a hash that select a shard, its highest.
 const SHARD_BITS: u32 = 6;
 
+/// Number of shards.
+pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+
 /// Buckets of a new shard.
 const FIRST_BUCKETS: usize = 4;
 
@@ -38,7 +41,7 @@ impl HotIndex {
     /// An index without entries.
     pub fn new() -> Self {
         let shard = |_| Shard::new(Table::new(FIRST_BUCKETS));
-        Self { shards: (0..1 << SHARD_BITS).map(shard).collect() }
+        Self { shards: (0..SHARDS).map(shard).collect() }
     }
 
     /// The place of a key with this hash, for which `is` holds. Candidates have the same tag, which
@@ -95,9 +98,20 @@ impl HotIndex {
         size_of::<Self>() + size_of_val(&*self.shards) + shards
     }
 
-    fn shard(&self, hash: u64) -> &Shard {
-        &self.shards[(hash >> (u64::BITS - SHARD_BITS)) as usize]
+    /// Gives a shard a table that was filled elsewhere.
+    pub(crate) fn set(&self, shard: usize, table: Table) {
+        self.shards[shard].set(table);
     }
+
+    fn shard(&self, hash: u64) -> &Shard {
+        &self.shards[shard_of(hash)]
+    }
+}
+
+/// The number of the shard of keys with this hash.
+#[inline]
+pub(crate) fn shard_of(hash: u64) -> usize {
+    (hash >> (u64::BITS - SHARD_BITS)) as usize
 }
 
 #[cfg(test)]

@@ -12,10 +12,12 @@ mod shard;
 pub mod index;
 pub mod heat;
 pub mod segment;
+pub mod change;
 pub mod evacuation;
 pub mod worth;
 pub mod promotions;
 pub mod store;
+pub mod loading;
 
 pub use heat::HeatSketch;
 pub use index::HotIndex;

@@ -41,6 +41,11 @@ impl Promotions {
         self.taken.load(Ordering::Relaxed)
     }
 
+    /// Bytes of memory.
+    pub(crate) const fn memory() -> usize {
+        SLOTS * size_of::<Mutex<Option<Candidate>>>()
+    }
+
     /// Takes all versions.
     pub(crate) fn take(&self) -> Vec<Candidate> {
         let taken: Vec<_> = self.slots.iter().filter_map(|slot| slot.lock().take()).collect();

@@ -48,15 +48,38 @@ impl HotKey {
 
 /// A record of a segment in memory.
 #[derive(Clone, Copy, Debug)]
-struct HotRecord {
+pub(crate) struct HotRecord {
     hash: u64,
     /// Rest of the fingerprint, offset in the segment, and length.
     place: u64,
 }
 
 impl HotRecord {
+    /// The record of `key` at `pointer`, in the segment at `place`.
+    pub(crate) fn new(place: Location, key: HotKey, pointer: ValuePointer) -> Self {
+        let offset = pointer.offset - place.offset;
+        let place = u64::from(key.check) << CHECK_SHIFT | offset << LEN_BITS;
+        Self { hash: key.hash, place: place | u64::from(pointer.len) }
+    }
+
     #[inline]
-    fn is_of(&self, key: HotKey) -> bool {
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+
+    /// By what the records of a segment are sorted.
+    pub(crate) fn order(&self) -> (u64, u64) {
+        (self.hash, self.place)
+    }
+
+    /// Whether both are records of one key.
+    #[inline]
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.place >> CHECK_SHIFT == other.place >> CHECK_SHIFT
+    }
+
+    #[inline]
+    pub(crate) fn is_of(&self, key: HotKey) -> bool {
         self.hash == key.hash && self.place >> CHECK_SHIFT == u64::from(key.check)
     }
 }
@@ -70,6 +93,16 @@ pub struct HotSegment {
 }
 
 impl HotSegment {
+    /// A segment of these records, which are sorted.
+    pub(crate) fn new(place: Location, records: Box<[HotRecord]>) -> Self {
+        Self { place, records }
+    }
+
+    /// Its records, sorted.
+    pub(crate) fn records(&self) -> &[HotRecord] {
+        &self.records
+    }
+
     /// Its beginning.
     pub fn place(&self) -> Location {
         self.place
@@ -134,6 +167,17 @@ impl HotSegment {
     }
 }
 
+/// Whether a segment at `place` that has `count` records has a place for the record at `pointer`: a
+/// record of another segment has none.
+pub(crate) fn holds(place: Location, count: usize, pointer: ValuePointer) -> bool {
+    let within = |offset: &u64| *offset < SEGMENT_MAX;
+    let offset = pointer.offset.checked_sub(place.offset).filter(within);
+    pointer.file == place.file
+        && offset.is_some()
+        && (RECORD_MIN..=RECORD_MAX).contains(&pointer.len)
+        && count <= usize::from(u16::MAX)
+}
+
 /// Collects the records of a segment.
 #[derive(Debug)]
 pub struct HotSegmentBuilder {
@@ -147,29 +191,22 @@ impl HotSegmentBuilder {
         Self { place, records: Vec::new() }
     }
 
-    /// Whether it has a place for the record at `pointer`: a record of another segment has none.
+    /// Whether it has a place for the record at `pointer`.
     pub fn holds(&self, pointer: ValuePointer) -> bool {
-        let within = |offset: &u64| *offset < SEGMENT_MAX;
-        let offset = pointer.offset.checked_sub(self.place.offset).filter(within);
-        pointer.file == self.place.file
-            && offset.is_some()
-            && (RECORD_MIN..=RECORD_MAX).contains(&pointer.len)
-            && self.records.len() <= usize::from(u16::MAX)
+        holds(self.place, self.records.len(), pointer)
     }
 
     /// Adds the record of `key` at `pointer`, which it must hold.
     pub fn add(&mut self, key: HotKey, pointer: ValuePointer) {
         debug_assert!(self.holds(pointer));
-        let offset = pointer.offset - self.place.offset;
-        let place = u64::from(key.check) << CHECK_SHIFT | offset << LEN_BITS;
-        self.records.push(HotRecord { hash: key.hash, place: place | u64::from(pointer.len) });
+        self.records.push(HotRecord::new(self.place, key, pointer));
     }
 
     /// The segment.
     pub fn finish(self) -> Arc<HotSegment> {
         let Self { place, mut records } = self;
-        records.sort_unstable_by_key(|record| (record.hash, record.place));
-        Arc::new(HotSegment { place, records: records.into() })
+        records.sort_unstable_by_key(HotRecord::order);
+        Arc::new(HotSegment::new(place, records.into()))
     }
 }
 
@@ -206,6 +243,11 @@ impl Segments {
         }
         self.0[free] = Some(segment);
         Some(number)
+    }
+
+    /// The segments in this order, numbered from 0.
+    pub(crate) fn in_order(segments: impl Iterator<Item = Arc<HotSegment>>) -> Self {
+        Self(segments.map(Some).collect())
     }
 
     pub(crate) fn remove(&mut self, place: Location) {

@@ -53,7 +53,18 @@ impl Shard {
         let mut grown = table.grown(hash_of);
         drop(table);
         grown.put(grown.plan(hash, hash_of), entry);
-        let before = std::mem::replace(&mut *self.table.write(), grown);
+        self.replace(grown);
+    }
+
+    /// Puts `table` in place of what the shard has.
+    pub(crate) fn set(&self, table: Table) {
+        let _writer = self.writer.lock();
+        self.replace(table);
+    }
+
+    /// Readers do not wait until the memory of the old table is given back.
+    fn replace(&self, table: Table) {
+        let before = std::mem::replace(&mut *self.table.write(), table);
         drop(before);
     }
 

@@ -17,12 +17,14 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, Location, Result, ValuePointer};
 
+use crate::change::{HotChange, HotReason};
 use crate::evacuation::{self, LIMIT_MIN, LIMIT_OFF};
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
 use crate::promotions::{Candidate, Promotions, SLOTS};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
+use crate::table::Table;
 use crate::worth::{Use, Worth};
 
 /// Keys of which the sketch tells the heat, for each record that fills the store.
@@ -41,6 +43,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Length of a record from which the number of keys in a full store is guessed, in bytes.
 const RECORD_GUESSED: u64 = 1 << 10;
 
+/// Bytes of memory for each hot record: its entry in the index, at the least load, and its place in
+/// its segment.
+const PER_RECORD: u64 = 10 + 16;
+
+/// Bytes of memory of an empty store, but for its sketch and its waiting versions.
+const EMPTY: u64 = 32 << 10;
+
 /// Counters of accesses, so that threads seldom meet at one.
 const COUNTERS: usize = 16;
 
@@ -49,6 +58,8 @@ pub struct HotStore {
     database_id: u64,
     index: HotIndex,
     segments: ArcSwap<Segments>,
+    /// Whether a segment has records that are not known.
+    incomplete: AtomicBool,
     sketch: HeatSketch,
     /// Odd during a change.
     changes: AtomicU64,
@@ -78,51 +89,6 @@ pub struct HotStore {
     evacuated: Mutex<Vec<Location>>,
 }
 
-/// What a flush, or an open, changes.
-#[derive(Default)]
-pub struct HotChange {
-    /// New segments.
-    pub segments: Vec<Arc<HotSegment>>,
-    /// Keys with a new record.
-    pub puts: Vec<HotPut>,
-    /// Keys that have a newer version elsewhere.
-    pub overwritten: Vec<HotKey>,
-    /// Keys whose version was moved elsewhere.
-    pub demoted: Vec<HotKey>,
-    /// Segments that are dropped.
-    pub dropped: Vec<Location>,
-}
-
-/// A new record of a key.
-#[derive(Clone, Copy, Debug)]
-pub struct HotPut {
-    /// Its key.
-    pub key: HotKey,
-    /// Number of its segment among the new ones.
-    pub segment: usize,
-    /// The place of the record, which is in it.
-    pub pointer: ValuePointer,
-    /// The heat of a key that was not hot.
-    pub heat: u8,
-    /// Why it is here.
-    pub reason: HotReason,
-}
-
-/// Why a record is written to a hot segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HotReason {
-    /// Its key has become hot.
-    Admitted,
-    /// Its key is hot, and was written.
-    Updated,
-    /// Its old segment was evacuated.
-    Kept,
-    /// Its key was read often.
-    Promoted,
-    /// It was there when the database was opened.
-    Found,
-}
-
 /// How full the store is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
@@ -143,7 +109,7 @@ pub struct HotStats {
     pub segments: u64,
     /// Bytes of memory of the index.
     pub index_memory: u64,
-    /// Bytes of memory in all: index, segments and sketch.
+    /// Bytes of memory in all: index, segments, sketch, and the table of versions that wait.
     pub memory: u64,
     /// HeatLimit: see [`HotStore::limit`]. `None` while the store is off.
     pub limit: Option<u8>,
@@ -168,15 +134,24 @@ pub struct HotStats {
 }
 
 impl HotStore {
+    /// Most bytes of memory ([`HotStats::memory`]) of a store that is full with `bytes` bytes of
+    /// records of at least 1 KiB.
+    pub fn memory_max(bytes: u64) -> u64 {
+        let records = records_in(bytes);
+        let sketch = HeatSketch::memory_of(records as usize * SKETCHED) as u64;
+        records * PER_RECORD + sketch + Promotions::memory() as u64 + EMPTY
+    }
+
     /// An empty store of up to `bytes` bytes of records, in the database with this id. It adapts
     /// HeatLimit unless a fixed one is given.
     pub fn new(database_id: u64, bytes: u64, fixed_limit: Option<u8>) -> Self {
-        let records = (bytes / RECORD_GUESSED).max(64);
+        let records = records_in(bytes);
         let half_life = records * HALF_LIFE;
         Self {
             database_id,
             index: HotIndex::new(),
             segments: ArcSwap::from_pointee(Segments::default()),
+            incomplete: AtomicBool::new(false),
             sketch: HeatSketch::new(records as usize * SKETCHED),
             changes: AtomicU64::new(0),
             reads: Default::default(),
@@ -396,6 +371,16 @@ impl HotStore {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
+    /// Gives a shard of the index what an open has found: see [`crate::loading`].
+    pub(crate) fn set_shard(&self, shard: usize, table: Table) {
+        self.index.set(shard, table);
+    }
+
+    /// Sets the segments that an open has found.
+    pub(crate) fn set_segments(&self, segments: impl Iterator<Item = Arc<HotSegment>>) {
+        self.swap(Segments::in_order(segments));
+    }
+
     fn swap(&self, segments: Segments) {
         let segments = Arc::new(segments);
         self.segments.rcu(|_| segments.clone());
@@ -417,8 +402,22 @@ impl HotStore {
         }
     }
 
-    /// Whether a segment but those at `without` has a record of `key`, of whatever version.
+    /// Records that a segment on disk has records that the store does not know.
+    pub fn set_incomplete(&self) {
+        self.incomplete.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a segment on disk has records that the store does not know.
+    pub fn is_incomplete(&self) -> bool {
+        self.incomplete.load(Ordering::Relaxed)
+    }
+
+    /// Whether a segment but those at `without` has a record of `key`, of whatever version, or may
+    /// have one.
     pub fn remembers(&self, key: HotKey, without: &BTreeSet<Location>) -> bool {
+        if self.is_incomplete() {
+            return true;
+        }
         let segments = self.segments.load();
         let mut left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
         left.any(|(_, segment)| segment.has(key))
@@ -446,7 +445,9 @@ impl HotStore {
             keys: self.index.len() as u64,
             segments: segments.iter().count() as u64,
             index_memory,
-            memory: index_memory + (of_segments + self.sketch.memory()) as u64,
+            memory: index_memory
+                + (of_segments + self.sketch.memory() + Promotions::memory() + size_of::<Self>())
+                    as u64,
             limit: self.is_on().then(|| self.limit()),
             reads: sum(&self.reads),
             hits: sum(&self.hits),
@@ -459,6 +460,11 @@ impl HotStore {
             demoted: self.demoted.load(Ordering::Relaxed),
         }
     }
+}
+
+/// Number of records that fill a store of `bytes` bytes, as a guess.
+fn records_in(bytes: u64) -> u64 {
+    (bytes / RECORD_GUESSED).max(64)
 }
 
 fn sum(counters: &[AtomicU64]) -> u64 {

@@ -40,6 +40,9 @@ const MAX_LOAD: usize = 95;
 /// are at fault, and more buckets would not help: the bound is on memory for them.
 const MIN_LOAD: usize = 50;
 
+/// Load, in percent, of a table that is made for a known number of entries.
+const FIRST_LOAD: usize = 90;
+
 /// A table grows by this part of its buckets, and by at least `GROWTH_MIN` buckets.
 const GROWTH: usize = 8;
 const GROWTH_MIN: usize = 4;
@@ -97,6 +100,11 @@ impl Table {
     pub(crate) fn new(buckets: usize) -> Self {
         let buckets = (0..buckets).map(|_| Bucket::default()).collect();
         Self { buckets, arena: Vec::new(), unused: 0, spilled: Vec::new(), len: 0 }
+    }
+
+    /// A table for about `keys` entries, with some room for more.
+    pub(crate) fn for_keys(keys: usize) -> Self {
+        Self::new((keys * 100).div_ceil(WAYS * FIRST_LOAD).max(GROWTH_MIN))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -198,6 +206,16 @@ impl Table {
             }
             Plan::Spilled => self.spilled.push(AtomicU64::new(entry.with_link(0).word())),
         }
+    }
+
+    /// Adds an entry; the table grows if it must.
+    pub(crate) fn insert(&mut self, hash: u64, entry: Entry, hash_of: &dyn Fn(Slot) -> u64) {
+        let mut plan = self.plan(hash, hash_of);
+        if self.must_grow(&plan) {
+            *self = self.grown(hash_of);
+            plan = self.plan(hash, hash_of);
+        }
+        self.put(plan, entry);
     }
 
     /// Replaces the entry at a place, which keeps its link.

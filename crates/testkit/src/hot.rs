@@ -290,6 +290,27 @@ pub fn a_collection_frees_the_hot_store(setup: &Setup, seed: u64) -> Checked<u64
     Ok(most)
 }
 
+/// Keys that were hot when the store was closed are hot enough after an open, although their heat
+/// is lost: an evacuation keeps all of them.
+pub fn hot_keys_stay_hot_behind_an_open() -> Checked<()> {
+    let mut setup = Setup::hot(Relocation::WriteBack, true);
+    setup.options.groups.heat_limit = Some(3);
+    let mut session = Session::on(Disks::forgetful(&setup), &setup, State::default())?;
+    let write = |session: &mut Session, keys: std::ops::Range<u8>| {
+        let thrice = (0..3).flat_map(|salt| keys.clone().map(move |i| put(&[b'k', i], LONG, salt)));
+        thrice.chain([Op::Flush]).try_for_each(|op| session.run(&op))
+    };
+    write(&mut session, 0..20)?;
+    session.run(&Op::Reopen)?;
+    // The old segment is alive as a whole, and is too long for the store beside 25 more records.
+    write(&mut session, 20..45)?;
+    let stats = session.db().metrics().hot.ok_or("no hot store")?.stats;
+    if (stats.kept, stats.demoted) != (20, 0) {
+        return Err(format!("{stats:?}"));
+    }
+    session.leave(true)
+}
+
 /// Runs part `part` of `parts` of the matrix.
 pub fn matrix(part: usize, parts: usize) -> Checked<()> {
     let mut at = 0;

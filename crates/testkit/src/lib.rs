@@ -19,6 +19,7 @@ pub mod brim;
 pub mod session;
 pub mod endless;
 pub mod hot;
+pub mod hot_damage;
 pub mod drawn;
 pub mod copies;
 pub mod torn;

@@ -4,7 +4,10 @@
 //! memory. A record cache is taken off first. Of the rest MemTables, window and cache take at most
 //! three quarters; what they leave is for jobs, whose needs follow from the lengths of their files.
 
+use cleavedb_hot::HotStore;
+
 use super::Options;
+
 /// Default memory of a database, in bytes.
 pub(super) const MEMORY: usize = 768 << 20;
 
@@ -21,9 +24,7 @@ pub(super) const PIECE: usize = 48;
 /// 8 million keys at the default.
 const GROUP_FILTERS: usize = 32;
 
-/// Divisor of the bytes of a hot store for its memory, at 1 KiB a record, and of the memory for the
-/// most of that.
-const HOT_STORE: u64 = 28;
+/// Divisor of the memory for the most of a full hot store's, at 1 KiB a record.
 const HOT_STORE_MAX: usize = 4;
 
 /// Divisor of the memory for that of a batch: the MemTable that takes it may be nearly full
@@ -70,7 +71,7 @@ impl Options {
 
     /// Whether the index of the hot store, if there is one, leaves enough memory.
     pub(super) fn hot_store_fits(&self) -> bool {
-        let memory = self.groups.hot_bytes / HOT_STORE;
+        let memory = HotStore::memory_max(self.groups.hot_bytes);
         !self.layout.has_hot_store() || memory <= (self.memory_bytes / HOT_STORE_MAX) as u64
     }
 
@@ -154,6 +155,16 @@ mod tests {
             }
         }
         assert!(options(Preset::Lsm, 47 << 20, Durability::Os).validate().is_err());
+    }
+
+    #[test]
+    fn a_full_hot_store_takes_a_quarter_of_the_memory_at_most() {
+        let fits = |times: f64| {
+            let mut options = options(Preset::HoaKv, 1 << 30, Durability::Os);
+            options.groups.hot_bytes = (times * (1u64 << 30) as f64) as u64;
+            options.hot_store_fits()
+        };
+        assert!(fits(7.0) && !fits(7.6), "it takes a 30th of its bytes");
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use cleavedb::Relocation;
 use cleavedb_testkit::Setup;
 use cleavedb_testkit::hot::{
-    a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer, matrix,
-    promotions_follow_reads,
+    a_collection_frees_the_hot_store, damaged_hot_values_stop_no_writer,
+    hot_keys_stay_hot_behind_an_open, matrix, promotions_follow_reads,
 };
+use cleavedb_testkit::hot_damage::damaged_hot_segments;
 
 const PARTS: usize = 2;
 
@@ -29,6 +30,11 @@ fn damaged_values_of_hot_segments_stop_no_writer() {
 }
 
 #[test]
+fn damaged_hot_segments_lose_no_other_key() {
+    (0..2).for_each(|seed| damaged_hot_segments(seed).unwrap_or_else(|e| panic!("{e}")));
+}
+
+#[test]
 fn keys_that_are_read_become_hot() {
     (0..4).for_each(|seed| promotions_follow_reads(seed).unwrap_or_else(|e| panic!("{e}")));
 }
@@ -49,4 +55,9 @@ fn a_collection_leaves_nothing_dead_in_the_hot_store() {
             (0..20).map(|seed| check(seed).unwrap_or_else(|e| panic!("{setup}, {seed}: {e}")));
         assert!(dead.max() > Some(4000), "{setup}: nothing was dead");
     }
+}
+
+#[test]
+fn hot_keys_stay_hot_although_an_open_forgets_their_heat() {
+    hot_keys_stay_hot_behind_an_open().unwrap_or_else(|e| panic!("{e}"));
 }

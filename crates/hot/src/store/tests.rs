@@ -1,9 +1,11 @@
 //! What readers find before, during and after a change of the store.
 
 use cleavedb_base::FileNumber;
+use cleavedb_base::record::HEADER_LEN;
 
 use super::*;
-use crate::segment::HotSegmentBuilder;
+use crate::change::HotPut;
+use crate::segment::{HotSegmentBuilder, SEGMENT_MAX};
 
 fn place(number: u64) -> Location {
     Location { file: FileNumber(number), offset: 4096 }
@@ -109,4 +111,42 @@ fn a_store_whose_keys_are_not_accessed_more_than_others_is_off() {
     };
     assert_eq!(limits(None), ((false, LIMIT_OFF), (true, LIMIT_MIN)), "off, and tried again");
     assert_eq!(limits(Some(5)), ((true, 5), (true, 5)), "a fixed limit stays");
+}
+
+/// Fills a store of `bytes` bytes with records of 24 bytes of key and 1 KiB of value, in segments
+/// of 2 MiB, each with a flush; returns it with the bytes of its records.
+fn full(bytes: u64) -> (HotStore, u64) {
+    const LEN: u32 = HEADER_LEN as u32 + 24 + 1024;
+    let store = HotStore::new(7, bytes, None);
+    let mut filled = 0;
+    for number in 0..bytes / SEGMENT_MAX {
+        let place = Location { file: FileNumber(number / 32), offset: number % 32 * SEGMENT_MAX };
+        let (mut change, mut builder) = (HotChange::default(), HotSegmentBuilder::new(place));
+        for at in 0..SEGMENT_MAX / u64::from(LEN) {
+            let key = store.key(format!("{number:012}{at:012}").as_bytes());
+            let offset = place.offset + at * u64::from(LEN);
+            let pointer = ValuePointer { file: place.file, offset, len: LEN };
+            builder.add(key, pointer);
+            let reason = HotReason::Admitted;
+            change.puts.push(HotPut { key, segment: 0, pointer, heat: 1, reason });
+            filled += u64::from(LEN);
+        }
+        change.segments.push(builder.finish());
+        applied(&store, &change);
+    }
+    (store, filled)
+}
+
+/// At several sizes, as the shards of the index are nearly empty or nearly full.
+#[test]
+fn a_full_store_takes_few_bytes_of_memory_for_each_record() {
+    for mib in [64, 72, 80, 96, 110] {
+        let (store, live) = full(mib << 20);
+        let HotStats { index_memory, memory, keys, .. } = store.stats();
+        let share = |bytes: u64| bytes as f64 * 100.0 / live as f64;
+        let (index, all) = (share(index_memory), share(memory));
+        println!("{mib} MiB, {keys} keys: index {index:.2}%, in all {all:.2}% of live bytes");
+        assert!(index <= 1.0 && all <= 3.5, "index {index:.2}%, in all {all:.2}%");
+        assert!(memory <= HotStore::memory_max(mib << 20), "{memory}");
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::record::{HEADER_LEN, Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, Result};
 use cleavedb_storage::segment::Segment;
@@ -83,6 +83,13 @@ impl ExtentHandle {
     /// Length of the record of its key block, in bytes; 0 for none.
     pub fn key_block_len(&self) -> u64 {
         self.key_block_len
+    }
+
+    /// Offset of what its key block holds, and its length, both in bytes: for what can be read of a
+    /// damaged one.
+    pub fn key_block_content(&self) -> (u64, u64) {
+        let header = HEADER_LEN as u64;
+        (self.listing_at() + header, self.key_block_len.saturating_sub(header))
     }
 
     /// Reads and checks its key block, if it has one: see [`super::key_block::visit`].

@@ -27,9 +27,10 @@ use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{
     EncodedKey, EntryKind, Error, ErrorKind, Location, Result, SeqNo, ValuePointer,
 };
+use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
-use cleavedb_hot::store::{Fill, HotChange, HotPut, HotReason, HotStore};
+use cleavedb_hot::store::{Fill, HotStore};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
@@ -170,13 +171,17 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     ) -> Result<()> {
         let key = self.store.key(newest.key);
         let Some(old) = self.store.written(key, versions) else {
+            let lost = self.is_lost(newest.key);
             match place {
-                Some((item, outcome)) => {
+                Some((item, outcome)) if !lost => {
                     let (item, outcome) = (item as u32, outcome as u32);
                     self.candidates.push(Candidate { key, item, outcome });
                     self.written.push((key.hash, versions));
                 }
-                None => self.store.written_cold(&[(key.hash, versions)], |_| {}),
+                _ => self.store.written_cold(&[(key.hash, versions)], |_| {}),
+            }
+            if lost && !planted(Bug::LostHotWithoutStub) {
+                self.stubs.push(Stub::of(newest));
             }
             return Ok(());
         };
@@ -190,12 +195,20 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             }
             _ => {
                 self.change.overwritten.push(key);
-                let deleted = newest.kind == EntryKind::Delete;
-                let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
-                self.stubs.push(Stub { key: newest.key, seq: newest.seq, kind });
+                self.stubs.push(Stub::of(newest));
             }
         }
         Ok(())
+    }
+
+    /// Whether the tables say that a key is hot that the store does not have: its record lies in a
+    /// segment that the open could not read, or in an older one. The key then needs a stub, lest
+    /// the record come back with an open that can read it.
+    fn is_lost(&self, encoded_key: &[u8]) -> bool {
+        let newest = || self.state.version.get(encoded_key, hash64(encoded_key, 0), SEQ_MAX);
+        // A needless stub does no harm, so a table that cannot be read stops no flush.
+        let is_hot = || newest().map_or(true, |it| it.is_some_and(|it| it.kind == EntryKind::Hot));
+        self.store.is_incomplete() && is_hot()
     }
 
     /// Takes those of the keys that were not hot that were accessed often enough. Called once, when

@@ -9,9 +9,10 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo};
+use cleavedb_hot::change::HotReason;
 use cleavedb_hot::evacuation::{self, SegmentFacts};
 use cleavedb_hot::segment::SEGMENT_MAX;
-use cleavedb_hot::store::{HotReason, HotStore};
+use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
@@ -27,6 +28,15 @@ pub(super) struct Stub<'e> {
     pub(super) key: &'e [u8],
     pub(super) seq: SeqNo,
     pub(super) kind: RecordKind,
+}
+
+impl<'e> Stub<'e> {
+    /// The stub of a key whose newest version is `newest`, and lies elsewhere or is a delete.
+    pub(super) fn of(newest: &Entry<'e>) -> Self {
+        let deleted = newest.kind == EntryKind::Delete;
+        let kind = if deleted { RecordKind::Delete } else { RecordKind::Tag };
+        Self { key: newest.key, seq: newest.seq, kind }
+    }
 }
 
 /// The hot segments of `table`, in files up to `upto`, that an evacuation frees of dead records and

@@ -176,7 +176,11 @@ impl Values {
     }
 
     fn group_sizes(&self) -> GroupSizes {
-        GroupSizes { group_bytes: self.sizes.main_segment, capacity: self.sizes.capacity }
+        GroupSizes {
+            group_bytes: self.sizes.main_segment,
+            capacity: self.sizes.capacity,
+            one_at_first: false,
+        }
     }
 
     /// Whether the reserved space is used up.

@@ -19,12 +19,13 @@
 
 use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicUsize, Ordering};
-use cleavedb_base::sync::{side_by_side, thread};
+use cleavedb_base::sync::side_by_side;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_hot::loading::{FoundBuilder, FoundSegment, HotLoad};
@@ -83,7 +84,7 @@ fn threads(engine: &Engine, segments: usize) -> usize {
     match engine.options.background {
         Background::Manual => 1,
         Background::Threads(_) => {
-            let processors = thread::available_parallelism().map_or(1, NonZero::get);
+            let processors = available_parallelism().map_or(1, NonZero::get);
             processors.min(THREADS_MAX).min(segments).max(1)
         }
     }

@@ -19,7 +19,7 @@ use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::a_copy_stays_apart;
-use cleavedb_testkit::drawn::drawn_stores_settle;
+use cleavedb_testkit::drawn::drawn_hot_stores_settle;
 use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
     damaged_blocks_stop_nothing, damaged_values_stop_no_writer,
@@ -293,9 +293,10 @@ fn model(seed: u64) -> Result<(), String> {
     model_of(&Setup::all(), seed)
 }
 
-/// Jobs of stores with options from a seed.
-fn drawn_options(seed: u64) -> Result<(), String> {
-    drawn_stores_settle(seed).map(|_| ())
+/// Stores with a hot store and options from a seed. Few of them collect what a snapshot sees while
+/// a newer version of the key is in memory.
+fn drawn_hot_stores(seed: u64) -> Result<(), String> {
+    (12 * seed..12 * (seed + 1)).try_for_each(drawn_hot_stores_settle)
 }
 
 /// A part of the matrix of the hot store.
@@ -537,7 +538,7 @@ caught! {
     a_hot_version_dropped_under_a_snapshot: HotNotPinned by hot_matrix;
     a_hot_stub_that_is_forgotten: HotStubForgotten by hot_matrix;
     a_promotion_over_a_newer_version: PromoteOverNewer by promotions_follow_reads;
-    a_marker_below_what_a_collection_writes: MarkerBelowCollected by drawn_options;
+    a_marker_below_what_a_collection_writes: MarkerBelowCollected by drawn_hot_stores;
     an_overwritten_value_that_stays_hot: OverwrittenStaysHot by hot_matrix;
     an_older_hot_value_that_is_back: OlderHotRevived by hot_matrix;
     an_older_hot_value_behind_damage: OlderThanDamagedTrusted by damaged_hot_segments;

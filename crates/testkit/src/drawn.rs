@@ -20,6 +20,10 @@ use crate::setup::tiny;
 /// Options that are fixed when a store is created.
 pub fn created(rng: &mut Rng) -> Options {
     let preset = Preset::ALL[rng.index(Preset::ALL.len())];
+    created_as(preset, rng)
+}
+
+fn created_as(preset: Preset, rng: &mut Rng) -> Options {
     let mut options = tiny(preset);
     if let Some(groups) = &mut options.layout.groups {
         if rng.chance(30) {
@@ -255,15 +259,25 @@ impl Store {
 /// that writers are not blocked for ever, that jobs end and are worth their cost, and that all
 /// answers are right. Returns the most jobs of a round.
 pub fn drawn_stores_settle(seed: u64) -> Checked<u64> {
-    drawn_stores(seed, |_| Background::Manual)
+    drawn_stores(seed, created, |_| Background::Manual)
+}
+
+/// As above, of stores with hot segments.
+pub fn drawn_hot_stores_settle(seed: u64) -> Checked<()> {
+    let created = |rng: &mut Rng| created_as(Preset::HoaKv, rng);
+    drawn_stores(seed, created, |_| Background::Manual).map(drop)
 }
 
 /// As above, with background threads.
 pub fn drawn_stores_settle_with_threads(seed: u64) -> Checked<()> {
-    drawn_stores(seed, |rng| Background::Threads(1 + rng.index(3))).map(drop)
+    drawn_stores(seed, created, |rng| Background::Threads(1 + rng.index(3))).map(drop)
 }
 
-fn drawn_stores(seed: u64, background: fn(&mut Rng) -> Background) -> Checked<u64> {
+fn drawn_stores(
+    seed: u64,
+    created: impl Fn(&mut Rng) -> Options,
+    background: fn(&mut Rng) -> Background,
+) -> Checked<u64> {
     let mut rng = Rng::new(seed);
     let base = created(&mut rng);
     let (mut sim, mut model, mut most) = (Sim::new(), Model::new(), 0);

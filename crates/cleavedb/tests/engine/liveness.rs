@@ -161,6 +161,13 @@ fn work_comes_to_an_end_whatever_the_options() {
     println!("{most} jobs at most after a round of writes");
 }
 
+/// The same, of stores with hot segments alone.
+#[test]
+fn work_of_hot_stores_comes_to_an_end() {
+    let seeds = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
+    holds(drawn::drawn_hot_stores_settle, seeds.unwrap_or(SEEDS));
+}
+
 /// The same with threads, whose order is another each time.
 #[test]
 fn threads_come_to_an_end_whatever_the_options() {

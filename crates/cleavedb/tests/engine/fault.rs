@@ -203,17 +203,20 @@ fn every_call_on(number: usize, setup: &Setup, seed: u64) {
     println!("{setup}: {calls} calls of disk {number}, {runs} runs, {:?}", start.elapsed());
 }
 
-/// Workloads whose calls are failed, for each setup.
-const SEEDS: std::ops::Range<u64> = 0..4;
+/// Workloads whose calls are failed, for each setup; `CLEAVEDB_SEEDS` sets another number.
+fn seeds() -> std::ops::Range<u64> {
+    let number = std::env::var("CLEAVEDB_SEEDS").ok().and_then(|value| value.parse().ok());
+    0..number.unwrap_or(2)
+}
 
 #[test]
 fn every_call_of_lsm() {
-    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::Lsm, true), seed));
+    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::Lsm, true), seed));
 }
 
 #[test]
 fn every_call_of_ohdb() {
-    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::Ohdb, true), seed));
+    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::Ohdb, true), seed));
 }
 
 /// One workload for each preset, in which parts of level 0 leave it: the calls of everything else
@@ -236,12 +239,12 @@ fn every_call_on_two_disks() {
 
 #[test]
 fn every_call_of_wisckey() {
-    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, true), seed));
+    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, true), seed));
 }
 
 #[test]
 fn every_call_of_hashkv() {
-    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::HashKv, true), seed));
+    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::HashKv, true), seed));
 }
 
 #[test]
@@ -268,12 +271,12 @@ fn every_call_of_a_hot_store() {
 
 #[test]
 fn every_call_of_ktstore() {
-    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::KtStore, true), seed));
+    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::KtStore, true), seed));
 }
 
 #[test]
 fn every_call_of_wisckey_without_a_lasting_window() {
-    SEEDS.for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, false), seed));
+    seeds().for_each(|seed| every_call_fails(&Setup::tiny(Preset::WiscKey, false), seed));
 }
 
 /// A store of some keys over a disk that can be made to fail.

@@ -50,6 +50,9 @@ const PER_RECORD: u64 = 10 + 16;
 /// Bytes of memory of an empty store, but for its sketch and its waiting versions.
 const EMPTY: u64 = 32 << 10;
 
+/// Bits of a hash that tell whether a record may be of one of some keys.
+const FILTER_BITS: u32 = 16;
+
 /// Counters of accesses, so that threads seldom meet at one.
 const COUNTERS: usize = 16;
 
@@ -412,15 +415,28 @@ impl HotStore {
         self.incomplete.load(Ordering::Relaxed)
     }
 
-    /// Whether a segment but those at `without` has a record of `key`, of whatever version, or may
-    /// have one.
-    pub fn remembers(&self, key: HotKey, without: &BTreeSet<Location>) -> bool {
-        if self.is_incomplete() {
-            return true;
+    /// Whether a segment but those at `without` has a record of each of `keys`, of any version, or
+    /// may have one: all segments are passed through once, whatever the number of keys.
+    pub fn remembered(&self, keys: &[HotKey], without: &BTreeSet<Location>) -> Vec<bool> {
+        let mut remembered = vec![self.is_incomplete(); keys.len()];
+        if keys.is_empty() || self.is_incomplete() {
+            return remembered;
         }
+        let mut order: Vec<usize> = (0..keys.len()).collect();
+        order.sort_unstable_by_key(|at| keys[*at].hash);
+        // Most records are of no such key, which one look tells.
+        let bit = |hash: u64| (hash >> (u64::BITS - FILTER_BITS)) as usize;
+        let mut filter = vec![false; 1 << FILTER_BITS];
+        keys.iter().for_each(|key| filter[bit(key.hash)] = true);
         let segments = self.segments.load();
-        let mut left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
-        left.any(|(_, segment)| segment.has(key))
+        let left = segments.iter().filter(|(_, segment)| !without.contains(&segment.place()));
+        let records = left.flat_map(|(_, segment)| segment.records());
+        for record in records.filter(|record| filter[bit(record.hash())]) {
+            let from = order.partition_point(|at| keys[*at].hash < record.hash());
+            let alike = order[from..].iter().take_while(|at| keys[**at].hash == record.hash());
+            alike.filter(|at| record.is_of(keys[**at])).for_each(|at| remembered[*at] = true);
+        }
+        remembered
     }
 
     /// Passes the place of every record that is some key's newest to `visit`.

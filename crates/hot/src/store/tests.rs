@@ -53,9 +53,11 @@ fn the_newest_record_of_a_key_is_found_until_it_is_taken_out() {
     store.for_each(|pointer| live.push(pointer));
     assert_eq!(live, [pointer(2, 0)]);
     let (one, none) = (BTreeSet::from([place(1)]), BTreeSet::new());
-    assert!(store.remembers(a, &none) && !store.remembers(a, &one));
+    let remembers = |without| store.remembered(&[c, a, store.key(b"absent")], without);
+    assert_eq!(remembers(&none), [true, true, false]);
+    assert_eq!(remembers(&one), [false; 3]);
     applied(&store, &HotChange { dropped: vec![place(1)], ..HotChange::default() });
-    assert!(!store.remembers(a, &none) && find(b"b").is_some());
+    assert!(remembers(&none) == [false; 3] && find(b"b").is_some());
     assert_eq!((store.stats().keys, store.stats().segments), (1, 1));
 }
 

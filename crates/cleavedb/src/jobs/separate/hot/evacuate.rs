@@ -11,7 +11,7 @@ use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo};
 use cleavedb_hot::change::HotReason;
 use cleavedb_hot::evacuation::{self, SegmentFacts};
-use cleavedb_hot::segment::SEGMENT_MAX;
+use cleavedb_hot::segment::{HotKey, SEGMENT_MAX};
 use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
 use cleavedb_storage::segment::Segment;
@@ -164,9 +164,11 @@ impl<'e> HotFlush<'_, 'e> {
     /// Adds the stubs that are needed: those of keys of which an older segment may have a record.
     fn keep_stubs(&mut self, old_stubs: Vec<Stub<'e>>, next_id: &mut u32) {
         let dropped: BTreeSet<Location> = self.change.dropped.iter().copied().collect();
-        for stub in std::mem::take(&mut self.stubs).into_iter().chain(old_stubs) {
-            let Stub { key, seq, kind } = stub;
-            let needed = self.store.remembers(self.store.key(key), &dropped);
+        let mut stubs = std::mem::take(&mut self.stubs);
+        stubs.extend(old_stubs);
+        let keys: Vec<HotKey> = stubs.iter().map(|stub| self.store.key(stub.key)).collect();
+        let needed = self.store.remembered(&keys, &dropped);
+        for (Stub { key, seq, kind }, needed) in stubs.into_iter().zip(needed) {
             if !needed || planted(Bug::HotStubForgotten) {
                 continue;
             }

@@ -7,6 +7,8 @@
 //! find a marker in a table without a record here, so that it must look again: see
 //! [`HotStore::changes`].
 
+mod adapt;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,15 +19,15 @@ use cleavedb_base::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use cleavedb_base::sync::swap::ArcSwap;
 use cleavedb_base::{Error, Location, Result, ValuePointer};
 
+use self::adapt::{ADAPTED, Judged};
 use crate::change::{HotChange, HotReason};
-use crate::evacuation::{self, LIMIT_MIN, LIMIT_OFF};
+use crate::evacuation::{LIMIT_MIN, LIMIT_OFF};
 use crate::heat::HeatSketch;
 use crate::index::HotIndex;
 use crate::promotions::{Candidate, Promotions, SLOTS};
 use crate::segment::{HotKey, HotSegment, Segments};
 use crate::slot::Slot;
 use crate::table::Table;
-use crate::worth::{Use, Worth};
 
 /// Keys of which the sketch tells the heat, for each record that fills the store.
 const SKETCHED: usize = 2;
@@ -83,17 +85,19 @@ pub struct HotStore {
     limit: AtomicU8,
     /// HeatLimit if it is given, and never changes.
     fixed_limit: Option<u8>,
-    worth: Mutex<Worth>,
+    judged: Mutex<Judged>,
     /// Whether keys that are read may become hot: not while the store, or the disk, is full.
     promotes: AtomicBool,
     promotions: Promotions,
-    promotions_taken: Mutex<Instant>,
+    /// When it was made, and after how many milliseconds waiting versions were last taken.
+    begun: Instant,
+    promotions_taken: AtomicU64,
     /// Segments that the last flush was to read.
     evacuated: Mutex<Vec<Location>>,
 }
 
 /// How full the store is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
     /// Bytes of its live records.
     pub live: u64,
@@ -170,10 +174,11 @@ impl HotStore {
             half_life,
             limit: AtomicU8::new(fixed_limit.unwrap_or(LIMIT_MIN)),
             fixed_limit,
-            worth: Mutex::new(Worth::new(half_life)),
+            judged: Mutex::new(Judged::new(half_life)),
             promotes: AtomicBool::new(true),
             promotions: Promotions::new(),
-            promotions_taken: Mutex::new(Instant::now()),
+            begun: Instant::now(),
+            promotions_taken: AtomicU64::new(0),
             evacuated: Mutex::default(),
         }
     }
@@ -195,7 +200,10 @@ impl HotStore {
     #[inline]
     pub fn read(&self, key: HotKey) -> Option<ValuePointer> {
         let counter = key.hash as usize % COUNTERS;
-        self.reads[counter].fetch_add(1, Ordering::Relaxed);
+        let before = self.reads[counter].fetch_add(1, Ordering::Relaxed);
+        if before % ADAPTED == ADAPTED - 1 {
+            self.adapt_to_reads();
+        }
         match self.index.touch(key.hash, |slot| self.is_of(slot, key)) {
             Some(slot) => {
                 self.hits[counter].fetch_add(1, Ordering::Relaxed);
@@ -227,12 +235,18 @@ impl HotStore {
 
     /// Whether versions have waited for longer than they should for a flush that begins for others.
     pub fn promotions_have_waited(&self) -> bool {
-        self.promotions_taken.lock().elapsed() >= PATIENCE
+        let waited = self.millis() - self.promotions_taken.load(Ordering::Relaxed);
+        waited >= PATIENCE.as_millis() as u64
+    }
+
+    /// Milliseconds since the store was made.
+    fn millis(&self) -> u64 {
+        self.begun.elapsed().as_millis() as u64
     }
 
     /// Takes the versions that wait to be moved here.
     pub fn take_promotions(&self) -> Vec<Candidate> {
-        *self.promotions_taken.lock() = Instant::now();
+        self.promotions_taken.store(self.millis(), Ordering::Relaxed);
         self.promotions.take()
     }
 
@@ -351,27 +365,6 @@ impl HotStore {
             self.swap(segments);
         }
         self.changes.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Halves all heat if a half-life of accesses has passed, and adapts HeatLimit.
-    pub fn adapt(&self, fill: Fill) {
-        let accesses = sum(&self.reads) + self.writes.load(Ordering::Relaxed);
-        if accesses.saturating_sub(self.halved.load(Ordering::Relaxed)) >= self.half_life {
-            self.halved.store(accesses, Ordering::Relaxed);
-            self.index.halve();
-            self.sketch.halve();
-        }
-        if self.fixed_limit.is_some() {
-            return;
-        }
-        let hits = sum(&self.hits) + self.write_hits.load(Ordering::Relaxed);
-        let now = Use { accesses, hits, hot: fill.live, live: fill.all_live };
-        let limit = match (self.worth.lock().judge(now), self.limit()) {
-            (false, _) => LIMIT_OFF,
-            (true, LIMIT_OFF) => LIMIT_MIN,
-            (true, limit) => evacuation::next_limit(limit, fill.live, fill.capacity),
-        };
-        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Gives a shard of the index what an open has found: see [`crate::loading`].

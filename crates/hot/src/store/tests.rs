@@ -101,7 +101,7 @@ fn a_store_whose_keys_are_not_accessed_more_than_others_is_off() {
         applied(&store, &added(&store, 1, &[b"hot"]));
         let (hot, cold) = (store.key(b"hot"), store.key(b"cold"));
         let read_both = || {
-            (0..1 << 16).for_each(|_| _ = (store.read(hot), store.read(cold)));
+            (0..1 << 15).for_each(|_| _ = (store.read(hot), store.read(cold)));
             store.adapt(fill);
         };
         (0..2).for_each(|_| read_both());
@@ -151,4 +151,19 @@ fn a_full_store_takes_few_bytes_of_memory_for_each_record() {
         assert!(index <= 1.0 && all <= 3.5, "index {index:.2}%, in all {all:.2}%");
         assert!(memory <= HotStore::memory_max(mib << 20), "{memory}");
     }
+}
+
+#[test]
+fn a_store_that_is_off_is_tried_again_although_there_are_only_reads() {
+    let store = HotStore::new(7, 1 << 20, None);
+    applied(&store, &added(&store, 1, &[b"hot"]));
+    let (hot, cold) = (store.key(b"hot"), store.key(b"cold"));
+    let fill = Fill { live: 1 << 19, capacity: 1 << 20, all_live: 1 << 20 };
+    for _ in 0..2 {
+        (0..1 << 15).for_each(|_| _ = store.read(cold));
+        store.adapt(fill);
+    }
+    assert!(!store.is_on());
+    (0..1 << 17).for_each(|_| _ = store.read(hot));
+    assert!(store.is_on(), "no flush has said so");
 }

@@ -1,0 +1,69 @@
+//! How a hot store follows what is accessed: heat cools, HeatLimit follows the room, and the store
+//! turns itself off and on.
+
+use cleavedb_base::sync::atomic::Ordering;
+
+use super::{Fill, HotStore, sum};
+use crate::evacuation::{self, LIMIT_MIN, LIMIT_OFF};
+use crate::worth::{Use, Worth};
+
+/// Reads of one counter after which heat is cooled and the store judged, if no flush does so: as
+/// often as there are that many reads of all.
+pub(super) const ADAPTED: u64 = 1 << 16;
+
+/// What is judged from time to time.
+pub(super) struct Judged {
+    worth: Worth,
+    /// As the last flush has left it.
+    fill: Fill,
+}
+
+impl Judged {
+    pub(super) fn new(half_life: u64) -> Self {
+        Self { worth: Worth::new(half_life), fill: Fill::default() }
+    }
+}
+
+impl HotStore {
+    /// Halves all heat if a half-life of accesses has passed, and adapts HeatLimit.
+    pub fn adapt(&self, fill: Fill) {
+        let mut judged = self.judged.lock();
+        judged.fill = fill;
+        let pays = self.cool_and_judge(&mut judged);
+        self.set_limit(pays, |limit| evacuation::next_limit(limit, fill.live, fill.capacity));
+    }
+
+    /// The same, but for the store's room, which reads do not change: where there are no flushes,
+    /// heat must cool, and a store that is off must be tried again.
+    #[cold]
+    pub(super) fn adapt_to_reads(&self) {
+        if let Some(mut judged) = self.judged.try_lock() {
+            let pays = self.cool_and_judge(&mut judged);
+            self.set_limit(pays, |limit| limit);
+        }
+    }
+
+    /// Halves all heat if a half-life of accesses has passed. Returns whether the store pays.
+    fn cool_and_judge(&self, judged: &mut Judged) -> bool {
+        let accesses = sum(&self.reads) + self.writes.load(Ordering::Relaxed);
+        if accesses.saturating_sub(self.halved.load(Ordering::Relaxed)) >= self.half_life {
+            self.halved.store(accesses, Ordering::Relaxed);
+            self.index.halve();
+            self.sketch.halve();
+        }
+        let hits = sum(&self.hits) + self.write_hits.load(Ordering::Relaxed);
+        let Judged { worth, fill } = judged;
+        worth.judge(Use { accesses, hits, hot: fill.live, live: fill.all_live })
+    }
+
+    /// Turns the store on or off, or changes HeatLimit to the `next` one; a fixed one stays.
+    fn set_limit(&self, pays: bool, next: impl FnOnce(u8) -> u8) {
+        let limit = match (pays, self.limit()) {
+            _ if self.fixed_limit.is_some() => return,
+            (false, _) => LIMIT_OFF,
+            (true, LIMIT_OFF) => LIMIT_MIN,
+            (true, limit) => next(limit),
+        };
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+}

@@ -56,19 +56,28 @@ pub const EXCESS: u64 = 8;
 /// reclaim less.
 const SLACK: u64 = 4;
 
-/// The segments to evacuate, so that `incoming` bytes fit into a store of `capacity` bytes whose
-/// segments have up to `segment` bytes, and a third of it is dead at most: those that a caller
-/// asked for first, and then those with the least live part.
+/// What a store of hot records is to have room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes that the store may have.
+    pub capacity: u64,
+    /// Bytes that come in.
+    pub incoming: u64,
+    /// Most bytes of a segment.
+    pub segment: u64,
+    /// Whether dead space is needed elsewhere: then a third of the store is dead at most.
+    pub reclaims: bool,
+}
+
+/// The segments to evacuate, so that there is `room`: those that a caller asked for first, and then
+/// those with the least live part. While space is not short, dead records stay until the store is
+/// full: the longer they wait, the fewer live ones are copied for each.
 ///
 /// The bytes to be moved are at most as many as come in. If the store was too long before, they are
 /// more by what it was too long, up to one in [`EXCESS`] bytes of its capacity, or one segment at
 /// least. If a caller asked for segments, they are more by as many as that.
-pub fn victims(
-    mut segments: Vec<SegmentFacts>,
-    capacity: u64,
-    incoming: u64,
-    segment: u64,
-) -> Vec<Location> {
+pub fn victims(mut segments: Vec<SegmentFacts>, room: Room) -> Vec<Location> {
+    let Room { capacity, incoming, segment, reclaims } = room;
     let mut len: u64 = segments.iter().map(|segment| segment.len).sum();
     let excess = len.saturating_sub(capacity);
     let asked = segments.iter().any(|segment| segment.asked);
@@ -76,7 +85,8 @@ pub fn victims(
     let may_move = incoming + beyond.min(capacity / EXCESS);
     let many = 2 * capacity.div_ceil(segment) + SEGMENTS_MORE;
     let live: u64 = segments.iter().map(|segment| segment.live).sum();
-    let capacity = capacity.min(live + live / 2 + SLACK * segment + incoming);
+    let worth = if reclaims { live + live / 2 + SLACK * segment + incoming } else { u64::MAX };
+    let capacity = capacity.min(worth);
     let mut count = segments.len() as u64;
     // Others might take all that may be moved from those that were asked for. Cross-multiplied, so
     // that no division rounds: the least live share first, then the shortest.
@@ -136,15 +146,18 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_a_store_with_room_may_be_dead() {
+    fn a_third_of_a_store_with_room_may_be_dead_where_space_is_short() {
         let segments = |live| (0..40).map(|i| segment(i, 100, live)).collect::<Vec<_>>();
+        let has_space = Room { capacity: 1 << 20, incoming: 600, segment: 100, reclaims: false };
+        assert_eq!(victims(segments(30), has_space), [], "dead space is of no use elsewhere");
         // 1,200 of 4,000 bytes are live: 600 dead ones may stay, and four segments.
         assert_eq!(chosen(&segments(30), 1 << 20, 600).len(), 18);
         assert_eq!(chosen(&segments(80), 1 << 20, 600).len(), 0);
     }
 
     fn chosen(segments: &[SegmentFacts], capacity: u64, incoming: u64) -> Vec<u64> {
-        let victims = victims(segments.to_vec(), capacity, incoming, 100);
+        let room = Room { capacity, incoming, segment: 100, reclaims: true };
+        let victims = victims(segments.to_vec(), room);
         victims.iter().map(|place| place.file.0).collect()
     }
 

@@ -210,7 +210,9 @@ impl HotStore {
                 self.segments.load().pointer(slot, key)
             }
             None => {
-                self.sketch.add(key.hash);
+                if self.is_on() {
+                    self.sketch.add(key.hash);
+                }
                 None
             }
         }
@@ -220,8 +222,10 @@ impl HotStore {
     /// enough, the next flush will move it here. Returns whether many versions wait for one.
     #[inline]
     pub fn found_cold(&self, key: HotKey, version: Candidate) -> bool {
-        let hot = self.sketch.estimate(key.hash) >= self.least();
-        if !hot || !self.promotes.load(Ordering::Relaxed) {
+        if !self.is_on() || !self.promotes.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.sketch.estimate(key.hash) < self.least() {
             return false;
         }
         self.promotions.propose(key.hash, version);
@@ -271,11 +275,14 @@ impl HotStore {
     }
 
     /// Adds writes to the heat of keys that are not hot: the hash of each, and the number of its
-    /// writes. Passes the heat of each to `visit`.
+    /// writes. Passes the heat of each to `visit`, unless the store is off: no key is hot then, and
+    /// heat is counted again from when it is on.
     pub fn written_cold(&self, keys: &[(u64, u64)], visit: impl FnMut(u8)) {
         let writes = keys.iter().map(|(_, times)| times).sum();
         self.writes.fetch_add(writes, Ordering::Relaxed);
-        self.sketch.add_all(keys, visit);
+        if self.is_on() {
+            self.sketch.add_all(keys, visit);
+        }
     }
 
     /// The heat of a key: about the number of accesses within the last half-lives.

@@ -10,7 +10,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Location, Result, SeqNo};
 use cleavedb_hot::change::HotReason;
-use cleavedb_hot::evacuation::{self, SegmentFacts};
+use cleavedb_hot::evacuation::{self, Room, SegmentFacts};
 use cleavedb_hot::segment::{HotKey, SEGMENT_MAX};
 use cleavedb_hot::store::HotStore;
 use cleavedb_index::Entry;
@@ -22,6 +22,7 @@ use cleavedb_values::{GroupId, GroupTable};
 use super::super::pending::{PendingRecord, ValueSource};
 use super::{HotFlush, HotRecord};
 use crate::state::MemSlot;
+use crate::victims;
 
 /// Says that a key is not hot from a sequence number on.
 pub(super) struct Stub<'e> {
@@ -71,9 +72,11 @@ impl<'e> HotFlush<'_, 'e> {
     ) -> Result<Vec<Arc<Segment>>> {
         let incoming = self.items.iter().map(PendingRecord::len).sum();
         let segments = self.table.extents_of(GroupId::HOT);
-        let (left_alone, upto) = {
+        let (left_alone, upto, reclaims) = {
             let jobs = self.engine.jobs.lock();
-            (jobs.damaged.hot.clone(), jobs.evacuating.iter().copied().max())
+            let manifest = self.engine.manifest.lock();
+            let over = victims::is_over(self.engine, manifest.live(), &jobs.damaged);
+            (jobs.damaged.hot.clone(), jobs.evacuating.iter().copied().max(), over)
         };
         let asked = upto.map(|upto| unclean(self.store, self.table, &left_alone, upto));
         let asked = asked.unwrap_or_default();
@@ -84,7 +87,9 @@ impl<'e> HotFlush<'_, 'e> {
             live: self.left(extent),
             asked: asked.contains(&extent.place),
         });
-        let victims = evacuation::victims(facts.collect(), self.capacity, incoming, SEGMENT_MAX);
+        let capacity = self.capacity;
+        let room = Room { capacity, incoming, segment: SEGMENT_MAX, reclaims };
+        let victims = evacuation::victims(facts.collect(), room);
         self.store.evacuates(&victims);
         let (mut files, mut old_stubs) = (Vec::new(), Vec::new());
         let demoted_from = cold.len();

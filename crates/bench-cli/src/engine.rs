@@ -378,7 +378,7 @@ impl Engine for Cleave {
 
     fn scan(&self, from: &[u8], limit: usize, visit: VisitPair<'_>) -> Result<usize> {
         let mut visited = 0;
-        for item in self.db.range(Some(from), None).with_limit_hint(limit).take(limit) {
+        for item in self.db.range(from..).with_limit_hint(limit).take(limit) {
             let item = self.done("scan", item)?;
             visit(&item.key, &item.value);
             visited += 1;

@@ -2,7 +2,7 @@
 //!
 //! `cargo run -p cleavedb --example batch`
 
-use cleavedb::{Db, Durability, Options, WriteBatch};
+use cleavedb::{Db, Options, WriteBatch};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = tempfile::tempdir()?;
@@ -12,12 +12,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut transfer = WriteBatch::new();
     transfer.put(b"alice", b"70")?.put(b"bob", b"30")?;
-    // It survives the death of the process at once, and power loss from the next sync on.
-    db.write(&transfer, Durability::Os)?;
-    db.sync()?;
+    // It survives a loss of power once this returns; `write_with` takes another durability.
+    db.write(&transfer)?;
 
-    let found: Vec<_> = db.multi_get(&["alice", "bob"]);
-    for value in found {
+    for value in db.multi_get(&["alice", "bob"]) {
         println!("{:?}", value?);
     }
     Ok(())

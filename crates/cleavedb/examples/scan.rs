@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     // From a key, which is part of it, up to another, which is not.
-    for item in db.range(Some(b"2026-11-10"), Some(b"2026-11-13")) {
+    for item in db.range(b"2026-11-10"..b"2026-11-13") {
         let item = item?;
         println!("{:?}: {:?}", item.key, item.value);
     }
@@ -21,6 +21,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{:?}", item?.key);
     }
     // No value is read.
-    assert_eq!(db.range_keys(None, None).count(), 30);
+    assert_eq!(db.range(..).keys_only().count(), 30);
     Ok(())
 }

@@ -50,7 +50,7 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
 ///
 /// ```
 /// let mut batch = cleavedb::WriteBatch::new();
-/// batch.put(b"left", b"1")?.delete(b"right")?;
+/// batch.put("left", "1")?.delete("right")?;
 /// assert_eq!(batch.len(), 2);
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
@@ -69,13 +69,13 @@ impl WriteBatch {
 
     /// Adds a put. Fails on an oversize key or value, or on a full batch (2 GiB of keys, values and
     /// 24 bytes for each operation); the batch is then unchanged.
-    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<&mut Self> {
-        self.push(Op { key, value: Some(value) })
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.push(Op { key: key.as_ref(), value: Some(value.as_ref()) })
     }
 
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
-    pub fn delete(&mut self, key: &[u8]) -> Result<&mut Self> {
-        self.push(Op { key, value: None })
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.push(Op { key: key.as_ref(), value: None })
     }
 
     fn push(&mut self, op: Op<'_>) -> Result<&mut Self> {

@@ -11,9 +11,11 @@ use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
+use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::build::build;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::commit::EncodedOp;
+use crate::cursor::Cursor;
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
@@ -24,7 +26,7 @@ use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
-use crate::range::{Bounds, Range};
+use crate::range::{Item, Range};
 use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
@@ -47,10 +49,10 @@ use crate::{maintenance, memtables, pressure, read, scheduler, session, stats, w
 /// use cleavedb::{Db, Options};
 ///
 /// let db = Db::open(&path, Options::default())?;
-/// db.put(b"key", b"value")?;
-/// assert_eq!(db.get(b"key")?.as_deref(), Some(&b"value"[..]));
-/// db.delete(b"key")?;
-/// assert_eq!(db.get(b"key")?, None);
+/// db.put("key", "value")?;
+/// assert_eq!(db.get("key")?.unwrap(), "value");
+/// db.delete("key")?;
+/// assert!(!db.contains_key("key")?);
 /// db.close()?;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
@@ -280,8 +282,13 @@ impl Db {
     }
 
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        read::get(self.open_engine()?, key, None)
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        read::get(self.open_engine()?, key.as_ref(), None)
+    }
+
+    /// Whether `key` is there; its value is not read.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        read::contains(self.open_engine()?, key.as_ref(), None)
     }
 
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
@@ -291,23 +298,28 @@ impl Db {
     }
 
     /// Stores `value` under `key`, with the database's default durability.
-    pub fn put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, self.options().durability)
     }
 
     /// Stores `value` under `key`.
-    pub fn put_with(&self, key: &[u8], value: &[u8], durability: Durability) -> Result<()> {
-        self.write_one(Op { key, value: Some(value) }, durability)
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<()> {
+        self.write_one(Op { key: key.as_ref(), value: Some(value.as_ref()) }, durability)
     }
 
     /// Removes `key`, if it exists, with the database's default durability.
-    pub fn delete(&self, key: &[u8]) -> Result<()> {
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, self.options().durability)
     }
 
     /// Removes `key`, if it exists.
-    pub fn delete_with(&self, key: &[u8], durability: Durability) -> Result<()> {
-        self.write_one(Op { key, value: None }, durability)
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
+        self.write_one(Op { key: key.as_ref(), value: None }, durability)
     }
 
     #[inline]
@@ -318,12 +330,17 @@ impl Db {
         write::write(engine, &[prepared], op.len(), durability)
     }
 
-    /// Applies a batch: all of it or nothing, also after a crash. With [`Durability::Sync`] it, and
-    /// everything committed before it, survives a loss of power once this returns. Fails with
-    /// [`ErrorKind::InvalidArgument`] if its memory, all but long values
+    /// Applies a batch with the database's default durability: all of it or nothing, also after a
+    /// crash. Fails with [`ErrorKind::InvalidArgument`] if its memory, all but long values
     /// ([`Options::long_value_bytes`]) and about 256 bytes for each operation, exceeds an eighth of
     /// [`Options::memory_bytes`]; nothing is written then.
-    pub fn write(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.write_with(batch, self.options().durability)
+    }
+
+    /// As [`Db::write`]. With [`Durability::Sync`] the batch, and everything committed before it,
+    /// survives a loss of power once this returns.
+    pub fn write_with(&self, batch: &WriteBatch, durability: Durability) -> Result<()> {
         self.open_engine()?;
         if batch.is_empty() {
             return Ok(());
@@ -337,38 +354,51 @@ impl Db {
         write::write(engine, &prepared, bytes, durability)
     }
 
-    /// Keys and values from `from` (inclusive) to `to` (exclusive), in key order, from both ends,
-    /// as of now. `None` is the end of the keys.
+    /// The first key and its value.
+    pub fn first_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The last key and its value.
+    pub fn last_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Keys of a range and their values, in key order, from both ends, as of now; see [`KeyRange`].
+    /// [`Range::keys_only`] reads no values.
     ///
     /// ```
     /// # let dir = tempfile::tempdir().unwrap();
     /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
     /// for key in ["a", "b", "c"] {
-    ///     db.put(key.as_bytes(), b"value")?;
+    ///     db.put(key, "value")?;
     /// }
-    /// let mut range = db.range(Some(b"a"), Some(b"c"));
+    /// let mut range = db.range("a".."c");
     /// assert_eq!(range.next().unwrap()?.key, "a");
     /// assert_eq!(range.next_back().unwrap()?.key, "b");
     /// assert!(range.next().is_none());
+    /// assert_eq!(db.range(..).keys_only().count(), 3);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
-    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), false)
-    }
-
-    /// As [`Db::range`], without reading values.
-    pub fn range_keys(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to), true)
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
+        Range::new(self.inner.engine.clone(), bounds, None, self.refused())
     }
 
     /// All keys that begin with `prefix`, and their values.
-    pub fn prefix(&self, prefix: &[u8]) -> Range {
-        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix), false)
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(Prefix(prefix))
     }
 
-    fn open_range(&self, bounds: Bounds, keys_only: bool) -> Range {
-        let refused = self.engine().gate.check_open().err();
-        Range::new(self.inner.engine.clone(), bounds, None, keys_only, refused)
+    /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
+        Cursor::new(self.inner.engine.clone(), bounds, None, self.refused())
+    }
+
+    /// The error of a call on a closed database.
+    fn refused(&self) -> Option<Error> {
+        self.engine().gate.check_open().err()
     }
 
     /// The database as it is now, for later reads. While it is held, the versions that it sees take

@@ -6,13 +6,13 @@
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
 //! # let path = dir.path().join("db");
-//! use cleavedb::{Db, Durability, Options, WriteBatch};
+//! use cleavedb::{Db, Options, WriteBatch};
 //!
 //! let db = Db::open(&path, Options::default())?;
 //! let mut batch = WriteBatch::new();
-//! batch.put(b"apple", b"red")?.put(b"banana", b"yellow")?;
-//! db.write(&batch, Durability::Sync)?;
-//! for item in db.prefix(b"a") {
+//! batch.put("apple", "red")?.put("banana", "yellow")?;
+//! db.write(&batch)?;
+//! for item in db.prefix("a") {
 //!     println!("{:?}", item?);
 //! }
 //! # Ok::<(), cleavedb::Error>(())
@@ -56,6 +56,8 @@ mod maintenance;
 mod reclaim;
 mod write;
 mod read;
+mod bounds;
+mod cursor;
 mod range;
 mod view;
 mod stats;
@@ -77,6 +79,7 @@ mod loom_tests;
 mod shuttle_tests;
 
 pub use batch::WriteBatch;
+pub use bounds::{KeyRange, Prefix};
 pub use bytes::Bytes;
 pub use check::{CheckProgress, CheckReport};
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -89,6 +92,7 @@ pub use cleavedb_values::groups::victim::VictimPolicy;
 pub use cleavedb_values::{
     GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
+pub use cursor::Cursor;
 pub use db::Db;
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;

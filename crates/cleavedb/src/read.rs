@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
 use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
 use cleavedb_hot::HotStore;
@@ -134,6 +135,23 @@ pub(crate) enum Heats {
     No,
 }
 
+/// Whether `key` has a visible version, at or below `snapshot` if there is one. No value is read but
+/// that of a hot key, whose record alone knows the whole key.
+pub(crate) fn contains(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<bool> {
+    if key.len() > KEY_LEN_MAX {
+        return Ok(false);
+    }
+    let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+    let (encoded_key, hash) = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
+    loop {
+        match find(engine, encoded_key, hash, snapshot, Heats::Yes)?.1 {
+            Answer::Absent => return Ok(false),
+            Answer::Inline(_) | Answer::Record(..) => return Ok(true),
+            Answer::Hot => {}
+        }
+    }
+}
+
 /// As [`get`], for a tree key.
 pub(crate) fn get_encoded(
     engine: &Engine,
@@ -143,29 +161,13 @@ pub(crate) fn get_encoded(
 ) -> Result<Option<Bytes>> {
     let hash = hash64(encoded_key, 0);
     loop {
-        let changes = engine.hot.as_ref().map(HotStore::changes);
-        let (state, visible) =
-            engine.state.look(|| snapshot.unwrap_or_else(|| engine.commit.visible()));
-        let found = match find_in_memory(&state, encoded_key, hash, visible) {
-            Some(answer) => answer?,
-            None => match find_hot(engine, &state, encoded_key, heats)? {
-                Hot::Version(seq, value) if seq <= visible => return Ok(Some(value)),
-                // Its flush has published it since the sequence number was loaded.
-                Hot::Version(..) if snapshot.is_none() => continue,
-                Hot::Moving => Answer::Hot,
-                Hot::Version(..) | Hot::None => {
-                    find_in_tables(&state.version, encoded_key, hash, visible, seeks(engine))?
-                }
-            },
-        };
+        let (state, found) = find(engine, encoded_key, hash, snapshot, heats)?;
         let (pointer, seq) = match found {
             Answer::Absent => return Ok(None),
             Answer::Inline(value) => return Ok(Some(value)),
             Answer::Record(pointer, seq) => (pointer, seq),
-            Answer::Hot => {
-                check_changes(engine, &state, changes)?;
-                continue;
-            }
+            // A flush is changing what is hot.
+            Answer::Hot => continue,
         };
         if let Some(value) = cached(engine, encoded_key, hash, seq) {
             return Ok(Some(value));
@@ -193,6 +195,37 @@ pub(crate) fn get_encoded(
         }
         return value.map(Some);
     }
+}
+
+/// The newest version of a key at or below `snapshot`, or as of now, and the read state that has it.
+/// If a flush is changing what is hot, it is [`Answer::Hot`], and the caller tries again.
+#[inline]
+fn find(
+    engine: &Engine,
+    encoded_key: &[u8],
+    hash: u64,
+    snapshot: Option<SeqNo>,
+    heats: Heats,
+) -> Result<(Guard<Arc<ReadState>>, Answer)> {
+    let changes = engine.hot.as_ref().map(HotStore::changes);
+    let (state, visible) =
+        engine.state.look(|| snapshot.unwrap_or_else(|| engine.commit.visible()));
+    let answer = match find_in_memory(&state, encoded_key, hash, visible) {
+        Some(answer) => answer?,
+        None => match find_hot(engine, &state, encoded_key, heats)? {
+            Hot::Version(seq, value) if seq <= visible => Answer::Inline(value),
+            // Its flush has published it since the sequence number was loaded.
+            Hot::Version(..) if snapshot.is_none() => return Ok((state, Answer::Hot)),
+            Hot::Moving => Answer::Hot,
+            Hot::Version(..) | Hot::None => {
+                find_in_tables(&state.version, encoded_key, hash, visible, seeks(engine))?
+            }
+        },
+    };
+    if matches!(answer, Answer::Hot) {
+        check_changes(engine, &state, changes)?;
+    }
+    Ok((state, answer))
 }
 
 /// What the hot store has of a key.

@@ -8,8 +8,10 @@ use cleavedb_base::{Result, SeqNo};
 use cleavedb_storage::process::Own;
 
 use crate::batch::DEFAULT_KEYSPACE;
+use crate::bounds::{Bounds, KeyRange, Prefix};
+use crate::cursor::Cursor;
 use crate::engine::Engine;
-use crate::range::{Bounds, Range};
+use crate::range::{Item, Range};
 use crate::read;
 use crate::snapshot::HeldSnapshot;
 
@@ -43,9 +45,15 @@ impl Snapshot {
     }
 
     /// The value that `key` had.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>> {
-        let found = read::get(&self.engine, key, Some(self.seq()?));
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        let found = read::get(&self.engine, key.as_ref(), Some(self.seq()?));
         // Behind the read: see `Gate::check_held`.
+        self.seq().and(found)
+    }
+
+    /// Whether `key` was there; its value is not read.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let found = read::contains(&self.engine, key.as_ref(), Some(self.seq()?));
         self.seq().and(found)
     }
 
@@ -58,19 +66,30 @@ impl Snapshot {
         }
     }
 
-    /// As [`crate::Db::range`], at the snapshot. The snapshot must outlive the range's use only in
-    /// that the range holds a clone of it.
-    pub fn range(&self, from: Option<&[u8]>, to: Option<&[u8]>) -> Range {
-        self.open_range(Bounds::new(DEFAULT_KEYSPACE, from, to))
+    /// The first key and its value.
+    pub fn first_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The last key and its value.
+    pub fn last_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// As [`crate::Db::range`], at the snapshot, which the range holds a clone of.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        let (engine, refused) = (self.engine.clone(), self.seq().err());
+        Range::new(engine, Bounds::of(DEFAULT_KEYSPACE, &range), self.held.clone(), refused)
     }
 
     /// As [`crate::Db::prefix`], at the snapshot.
-    pub fn prefix(&self, prefix: &[u8]) -> Range {
-        self.open_range(Bounds::prefix(DEFAULT_KEYSPACE, prefix))
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(Prefix(prefix))
     }
 
-    fn open_range(&self, bounds: Bounds) -> Range {
+    /// As [`crate::Db::cursor`], at the snapshot, which the cursor holds a clone of.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let (engine, refused) = (self.engine.clone(), self.seq().err());
-        Range::new(engine, bounds, self.held.clone(), false, refused)
+        Cursor::new(engine, Bounds::of(DEFAULT_KEYSPACE, &range), self.held.clone(), refused)
     }
 }

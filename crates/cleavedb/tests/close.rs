@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cleavedb::{Background, Db, Durability, ErrorKind, Options, Preset, WriteBatch};
+use cleavedb::{Background, Db, ErrorKind, Options, Preset, WriteBatch};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty};
 use cleavedb_testkit::setup::tiny;
@@ -37,13 +37,13 @@ fn every_call_of_every_handle_is_refused_after_a_close() {
             db.multi_get(&[b"a"]).pop().unwrap().map(drop),
             db.put(b"a", b"b"),
             db.delete(b"a"),
-            db.write(&WriteBatch::new(), Durability::Os),
-            db.range(None, None).next().unwrap().map(drop),
-            db.range_keys(None, None).next_back().unwrap().map(drop),
+            db.write(&WriteBatch::new()),
+            db.range(..).next().unwrap().map(drop),
+            db.range(..).keys_only().next_back().unwrap().map(drop),
             db.prefix(b"a").next().unwrap().map(drop),
             late.get(b"a").map(drop),
             late.multi_get(&[b"a"]).pop().unwrap().map(drop),
-            late.range(None, None).next().unwrap().map(drop),
+            late.range(..).next().unwrap().map(drop),
             late.prefix(b"a").next().unwrap().map(drop),
             db.flush(),
             db.compact(),
@@ -58,7 +58,7 @@ fn every_call_of_every_handle_is_refused_after_a_close() {
             let error = call.expect_err("a closed database must refuse");
             assert_eq!(error.kind(), ErrorKind::Closed, "{preset}, call {number}: {error}");
         }
-        assert!(db.range(None, None).count() == 1, "an error, and the end");
+        assert!(db.range(..).count() == 1, "an error, and the end");
         assert_eq!(db.metrics().snapshots, 0);
         assert_eq!(db.close().unwrap(), 0, "a second close does nothing");
     }
@@ -69,7 +69,7 @@ fn snapshots_and_ranges_go_on_after_a_close_and_are_named_to_who_wants_to_open()
     for preset in Preset::ALL {
         let dir = tempfile::tempdir().unwrap();
         let db = filled(dir.path(), preset);
-        let (snapshot, mut range) = (db.snapshot(), db.range(None, None));
+        let (snapshot, mut range) = (db.snapshot(), db.range(..));
         range.next().unwrap().unwrap();
         assert_eq!(db.close().unwrap(), 2);
         let error = Db::open(dir.path(), options(preset)).err().unwrap();
@@ -77,13 +77,13 @@ fn snapshots_and_ranges_go_on_after_a_close_and_are_named_to_who_wants_to_open()
         let message = error.message();
         assert!(message.contains("this process") && message.contains("held 2"), "{message}");
         assert_eq!(range.by_ref().filter(Result::is_ok).count(), 199, "{preset}");
-        assert_eq!(snapshot.range(None, None).filter(Result::is_ok).count(), 200);
+        assert_eq!(snapshot.range(..).filter(Result::is_ok).count(), 200);
         assert_eq!(snapshot.get(&7u32.to_be_bytes()).unwrap().unwrap(), [7; 500][..]);
         drop(range);
         assert!(Db::open(dir.path(), options(preset)).is_err());
         drop(snapshot);
         let db = Db::open(dir.path(), options(preset)).unwrap();
-        assert_eq!(db.range(None, None).count(), 200);
+        assert_eq!(db.range(..).count(), 200);
     }
 }
 
@@ -92,7 +92,7 @@ fn close_now_ends_snapshots_and_ranges_and_gives_the_database_up() {
     for preset in Preset::ALL {
         let dir = tempfile::tempdir().unwrap();
         let db = filled(dir.path(), preset);
-        let (snapshot, mut range) = (db.snapshot(), db.range(None, None));
+        let (snapshot, mut range) = (db.snapshot(), db.range(..));
         range.next().unwrap().unwrap();
         db.close_now().unwrap();
         let next = Db::open(dir.path(), options(preset)).unwrap();
@@ -104,7 +104,7 @@ fn close_now_ends_snapshots_and_ranges_and_gives_the_database_up() {
         next.collect().unwrap();
         next.compact().unwrap();
         drop((snapshot, range));
-        assert_eq!(next.range(None, None).filter(Result::is_ok).count(), 201);
+        assert_eq!(next.range(..).filter(Result::is_ok).count(), 201);
         assert!(next.verify().unwrap().problems.is_empty(), "{preset}");
     }
 }

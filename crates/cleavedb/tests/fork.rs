@@ -51,11 +51,11 @@ fn refused(db: &Db) {
     let calls: [cleavedb::Result<()>; 14] = [
         db.put(b"key000001", b"child"),
         db.delete(b"key000001"),
-        db.write(&batch, Durability::Sync),
-        db.write(&WriteBatch::new(), Durability::Os),
+        db.write_with(&batch, Durability::Sync),
+        db.write(&WriteBatch::new()),
         db.get(b"key000001").map(drop),
         db.multi_get(&[b"a"]).pop().unwrap().map(drop),
-        db.range(None, None).next().unwrap().map(drop),
+        db.range(..).next().unwrap().map(drop),
         db.snapshot().get(b"a").map(drop),
         db.sync(),
         db.flush(),
@@ -80,7 +80,7 @@ fn a_fork_is_refused_and_changes_nothing() {
             let db = Db::open(dir.path(), options(&setup)).unwrap();
             let mut churn = Churn::new(11);
             churn.write(&db, 1000);
-            let mut range = db.range(None, None);
+            let mut range = db.range(..);
             let snapshot = db.snapshot();
             range.next().unwrap().unwrap();
             forked(|| {
@@ -105,7 +105,7 @@ fn what_a_fork_drops_stays_the_parents() {
             let db = Db::open(dir.path(), options(&setup)).unwrap();
             let mut churn = Churn::new(12);
             churn.write(&db, 1000);
-            let held = (db.clone(), db.snapshot(), db.range(None, None));
+            let held = (db.clone(), db.snapshot(), db.range(..));
             let mut held = Some((db, held));
             forked(|| drop(held.take()));
             forked(|| {

@@ -73,7 +73,7 @@ fn write(db: &Db, thread: u64, round: u64) -> cleavedb::Result<()> {
             None => batch.delete(&key)?,
         };
     }
-    db.write(&batch, Durability::Os)
+    db.write_with(&batch, Durability::Os)
 }
 
 /// The child: writes until it is killed. The ordinary test run finds the variable unset.

@@ -129,7 +129,7 @@ fn update(db: &Db, work: &Work) {
                 assert_accounted(db);
             }
             if (at + 1) % BATCH == 0 {
-                db.write(&batch, Durability::Os).unwrap();
+                db.write_with(&batch, Durability::Os).unwrap();
                 batch = WriteBatch::new();
             }
         }
@@ -197,7 +197,7 @@ fn child() {
         assert_value(&db, &long_key(at), &mut value, (at + LONG_KEYS) as u64);
     }
     meter.end("get long values", work.long);
-    match db.write(&batch, Durability::Os) {
+    match db.write_with(&batch, Durability::Os) {
         Ok(()) => meter.end("write a long batch", 0),
         Err(error) => {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

@@ -248,7 +248,7 @@ fn range_of_an_old_log(seed: u64) -> Result<(), String> {
     let put = |i: u32, byte| db.put(format!("{i:02} of {seed}").as_bytes(), &[byte; 1000]);
     // The window grows before, and is drained for that.
     (0..100).try_for_each(|i| put(i % 20, 1)).map_err(|e| e.to_string())?;
-    let range = db.range(None, None);
+    let range = db.range(..);
     let again = (0..10).try_for_each(|_| (0..20).try_for_each(|i| put(i, 2)));
     again.and_then(|()| db.flush()).map_err(|e| e.to_string())?;
     let found = range.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
@@ -264,7 +264,7 @@ fn range_during_a_collection(seed: u64) -> Result<(), String> {
     let put = |key: &String, byte| db.put(key.as_bytes(), &[byte; 1000]);
     keys.iter().try_for_each(|key| put(key, 1)).map_err(|e| e.to_string())?;
     db.flush().map_err(|e| e.to_string())?;
-    let range = db.range(None, None);
+    let range = db.range(..);
     put(&keys[0], 2).and_then(|()| db.collect()).map_err(|e| e.to_string())?;
     db.wait_idle().map_err(|e| e.to_string())?;
     let found = range.collect::<Result<Vec<_>, _>>().map_err(|e| e.to_string())?;
@@ -372,7 +372,7 @@ fn damage(seed: u64) -> Result<(), String> {
         if db.recovery_report().bytes_cut > 0 {
             return Ok(());
         }
-        for item in db.range(None, None).flatten() {
+        for item in db.range(..).flatten() {
             if state.get(&item.key) != Some(&item.value[..]) {
                 return Err("a scan gave a wrong value".to_owned());
             }
@@ -427,7 +427,7 @@ fn lost_edits(seed: u64) -> Result<(), String> {
             let mut damaged = image.clone();
             damaged.truncate(&name, at);
             let Ok(db) = open(Arc::new(Sim::from_image(damaged)), &setup) else { continue };
-            let found = db.range(None, None).collect::<Result<Vec<_>, _>>();
+            let found = db.range(..).collect::<Result<Vec<_>, _>>();
             if found.is_ok_and(|items| items.len() != keys) {
                 return Err(format!("keys are missing in silence: {name} cut at {at}"));
             }

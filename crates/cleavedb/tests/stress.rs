@@ -97,7 +97,7 @@ fn write(db: &Db, book: &Book, writer: usize, seed: u64, (done, stop): (&AtomicU
                 None => batch.delete(&key).unwrap(),
             };
         }
-        let written = db.write(&batch, db.options().durability);
+        let written = db.write_with(&batch, db.options().durability);
         if stop.load(Ordering::SeqCst) {
             return;
         }
@@ -115,7 +115,7 @@ fn read(db: &Db, seed: u64, stop: &AtomicBool) {
         let writer = rng.index(WRITERS);
         let at = rng.index(KEYS);
         let mut last = Vec::new();
-        for item in db.range(Some(&key('a', writer, at)), None).take(1 + rng.index(20)) {
+        for item in db.range(&key('a', writer, at)..).take(1 + rng.index(20)) {
             let item = match item {
                 Ok(item) => item,
                 Err(_) if stop.load(Ordering::SeqCst) => return,

@@ -50,7 +50,7 @@ impl<'a> Loader<'a> {
     }
 
     fn write(&mut self) -> cleavedb::Result<()> {
-        self.db.write(&self.batch, Durability::Os)?;
+        self.db.write_with(&self.batch, Durability::Os)?;
         self.stored = self.items;
         self.batch.clear();
         self.batch_bytes = 0;

@@ -90,7 +90,7 @@ impl Oracle<'_> {
     /// Checks that all ways of reading agree.
     fn agreement(&self, db: &Db, state: &State) -> Checked {
         let expected = state.range(None, None);
-        let backward = collect(db.range(None, None), Scan::Backward)?;
+        let backward = collect(db.range(..), Scan::Backward)?;
         compare("backward scan", &backward, &expected)?;
         let snapshot = db.snapshot();
         for key in self.keys {

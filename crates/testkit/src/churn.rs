@@ -66,7 +66,7 @@ impl Churn {
     /// Compares every key, by point reads and by a scan, and runs the store's own check.
     #[track_caller]
     pub fn check(&self, db: &Db) {
-        let mut items = db.range(None, None).map(|item| item.unwrap());
+        let mut items = db.range(..).map(|item| item.unwrap());
         for (key, value) in &self.model {
             let item = items.next().expect("a key is missing");
             assert!(item.key == key && item.value == value, "{:?} is not {key:?}", item.key);

@@ -238,7 +238,7 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
         db.put(&key(i), b"item").map_err(|e| e.to_string())?;
     }
     for i in 0..4990 {
-        let first = db.range(None, None).next();
+        let first = db.range(..).next();
         let first = first.ok_or("the queue is empty")?.map_err(|e| e.to_string())?;
         if first.key != key(i) {
             return Err(format!("{setup}: {:?} instead of item {i}", first.key));
@@ -250,7 +250,7 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
     }
     db.wait_idle().map_err(|e| e.to_string())?;
     let before = db.metrics().dead_read;
-    let left = db.range_keys(None, None).take(1).count();
+    let left = db.range(..).keys_only().take(1).count();
     let metrics = db.metrics();
     let dead = metrics.dead_read - before;
     let entries: u64 = metrics.levels.iter().map(|level| level.entries).sum();
@@ -274,7 +274,7 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
         db.delete(&key(i)).map_err(|e| e.to_string())?;
     }
     db.wait_idle().map_err(|e| e.to_string())?;
-    let left = db.range_keys(None, None).take(1).count();
+    let left = db.range(..).keys_only().take(1).count();
     match db.metrics().dead_read {
         dead if left == 1 && dead <= DEAD_MAX => Ok(()),
         dead => Err(format!("{setup}: {dead} dead entries on the way to {left}")),

@@ -223,7 +223,7 @@ fn examine(db: &Db, lost: impl Fn(u8) -> bool, written: impl Fn(u8) -> bool) -> 
     if short.as_deref() != Some(b"value") {
         return Err("the key in the index is wrong".to_string());
     }
-    let failed = db.range(None, None).filter(Result::is_err).count();
+    let failed = db.range(..).filter(Result::is_err).count();
     let any_lost = (0..KEYS).any(|i| i != DELETED && lost(i) && !written(i));
     if (failed > 0) != any_lost {
         return Err(format!("a scan met {failed} errors"));

@@ -16,6 +16,7 @@ pub mod disks;
 pub mod read;
 pub mod full;
 pub mod brim;
+pub mod walk;
 pub mod session;
 pub mod endless;
 pub mod hot;

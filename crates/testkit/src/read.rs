@@ -74,6 +74,6 @@ pub fn compare_value(
 
 /// Everything in a store, front to back.
 pub fn everything(db: &Db) -> Checked<State> {
-    let items = collect(db.range(None, None), Scan::Forward)?;
+    let items = collect(db.range(..), Scan::Forward)?;
     Ok(items.into_iter().map(|item| (item.key.to_vec(), item.value[..].into())).collect())
 }

@@ -12,9 +12,13 @@ use crate::op::{Op, Scan, Write, short};
 use crate::read::{Checked, collect, compare, compare_value, everything};
 use crate::setup::Setup;
 use crate::state::State;
+use crate::walk::Walk;
 
 /// Most background jobs of one operation: more means an endless loop.
 const STEPS_MAX: usize = 10_000;
+
+/// Searches and runs of steps of a cursor at once.
+const RUNS: usize = 6;
 
 /// The id of every database in tests.
 pub const DATABASE_ID: u64 = 0xc1ea_7e0d;
@@ -28,6 +32,8 @@ pub struct Session {
     db: Option<Db>,
     model: State,
     snapshots: Vec<(Snapshot, State)>,
+    /// A cursor that is kept over several operations, and what it sees.
+    walk: Option<(Walk, State)>,
     /// Hash of all answers so far: equal for equal operations, whatever the options.
     answers: u64,
 }
@@ -58,7 +64,7 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
             None => batch.delete(&write.key)?,
         };
     }
-    db.write(&batch, durability)
+    db.write_with(&batch, durability)
 }
 
 /// Whether, while `ops` run, tables move from level 0 to deeper levels while others stay: with
@@ -90,7 +96,8 @@ impl Session {
     pub fn open(storages: Vec<Arc<dyn Storage>>, setup: &Setup, model: State) -> Checked<Self> {
         let db = open_all(&storages, setup).map_err(|e| format!("open failed: {e}"))?;
         let (setup, snapshots) = (setup.clone(), Vec::new());
-        Ok(Self { storages, disks: None, setup, db: Some(db), model, snapshots, answers: 0 })
+        let (db, disks) = (Some(db), None);
+        Ok(Self { storages, disks, setup, db, model, snapshots, walk: None, answers: 0 })
     }
 
     /// Opens the store on simulated disks, which hold `model`.
@@ -162,6 +169,10 @@ impl Session {
         match op {
             Op::Get(key) => {
                 let got = self.db().get(key).map_err(|e| e.to_string())?;
+                let there = self.db().contains_key(key).map_err(|e| e.to_string())?;
+                if there != self.model.get(key).is_some() {
+                    return Err(format!("contains_key of {} gave {there}", short(key)));
+                }
                 compare_value("get", key, got.as_ref(), self.model.get(key))
             }
             Op::MultiGet(keys) => {
@@ -173,9 +184,11 @@ impl Session {
             }
             Op::Range(from, to, scan) => {
                 let (from, to) = (from.as_deref(), to.as_deref());
-                let got = collect(self.db().range(from, to), *scan)?;
+                let got = collect(self.db().range((from, to)), *scan)?;
                 self.answered(&got);
-                compare("range", &got, &self.model.range(from, to))
+                let expected = self.model.range(from, to);
+                compare("range", &got, &expected)?;
+                Walk::new(self.db().cursor((from, to)), self.answers).go(RUNS, &expected)
             }
             Op::Prefix(prefix, scan) => {
                 let got = collect(self.db().prefix(prefix), *scan)?;
@@ -187,8 +200,16 @@ impl Session {
                 let (snapshot, frozen) = &self.snapshots[at % self.snapshots.len()];
                 let got = snapshot.get(key).map_err(|e| e.to_string())?;
                 compare_value("get at a snapshot", key, got.as_ref(), frozen.get(key))?;
-                let got = collect(snapshot.range(None, None), Scan::Both(*at as u64 * 0x1357))?;
-                compare("range at a snapshot", &got, &frozen.range(None, None))
+                let got = collect(snapshot.range(..), Scan::Both(*at as u64 * 0x1357))?;
+                compare("range at a snapshot", &got, &frozen.range(None, None))?;
+                // Every other time the cursor is kept, so that jobs run while it is held.
+                let (mut walk, frozen) = match self.walk.take() {
+                    Some(kept) => kept,
+                    None => (Walk::new(snapshot.cursor(..), *at as u64), frozen.clone()),
+                };
+                walk.go(RUNS, &frozen.range(None, None))?;
+                self.walk = at.is_multiple_of(2).then_some((walk, frozen));
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -222,7 +243,7 @@ impl Session {
 
     /// Ends the process, by a close or by a kill.
     pub fn leave(&mut self, clean: bool) -> Checked {
-        self.snapshots.clear();
+        (self.snapshots, self.walk) = (Vec::new(), None);
         let Some(db) = self.db.take() else { return Ok(()) };
         if clean {
             return db.close().map(drop).map_err(|e| format!("close failed: {e}"));

@@ -121,7 +121,7 @@ fn examine(setup: &Setup, image: &Image, state: &State, what: &dyn Fn() -> Strin
         }
     }
     for backward in [false, true] {
-        let range = db.range(None, None);
+        let range = db.range(..);
         let items: Vec<_> = if backward { range.rev().collect() } else { range.collect() };
         let whole = items.iter().all(Result::is_ok);
         assert!(!whole || items.len() == state.len(), "{}: a scan lost keys", what());

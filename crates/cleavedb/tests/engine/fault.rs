@@ -537,13 +537,13 @@ fn a_failed_read_is_an_error_and_not_an_absence() {
                     }
                 }
             }
-            let items: Vec<_> = db.range(None, None).collect();
+            let items: Vec<_> = db.range(..).collect();
             let whole = items.len() == 60 && items.iter().all(Result::is_ok);
             assert!(whole || items.last().is_some_and(Result::is_err), "a scan hid a failure");
             // Blocks of tables may be in the cache for one and not for the other.
             assert!(failed == 0 || !whole || matches!(preset, Preset::Lsm | Preset::Ohdb));
             faulty.heal();
         }
-        assert!(db.range(None, None).all(|item| item.is_ok()));
+        assert!(db.range(..).all(|item| item.is_ok()));
     }
 }

@@ -149,7 +149,7 @@ fn small_ranges_of_keys_merge() {
     let db = open();
     (KEYS - 3..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 3)));
     assert!(db.verify().unwrap().problems.is_empty());
-    assert_eq!(db.range(None, None).count(), 4);
+    assert_eq!(db.range(..).count(), 4);
 }
 
 /// Long common prefixes, binary keys that begin with one another, and skew: each gets its groups.
@@ -170,7 +170,7 @@ fn ranges_fit_keys_of_every_shape() {
         assert!(db.metrics().groups > 10, "{} groups of 16 KiB for 340 KiB", db.metrics().groups);
         let mut expected: Vec<_> = (0..KEYS).map(|i| (key(i), value(i, 1))).collect();
         expected.sort();
-        let items = db.range(None, None).map(Result::unwrap);
+        let items = db.range(..).map(Result::unwrap);
         assert!(items.map(|item| (item.key.to_vec(), item.value.to_vec())).eq(expected));
         assert!(db.verify().unwrap().problems.is_empty());
     }
@@ -199,7 +199,7 @@ fn fixed_levels_make_a_group_for_each_prefix() {
     db.collect().unwrap();
     assert_eq!(db.metrics().groups, 1 + 6, "also after a second open");
     assert!(db.verify().unwrap().problems.is_empty());
-    assert_eq!(db.range(None, None).with_limit_hint(50).count(), 107);
+    assert_eq!(db.range(..).with_limit_hint(50).count(), 107);
 }
 
 /// Reads of value files for a range of 100 items, of keys that were written in no order.
@@ -211,7 +211,7 @@ fn reads_of_a_range(preset: Preset) -> usize {
     (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
     db.flush().unwrap();
     let before = faulty.trace().len();
-    let items = db.range(Some(&key(150)), None).with_limit_hint(100).take(100);
+    let items = db.range(&key(150)..).with_limit_hint(100).take(100);
     for (item, i) in items.map(Result::unwrap).zip(150..) {
         assert_eq!((&item.key[..], &item.value[..]), (&key(i)[..], &value(i, 1)[..]));
     }
@@ -301,7 +301,7 @@ fn a_deleted_store_gives_its_space_back() {
         write(&db, 0..2);
         (0..KEYS).for_each(|i| db.delete(&key(i)).unwrap());
         db.collect().unwrap();
-        assert_eq!(db.range(None, None).count(), 0);
+        assert_eq!(db.range(..).count(), 0);
         let left = group_bytes(&db.metrics());
         assert_eq!(left, 0, "no record lives, so no extent is left");
     }

@@ -14,11 +14,11 @@ fn check_empty(db: &Db, value: Option<&[u8]>) {
     };
     assert_eq!(db.get(b"").unwrap().as_deref(), value);
     assert_eq!(db.multi_get(&[&b"a"[..], b""]).pop().unwrap().unwrap().as_deref(), value);
-    for range in [db.range(None, None), db.range(Some(b""), None), db.prefix(b"")] {
+    for range in [db.range(..), db.range(b""..), db.prefix(b"")] {
         assert_eq!(of_range(range).as_deref(), value);
     }
-    assert_eq!(of_range(db.range(None, Some(b""))), None, "nothing lies before it");
-    let last = db.range(None, None).next_back().unwrap().unwrap();
+    assert_eq!(of_range(db.range(..b"")), None, "nothing lies before it");
+    let last = db.range(..).next_back().unwrap().unwrap();
     assert!(!last.key.is_empty(), "it comes first");
 }
 
@@ -34,7 +34,7 @@ fn an_empty_key_is_a_key() {
             let value = vec![round as u8; len];
             let mut batch = WriteBatch::new();
             batch.put(b"", b"before").unwrap().put(b"", &value).unwrap();
-            db.write(&batch, Durability::Os).unwrap();
+            db.write_with(&batch, Durability::Os).unwrap();
             assert_eq!(db.get(b"").unwrap().as_deref(), Some(&value[..]));
             for key in 0..300u32 {
                 db.put(&key.to_be_bytes(), &[9; 500]).unwrap();
@@ -83,8 +83,8 @@ fn a_batch_is_bounded_by_memory_only() {
     for key in 0..OPS {
         batch.put(&key.to_be_bytes(), b"").unwrap();
     }
-    db.write(&batch, Durability::Os).unwrap();
+    db.write_with(&batch, Durability::Os).unwrap();
     drop(db);
     let db = open();
-    assert_eq!(db.range_keys(None, None).count(), OPS as usize);
+    assert_eq!(db.range(..).keys_only().count(), OPS as usize);
 }

@@ -68,13 +68,13 @@ fn a_batch_that_memory_would_hold_is_refused_with_the_bound() {
     let memory_bytes = 48 << 20;
     for preset in INLINE {
         let db = open(&Sim::new(), Options { memory_bytes, ..Options::preset(preset) });
-        let error = db.write(&batch(7 << 10, 1 << 10), Durability::Os).unwrap_err();
+        let error = db.write_with(&batch(7 << 10, 1 << 10), Durability::Os).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let said = error.to_string();
         assert!(said.contains("memory_bytes") && said.contains(&(6 << 20).to_string()), "{said}");
         assert_eq!(db.get(b"key000000").unwrap(), None);
         // As many bytes of long values are none of the index.
-        db.write(&batch(70, 100 << 10), Durability::Os).unwrap();
+        db.write_with(&batch(70, 100 << 10), Durability::Os).unwrap();
         assert!(db.get(b"key000000").unwrap().is_some_and(|value| value.len() == 100 << 10));
     }
 }

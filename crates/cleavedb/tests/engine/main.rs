@@ -6,6 +6,7 @@
 mod corruption;
 mod crash;
 mod create;
+mod cursor;
 mod dump;
 mod exhaustive;
 mod extremes;

@@ -24,7 +24,7 @@ fn options(preset: Preset) -> Options {
 
 fn check(db: &Db) {
     (0..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 0)));
-    let keys: Vec<_> = db.range(None, None).map(|item| item.unwrap().key.to_vec()).collect();
+    let keys: Vec<_> = db.range(..).map(|item| item.unwrap().key.to_vec()).collect();
     assert_eq!(keys, (0..KEYS).map(key).collect::<Vec<_>>());
     let report = db.verify().unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);

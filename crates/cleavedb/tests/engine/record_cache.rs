@@ -105,7 +105,7 @@ fn scans_insert_nothing() {
         let db = filled(&setup);
         let scan = || {
             let values = || (0..KEYS).map(|i| value(i, 0));
-            let (front, back) = (db.range(None, None), db.range(None, None).rev());
+            let (front, back) = (db.range(..), db.range(..).rev());
             assert!(front.map(|item| item.unwrap().value.to_vec()).eq(values()), "{setup}");
             assert!(back.map(|item| item.unwrap().value.to_vec()).eq(values().rev()), "{setup}");
             assert_eq!(db.prefix(b"key 0000").count(), 10);
@@ -183,7 +183,7 @@ fn a_cached_value_is_read_when_its_file_cannot_be_but_no_check_takes_it() {
         get_all(&db, 0..KEYS - 1, 0);
         let last = db.get(&key(KEYS - 1));
         assert_eq!(last.unwrap_err().kind(), ErrorKind::Io, "{setup}: it is not cached");
-        let scanned = db.range(None, Some(&key(KEYS - 1)));
+        let scanned = db.range(..&key(KEYS - 1));
         assert_eq!(scanned.map(Result::unwrap).count(), KEYS as usize - 1, "{setup}");
         let verified = db.verify();
         let problems = verified.map_or(1, |report| report.problems.len());

@@ -59,7 +59,7 @@ fn reads_and_snapshots_begin_no_session() {
         let before = sim.history_len();
         let db = open(&sim, &options);
         assert_eq!(db.get(b"key").unwrap().unwrap(), "value");
-        assert_eq!(db.range(None, None).count(), 1);
+        assert_eq!(db.range(..).count(), 1);
         db.snapshot().get(b"key").unwrap();
         assert_eq!(sim.history_len(), before, "{:?}", &sim.history()[before..]);
     }
@@ -81,13 +81,13 @@ fn a_range_over_many_deletes_begins_no_session() {
         db.close().unwrap();
         let before = sim.history_len();
         let db = open(&sim, &options);
-        assert_eq!(db.range(None, None).count(), 10);
-        assert_eq!(db.range_keys(None, None).rev().count(), 10);
+        assert_eq!(db.range(..).count(), 10);
+        assert_eq!(db.range(..).keys_only().rev().count(), 10);
         assert_eq!(sim.history_len(), before, "{:?}", &sim.history()[before..]);
         db.put(b"key", b"value").unwrap();
-        assert_eq!(db.range(None, None).count(), 11);
+        assert_eq!(db.range(..).count(), 11);
         db.close().unwrap();
-        assert_eq!(open(&sim, &options).range(None, None).count(), 11);
+        assert_eq!(open(&sim, &options).range(..).count(), 11);
     }
 }
 
@@ -136,7 +136,7 @@ fn many_short_sessions_leave_few_files() {
         let files = sim.list().unwrap();
         assert!(files.len() <= 20, "{} files: {files:?}", files.len());
         let db = open(&sim, &options);
-        assert_eq!(db.range(None, None).count(), 900);
+        assert_eq!(db.range(..).count(), 900);
         let number = |(name, _): &(Name, u64)| name.number().0;
         let highest = files.iter().map(number).max().unwrap();
         assert!(highest < 3_000, "numbers are not wasted: {highest}");
@@ -169,7 +169,7 @@ fn sessions_shorter_than_their_jobs_leave_few_files() {
         };
         assert!(files.len() <= most, "{preset}: {} files: {files:?}", files.len());
         let db = open(&sim, &options);
-        assert_eq!(db.range_keys(None, None).count(), 900);
+        assert_eq!(db.range(..).keys_only().count(), 900);
         assert!(db.verify().unwrap().problems.is_empty());
     }
 }
@@ -213,7 +213,7 @@ fn what_short_sessions_leave_is_packed_in_the_background() {
             let most = 30 + 6 * ((SESSIONS as usize * len) >> 20);
             let count = files.len();
             assert!(count <= most, "{preset}, {len}: {count} files, not {most}: {files:?}");
-            assert_eq!(db.range_keys(None, None).count(), SESSIONS as usize);
+            assert_eq!(db.range(..).keys_only().count(), SESSIONS as usize);
             assert!(db.verify().unwrap().problems.is_empty());
         }
     }
@@ -227,7 +227,7 @@ fn a_killed_session_is_resumed_without_a_file_for_each() {
         let options = Options { durability, background, ..Options::preset(preset) };
         for i in 0..100u32 {
             let db = open(&sim, &options);
-            assert_eq!(db.range_keys(None, None).count(), i as usize);
+            assert_eq!(db.range(..).keys_only().count(), i as usize);
             db.put(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
             sim = sim.kill();
             drop(db);
@@ -384,7 +384,7 @@ fn operations_that_are_lost_with_the_window_are_counted() {
         let image = killed(&setup);
         let whole = open(&Sim::from_image(image.clone()), &setup.options);
         assert_eq!(whole.recovery_report().operations_lost, 0);
-        assert_eq!(whole.range_keys(None, None).count(), 50, "{setup}");
+        assert_eq!(whole.range(..).keys_only().count(), 50, "{setup}");
         let len = image.read(&Name::fixed(WINDOW)).unwrap().len();
         let (mut lost, mut noticed) = (0, 0);
         for at in (4096..len).step_by(997) {
@@ -399,7 +399,7 @@ fn operations_that_are_lost_with_the_window_are_counted() {
                     continue;
                 }
             };
-            let there = db.range_keys(None, None).count() as u64;
+            let there = db.range(..).keys_only().count() as u64;
             assert_eq!(db.recovery_report().operations_lost, 50 - there, "{setup} at {at}");
             lost += u64::from(there < 50);
         }
@@ -420,7 +420,7 @@ fn a_byte_that_is_appended_to_the_log_takes_nothing_with_it() {
         let sim = Sim::from_image(image);
         sim.set_write_once(false);
         let db = open(&sim, &setup.options);
-        assert_eq!(db.range_keys(None, None).count(), 50, "{setup}");
+        assert_eq!(db.range(..).keys_only().count(), 50, "{setup}");
     }
 }
 

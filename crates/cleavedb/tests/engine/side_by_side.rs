@@ -118,7 +118,7 @@ impl Store {
         self.db.wait_idle().unwrap();
         let live: usize = self.db.metrics().levels.iter().map(|level| level.tables).sum();
         assert_eq!(self.tables().len(), live, "dead tables are left");
-        let items = self.db.range(None, None).map(|item| item.unwrap());
+        let items = self.db.range(..).map(|item| item.unwrap());
         let content: BTreeMap<_, _> =
             items.map(|item| (item.key.to_vec(), item.value.to_vec())).collect();
         assert!(content == *self.model.lock().unwrap(), "the content differs from the model");
@@ -170,7 +170,7 @@ fn compactions_of_different_buckets_run_at_the_same_time() {
 #[test]
 fn dead_files_go_although_a_flush_is_always_due() {
     let store = Arc::new(Store::new(1));
-    let reader = store.db.range(None, None);
+    let reader = store.db.range(..);
     let before = store.tables();
     store.write(400);
     store.db.compact().unwrap();

@@ -58,10 +58,10 @@ fn everything_once() {
                     let got = db.get(&k).unwrap();
                     assert_eq!(got.as_deref(), model.get(&k).map(|v| &v[..]), "{preset} {k:?}");
                 }
-                let all: Vec<_> = db.range(None, None).map(Result::unwrap).collect();
+                let all: Vec<_> = db.range(..).map(Result::unwrap).collect();
                 assert_eq!(all.len(), model.len());
                 assert!(all.iter().zip(&model).all(|(a, b)| a.key == b.0 && a.value == b.1));
-                let back: Vec<_> = db.range(None, None).rev().map(Result::unwrap).collect();
+                let back: Vec<_> = db.range(..).rev().map(Result::unwrap).collect();
                 assert!(back.iter().eq(all.iter().rev()));
                 db.wait_idle().unwrap();
                 let report = db.verify().unwrap();

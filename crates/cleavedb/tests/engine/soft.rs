@@ -25,7 +25,7 @@ fn check(db: &Db, round: u32) {
     let keys: Vec<_> = (0..KEYS).map(key).collect();
     assert!(keys.iter().map(|key| db.get(key).unwrap().unwrap()).eq(values()));
     assert!(db.multi_get(&keys).into_iter().map(|found| found.unwrap().unwrap()).eq(values()));
-    let (front, back) = (db.range(None, None), db.range(None, None).rev());
+    let (front, back) = (db.range(..), db.range(..).rev());
     assert!(front.map(|item| item.unwrap().value.to_vec()).eq(values()));
     assert!(back.map(|item| item.unwrap().value.to_vec()).eq(values().rev()));
     let report = db.verify().unwrap();
@@ -51,7 +51,7 @@ fn values_are_found_behind_soft_pointers_and_compactions_bring_them_up_to_date()
         check(&db, 2);
         write(&db, 3);
         db.compact().unwrap();
-        let old = snapshot.range(None, None).map(|item| item.unwrap().value.to_vec());
+        let old = snapshot.range(..).map(|item| item.unwrap().value.to_vec());
         assert!(old.eq((0..KEYS).map(|i| value(i, 2))));
         drop(snapshot);
         db.collect().unwrap();

@@ -100,7 +100,7 @@ fn a_batch_for_which_there_is_no_room_is_refused_as_a_whole() {
         let batch = |records| {
             let mut batch = WriteBatch::new();
             (0..records).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
-            store.db.write(&batch, Durability::Os)
+            store.db.write_with(&batch, Durability::Os)
         };
         let error = batch(8000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{setup}: {error}");
@@ -120,7 +120,7 @@ fn a_long_batch_that_was_admitted_is_flushed() {
         for first in (0..).step_by(len) {
             let mut batch = WriteBatch::new();
             (first..first + len as u32).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
-            match store.db.write(&batch, Durability::Os) {
+            match store.db.write_with(&batch, Durability::Os) {
                 Ok(()) => admitted = first + len as u32,
                 Err(e) if e.kind() == ErrorKind::NoSpace => break,
                 Err(e) => panic!("{setup}: {e}"),
@@ -142,7 +142,7 @@ fn long_batches_that_are_refused_take_no_space() {
         (0..8000).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
         for i in 0..400 {
             store.db.put(&key(i), &value(i, 1)).unwrap_or_else(|e| panic!("{setup}, {i}: {e}"));
-            assert!(store.db.write(&batch, Durability::Os).is_err());
+            assert!(store.db.write_with(&batch, Durability::Os).is_err());
         }
         store.within().unwrap();
     }
@@ -191,7 +191,7 @@ fn many_writers_leave_what_is_kept_for_jobs() {
                         let first = (batch * 16 + writer) * records;
                         let all = first..first + records;
                         all.for_each(|i| _ = ops.put(&key(i), &value(i, 0)).unwrap());
-                        if store.db.write(&ops, Durability::Os).is_err() {
+                        if store.db.write_with(&ops, Durability::Os).is_err() {
                             return batch;
                         }
                         store.within().unwrap();

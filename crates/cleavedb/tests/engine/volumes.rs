@@ -43,7 +43,7 @@ fn closed(setup: &Setup) -> Disks {
 }
 
 fn content(db: &Db) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let items = db.range(None, None).map(|item| item.unwrap());
+    let items = db.range(..).map(|item| item.unwrap());
     items.map(|item| (item.key.to_vec(), item.value.to_vec())).collect()
 }
 

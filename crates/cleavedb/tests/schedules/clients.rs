@@ -108,7 +108,7 @@ impl Clients {
             for key in KEYS[writer] {
                 batch.put(key, &value(Found { number, saw }, len)).map_err(text)?;
             }
-            self.db.write(&batch, durability).map_err(text)?;
+            self.db.write_with(&batch, durability).map_err(text)?;
             let at = self.sim.history_len();
             let acknowledged = Acknowledged { at, writer, number, durability };
             self.acknowledged.lock().unwrap().push(acknowledged);
@@ -125,7 +125,7 @@ impl Clients {
                 return Err(format!("{seen:?}, but {least} was acknowledged"));
             }
         }
-        let range = snapshot.range(None, None).collect::<Result<Vec<_>, _>>().map_err(text)?;
+        let range = snapshot.range(..).collect::<Result<Vec<_>, _>>().map_err(text)?;
         let by_range = found(|key| {
             Ok(range.iter().find(|item| item.key == key).map(|item| item.value.clone()))
         })?;
@@ -147,7 +147,7 @@ impl Clients {
                 }
             }
             let least = self.numbers();
-            let range = self.db.range(None, None).collect::<Result<Vec<_>, _>>().map_err(text)?;
+            let range = self.db.range(..).collect::<Result<Vec<_>, _>>().map_err(text)?;
             for (keys, least) in KEYS.iter().zip(least) {
                 let item = range.iter().find(|item| item.key == keys[0]);
                 let number = parse(item.map(|item| item.value.clone())).number;
@@ -288,7 +288,7 @@ pub fn lookers(seed: u64) -> Result<(), String> {
     };
     let ranger = {
         let (db, newest) = (db.clone(), newest.clone());
-        let first = move || db.range(None, None).next().transpose();
+        let first = move || db.range(..).next().transpose();
         thread::spawn(move || look_again(&newest, RANGES, || Ok(first()?.map(|item| item.value))))
     };
     for number in 1..=TURNS {

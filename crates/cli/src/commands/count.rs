@@ -28,7 +28,7 @@ pub(super) fn run(args: &BoundArgs, global: &Global, console: &Console) -> Resul
 pub(super) fn print(db: &Db, args: &BoundArgs, console: &Console) -> Result<()> {
     let (from, to) = bounds(args, console.hex())?;
     let mut keys = 0;
-    for item in db.range_keys(from.as_deref(), to.as_deref()) {
+    for item in db.range((from, to)).keys_only() {
         interrupt::check()?;
         item?;
         keys += 1;

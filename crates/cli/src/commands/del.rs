@@ -6,7 +6,7 @@ use cleavedb::{Db, Durability};
 use serde::Serialize;
 
 use crate::args::DelArgs;
-use crate::bounds::successor;
+use crate::bounds::end_of_prefix;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument};
 use crate::failure::{Exit, Failure, Result};
@@ -62,7 +62,7 @@ fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
         return Err(Failure::Usage(what.to_owned()));
     }
     let mut loader = Loader::new(db);
-    let deleted = delete_from(db, prefix.clone(), successor(&prefix).as_deref(), &mut loader);
+    let deleted = delete_from(db, prefix.clone(), end_of_prefix(&prefix).as_deref(), &mut loader);
     let finished = loader.finish();
     deleted.and(finished)?;
     let keys = loader.stored;
@@ -81,7 +81,7 @@ fn delete_from(
     loader: &mut Loader<'_>,
 ) -> Result<()> {
     loop {
-        let some = db.range_keys(Some(&from), to).take(PIECE);
+        let some = db.range((Some(&from[..]), to)).keys_only().take(PIECE);
         let keys = some.map(|item| Ok(item?.key)).collect::<Result<Vec<_>>>()?;
         for key in &keys {
             interrupt::check()?;

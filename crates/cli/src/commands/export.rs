@@ -62,7 +62,7 @@ pub(super) fn run(
 
 fn save(db: &Db, sink: &mut dyn Sink, progress: &Progress, console: &Console) -> Result<Exported> {
     let mut outcome = Exported::default();
-    for item in db.range(None, None) {
+    for item in db.range(..) {
         interrupt::check()?;
         let item = item?;
         match sink.put(&item.key, &item.value)? {

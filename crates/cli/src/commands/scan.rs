@@ -41,8 +41,8 @@ fn check_form(args: &ScanArgs, console: &Console) -> Result<()> {
 pub(super) fn list(db: &Db, args: &ScanArgs, console: &Console) -> Result<()> {
     check_form(args, console)?;
     let (from, to) = bounds(&args.bounds, console.hex())?;
-    let open = if args.keys_only { Db::range_keys } else { Db::range };
-    print(open(db, from.as_deref(), to.as_deref()), args, console)
+    let range = db.range((from, to));
+    print(if args.keys_only { range.keys_only() } else { range }, args, console)
 }
 
 fn print(mut range: Range, args: &ScanArgs, console: &Console) -> Result<()> {

@@ -374,7 +374,7 @@ impl Tour<'_> {
         let mut step = Step::new(name);
         let mut comparing = Duration::ZERO;
         let begin = Instant::now();
-        for item in db.range(None, None) {
+        for item in db.range(..) {
             interrupt::check()?;
             let item = item?;
             let read = Instant::now();

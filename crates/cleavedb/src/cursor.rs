@@ -1,0 +1,451 @@
+//! Cursor: a position among the keys of a range, as of one moment, that moves both ways.
+//!
+//! The entries round the position are kept in a *row*, and the iterator over the index stands at
+//! one end of it. A step inside the row, such as one back after one forth, does not move the
+//! iterator: to turn it round costs a search in every table. Values are read only when they are
+//! asked for ([`values`]).
+
+mod values;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
+use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+use cleavedb_storage::process::Own;
+use cleavedb_values::groups::KeyDirectoryReader;
+
+use crate::batch::DEFAULT_KEYSPACE;
+use crate::bounds::{Bounds, successor};
+use crate::engine::Engine;
+use crate::range::Item;
+use crate::read;
+use crate::snapshot::HeldSnapshot;
+use crate::state::ReadState;
+
+use self::values::{CursorEntry, ReadAhead};
+
+/// Entries that a cursor keeps behind its position, so that it can go back to them cheaply.
+const PASSED_MAX: usize = 8;
+
+/// A direction in the order of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Forward,
+    Backward,
+}
+
+/// Where a cursor is.
+enum Place {
+    /// Nowhere: the first step goes to the first key, or to the last one.
+    Start,
+    /// On this entry of the row.
+    On(usize),
+    /// In front of the first key.
+    InFront,
+    /// Behind the last key.
+    Behind,
+    /// It met this error.
+    Failed(Error),
+}
+
+/// What a cursor reads: the database as of one moment.
+struct Moment {
+    /// Keeps the directory locked until the cursor is dropped.
+    engine: Own<Arc<Engine>>,
+    state: Own<Arc<ReadState>>,
+    seq: SeqNo,
+    /// Keeps the versions that the cursor sees from being dropped.
+    held: Option<Arc<HeldSnapshot>>,
+}
+
+/// A position among the keys of a range, as of one moment; it can be moved to any key, and to the
+/// next and the previous one. Values are read when [`Cursor::value`] asks for them, and ahead of it
+/// if each of several in a row is asked for.
+///
+/// A new cursor is on no key: [`Cursor::next`] moves it to the first one, [`Cursor::prev`] to the
+/// last. At either end of the range it is on no key again, and the opposite step returns to the
+/// range. After an error it stays where it is, fails with the same error, and can be moved by
+/// [`Cursor::seek`] and the like, which search anew.
+///
+/// It sees the database as of its creation, or as of its snapshot, and keeps the files that it
+/// needs until it is dropped; see [`crate::Db::close`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+/// for (key, value) in [("apple", "red"), ("banana", "yellow"), ("cherry", "dark red")] {
+///     db.put(key, value)?;
+/// }
+/// let mut cursor = db.cursor(..);
+/// assert!(cursor.seek("b")?);
+/// assert_eq!(cursor.key(), Some(&b"banana"[..]));
+/// assert_eq!(cursor.value()?.unwrap(), "yellow");
+/// assert!(cursor.prev()?);
+/// assert_eq!(cursor.key(), Some(&b"apple"[..]));
+/// assert!(!cursor.prev()?);
+/// assert_eq!(cursor.key(), None);
+///
+/// // All keys; no value is read.
+/// let mut keys = 0;
+/// while cursor.next()? {
+///     keys += 1;
+/// }
+/// assert_eq!(keys, 3);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub struct Cursor {
+    moment: Moment,
+    bounds: Bounds,
+    /// Made when it is first moved.
+    iter: Option<VisibleIter>,
+    /// Neighbouring entries, in the order of keys.
+    row: VecDeque<CursorEntry>,
+    /// The end of the row at which the iterator stands: on its entry, or past the last key there.
+    edge: Direction,
+    place: Place,
+    /// Entries that are kept behind the position.
+    passed_max: usize,
+    /// A key that is not reached, nor any beyond it: see [`Cursor::stop_at`].
+    stop: Option<Vec<u8>>,
+    ahead: ReadAhead,
+    /// Finds moved records.
+    directories: KeyDirectoryReader,
+}
+
+impl Cursor {
+    /// A cursor as of `snapshot`, or as of now; if it is refused, one that only returns the error.
+    pub(crate) fn new(
+        engine: Own<Arc<Engine>>,
+        bounds: Bounds,
+        snapshot: Option<Arc<HeldSnapshot>>,
+        refused: Option<Error>,
+    ) -> Self {
+        // The snapshot first, then the read state: later changes of the read state may drop
+        // versions, but this one has all versions of the snapshot.
+        let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let held = snapshot.or_else(|| refused.is_none().then(now));
+        let seq = held.as_ref().map_or(0, |held| held.seq);
+        let state = Own::new(engine.state.load_full());
+        let cursor = Self::of(Moment { engine, state, seq, held }, bounds);
+        let place = refused.map_or(Place::Start, Place::Failed);
+        Self { place, ..cursor }
+    }
+
+    fn of(moment: Moment, bounds: Bounds) -> Self {
+        let ahead = ReadAhead::new(&moment.engine.options.layout);
+        Self {
+            moment,
+            bounds,
+            iter: None,
+            row: VecDeque::new(),
+            edge: Direction::Forward,
+            place: Place::Start,
+            passed_max: PASSED_MAX,
+            stop: None,
+            ahead,
+            directories: KeyDirectoryReader::default(),
+        }
+    }
+
+    /// A cursor over the same range as of the same moment.
+    pub(crate) fn twin(&self) -> Self {
+        let Moment { engine, state, seq, held } = &self.moment;
+        let moment = Moment {
+            engine: engine.clone(),
+            state: Own::new(Arc::clone(state)),
+            seq: *seq,
+            held: held.clone(),
+        };
+        let place = match &self.place {
+            Place::Failed(error) => Place::Failed(error.clone()),
+            _ => Place::Start,
+        };
+        let twin = Self::of(moment, self.bounds.clone());
+        Self { passed_max: self.passed_max, place, ahead: self.ahead.restarted(), ..twin }
+    }
+
+    /// The same cursor, which will only go on in one direction.
+    pub(crate) fn one_way(self) -> Self {
+        Self { passed_max: 0, ..self }
+    }
+
+    /// Says how many values will be taken.
+    pub(crate) fn expect(&mut self, values: usize) {
+        self.ahead.expect(values);
+    }
+
+    /// Ends the range, in the direction of the steps, in front of this tree key.
+    pub(crate) fn stop_at(&mut self, encoded_key: &[u8]) {
+        let stop = self.stop.get_or_insert_default();
+        stop.clear();
+        stop.extend_from_slice(encoded_key);
+    }
+
+    /// The key that it is on; `None` if it is on none.
+    pub fn key(&self) -> Option<&[u8]> {
+        self.current().and_then(|entry| entry.encoded_key.get(KEYSPACE_PREFIX_LEN..))
+    }
+
+    /// Whether it is on a key.
+    pub fn is_valid(&self) -> bool {
+        self.current().is_some()
+    }
+
+    fn current(&self) -> Option<&CursorEntry> {
+        match self.place {
+            Place::On(at) => self.row.get(at),
+            _ => None,
+        }
+    }
+
+    /// Moves to the next key. Returns whether there is one; if not, it is behind the last key.
+    #[expect(clippy::should_implement_trait, reason = "one of two directions; it lends its key")]
+    pub fn next(&mut self) -> Result<bool> {
+        self.moved(|cursor| cursor.step(Direction::Forward))
+    }
+
+    /// Moves to the previous key. Returns whether there is one; if not, it is in front of the first
+    /// key.
+    pub fn prev(&mut self) -> Result<bool> {
+        self.moved(|cursor| cursor.step(Direction::Backward))
+    }
+
+    /// Moves to the first key at or after `key`. Returns whether there is one; if not, it is behind
+    /// the last key.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = EncodedKey::new(DEFAULT_KEYSPACE, key.as_ref());
+        self.sought(Direction::Forward, |iter| iter.seek(key.as_bytes()))
+    }
+
+    /// Moves to the last key at or before `key`. Returns whether there is one; if not, it is in
+    /// front of the first key.
+    pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = EncodedKey::new(DEFAULT_KEYSPACE, key.as_ref());
+        let above = successor(key.as_bytes().to_vec());
+        self.sought(Direction::Backward, |iter| iter.seek_before(&above))
+    }
+
+    /// Moves to the first key. Returns whether there is one.
+    pub fn seek_to_first(&mut self) -> Result<bool> {
+        self.sought(Direction::Forward, VisibleIter::seek_first)
+    }
+
+    /// Moves to the last key. Returns whether there is one.
+    pub fn seek_to_last(&mut self) -> Result<bool> {
+        self.sought(Direction::Backward, VisibleIter::seek_last)
+    }
+
+    /// The value of the key that it is on, as [`crate::Db::get`] returns it; `None` if it is on no
+    /// key. Asked again, it is not read again.
+    pub fn value(&mut self) -> Result<Option<Bytes>> {
+        match &self.place {
+            Place::Failed(error) => return Err(error.clone()),
+            Place::Start | Place::InFront | Place::Behind => return Ok(None),
+            Place::On(_) => self.moment.engine.gate.check_held()?,
+        }
+        let Some((at, value)) = self.read_value()? else { return Ok(None) };
+        self.row[at].set_value(value.clone());
+        Ok(Some(value))
+    }
+
+    /// The key that it is on and its value; `None` if it is on no key.
+    pub fn item(&mut self) -> Result<Option<Item>> {
+        let Some(value) = self.value()? else { return Ok(None) };
+        let key = Bytes::copy_from_slice(self.key().unwrap_or_default());
+        Ok(Some(Item { key, value }))
+    }
+
+    /// As [`Cursor::item`] with the tree key, of a cursor that does not go back: what it returns is
+    /// moved out of the cursor, which saves a copy.
+    #[inline]
+    pub(crate) fn take(&mut self, keys_only: bool) -> Result<Option<(Bytes, Bytes)>> {
+        let found = match self.place {
+            Place::On(at) if keys_only => Some((at, Bytes::new())),
+            _ => self.read_value()?,
+        };
+        Ok(found.map(|(at, value)| (std::mem::take(&mut self.row[at].encoded_key), value)))
+    }
+
+    /// The place in the row of the current entry, if there is one, and its value.
+    fn read_value(&mut self) -> Result<Option<(usize, Bytes)>> {
+        let Place::On(at) = self.place else { return Ok(None) };
+        let found = self.value_at(at)?;
+        // Behind the read: see `Gate::check_held`.
+        self.moment.engine.gate.check_held()?;
+        Ok(Some(found))
+    }
+
+    /// Moves by `movement`, unless the cursor was ended before or meanwhile.
+    #[inline]
+    fn moved(&mut self, movement: impl FnOnce(&mut Self) -> Result<bool>) -> Result<bool> {
+        if let Place::Failed(error) = &self.place {
+            return Err(error.clone());
+        }
+        self.moment.engine.gate.check_held()?;
+        let moved = movement(self);
+        let moved = self.moment.engine.gate.check_held().and(moved);
+        if let Err(error) = &moved {
+            self.fail(error.clone());
+        }
+        moved
+    }
+
+    #[cold]
+    fn fail(&mut self, error: Error) {
+        (self.iter, self.place) = (None, Place::Failed(error));
+        self.row.clear();
+    }
+
+    /// Moves to the entry that `search` finds; `toward` is the direction in which there is no other
+    /// if it finds none.
+    fn sought(
+        &mut self,
+        toward: Direction,
+        search: impl FnOnce(&mut VisibleIter) -> Result<()>,
+    ) -> Result<bool> {
+        // A cursor that was refused stays so.
+        if self.moment.held.is_some() && matches!(self.place, Place::Failed(_)) {
+            self.place = Place::Start;
+        }
+        self.moved(|cursor| {
+            cursor.row.clear();
+            cursor.ahead.turn(toward);
+            cursor.edge = toward;
+            search(cursor.opened())?;
+            let found = cursor.push(toward);
+            cursor.place = match toward {
+                _ if found => Place::On(0),
+                Direction::Forward => Place::Behind,
+                Direction::Backward => Place::InFront,
+            };
+            Ok(found)
+        })
+    }
+
+    /// The iterator, opened if it is not.
+    #[inline]
+    fn opened(&mut self) -> &mut VisibleIter {
+        let (moment, bounds) = (&self.moment, &self.bounds);
+        self.iter.get_or_insert_with(|| moment.open(bounds))
+    }
+
+    #[inline]
+    fn step(&mut self, to: Direction) -> Result<bool> {
+        self.ahead.step(to);
+        let next = match (&self.place, to) {
+            (Place::On(at), _) => self.neighbour(*at, to)?,
+            (Place::InFront, Direction::Backward) | (Place::Behind, Direction::Forward) => None,
+            (Place::InFront, _) if !self.row.is_empty() => Some(0),
+            (Place::Behind, _) if !self.row.is_empty() => Some(self.row.len() - 1),
+            _ => self.end_facing(to)?,
+        };
+        let next = next.filter(|next| !self.is_stopped(to, &self.row[*next].encoded_key));
+        self.place = match (next, to) {
+            (Some(at), _) => Place::On(self.trim(at)),
+            (None, Direction::Forward) => Place::Behind,
+            (None, Direction::Backward) => Place::InFront,
+        };
+        Ok(next.is_some())
+    }
+
+    /// The place in the row of the neighbour of the entry `at`, if there is one.
+    #[inline]
+    fn neighbour(&mut self, at: usize, to: Direction) -> Result<Option<usize>> {
+        Ok(match to {
+            Direction::Forward if at + 1 < self.row.len() => Some(at + 1),
+            Direction::Backward if at > 0 => Some(at - 1),
+            Direction::Forward => self.extend(to)?.then_some(at + 1),
+            // The new entry is in front of all others.
+            Direction::Backward => self.extend(to)?.then_some(0),
+        })
+    }
+
+    /// The place in the row of the first key of the range in direction `to`.
+    fn end_facing(&mut self, to: Direction) -> Result<Option<usize>> {
+        match to {
+            Direction::Forward => self.opened().seek_first(),
+            Direction::Backward => self.opened().seek_last(),
+        }?;
+        self.edge = to;
+        Ok(self.push(to).then_some(0))
+    }
+
+    /// Moves the iterator to the neighbour of the row in direction `to`, and adds that to the row:
+    /// a new front entry shifts the others. Returns whether there is one.
+    fn extend(&mut self, to: Direction) -> Result<bool> {
+        let moved = match (self.edge == to, to) {
+            (true, Direction::Forward) => self.opened().next(),
+            (true, Direction::Backward) => self.opened().prev(),
+            (false, Direction::Forward) => {
+                let last = self.row.back().map_or(&[][..], |entry| &entry.encoded_key);
+                let above = successor(last.to_vec());
+                self.opened().seek(&above)
+            }
+            (false, Direction::Backward) => {
+                let first = self.row.front().map_or_else(Bytes::new, |e| e.encoded_key.clone());
+                self.opened().seek_before(&first)
+            }
+        };
+        self.edge = to;
+        moved.map(|()| self.push(to))
+    }
+
+    /// Adds the entry of the iterator to the row, if it is on one. Returns whether it is.
+    #[inline]
+    fn push(&mut self, to: Direction) -> bool {
+        let Some(iter) = &mut self.iter else { return false };
+        read::met_dead(&self.moment.engine, iter.take_dead());
+        if !iter.valid() {
+            return false;
+        }
+        let entry = CursorEntry::of(iter);
+        match to {
+            Direction::Forward => self.row.push_back(entry),
+            Direction::Backward => self.row.push_front(entry),
+        }
+        true
+    }
+
+    /// Drops entries far behind the entry `at`. Returns its place in the row then.
+    #[inline]
+    fn trim(&mut self, at: usize) -> usize {
+        // The iterator stands at the other end.
+        match self.edge {
+            Direction::Forward => {
+                let passed = at.saturating_sub(self.passed_max);
+                self.row.drain(..passed);
+                at - passed
+            }
+            Direction::Backward => {
+                self.row.truncate(at + 1 + self.passed_max);
+                at
+            }
+        }
+    }
+
+    /// Whether a key lies at or beyond the place where steps in this direction are to stop.
+    #[inline]
+    fn is_stopped(&self, to: Direction, encoded_key: &[u8]) -> bool {
+        self.stop.as_deref().is_some_and(|stop| match to {
+            Direction::Forward => encoded_key >= stop,
+            Direction::Backward => encoded_key <= stop,
+        })
+    }
+}
+
+impl Moment {
+    /// An iterator over the entries within `bounds`.
+    fn open(&self, bounds: &Bounds) -> VisibleIter {
+        let Bounds { lower, upper } = bounds;
+        let mut sources = Vec::new();
+        for slot in &self.state.memtables {
+            sources.extend(slot.table.iters());
+        }
+        sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
+        let merged = MergeIter::new(sources);
+        VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()))
+    }
+}

@@ -198,6 +198,8 @@ pub enum Bug {
     SettleOverlooksJobs,
     /// Tombstones do not cause compactions.
     TombstonesStay,
+    /// A checkpoint copies the log without what only the window has.
+    CheckpointWithoutDrain,
     /// A close drops a log file that tables still point into.
     CloseForgetsALog,
     /// Space that the reserve has lent is not taken back.

@@ -299,13 +299,10 @@ impl Commit {
         storage: &dyn Storage,
         len: usize,
     ) -> Result<()> {
-        self.publisher.admit(append.next_ticket);
-        let end = self.log.pad(&mut append.appender).map_err(|e| self.poison.set(e))?;
-        let (_, ticket) = append.number(0);
-        self.complete(ticket, append.last_seq(), end);
-        self.publisher.wait(ticket);
-        if !planted(Bug::GrowsUndrained) {
-            self.log.drain_to(end).map_err(|e| self.poison.set(e))?;
+        if planted(Bug::GrowsUndrained) {
+            self.pad(append)?;
+        } else {
+            self.drain_all(append)?;
         }
         // Recovery takes the log buffer's length from the file: it must not change before the log
         // buffer is empty.
@@ -313,6 +310,23 @@ impl Commit {
             self.log.grow_window(&append.appender, len);
         }
         Ok(())
+    }
+
+    /// Writes all of the log to its files, behind a gap as at a sync, under the append lock: no
+    /// commit is under way then.
+    pub(crate) fn drain_all(&self, append: &mut Append) -> Result<()> {
+        let end = self.pad(append)?;
+        self.log.drain_to(end).map_err(|e| self.poison.set(e))
+    }
+
+    /// Pads the log and waits until all of it is filled; returns its end.
+    fn pad(&self, append: &mut Append) -> Result<u64> {
+        self.publisher.admit(append.next_ticket);
+        let end = self.log.pad(&mut append.appender).map_err(|e| self.poison.set(e))?;
+        let (_, ticket) = append.number(0);
+        self.complete(ticket, append.last_seq(), end);
+        self.publisher.wait(ticket);
+        Ok(end)
     }
 
     /// Writes one piece of the log if there is a full one; called by the drain thread.

@@ -1,9 +1,10 @@
-//! The database handle: open, read, write and maintenance.
+//! The database handle: open, write, maintenance and close; [`reads`] has its reads.
+
+mod reads;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
 use cleavedb_base::{Error, ErrorKind, Result};
@@ -11,11 +12,10 @@ use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
-use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::build::build;
+use crate::builder::Builder;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::commit::EncodedOp;
-use crate::cursor::Cursor;
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
@@ -26,14 +26,12 @@ use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
-use crate::range::{Item, Range};
 use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
 use crate::space::reserve;
 use crate::threads::Threads;
-use crate::view::Snapshot;
-use crate::{maintenance, memtables, pressure, read, scheduler, session, stats, write};
+use crate::{maintenance, memtables, pressure, scheduler, session, stats, write};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -149,6 +147,11 @@ impl Db {
         Self::open_through(path, options, |_, disk| disk)
     }
 
+    /// Opens the database in the directory `path` with options that are set one by one.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
     /// As [`Db::open`], with each directory's storage wrapped by `wrap`, which gets its path: in a
     /// device whose time is modelled, for example. The path of a volume is absolute.
     pub fn open_through(
@@ -249,7 +252,7 @@ impl Db {
     }
 
     /// The engine; fails if the database is closed.
-    fn open_engine(&self) -> Result<&Engine> {
+    pub(crate) fn open_engine(&self) -> Result<&Engine> {
         let engine = self.engine();
         engine.gate.check_open()?;
         Ok(engine)
@@ -279,22 +282,6 @@ impl Db {
     /// The findings of the open.
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.inner.report
-    }
-
-    /// The value of `key`, or `None`. The bytes are not copied again after they were read.
-    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        read::get(self.open_engine()?, key.as_ref(), None)
-    }
-
-    /// Whether `key` is there; its value is not read.
-    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        read::contains(self.open_engine()?, key.as_ref(), None)
-    }
-
-    /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
-    /// many keys at once take little more time than one.
-    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        self.snapshot().multi_get(keys)
     }
 
     /// Stores `value` under `key`, with the database's default durability.
@@ -352,59 +339,6 @@ impl Db {
         let prepared: Vec<EncodedOp<'_>> =
             batch.ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
         write::write(engine, &prepared, bytes, durability)
-    }
-
-    /// The first key and its value.
-    pub fn first_key_value(&self) -> Result<Option<Item>> {
-        self.range(..).next().transpose()
-    }
-
-    /// The last key and its value.
-    pub fn last_key_value(&self) -> Result<Option<Item>> {
-        self.range(..).next_back().transpose()
-    }
-
-    /// Keys of a range and their values, in key order, from both ends, as of now; see [`KeyRange`].
-    /// [`Range::keys_only`] reads no values.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// for key in ["a", "b", "c"] {
-    ///     db.put(key, "value")?;
-    /// }
-    /// let mut range = db.range("a".."c");
-    /// assert_eq!(range.next().unwrap()?.key, "a");
-    /// assert_eq!(range.next_back().unwrap()?.key, "b");
-    /// assert!(range.next().is_none());
-    /// assert_eq!(db.range(..).keys_only().count(), 3);
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn range(&self, range: impl KeyRange) -> Range {
-        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
-        Range::new(self.inner.engine.clone(), bounds, None, self.refused())
-    }
-
-    /// All keys that begin with `prefix`, and their values.
-    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        self.range(Prefix(prefix))
-    }
-
-    /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
-    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
-        Cursor::new(self.inner.engine.clone(), bounds, None, self.refused())
-    }
-
-    /// The error of a call on a closed database.
-    fn refused(&self) -> Option<Error> {
-        self.engine().gate.check_open().err()
-    }
-
-    /// The database as it is now, for later reads. While it is held, the versions that it sees take
-    /// space.
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.inner.engine.clone(), self.inner.clone())
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

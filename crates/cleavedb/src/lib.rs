@@ -69,9 +69,16 @@ mod session;
 mod hot_load;
 mod build;
 mod db;
+mod builder;
+mod checkpoint;
 mod unopened;
 mod salvage;
 mod dump;
+
+/// The examples of README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
@@ -80,8 +87,10 @@ mod shuttle_tests;
 
 pub use batch::WriteBatch;
 pub use bounds::{KeyRange, Prefix};
+pub use builder::Builder;
 pub use bytes::Bytes;
 pub use check::{CheckProgress, CheckReport};
+pub use checkpoint::CheckpointReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_hot::store::HotStats;

@@ -22,7 +22,7 @@ use cleavedb_values::ValueFileEdit;
 use crate::commit::Append;
 use crate::engine::Engine;
 use crate::jobs::removal;
-use crate::manifest::{Edit, Manifest, Session};
+use crate::manifest::{Edit, LiveFiles, Manifest, Session};
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::space::{reserve, sizes};
 use crate::stats::since_open;
@@ -246,6 +246,40 @@ pub(crate) fn leaves_to_replay(engine: &Engine) -> bool {
         && since <= REPLAYED_MAX.min(engine.options.log_bytes_per_memtable_max() / 4)
 }
 
+/// What becomes of the log files of a session when it ends.
+pub(crate) struct Rest {
+    pub(crate) value_files: Vec<ValueFileEdit>,
+    /// The files that go.
+    gone: Vec<(FileNumber, FileKind)>,
+}
+
+/// The log at rest, under the locks of the log and of the manifest, whose content is `live`: its
+/// files get their lengths, and those go that nothing needs, such as the one made ahead.
+pub(crate) fn log_at_rest(
+    engine: &Engine,
+    append: &Append,
+    live: &LiveFiles,
+    made_ahead: Option<FileNumber>,
+) -> Rest {
+    let nothing_to_flush = engine.state.load().has_nothing_to_flush();
+    let end = append.appender.end();
+    let mut rest = Rest { value_files: Vec::new(), gone: Vec::new() };
+    let is_pointed_to = |number| live.value_files.get(number).is_some_and(|facts| facts.live > 0);
+    let last = is_pointed_to(append.appender.file().number);
+    for (number, file) in engine.jobs.log_files.lock().iter() {
+        // The last one may be empty, behind one with data, because a write was refused.
+        let needed = is_pointed_to(*number) && !planted(Bug::CloseForgetsALog);
+        let goes = nothing_to_flush && !last && !needed;
+        rest.gone.extend(goes.then_some((*number, FileKind::Log)));
+        rest.value_files.push(match goes {
+            true => ValueFileEdit::Remove(*number),
+            false => ValueFileEdit::Seal(*number, file.base, file.end().unwrap_or(end) - file.base),
+        });
+    }
+    rest.value_files.extend(made_ahead.map(ValueFileEdit::Remove));
+    rest
+}
+
 /// Ends the session, once no job runs: the log is durable, the manifest has its end, and reserved
 /// space is freed.
 pub(crate) fn end_session(engine: &Engine) -> Result<()> {
@@ -259,21 +293,10 @@ pub(crate) fn end_session(engine: &Engine) -> Result<()> {
     if !goes {
         engine.commit.log.give_back(&append.appender)?;
     }
-    let end = append.appender.end();
-    let (mut value_files, mut gone) = (Vec::new(), Vec::new());
-    for (number, file) in engine.jobs.log_files.lock().drain(..) {
-        // The last one may be empty, behind one with data, because a write was refused.
-        let forgets = planted(Bug::CloseForgetsALog);
-        let goes = goes && (!is_pointed_to(engine, number) || forgets);
-        gone.extend(goes.then_some((number, FileKind::Log)));
-        value_files.push(match goes {
-            true => ValueFileEdit::Remove(number),
-            false => ValueFileEdit::Seal(number, file.base, file.end().unwrap_or(end) - file.base),
-        });
-    }
     let next_log = engine.preallocated_log.lock().take().map(|next_log| next_log.number);
-    value_files.extend(next_log.map(ValueFileEdit::Remove));
     let mut manifest = engine.manifest.lock();
+    let Rest { value_files, gone } = log_at_rest(engine, &append, manifest.live(), next_log);
+    engine.jobs.log_files.lock().clear();
     manifest.forget_what_went();
     let edit = Edit {
         value_files,

@@ -18,7 +18,7 @@ use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
-use cleavedb_testkit::copies::a_copy_stays_apart;
+use cleavedb_testkit::copies::{a_checkpoint_has_all, a_copy_stays_apart};
 use cleavedb_testkit::drawn::drawn_hot_stores_settle;
 use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
@@ -144,6 +144,12 @@ fn growing_window(seed: u64) -> Result<(), String> {
 fn copy_beside_its_original(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     a_copy_stays_apart(&designs[seed as usize % designs.len()], seed.is_multiple_of(2))
+}
+
+/// Checkpoints, as in `checkpoint.rs`.
+fn checkpoint(seed: u64) -> Result<(), String> {
+    let setups = Setup::all();
+    a_checkpoint_has_all(&setups[seed as usize % setups.len()], seed)
 }
 
 /// The log that goes on behind a torn batch, as in `sessions.rs`.
@@ -522,6 +528,7 @@ caught! {
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
     a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
+    a_checkpoint_without_what_only_the_window_has: CheckpointWithoutDrain by checkpoint;
     a_close_that_forgets_a_log_file: CloseForgetsALog by full_when_closed;
     a_reserve_that_is_not_refilled: ReserveNotRefilled by no_free_byte;
     a_stub_that_forgets_what_is_left: StubForgetsTheRest by no_free_byte;

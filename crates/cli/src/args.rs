@@ -133,6 +133,16 @@ pub enum Command {
     /// may have the database open. It may remove files meanwhile, and writes on at the end of the
     /// log. DIR may lack any file, and may hold only copies of some.
     Dump(DumpArgs),
+    /// Copy the database, as it is now, to a directory: a database of its own
+    ///
+    /// In the same file system most files are linked, so it is quick and takes no space; what one
+    /// of the two databases drops or writes again later takes its space until the other drops it,
+    /// too. Each can be written, moved or removed without effect on the other. In another file
+    /// system all is copied. `cleave --db DIRECTORY` then opens the copy.
+    Checkpoint {
+        /// Directory of the copy; must be missing or empty
+        directory: PathBuf,
+    },
     /// Free the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait for

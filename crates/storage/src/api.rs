@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -74,6 +75,8 @@ layered! {
     fn lock(&self) -> io::Result<Lock>;
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;
+    /// The directory itself, where it is one of the file system: files can be linked into it.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
     /// Tells one run of the machine from the next, so that recovery knows whether memory was lost
     /// since; 0 where that is unknown.
     fn boot_id(&self) -> u64;

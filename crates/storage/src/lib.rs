@@ -21,6 +21,7 @@ pub mod obsolete;
 pub mod niceness;
 pub mod processor_time;
 pub mod aligned;
+pub mod copy;
 pub mod log;
 pub mod segment;
 pub mod disk;

@@ -9,6 +9,7 @@
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -279,6 +280,10 @@ impl Storage for MultiDirStorage {
 
     fn boot_id(&self) -> u64 {
         self.first.storage.boot_id()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.first.storage.descriptor()
     }
 
     fn directory_id(&self) -> u64 {

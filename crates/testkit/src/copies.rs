@@ -1,4 +1,4 @@
-//! A copy of a database beside its original.
+//! A copy of a database beside its original: of a directory, and by a checkpoint.
 
 use std::sync::Arc;
 
@@ -6,9 +6,16 @@ use cleavedb::Error;
 use cleavedb_storage::{Name, Storage};
 use cleavedb_storage_sim::Sim;
 
+use crate::disks::Disks;
+use crate::generator::{Generator, Profile};
+use crate::op::Op;
 use crate::read::Checked;
-use crate::session::open;
+use crate::session::{Session, open};
 use crate::setup::Setup;
+use crate::state::State;
+
+/// Operations before a checkpoint, and after it.
+const OPS: usize = 60;
 
 /// Copies a database, closed or open, and writes to both; fails if both create a file of one name.
 pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
@@ -48,4 +55,28 @@ pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
         Some(name) => Err(format!("the original and its copy both created {name}")),
         None => Ok(()),
     }
+}
+
+/// Makes a checkpoint of a database with operations in every place, and compares it with the model;
+/// goes on with both.
+pub fn a_checkpoint_has_all(setup: &Setup, seed: u64) -> Checked {
+    let failed = |e: Error| format!("checkpoint: {e}");
+    let ops = Generator::new(seed, Profile::model()).take(2 * OPS);
+    let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
+    ops[..OPS].iter().try_for_each(|op| session.run(op))?;
+    let target = Sim::new();
+    target.set_directory_id(77);
+    session.db().checkpoint_in(Arc::new(target.clone())).map_err(failed)?;
+    let setup = setup.clone().in_one_directory();
+    let mut copy = Session::open(vec![Arc::new(target)], &setup, session.model().clone())?;
+    copy.compare_all().map_err(|failure| format!("the copy: {failure}"))?;
+    copy.verify()?;
+    for op in &ops[OPS..] {
+        session.run(op)?;
+        if !matches!(op, Op::Kill) {
+            copy.run(op).map_err(|failure| format!("the copy: {failure}"))?;
+        }
+    }
+    session.compare_all()?;
+    copy.compare_all().map_err(|failure| format!("the copy, at its end: {failure}"))
 }

@@ -84,6 +84,13 @@ impl Setup {
         self
     }
 
+    /// The same with everything in one directory.
+    #[must_use]
+    pub fn in_one_directory(mut self) -> Self {
+        self.options.volumes.clear();
+        self
+    }
+
     /// Number of its disks.
     pub fn disks(&self) -> usize {
         1 + self.options.volumes.len()

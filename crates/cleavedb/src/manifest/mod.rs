@@ -197,6 +197,11 @@ impl Manifest {
         &self.live
     }
 
+    /// What `current` says.
+    pub(crate) fn current(&self) -> &Current {
+        &self.current
+    }
+
     /// Name of the manifest's file.
     pub(crate) fn name(&self) -> Name {
         Name::numbered(FileKind::Manifest, self.current.manifest)

@@ -3,6 +3,7 @@
 //!
 //! `cargo test -p cleavedb --test engine crash::` runs one of them.
 
+mod checkpoint;
 mod corruption;
 mod crash;
 mod create;

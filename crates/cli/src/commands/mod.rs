@@ -10,6 +10,7 @@ mod shell;
 mod import;
 mod export;
 mod check;
+mod checkpoint;
 mod repair;
 mod dump;
 mod collect;
@@ -55,6 +56,7 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Check => check::run(global, console),
         Command::Collect => collect::run(global, console),
         Command::Compact => compact::run(global, console),
+        Command::Checkpoint { directory } => checkpoint::run(&directory, global, console),
         Command::Bench(_) | Command::Trace(_) | Command::Tune(_) => {
             door::pass().map(|never| match never {})
         }

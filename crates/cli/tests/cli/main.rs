@@ -5,6 +5,7 @@ mod keys;
 mod level0;
 mod formats;
 mod care;
+mod checkpoint;
 mod failures;
 mod losses;
 mod dump;

@@ -26,6 +26,7 @@ mod parity_tests;
 mod toy_tests;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use cleavedb_base::sync::atomic::Ordering;
@@ -246,6 +247,10 @@ impl Storage for Sim {
 
     fn boot_id(&self) -> u64 {
         1 + self.state.lock().initial.boots
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
 
     fn directory_id(&self) -> u64 {

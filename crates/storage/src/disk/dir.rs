@@ -5,6 +5,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -37,6 +38,11 @@ impl Dir {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let open = || rustix::fs::open(path, flags, Mode::empty());
         Ok(Self(with_room(open)?.into()))
+    }
+
+    /// Its descriptor.
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Identity of the directory.

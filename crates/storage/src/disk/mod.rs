@@ -18,6 +18,7 @@ mod gentle;
 pub(crate) mod lock;
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,6 +87,10 @@ impl Storage for Disk {
 
     fn free_space(&self) -> io::Result<u64> {
         self.dir.free_space()
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.dir.descriptor())
     }
 
     fn boot_id(&self) -> u64 {

@@ -1,0 +1,83 @@
+//! The reads of a database: keys, ranges, cursors and snapshots, as of now.
+
+use bytes::Bytes;
+use cleavedb_base::{Error, Result};
+
+use super::Db;
+use crate::batch::DEFAULT_KEYSPACE;
+use crate::bounds::{Bounds, KeyRange, Prefix};
+use crate::cursor::Cursor;
+use crate::range::{Item, Range};
+use crate::read;
+use crate::view::Snapshot;
+
+impl Db {
+    /// The value of `key`, or `None`. The bytes are not copied again after they were read.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        read::get(self.open_engine()?, key.as_ref(), None)
+    }
+
+    /// Whether `key` is there; its value is not read.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        read::contains(self.open_engine()?, key.as_ref(), None)
+    }
+
+    /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
+    /// many keys at once take little more time than one.
+    pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
+        self.snapshot().multi_get(keys)
+    }
+
+    /// The first key and its value.
+    pub fn first_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next().transpose()
+    }
+
+    /// The last key and its value.
+    pub fn last_key_value(&self) -> Result<Option<Item>> {
+        self.range(..).next_back().transpose()
+    }
+
+    /// Keys of a range and their values, in key order, from both ends, as of now; see [`KeyRange`].
+    /// [`Range::keys_only`] reads no values.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// for key in ["a", "b", "c"] {
+    ///     db.put(key, "value")?;
+    /// }
+    /// let mut range = db.range("a".."c");
+    /// assert_eq!(range.next().unwrap()?.key, "a");
+    /// assert_eq!(range.next_back().unwrap()?.key, "b");
+    /// assert!(range.next().is_none());
+    /// assert_eq!(db.range(..).keys_only().count(), 3);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
+        Range::new(self.inner.engine.clone(), bounds, None, self.refused())
+    }
+
+    /// All keys that begin with `prefix`, and their values.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(Prefix(prefix))
+    }
+
+    /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
+        Cursor::new(self.inner.engine.clone(), bounds, None, self.refused())
+    }
+
+    /// The error of a call on a closed database.
+    fn refused(&self) -> Option<Error> {
+        self.engine().gate.check_open().err()
+    }
+
+    /// The database as it is now, for later reads. While it is held, the versions that it sees take
+    /// space.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::new(self.inner.engine.clone(), self.inner.clone())
+    }
+}

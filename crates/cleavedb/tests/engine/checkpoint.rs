@@ -1,0 +1,176 @@
+//! Checkpoints: a copy has what was written before, is a database of its own, and neither of the
+//! two harms the other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use cleavedb::{Background, Db, Durability, ErrorKind, Options};
+use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage_sim::faulty::Fault;
+use cleavedb_storage_sim::{Faulty, Sim};
+use cleavedb_testkit::copies::a_checkpoint_has_all;
+use cleavedb_testkit::{Churn, Disks, Setup, session};
+
+/// Operations before a checkpoint.
+const WRITES: usize = 300;
+
+/// An empty directory that is not that of another database.
+fn other_directory() -> Sim {
+    let sim = Sim::new();
+    sim.set_directory_id(77);
+    sim
+}
+
+fn open_copy(copy: &Sim, setup: &Setup) -> Db {
+    session::open(Arc::new(copy.clone()), &setup.clone().in_one_directory()).unwrap()
+}
+
+#[test]
+fn a_checkpoint_has_all_that_was_written_under_every_setup() {
+    for setup in &Setup::all() {
+        for seed in 0..4 {
+            a_checkpoint_has_all(setup, seed)
+                .unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
+        }
+    }
+}
+
+/// The original dies after the checkpoint, and the copy is used after that.
+#[test]
+fn original_and_copy_go_on_alone() {
+    for setup in &Setup::all() {
+        let disks = Disks::forgetful(setup);
+        let db = session::open_all(&disks.storages(), setup).unwrap();
+        let mut original = Churn::new(5);
+        original.work(&db, WRITES);
+        original.write(&db, WRITES);
+        let target = other_directory();
+        db.checkpoint_in(Arc::new(target.clone())).unwrap();
+        let mut copied = original.copied(6);
+        original.write(&db, WRITES);
+        let disks = disks.kill();
+        drop(db);
+        let db = session::open_all(&disks.storages(), setup).unwrap();
+        original.check(&db);
+        original.work(&db, WRITES);
+        let copy = open_copy(&target, setup);
+        copied.check(&copy);
+        copied.work(&copy, WRITES);
+        copy.close().unwrap();
+        copied.check(&open_copy(&target, setup));
+        original.check(&db);
+    }
+}
+
+/// By links, on a real disk, while threads write and collect.
+#[test]
+fn writers_go_on_while_checkpoints_are_made() {
+    const WRITERS: u64 = 3;
+    for setup in &Setup::designs() {
+        let dir = tempfile::tempdir().unwrap();
+        let background = Background::Threads(2);
+        let options = Options { background, durability: Durability::Os, ..setup.options.clone() };
+        let db = Db::open(dir.path().join("db"), options.clone()).unwrap();
+        let (stop, acknowledged) = (AtomicBool::new(false), [const { AtomicU64::new(0) }; 3]);
+        let value = |writer: u64, number: u64| format!("{writer} {number} ").repeat(60);
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (db, stop, acknowledged) = (&db, &stop, &acknowledged);
+                scope.spawn(move || {
+                    for number in 1.. {
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        // Each key is written again and again, and the last one is counted.
+                        let key = format!("{writer} {}", number % 50);
+                        db.put(key, value(writer, number)).unwrap();
+                        db.put(format!("last {writer}"), number.to_be_bytes()).unwrap();
+                        acknowledged[writer as usize].store(number, Ordering::Release);
+                    }
+                });
+            }
+            for round in 0..4 {
+                std::thread::sleep(std::time::Duration::from_millis(60));
+                let before = [0, 1, 2].map(|i: usize| acknowledged[i].load(Ordering::Acquire));
+                let path = dir.path().join(format!("copy {round}"));
+                let report = db.checkpoint(&path).unwrap();
+                assert!(report.linked + report.copied > 0);
+                let copy = Db::open(&path, options.clone()).unwrap();
+                for writer in 0..WRITERS {
+                    let last = copy.get(format!("last {writer}")).unwrap();
+                    let last =
+                        last.map_or(0, |bytes| u64::from_be_bytes(bytes[..].try_into().unwrap()));
+                    assert!(last >= before[writer as usize], "{setup}: an old write is missing");
+                    // A prefix: the write after the last one may be there as well.
+                    for number in last.saturating_sub(48).max(1)..=last {
+                        let found = copy.get(format!("{writer} {}", number % 50)).unwrap();
+                        let expected = [number, number + 50].map(|n| value(writer, n));
+                        let found = found.expect("a key is missing");
+                        assert!(expected.iter().any(|it| it.as_bytes() == &*found), "{setup}: {number}");
+                    }
+                }
+                assert!(copy.verify().unwrap().problems.is_empty(), "{setup}");
+                copy.put("of the copy", "x").unwrap();
+                copy.collect().unwrap();
+                copy.close().unwrap();
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
+        assert_eq!(db.get("of the copy").unwrap(), None);
+    }
+}
+
+#[test]
+fn a_directory_with_anything_in_it_is_refused() {
+    let setup = &Setup::designs()[0];
+    let db = session::open(Arc::new(Sim::new()), setup).unwrap();
+    db.put("key", "value").unwrap();
+    let target = other_directory();
+    target.add_foreign("notes.txt");
+    let error = db.checkpoint_in(Arc::new(target.clone())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    let target = other_directory();
+    db.checkpoint_in(Arc::new(target.clone())).unwrap();
+    let error = db.checkpoint_in(Arc::new(target)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    let (closed, late) = (db.clone(), db);
+    closed.close().unwrap();
+    let error = late.checkpoint_in(Arc::new(other_directory())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+}
+
+/// Whatever call in the target fails: nothing is left there, or a whole copy; and the original goes
+/// on.
+#[test]
+fn a_checkpoint_that_fails_leaves_nothing() {
+    for setup in &Setup::designs() {
+        let disks = Disks::forgetful(setup);
+        let db = session::open_all(&disks.storages(), setup).unwrap();
+        let mut churn = Churn::new(9);
+        churn.work(&db, 60);
+        churn.write(&db, 60);
+        for call in 0.. {
+            let target = other_directory();
+            let faulty = Arc::new(Faulty::over(&target));
+            faulty.fail_call(call, Fault::Io);
+            let made = db.checkpoint_in(faulty.clone());
+            if faulty.calls() <= call {
+                made.unwrap();
+                break;
+            }
+            match made {
+                Ok(_) => churn.check(&open_copy(&target, setup)),
+                Err(_) => {
+                    let left = target.list().unwrap();
+                    let is_current =
+                        |name: &cleavedb_storage::Name| name.kind() == FileKind::Current;
+                    // A removal may be the call that failed.
+                    assert!(!left.iter().any(|(name, _)| is_current(name)), "{setup}: {left:?}");
+                    assert!(left.len() <= 1, "{setup}, call {call}: {left:?}");
+                }
+            }
+        }
+        churn.check(&db);
+    }
+}

@@ -1,0 +1,48 @@
+//! `checkpoint`: makes a copy of the database that is a database of its own.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use cleavedb_units as units;
+use serde::Serialize;
+
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+use crate::global::Global;
+use crate::interrupt;
+use crate::store;
+
+#[derive(Serialize)]
+struct Made {
+    directory: PathBuf,
+    linked: u64,
+    copied: u64,
+    copied_bytes: u64,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "made {} of {} linked and {} copied files ({})",
+            self.directory.display(),
+            units::thousands(self.linked as f64),
+            units::thousands(self.copied as f64),
+            units::bytes(self.copied_bytes),
+        )
+    }
+}
+
+pub(super) fn run(directory: &Path, global: &Global, console: &Console) -> Result<Exit> {
+    interrupt::watch(console)?;
+    let db = store::open_existing(global, console)?;
+    let made = db.checkpoint(directory);
+    let report = store::closed(db, made.map_err(Into::into))?;
+    console.outcome(&Made {
+        directory: directory.to_owned(),
+        linked: report.linked,
+        copied: report.copied,
+        copied_bytes: report.copied_bytes,
+    })?;
+    Ok(Exit::Done)
+}

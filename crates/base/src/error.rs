@@ -40,6 +40,9 @@ pub enum ErrorKind {
     /// An earlier write or sync failed. Reads still work; writes are refused until the database is
     /// reopened.
     Poisoned,
+    /// Another commit has written what a transaction has read. Nothing was written; run the
+    /// transaction again.
+    Conflict,
     /// The database was closed.
     Closed,
     /// The disk is mounted for reading only.
@@ -72,6 +75,7 @@ impl ErrorKind {
             Self::Io => "i/o error",
             Self::NoSpace => "no space",
             Self::Poisoned => "poisoned",
+            Self::Conflict => "conflict",
             Self::Closed => "closed",
             Self::ReadOnly => "read only",
             Self::Forked => "forked",

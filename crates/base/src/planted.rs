@@ -198,6 +198,10 @@ pub enum Bug {
     SettleOverlooksJobs,
     /// Tombstones do not cause compactions.
     TombstonesStay,
+    /// A commit does not notice that a key that it has read was written since.
+    ConflictOverlooked,
+    /// A commit does not notice that a key of a range that it has read was written since.
+    PhantomOverlooked,
     /// A checkpoint copies the log without what only the window has.
     CheckpointWithoutDrain,
     /// A close drops a log file that tables still point into.

@@ -46,6 +46,25 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
+/// Fails if a batch of `ops` takes more than `most` bytes of memory while it is committed and in the
+/// MemTable; values of `separated_from` bytes or more leave the index.
+pub(crate) fn check_memory<'a>(
+    ops: impl Iterator<Item = Op<'a>>,
+    separated_from: usize,
+    most: usize,
+) -> Result<()> {
+    let kept = |value: &[u8]| if value.len() < separated_from { value.len() } else { 0 };
+    let of = |op: Op<'_>| OP_MEMORY + op.key.len() + op.value.map_or(0, kept);
+    let takes: usize = ops.map(of).sum();
+    if takes <= most {
+        return Ok(());
+    }
+    let what = "a batch takes more than an eighth of memory_bytes, less record_cache_bytes; split \
+                it, or raise that";
+    let error = Error::new(ErrorKind::InvalidArgument, what);
+    Err(error.with("takes", takes).with("most", most))
+}
+
 /// A set of puts and deletes that [`crate::Db::write`] applies atomically, in the order given.
 ///
 /// ```
@@ -92,21 +111,6 @@ impl WriteBatch {
         self.bytes.extend_from_slice(value);
         self.ops.push((key_end, op.value.map(|_| self.bytes.len())));
         Ok(self)
-    }
-
-    /// Fails if the batch takes more than `most` bytes of memory while it is committed and in the
-    /// MemTable; values of `separated_from` bytes or more leave the index.
-    pub(crate) fn check_memory(&self, separated_from: usize, most: usize) -> Result<()> {
-        let kept = |value: &[u8]| if value.len() < separated_from { value.len() } else { 0 };
-        let of = |op: Op<'_>| OP_MEMORY + op.key.len() + op.value.map_or(0, kept);
-        let takes: usize = self.ops().map(of).sum();
-        if takes <= most {
-            return Ok(());
-        }
-        let what = "a batch takes more than an eighth of memory_bytes, less record_cache_bytes; \
-                    split it, or raise that";
-        let error = Error::new(ErrorKind::InvalidArgument, what);
-        Err(error.with("takes", takes).with("most", most))
     }
 
     /// Number of operations.

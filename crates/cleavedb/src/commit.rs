@@ -26,6 +26,7 @@ use crate::limit::Need;
 use crate::options::Durability;
 use crate::poison::Poison;
 use crate::publish::Publisher;
+use crate::recent_writes::RecentWrites;
 use crate::state::{MemSlot, ReadState};
 
 /// Most operations of a batch whose MemTable buckets are prefetched.
@@ -114,6 +115,8 @@ pub(crate) struct Commit {
     syncing: Mutex<()>,
     /// Every operation up to this sequence number survives a loss of power.
     durable: AtomicU64,
+    /// What open transactions compare with what they have read.
+    pub(crate) recent_writes: RecentWrites,
     poison: Arc<Poison>,
 }
 
@@ -138,6 +141,7 @@ impl Commit {
             syncing: Mutex::new(()),
             // Recovery synced the operations that it replayed.
             durable: AtomicU64::new(next_seq - 1),
+            recent_writes: RecentWrites::default(),
             poison,
         }
     }
@@ -187,6 +191,7 @@ impl Commit {
             (reserved, slot) =
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
+            self.note(first_seq, ops);
             // A guard on the read state, whose youngest MemTable is the one of the append lock:
             // every writer would write to a reference count of its own.
             let picture = picture();
@@ -202,12 +207,32 @@ impl Commit {
         } else {
             reserved = self.stream(&mut append, ops, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
+            self.note(first_seq, ops);
             insert(&append.memtable, ops, first_seq, &reserved);
             self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
             drop(append);
         }
         self.publisher.wait(ticket);
         self.make_durable(durability, reserved.end)
+    }
+
+    /// Notes the keys of a commit for open transactions, under the append lock.
+    #[inline]
+    fn note(&self, first_seq: SeqNo, ops: &[EncodedOp<'_>]) {
+        self.recent_writes.note(first_seq, ops.iter().map(|op| op.encoded_key.as_bytes()));
+    }
+
+    /// Has every commit from now on noted for a transaction. Returns the last sequence number
+    /// before, up to which everything is visible then.
+    pub(crate) fn watch(&self) -> SeqNo {
+        let append = self.append.lock();
+        let (seq, ticket) = (append.last_seq(), append.next_ticket.checked_sub(1));
+        self.recent_writes.watch(seq);
+        drop(append);
+        if let Some(ticket) = ticket {
+            self.publisher.wait(ticket);
+        }
+        seq
     }
 
     fn complete(&self, ticket: u64, last_seq: SeqNo, filled: u64) {

@@ -12,16 +12,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
-use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+use cleavedb_index::{EntryIter, MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::process::Own;
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::batch::DEFAULT_KEYSPACE;
 use crate::bounds::{Bounds, successor};
 use crate::engine::Engine;
+use crate::pending_writes::PendingWrites;
 use crate::range::Item;
 use crate::read;
+use crate::recent_writes::ReadSet;
 use crate::snapshot::HeldSnapshot;
 use crate::state::ReadState;
 
@@ -59,6 +62,8 @@ struct Moment {
     seq: SeqNo,
     /// Keeps the versions that the cursor sees from being dropped.
     held: Option<Arc<HeldSnapshot>>,
+    /// Writes of a transaction, which come before what is stored.
+    pending: Option<PendingWrites>,
 }
 
 /// A position among the keys of a range, as of one moment; it can be moved to any key, and to the
@@ -113,6 +118,8 @@ pub struct Cursor {
     ahead: ReadAhead,
     /// Finds moved records.
     directories: KeyDirectoryReader,
+    /// What it goes past, if it is that of a transaction.
+    reads: Option<Arc<Mutex<ReadSet>>>,
 }
 
 impl Cursor {
@@ -129,7 +136,7 @@ impl Cursor {
         let held = snapshot.or_else(|| refused.is_none().then(now));
         let seq = held.as_ref().map_or(0, |held| held.seq);
         let state = Own::new(engine.state.load_full());
-        let cursor = Self::of(Moment { engine, state, seq, held }, bounds);
+        let cursor = Self::of(Moment { engine, state, seq, held, pending: None }, bounds);
         let place = refused.map_or(Place::Start, Place::Failed);
         Self { place, ..cursor }
     }
@@ -147,29 +154,40 @@ impl Cursor {
             stop: None,
             ahead,
             directories: KeyDirectoryReader::default(),
+            reads: None,
         }
     }
 
     /// A cursor over the same range as of the same moment.
     pub(crate) fn twin(&self) -> Self {
-        let Moment { engine, state, seq, held } = &self.moment;
+        let Moment { engine, state, seq, held, pending } = &self.moment;
         let moment = Moment {
             engine: engine.clone(),
             state: Own::new(Arc::clone(state)),
             seq: *seq,
             held: held.clone(),
+            pending: pending.clone(),
         };
         let place = match &self.place {
             Place::Failed(error) => Place::Failed(error.clone()),
             _ => Place::Start,
         };
         let twin = Self::of(moment, self.bounds.clone());
-        Self { passed_max: self.passed_max, place, ahead: self.ahead.restarted(), ..twin }
+        let (ahead, reads) = (self.ahead.restarted(), self.reads.clone());
+        Self { passed_max: self.passed_max, place, ahead, reads, ..twin }
     }
 
     /// The same cursor, which will only go on in one direction.
     pub(crate) fn one_way(self) -> Self {
         Self { passed_max: 0, ..self }
+    }
+
+    /// The same cursor with the writes of a transaction, which adds what it goes past to `reads`.
+    pub(crate) fn within(mut self, writes: PendingWrites, reads: Arc<Mutex<ReadSet>>) -> Self {
+        self.moment.pending = Some(writes).filter(|writes| !writes.is_empty());
+        // An empty range has nothing to go past, and its ends are the wrong way round.
+        let reads = (self.bounds.lower < self.bounds.upper).then_some(reads);
+        Self { reads, ..self }
     }
 
     /// Says how many values will be taken.
@@ -204,20 +222,20 @@ impl Cursor {
     /// Moves to the next key. Returns whether there is one; if not, it is behind the last key.
     #[expect(clippy::should_implement_trait, reason = "one of two directions; it lends its key")]
     pub fn next(&mut self) -> Result<bool> {
-        self.moved(|cursor| cursor.step(Direction::Forward))
+        self.moved(|cursor| cursor.go(Direction::Forward))
     }
 
     /// Moves to the previous key. Returns whether there is one; if not, it is in front of the first
     /// key.
     pub fn prev(&mut self) -> Result<bool> {
-        self.moved(|cursor| cursor.step(Direction::Backward))
+        self.moved(|cursor| cursor.go(Direction::Backward))
     }
 
     /// Moves to the first key at or after `key`. Returns whether there is one; if not, it is behind
     /// the last key.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = EncodedKey::new(DEFAULT_KEYSPACE, key.as_ref());
-        self.sought(Direction::Forward, |iter| iter.seek(key.as_bytes()))
+        self.sought(Direction::Forward, key.as_bytes(), |iter| iter.seek(key.as_bytes()))
     }
 
     /// Moves to the last key at or before `key`. Returns whether there is one; if not, it is in
@@ -225,17 +243,19 @@ impl Cursor {
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = EncodedKey::new(DEFAULT_KEYSPACE, key.as_ref());
         let above = successor(key.as_bytes().to_vec());
-        self.sought(Direction::Backward, |iter| iter.seek_before(&above))
+        self.sought(Direction::Backward, key.as_bytes(), |iter| iter.seek_before(&above))
     }
 
     /// Moves to the first key. Returns whether there is one.
     pub fn seek_to_first(&mut self) -> Result<bool> {
-        self.sought(Direction::Forward, VisibleIter::seek_first)
+        let from = self.bounds.lower.clone();
+        self.sought(Direction::Forward, &from, VisibleIter::seek_first)
     }
 
     /// Moves to the last key. Returns whether there is one.
     pub fn seek_to_last(&mut self) -> Result<bool> {
-        self.sought(Direction::Backward, VisibleIter::seek_last)
+        let from = self.bounds.upper.clone();
+        self.sought(Direction::Backward, &from, VisibleIter::seek_last)
     }
 
     /// The value of the key that it is on, as [`crate::Db::get`] returns it; `None` if it is on no
@@ -266,7 +286,12 @@ impl Cursor {
             Place::On(at) if keys_only => Some((at, Bytes::new())),
             _ => self.read_value()?,
         };
-        Ok(found.map(|(at, value)| (std::mem::take(&mut self.row[at].encoded_key), value)))
+        Ok(found.map(|(at, value)| {
+            let key = &mut self.row[at].encoded_key;
+            // That of a transaction needs its key for what it goes past next.
+            let key = if self.reads.is_some() { key.clone() } else { std::mem::take(key) };
+            (key, value)
+        }))
     }
 
     /// The place in the row of the current entry, if there is one, and its value.
@@ -299,11 +324,12 @@ impl Cursor {
         self.row.clear();
     }
 
-    /// Moves to the entry that `search` finds; `toward` is the direction in which there is no other
-    /// if it finds none.
+    /// Moves to the entry that `search` finds, the first one from the tree key `from` on in
+    /// direction `toward`.
     fn sought(
         &mut self,
         toward: Direction,
+        from: &[u8],
         search: impl FnOnce(&mut VisibleIter) -> Result<()>,
     ) -> Result<bool> {
         // A cursor that was refused stays so.
@@ -321,8 +347,41 @@ impl Cursor {
                 Direction::Forward => Place::Behind,
                 Direction::Backward => Place::InFront,
             };
+            cursor.note_read(from);
             Ok(found)
         })
+    }
+
+    /// Steps, and notes what it has gone past.
+    #[inline]
+    fn go(&mut self, to: Direction) -> Result<bool> {
+        if self.reads.is_none() {
+            return self.step(to);
+        }
+        let from = match (&self.place, to) {
+            (Place::Start, Direction::Backward) => self.bounds.upper.clone(),
+            _ => self.tree_key().to_vec(),
+        };
+        let moved = self.step(to)?;
+        self.note_read(&from);
+        Ok(moved)
+    }
+
+    /// Notes all keys between `from` and where it is now as read, if it is that of a transaction.
+    fn note_read(&self, from: &[u8]) {
+        if let Some(reads) = &self.reads {
+            let to = self.tree_key();
+            reads.lock().add_range(from.min(to), from.max(to));
+        }
+    }
+
+    /// The tree key that it is on, or the end of the range that it is at.
+    fn tree_key(&self) -> &[u8] {
+        match self.place {
+            Place::On(at) => &self.row[at].encoded_key,
+            Place::Behind => &self.bounds.upper,
+            Place::Start | Place::InFront | Place::Failed(_) => &self.bounds.lower,
+        }
     }
 
     /// The iterator, opened if it is not.
@@ -440,7 +499,8 @@ impl Moment {
     /// An iterator over the entries within `bounds`.
     fn open(&self, bounds: &Bounds) -> VisibleIter {
         let Bounds { lower, upper } = bounds;
-        let mut sources = Vec::new();
+        let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
+        sources.extend(self.pending.clone().map(|pending| Box::new(pending) as _));
         for slot in &self.state.memtables {
             sources.extend(slot.table.iters());
         }

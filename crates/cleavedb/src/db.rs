@@ -11,7 +11,7 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
-use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch};
+use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch, check_memory};
 use crate::build::build;
 use crate::builder::Builder;
 use crate::check::{self, CheckProgress, CheckReport};
@@ -258,6 +258,18 @@ impl Db {
         Ok(engine)
     }
 
+    /// The same, held; fails if the database is closed.
+    pub(crate) fn own_engine(&self) -> Result<Own<Arc<Engine>>> {
+        self.open_engine()?;
+        Ok(self.inner.engine.clone())
+    }
+
+    /// The engine, ready for writes.
+    pub(crate) fn writable(&self) -> Result<&Engine> {
+        self.open_engine()?;
+        self.inner.writable()
+    }
+
     /// The options that it was opened with; [`Options::min_separated`] has the value in effect.
     pub fn options(&self) -> &Options {
         &self.engine().options
@@ -314,7 +326,7 @@ impl Db {
         op.check()?;
         let engine = self.inner.writable()?;
         let prepared = EncodedOp::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
-        write::write(engine, &[prepared], op.len(), durability)
+        write::write(engine, &[prepared], op.len(), durability, None)
     }
 
     /// Applies a batch with the database's default durability: all of it or nothing, also after a
@@ -334,11 +346,11 @@ impl Db {
         }
         let engine = self.inner.writable()?;
         let separated_from = engine.options.separated_from();
-        batch.check_memory(separated_from, engine.options.batch_max())?;
+        check_memory(batch.ops(), separated_from, engine.options.batch_max())?;
         let bytes = batch.ops().map(|op| op.len()).sum();
         let prepared: Vec<EncodedOp<'_>> =
             batch.ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
-        write::write(engine, &prepared, bytes, durability)
+        write::write(engine, &prepared, bytes, durability, None)
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

@@ -44,7 +44,12 @@ impl Range {
         snapshot: Option<Arc<HeldSnapshot>>,
         refused: Option<Error>,
     ) -> Self {
-        let front = Cursor::new(engine, bounds, snapshot, refused).one_way();
+        Self::of(Cursor::new(engine, bounds, snapshot, refused))
+    }
+
+    /// The range of a new cursor.
+    pub(crate) fn of(cursor: Cursor) -> Self {
+        let front = cursor.one_way();
         Self { front, back: None, front_key: Vec::new(), keys_only: false, done: false }
     }
 

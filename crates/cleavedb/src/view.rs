@@ -36,7 +36,7 @@ impl Snapshot {
     }
 
     /// What it sees, if it may still be read.
-    fn seq(&self) -> Result<SeqNo> {
+    pub(crate) fn seq(&self) -> Result<SeqNo> {
         let gate = &self.engine.gate;
         match &self.held {
             Some(held) => gate.check_held().map(|()| held.seq),

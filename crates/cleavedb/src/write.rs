@@ -16,16 +16,19 @@ use crate::limit::{Limit, Need};
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::options::{Background, Durability};
+use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
 use crate::{log_files, memtables, pressure, reclaim, scheduler};
 
-/// Commits a batch of `bytes` bytes of keys and values.
+/// Commits a batch of `bytes` bytes of keys and values, if nobody has written since what a
+/// transaction has read.
 #[inline]
 pub(crate) fn write(
     engine: &Engine,
     ops: &[EncodedOp<'_>],
     bytes: u64,
     durability: Durability,
+    reads: Option<&ReadSet>,
 ) -> Result<()> {
     engine.gate.check_open()?;
     slow_down(engine, ops, bytes)?;
@@ -33,7 +36,7 @@ pub(crate) fn write(
         make_room_for_long(engine, limit, ops)?;
     }
     let mut attempts = 0;
-    while let Err(e) = commit_batch(engine, ops, durability) {
+    while let Err(e) = commit_batch(engine, ops, durability, reads) {
         attempts += 1;
         reclaim::make_room_on_disk(engine, ops, attempts, e)?;
     }
@@ -264,9 +267,17 @@ fn lock_with_room<'e>(
 }
 
 /// Commits `ops` as one batch.
-fn commit_batch(engine: &Engine, ops: &[EncodedOp<'_>], durability: Durability) -> Result<()> {
+fn commit_batch(
+    engine: &Engine,
+    ops: &[EncodedOp<'_>],
+    durability: Durability,
+    reads: Option<&ReadSet>,
+) -> Result<()> {
     let len = ops.iter().map(EncodedOp::len).sum();
     let append = lock_with_room(engine, ops, len)?;
+    if let Some(reads) = reads {
+        engine.commit.recent_writes.check(reads)?;
+    }
     engine.commit.write(append, (ops, len), durability, || engine.state.load())
 }
 

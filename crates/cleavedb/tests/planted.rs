@@ -29,6 +29,7 @@ use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
 use cleavedb_testkit::session::open;
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
+use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
 };
@@ -144,6 +145,12 @@ fn growing_window(seed: u64) -> Result<(), String> {
 fn copy_beside_its_original(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     a_copy_stays_apart(&designs[seed as usize % designs.len()], seed.is_multiple_of(2))
+}
+
+/// Transactions that are open at once, as in `transactions.rs`.
+fn transactions(seed: u64) -> Result<(), String> {
+    let setups = Setup::designs();
+    interleaved(&setups[seed as usize % setups.len()], seed).map(drop)
 }
 
 /// Checkpoints, as in `checkpoint.rs`.
@@ -528,6 +535,8 @@ caught! {
     a_map_that_is_forgotten: MapForgotten by model_of_soft_pointers;
     a_stale_death_that_is_forgotten: StaleDeathForgotten by deaths_behind_soft_pointers;
     a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
+    a_commit_that_does_not_notice_a_changed_key: ConflictOverlooked by transactions;
+    a_commit_that_does_not_notice_a_new_key: PhantomOverlooked by transactions;
     a_checkpoint_without_what_only_the_window_has: CheckpointWithoutDrain by checkpoint;
     a_close_that_forgets_a_log_file: CloseForgetsALog by full_when_closed;
     a_reserve_that_is_not_refilled: ReserveNotRefilled by no_free_byte;

@@ -19,6 +19,7 @@ pub mod brim;
 pub mod walk;
 pub mod session;
 pub mod copies;
+pub mod transactions;
 pub mod endless;
 pub mod hot;
 pub mod hot_damage;

@@ -106,7 +106,10 @@ fn writers_go_on_while_checkpoints_are_made() {
                         let found = copy.get(format!("{writer} {}", number % 50)).unwrap();
                         let expected = [number, number + 50].map(|n| value(writer, n));
                         let found = found.expect("a key is missing");
-                        assert!(expected.iter().any(|it| it.as_bytes() == &*found), "{setup}: {number}");
+                        assert!(
+                            expected.iter().any(|it| it.as_bytes() == &*found),
+                            "{setup}: {number}"
+                        );
                     }
                 }
                 assert!(copy.verify().unwrap().problems.is_empty(), "{setup}");

@@ -32,6 +32,7 @@ mod smoke;
 mod soft;
 mod space;
 mod tagging;
+mod transactions;
 mod volumes;
 
 /// Millions of stores are opened here; the system's allocator took more than a tenth of the time.

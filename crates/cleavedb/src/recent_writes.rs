@@ -1,0 +1,221 @@
+//! The keys of recent commits, and what a transaction has read: at its commit both are compared.
+//!
+//! Commits note their keys, under the append lock, only while a transaction is open: without one
+//! they load one flag. What no open transaction needs any more is forgotten; beyond a bound of
+//! memory also what one needs, which then conflicts. Backward validation: Kung and Robinson, "On
+//! optimistic methods for concurrency control", 1981, section 3.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::{AtomicBool, Ordering};
+use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
+
+/// Most bytes of noted keys.
+const BYTES_MAX: usize = 16 << 20;
+
+/// Memory of a noted write besides its key, in bytes.
+const WRITE_BYTES: usize = 32;
+
+/// The keys of recent commits.
+#[derive(Default)]
+pub(crate) struct RecentWrites {
+    /// Whether a transaction is open.
+    watched: AtomicBool,
+    noted: Mutex<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    /// Sequence numbers behind which writes are needed, and the number of transactions that need
+    /// them.
+    needed: BTreeMap<SeqNo, usize>,
+    /// The writes, by ascending sequence number, and tree keys.
+    writes: VecDeque<(SeqNo, Box<[u8]>)>,
+    bytes: usize,
+    /// The last write that was forgotten although it was needed.
+    forgotten: SeqNo,
+}
+
+impl RecentWrites {
+    /// Notes writes from now on for a transaction that sees everything up to `seq`, which is the
+    /// last number in use. The caller holds the append lock.
+    pub(crate) fn watch(&self, seq: SeqNo) {
+        *self.noted.lock().needed.entry(seq).or_default() += 1;
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends what [`RecentWrites::watch`] began.
+    pub(crate) fn unwatch(&self, seq: SeqNo) {
+        let mut noted = self.noted.lock();
+        if let Some(count) = noted.needed.get_mut(&seq) {
+            *count -= 1;
+            if *count == 0 {
+                noted.needed.remove(&seq);
+            }
+        }
+        if noted.needed.is_empty() {
+            self.watched.store(false, Ordering::Relaxed);
+            *noted = Noted::default();
+        }
+    }
+
+    /// Notes the tree keys of a commit, if a transaction is open. The caller holds the append lock,
+    /// by which it sees whether one is.
+    #[inline]
+    pub(crate) fn note<'k>(&self, first_seq: SeqNo, keys: impl Iterator<Item = &'k [u8]>) {
+        if self.watched.load(Ordering::Relaxed) {
+            self.note_now(first_seq, keys);
+        }
+    }
+
+    #[cold]
+    fn note_now<'k>(&self, first_seq: SeqNo, keys: impl Iterator<Item = &'k [u8]>) {
+        let mut noted = self.noted.lock();
+        let Some(needed) = noted.needed.keys().next().copied() else { return };
+        while noted.writes.front().is_some_and(|(seq, _)| *seq <= needed) {
+            noted.forget_first();
+        }
+        for (seq, key) in (first_seq..).zip(keys) {
+            noted.bytes += key.len() + WRITE_BYTES;
+            noted.writes.push_back((seq, key.into()));
+        }
+        while noted.bytes > BYTES_MAX {
+            noted.forgotten = noted.forget_first();
+        }
+    }
+
+    /// Fails with [`ErrorKind::Conflict`] if a commit has written what `reads` have read, after
+    /// they have. The caller holds the append lock, and is the next to commit.
+    pub(crate) fn check(&self, reads: &ReadSet) -> Result<()> {
+        let noted = self.noted.lock();
+        if reads.seq < noted.forgotten {
+            let what = "so much was written since the transaction began that it is unknown \
+                        whether it conflicts; run it again";
+            return Err(Error::new(ErrorKind::Conflict, what));
+        }
+        let later = noted.writes.partition_point(|(seq, _)| *seq <= reads.seq);
+        match noted.writes.range(later..).find(|(_, key)| reads.has(key)) {
+            None => Ok(()),
+            Some(_) => {
+                let what = "what the transaction has read was written by another one since; run \
+                            it again";
+                Err(Error::new(ErrorKind::Conflict, what))
+            }
+        }
+    }
+}
+
+impl Noted {
+    /// Forgets the oldest write; returns its sequence number.
+    fn forget_first(&mut self) -> SeqNo {
+        let Some((seq, key)) = self.writes.pop_front() else { return 0 };
+        self.bytes -= key.len() + WRITE_BYTES;
+        seq
+    }
+}
+
+/// What a transaction has read, as of one moment: tree keys, there or not, and ranges of them.
+#[derive(Debug, Default)]
+pub(crate) struct ReadSet {
+    /// What it has read is as of this sequence number.
+    pub(crate) seq: SeqNo,
+    keys: BTreeSet<Vec<u8>>,
+    /// Both ends inclusive.
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl ReadSet {
+    /// Nothing yet, as of `seq`.
+    pub(crate) fn new(seq: SeqNo) -> Self {
+        Self { seq, ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, key: &[u8]) {
+        if !self.keys.contains(key) {
+            self.keys.insert(key.to_vec());
+        }
+    }
+
+    /// Adds the keys from `from` to `to`, both included. A range that touches the one that was
+    /// added before extends it, as the steps of a cursor do.
+    pub(crate) fn add_range(&mut self, from: &[u8], to: &[u8]) {
+        match self.ranges.last_mut() {
+            Some((first, last)) if from <= &last[..] && &first[..] <= to => {
+                if from < &first[..] {
+                    *first = from.to_vec();
+                }
+                if to > &last[..] {
+                    *last = to.to_vec();
+                }
+            }
+            _ => self.ranges.push((from.to_vec(), to.to_vec())),
+        }
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        let within = |(first, last): &(Vec<u8>, Vec<u8>)| &first[..] <= key && key <= &last[..];
+        let in_range = || self.ranges.iter().any(within) && !planted(Bug::PhantomOverlooked);
+        self.keys.contains(key) && !planted(Bug::ConflictOverlooked) || in_range()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reads(seq: SeqNo, keys: &[&[u8]], ranges: &[(&[u8], &[u8])]) -> ReadSet {
+        let mut reads = ReadSet::new(seq);
+        keys.iter().for_each(|key| reads.add(key));
+        ranges.iter().for_each(|(from, to)| reads.add_range(from, to));
+        reads
+    }
+
+    fn noted(writes: &[(SeqNo, &[u8])]) -> RecentWrites {
+        let recent = RecentWrites::default();
+        recent.watch(10);
+        writes.iter().for_each(|(seq, key)| recent.note(*seq, std::iter::once(*key)));
+        recent
+    }
+
+    #[test]
+    fn a_later_write_of_what_was_read_is_a_conflict() {
+        let recent = noted(&[(11, b"a"), (12, b"m"), (13, b"z")]);
+        let is_fine = |reads: &ReadSet| recent.check(reads).is_ok();
+        assert!(is_fine(&reads(10, &[b"b", b"y"], &[(b"b", b"l"), (b"n", b"y")])));
+        assert!(!is_fine(&reads(10, &[b"a"], &[])) && is_fine(&reads(11, &[b"a"], &[])));
+        for range in [(b"l", b"m"), (b"m", b"m"), (b"m", b"n")] {
+            assert!(!is_fine(&reads(11, &[], &[(range.0, range.1)])), "ends are inclusive");
+            assert!(is_fine(&reads(12, &[], &[(range.0, range.1)])));
+        }
+    }
+
+    #[test]
+    fn ranges_that_touch_are_one() {
+        let reads = reads(1, &[], &[(b"b", b"c"), (b"c", b"d"), (b"a", b"b"), (b"x", b"y")]);
+        assert_eq!(reads.ranges.len(), 2);
+        assert!(reads.has(b"a") && reads.has(b"d") && !reads.has(b"e") && reads.has(b"x"));
+    }
+
+    #[test]
+    fn nothing_is_noted_without_need() {
+        let recent = noted(&[(11, b"a")]);
+        recent.watch(11);
+        recent.unwatch(10);
+        recent.note(12, std::iter::once(&b"b"[..]));
+        assert_eq!(recent.noted.lock().writes.len(), 1, "the first is needed by nobody");
+        recent.unwatch(11);
+        recent.note(13, std::iter::once(&b"c"[..]));
+        assert!(recent.noted.lock().writes.is_empty());
+    }
+
+    #[test]
+    fn what_was_forgotten_is_a_conflict() {
+        let recent = noted(&[]);
+        let long = vec![b'k'; BYTES_MAX / 4];
+        (11..16).for_each(|seq| recent.note(seq, std::iter::once(&long[..])));
+        assert_eq!(recent.check(&reads(10, &[], &[])).unwrap_err().kind(), ErrorKind::Conflict);
+        recent.check(&reads(15, &[b"a"], &[])).unwrap();
+    }
+}

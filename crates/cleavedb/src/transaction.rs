@@ -1,0 +1,277 @@
+//! Transactions: reads and writes that take effect as one, or not at all.
+//!
+//! A transaction reads a snapshot, keeps its writes in memory, and notes what it reads. Its commit
+//! checks, under the append lock, that nobody has written any of that meanwhile ([`ReadSet`]), and
+//! is then one batch. So committed transactions are serializable, in the order of their commits, and
+//! nobody waits for one that is open.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use cleavedb_base::sync::{Mutex, thread};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
+use cleavedb_storage::process::Own;
+
+use crate::batch::{DEFAULT_KEYSPACE, Op, check_memory};
+use crate::bounds::{Bounds, KeyRange, Prefix};
+use crate::commit::EncodedOp;
+use crate::cursor::Cursor;
+use crate::db::Db;
+use crate::engine::Engine;
+use crate::options::Durability;
+use crate::pending_writes::PendingWrites;
+use crate::range::Range;
+use crate::recent_writes::ReadSet;
+use crate::view::Snapshot;
+use crate::write;
+
+/// Attempts of [`Db::transact`] before it begins to pause between two, and its longest pause.
+const ATTEMPTS_AT_ONCE: u32 = 4;
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+
+/// Reads and writes that take effect as one, or not at all.
+///
+/// It sees the database as it was when it began, and its own writes. Its commit fails with
+/// [`ErrorKind::Conflict`] if anybody has written since what it has read: a key, whether it was
+/// there or not, or any key of a range that it has gone through. So transactions that commit have
+/// the same effect as if they had run one after the other (they are *serializable*). Nothing is
+/// locked while it is open, and other writes never wait for it. Without a commit it has no effect.
+///
+/// While it is open it holds a snapshot, and every commit notes its keys in memory, up to 16 MiB of
+/// them; after more than that it can only fail. Its own writes are kept in memory, as a batch.
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+/// use cleavedb::ErrorKind;
+///
+/// db.put("stock", "3")?;
+/// let mut one = db.transaction()?;
+/// let mut other = db.transaction()?;
+/// for transaction in [&mut one, &mut other] {
+///     assert_eq!(transaction.get("stock")?.unwrap(), "3");
+///     transaction.put("stock", "2")?;
+/// }
+/// one.commit()?;
+/// // Otherwise one of two sold pieces would still be in stock.
+/// assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub struct Transaction {
+    db: Db,
+    snapshot: Snapshot,
+    reads: Arc<Mutex<ReadSet>>,
+    /// Values, or `None` for deletes, by tree key.
+    writes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    /// What each write since the first savepoint has replaced.
+    undo: Vec<(Vec<u8>, Option<Option<Bytes>>)>,
+    has_savepoint: bool,
+    #[expect(dead_code, reason = "held for what its drop does")]
+    watch: Watch,
+}
+
+/// The commits of others are noted as long as it is held.
+struct Watch {
+    engine: Own<Arc<Engine>>,
+    seq: SeqNo,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if self.engine.gate.is_own() {
+            self.engine.commit.recent_writes.unwatch(self.seq);
+        }
+    }
+}
+
+/// A state of a transaction's writes, to return to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Savepoint(usize);
+
+impl Db {
+    /// Begins a transaction, which sees everything that was written before.
+    pub fn transaction(&self) -> Result<Transaction> {
+        let engine = self.own_engine()?;
+        let seq = engine.commit.watch();
+        let watch = Watch { engine, seq };
+        let snapshot = self.snapshot();
+        let reads = Arc::new(Mutex::new(ReadSet::new(snapshot.seq()?)));
+        let (writes, undo) = (BTreeMap::new(), Vec::new());
+        Ok(Transaction {
+            db: self.clone(),
+            snapshot,
+            reads,
+            writes,
+            undo,
+            has_savepoint: false,
+            watch,
+        })
+    }
+
+    /// Runs `body` in a transaction and commits it, again and again until the commit meets no
+    /// conflict: each that does was overtaken by another commit, so of all that try one always
+    /// succeeds. Returns what `body` returned at last; if that is an error, nothing was written.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// db.put("visits", 41u64.to_be_bytes())?;
+    /// let visits = db.transact(|transaction| {
+    ///     let old = transaction.get("visits")?.unwrap_or_default();
+    ///     let visits = old[..].try_into().map_or(0, u64::from_be_bytes) + 1;
+    ///     transaction.put("visits", visits.to_be_bytes())?;
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 42);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            let mut transaction = self.transaction()?;
+            let answer = body(&mut transaction)?;
+            match transaction.commit() {
+                Ok(()) => return Ok(answer),
+                Err(e) if e.kind() == ErrorKind::Conflict => {}
+                Err(e) => return Err(e),
+            }
+            attempts += 1;
+            pause(attempts);
+        }
+    }
+}
+
+/// Lets others go ahead after some attempts, so that a long transaction meets a quiet moment.
+fn pause(attempts: u32) {
+    match attempts.checked_sub(ATTEMPTS_AT_ONCE) {
+        None => thread::yield_now(),
+        Some(more) => thread::sleep(PAUSE_MAX.min(Duration::from_micros(20 << more.min(10)))),
+    }
+}
+
+impl Transaction {
+    /// The value of `key`, its own writes included.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        let key = key.as_ref();
+        match self.own(key) {
+            Some(own) => Ok(own.clone()),
+            None => self.snapshot.get(key),
+        }
+    }
+
+    /// Whether `key` is there, its own writes included.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        match self.own(key) {
+            Some(own) => Ok(own.is_some()),
+            None => self.snapshot.contains_key(key),
+        }
+    }
+
+    /// What it has written under `key`; if it has not, the key is noted as read.
+    fn own(&self, key: &[u8]) -> Option<&Option<Bytes>> {
+        let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+        let own = self.writes.get(encoded_key.as_bytes());
+        if own.is_none() {
+            self.reads.lock().add(encoded_key.as_bytes());
+        }
+        own
+    }
+
+    /// Stores `value` under `key` at the commit. Fails as [`Db::put`] does on a key or value that
+    /// is too long.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.change(Op { key: key.as_ref(), value: Some(value.as_ref()) })
+    }
+
+    /// Removes `key` at the commit, if it exists.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.change(Op { key: key.as_ref(), value: None })
+    }
+
+    fn change(&mut self, op: Op<'_>) -> Result<()> {
+        op.check()?;
+        let key = EncodedKey::new(DEFAULT_KEYSPACE, op.key).as_bytes().to_vec();
+        let value = op.value.map(Bytes::copy_from_slice);
+        let undone = self.has_savepoint.then(|| key.clone());
+        let before = self.writes.insert(key, value);
+        self.undo.extend(undone.map(|key| (key, before)));
+        Ok(())
+    }
+
+    /// Keys of a range and their values, in key order, from both ends, with its own writes up to
+    /// now.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        Range::of(self.cursor(range))
+    }
+
+    /// All keys that begin with `prefix`, and their values, with its own writes up to now.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(Prefix(prefix))
+    }
+
+    /// A cursor over a range, with its own writes up to now. What it goes past counts as read.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
+        let seq = self.reads.lock().seq;
+        let writes = PendingWrites::new(&self.writes, (&bounds.lower, &bounds.upper), seq);
+        self.snapshot.cursor(range).within(writes, self.reads.clone())
+    }
+
+    /// A state of its writes to which [`Transaction::rollback_to`] returns.
+    pub fn savepoint(&mut self) -> Savepoint {
+        self.has_savepoint = true;
+        Savepoint(self.undo.len())
+    }
+
+    /// Takes back all writes since `savepoint`; later savepoints lose their meaning. What was read
+    /// since still counts as read. Fails with [`ErrorKind::InvalidArgument`] if `savepoint` was
+    /// taken back itself.
+    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        if savepoint.0 > self.undo.len() {
+            let what = "the transaction was taken back to before this savepoint";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        for (key, before) in self.undo.drain(savepoint.0..).rev() {
+            match before {
+                Some(before) => _ = self.writes.insert(key, before),
+                None => _ = self.writes.remove(&key),
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits with the database's default durability: see [`Transaction::commit_with`].
+    pub fn commit(self) -> Result<()> {
+        let durability = self.db.options().durability;
+        self.commit_with(durability)
+    }
+
+    /// Writes everything as one batch, if nobody has written what was read; fails with
+    /// [`ErrorKind::Conflict`] otherwise, and as [`Db::write`] does. After an error of these kinds
+    /// nothing was written. Without writes it succeeds: all that was read is as of one moment.
+    pub fn commit_with(self, durability: Durability) -> Result<()> {
+        if self.writes.is_empty() {
+            return self.db.open_engine().map(drop);
+        }
+        let engine = self.db.writable()?;
+        let separated_from = engine.options.separated_from();
+        let ops = || {
+            self.writes.iter().filter_map(|(key, value)| {
+                let (_, key) = cleavedb_base::key::split_encoded_key(key)?;
+                Some(Op { key, value: value.as_deref() })
+            })
+        };
+        check_memory(ops(), separated_from, engine.options.batch_max())?;
+        let bytes = ops().map(|op| op.len()).sum();
+        let prepared: Vec<EncodedOp<'_>> =
+            ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
+        let reads = self.reads.lock();
+        write::write(engine, &prepared, bytes, durability, Some(&reads))
+    }
+
+    /// Drops it without effect, as a drop does.
+    pub fn rollback(self) {}
+}

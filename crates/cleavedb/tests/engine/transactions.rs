@@ -1,0 +1,222 @@
+//! Transactions are serializable, see their own writes, and leave nothing if they fail; conditional
+//! writes happen once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cleavedb::{Background, Db, Durability, ErrorKind, Options};
+use cleavedb_storage_sim::Sim;
+use cleavedb_storage_sim::sim::Rng;
+use cleavedb_testkit::transactions::{Committed, check_serializable, interleaved};
+use cleavedb_testkit::{Setup, session};
+
+/// Threads of the tests with several.
+const THREADS: u64 = 8;
+
+fn open(setup: &Setup) -> Db {
+    let options = Options {
+        background: Background::Threads(2),
+        durability: Durability::Os,
+        ..setup.options.clone()
+    };
+    session::open(Arc::new(Sim::new()), &Setup { options, ..setup.clone() }).unwrap()
+}
+
+#[test]
+fn transactions_that_are_open_at_once_read_what_they_would_one_after_the_other() {
+    let (mut committed, mut conflicts) = (0, 0);
+    for setup in &Setup::all() {
+        for seed in 0..12 {
+            let done = interleaved(&setup.clone().in_one_directory(), seed);
+            let done = done.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
+            (committed, conflicts) = (committed + done.0, conflicts + done.1);
+        }
+    }
+    assert!(committed > 500 && conflicts > 500, "{committed} committed, {conflicts} conflicts");
+}
+
+/// Each value is the number of its key's version, in a length that is separated or not.
+fn versioned(version: u64) -> Vec<u8> {
+    format!("{version:08}{}", "x".repeat((version % 5 * 200) as usize)).into_bytes()
+}
+
+fn version_of(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| std::str::from_utf8(&value[..8]).unwrap().parse().unwrap())
+}
+
+#[test]
+fn histories_of_eight_threads_are_serializable() {
+    const KEYS: usize = 10;
+    let key = |at: usize| format!("{at:02}");
+    for setup in &Setup::designs() {
+        let db = open(setup);
+        let one = |rng: &mut Rng| {
+            db.transact(|transaction| {
+                let mut done = Committed::default();
+                if rng.index(3) == 0 {
+                    // All of them, those that are not there as well.
+                    let items: Vec<_> = transaction.range(..).collect::<Result<_, _>>()?;
+                    done.reads = (0..KEYS)
+                        .map(|at| {
+                            let item = items.iter().find(|item| item.key == key(at));
+                            (at, version_of(item.map(|item| &item.value[..])))
+                        })
+                        .collect();
+                } else {
+                    let keys: BTreeSet<usize> = (0..3).map(|_| rng.index(KEYS)).collect();
+                    for at in keys {
+                        let value = transaction.get(key(at))?;
+                        done.reads.push((at, version_of(value.as_deref())));
+                    }
+                }
+                let reads = done.reads.clone();
+                for (at, version) in reads.into_iter().filter(|_| rng.index(2) == 0) {
+                    transaction.put(key(at), versioned(version + 1))?;
+                    done.writes.push((at, version + 1));
+                }
+                Ok(done)
+            })
+        };
+        let run = |thread: u64| {
+            let mut rng = Rng::new(thread);
+            (0..60).map(|_| one(&mut rng).unwrap()).collect::<Vec<Committed>>()
+        };
+        let history: Vec<Committed> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..THREADS).map(|thread| scope.spawn(move || run(thread))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        check_serializable(&history).unwrap_or_else(|failure| panic!("{setup}: {failure}"));
+        for at in 0..KEYS {
+            let written = history.iter().flat_map(|one| &one.writes).filter(|it| it.0 == at);
+            let last = version_of(db.get(key(at)).unwrap().as_deref());
+            assert_eq!(written.count() as u64, last, "{setup}: every version is there once");
+        }
+    }
+}
+
+#[test]
+fn the_checker_finds_a_write_skew_and_a_lost_update() {
+    let one = |reads: &[(usize, u64)], writes: &[(usize, u64)]| Committed {
+        reads: reads.to_vec(),
+        writes: writes.to_vec(),
+    };
+    let both = [(0, 0), (1, 0)];
+    check_serializable(&[one(&both, &[(0, 1)]), one(&[(0, 1), (1, 0)], &[(1, 1)])]).unwrap();
+    check_serializable(&[one(&both, &[(0, 1)]), one(&both, &[(1, 1)])]).unwrap_err();
+    check_serializable(&[one(&both, &[(0, 1)]), one(&both, &[(0, 1)])]).unwrap_err();
+}
+
+#[test]
+fn a_conflict_writes_nothing_and_a_drop_neither() {
+    for setup in &Setup::designs() {
+        let db = open(setup);
+        db.put("a", "1").unwrap();
+        let mut dropped = db.transaction().unwrap();
+        dropped.put("a", "dropped").unwrap();
+        drop(dropped);
+        let mut late = db.transaction().unwrap();
+        assert_eq!(late.get("absent").unwrap(), None);
+        late.put("a", "late").unwrap();
+        late.put("b", "late").unwrap();
+        db.put("absent", "there now").unwrap();
+        assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(db.get("a").unwrap().unwrap(), "1");
+        assert!(!db.contains_key("b").unwrap());
+        // Writes alone conflict with nothing.
+        let mut blind = db.transaction().unwrap();
+        blind.put("a", "blind").unwrap();
+        db.put("a", "2").unwrap();
+        blind.commit().unwrap();
+        assert_eq!(db.get("a").unwrap().unwrap(), "blind");
+    }
+}
+
+#[test]
+fn a_savepoint_is_returned_to() {
+    let db = open(&Setup::designs()[0]);
+    let mut transaction = db.transaction().unwrap();
+    transaction.put("a", "1").unwrap();
+    let first = transaction.savepoint();
+    transaction.put("a", "2").unwrap();
+    let second = transaction.savepoint();
+    transaction.delete("a").unwrap();
+    transaction.put("b", "1").unwrap();
+    transaction.rollback_to(second).unwrap();
+    assert_eq!(transaction.get("a").unwrap().unwrap(), "2");
+    assert_eq!(transaction.range(..).count(), 1);
+    transaction.rollback_to(first).unwrap();
+    let error = transaction.rollback_to(second).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    transaction.commit().unwrap();
+    assert_eq!(db.get("a").unwrap().unwrap(), "1");
+}
+
+#[test]
+fn conditional_writes_of_many_threads_happen_once() {
+    for setup in &Setup::designs() {
+        let db = open(setup);
+        let (won, deleted, popped) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let queue = open(setup);
+        for i in 0..40 {
+            queue.put(format!("{i:02}"), versioned(i)).unwrap();
+        }
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (db, queue) = (&db, &queue);
+                let (won, deleted, popped) = (&won, &deleted, &popped);
+                scope.spawn(move || {
+                    for i in 0..20 {
+                        let key = format!("claim {i}");
+                        if db.put_if_absent(&key, thread.to_be_bytes()).unwrap() {
+                            won.fetch_add(1, Ordering::Relaxed);
+                            assert_eq!(db.get(&key).unwrap().unwrap()[..], thread.to_be_bytes());
+                        }
+                        db.update("counter", |old| Some(versioned(version_of(old) + 1))).unwrap();
+                    }
+                    for i in 0..20 {
+                        let gone = db.delete_if(format!("claim {i}"), |_| true).unwrap();
+                        deleted.fetch_add(u64::from(gone), Ordering::Relaxed);
+                    }
+                    while queue.pop_first().unwrap().is_some()
+                        && queue.pop_last().unwrap().is_some()
+                    {
+                        popped.fetch_add(2, Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        // At the end each thread may get one without another.
+        let popped = count(&popped);
+        assert!(popped <= 40 && popped + 2 * THREADS > 40, "{setup}: each is popped once");
+        assert!(queue.first_key_value().unwrap().is_none());
+        assert!(count(&won) >= 20 && count(&won) == count(&deleted) + left(&db), "{setup}");
+        assert_eq!(version_of(db.get("counter").unwrap().as_deref()), 20 * THREADS, "{setup}");
+    }
+}
+
+/// Claims that are left.
+fn left(db: &Db) -> u64 {
+    db.prefix("claim").keys_only().count() as u64
+}
+
+#[test]
+fn compare_and_swap_and_pops_do_what_they_say() {
+    let db = open(&Setup::designs()[0]);
+    assert!(!db.compare_and_swap("a", Some("1"), Some("2")).unwrap());
+    assert!(db.compare_and_swap("a", None::<&str>, Some("1")).unwrap());
+    assert!(db.compare_and_swap("a", Some("1"), Some("2")).unwrap());
+    assert!(db.compare_and_swap("a", Some("2"), None::<&str>).unwrap());
+    assert!(!db.contains_key("a").unwrap());
+    assert!(db.pop_first().unwrap().is_none() && db.pop_last().unwrap().is_none());
+    for key in ["a", "b", "c"] {
+        db.put(key, key).unwrap();
+    }
+    assert_eq!(db.pop_first().unwrap().unwrap().key, "a");
+    assert_eq!(db.pop_last().unwrap().unwrap().value, "c");
+    assert!(!db.delete_if("b", |value| value == b"x").unwrap());
+    assert_eq!(db.update("b", |_| None::<Vec<u8>>).unwrap(), None);
+    assert!(db.first_key_value().unwrap().is_none());
+}

@@ -46,8 +46,8 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Fails if a batch of `ops` takes more than `most` bytes of memory while it is committed and in the
-/// MemTable; values of `separated_from` bytes or more leave the index.
+/// Fails if a batch of `ops` takes more than `most` bytes of memory while it is committed and in
+/// the MemTable; values of `separated_from` bytes or more leave the index.
 pub(crate) fn check_memory<'a>(
     ops: impl Iterator<Item = Op<'a>>,
     separated_from: usize,

@@ -8,17 +8,14 @@
 //! recovery would complete after a crash, are copied. A read state keeps all of them from being
 //! removed meanwhile.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
-use cleavedb_storage::{
-    Access, Disk, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage, copy,
-};
+use cleavedb_storage::{Access, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage, copy};
+use cleavedb_values::ValueFileMeta;
 
-use crate::db::Db;
 use crate::engine::Engine;
 use crate::manifest::{Current, LiveFiles, Manifest};
 use crate::session::{self, Rest};
@@ -36,56 +33,19 @@ pub struct CheckpointReport {
     pub copied_bytes: u64,
 }
 
-impl Db {
-    /// Makes a consistent copy of the database in the directory `path`, which must be missing or
-    /// empty, while reads and writes go on: a database of its own, which can be opened, written and
-    /// removed without effect on this one. It has every write that was acknowledged before the
-    /// call, of whatever durability, and of later ones a part in commit order.
-    ///
-    /// In the same file system most files are linked, so it takes little time and no space; what
-    /// either database drops or rewrites later takes its space until the other does so too, since a
-    /// file with two names is never changed in place. In another file system all is copied. Writers
-    /// wait while the log window is written to the log, up to [`crate::Options::window_bytes`]. The
-    /// copy is in one directory, without volumes, and survives a loss of power once this returns.
-    ///
-    /// Fails with [`ErrorKind::AlreadyExists`] if there is something in the directory. After any
-    /// other failure its files are removed again.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// use cleavedb::{Db, Options};
-    ///
-    /// let db = Db::open(dir.path().join("db"), Options::default())?;
-    /// db.put("key", "old")?;
-    /// db.checkpoint(dir.path().join("copy"))?;
-    /// db.put("key", "new")?;
-    /// let copy = Db::open(dir.path().join("copy"), Options::default())?;
-    /// assert_eq!(copy.get("key")?.unwrap(), "old");
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<CheckpointReport> {
-        let path = path.as_ref();
-        self.open_engine()?;
-        let opened = Disk::open(path, true).map_err(|e| Error::io("make the directory", e));
-        let made = opened.and_then(|disk| self.checkpoint_in(Arc::new(disk)));
-        made.map_err(|e| e.with("checkpoint", path.display()))
+/// Makes a checkpoint in `to`, which must be empty; after a failure it is empty again.
+pub(crate) fn make(engine: &Engine, to: &Arc<dyn Storage>) -> Result<CheckpointReport> {
+    check_empty(&**to)?;
+    let moment = Moment::take(engine)?;
+    let mut names = Vec::new();
+    let made = moment.copy(engine, to, &mut names);
+    if made.is_err() {
+        // What cannot be removed now is refused by an open: there is no `current`.
+        let fixed = [FileKind::Current, FileKind::CurrentNew].map(Name::fixed);
+        let names = fixed.iter().chain(&names);
+        names.for_each(|name| _ = to.remove(name, RemoveMode::Immediate));
     }
-
-    /// As [`Db::checkpoint`], in a storage: for tests and tools that bring their own.
-    pub fn checkpoint_in(&self, to: Arc<dyn Storage>) -> Result<CheckpointReport> {
-        let engine = self.open_engine()?;
-        check_empty(&*to)?;
-        let moment = Moment::take(engine)?;
-        let mut names = Vec::new();
-        let made = moment.copy(engine, &to, &mut names);
-        if made.is_err() {
-            // What cannot be removed now is refused by an open: there is no `current`.
-            let fixed = [FileKind::Current, FileKind::CurrentNew].map(Name::fixed);
-            let names = fixed.iter().chain(&names);
-            names.for_each(|name| _ = to.remove(name, RemoveMode::Immediate));
-        }
-        made
-    }
+    made
 }
 
 fn check_empty(to: &dyn Storage) -> Result<()> {
@@ -119,7 +79,7 @@ impl Moment {
         engine.poison.check()?;
         let mut append = engine.commit.append();
         let is_begun = append.appender.is_begun();
-        // Before the manifest is locked: what a flush releases from here on is in the files already.
+        // Before the manifest is locked: what a flush releases from here on is in files already.
         if is_begun && !planted(Bug::CheckpointWithoutDrain) {
             engine.commit.drain_all(&mut append)?;
         }
@@ -155,6 +115,7 @@ impl Moment {
         let tables = tables.map(|(_, table)| Name::numbered(FileKind::Table, table.number()));
         let values = self.live.value_files.iter();
         let values = values.map(|(number, facts)| Name::numbered(facts.kind, number));
+        let logs: BTreeSet<Name> = self.live.value_files.logs().map(name_of_log).collect();
         let mut report = CheckpointReport::default();
         for name in tables.chain(values) {
             let from = &engine.storage;
@@ -165,7 +126,9 @@ impl Moment {
             let linked = len.is_none() && copy::link(&**from, &name, &**to).map_err(failed)?;
             if linked {
                 report.linked += 1;
-                sync_log(&**to, &name)?;
+                if logs.contains(&name) {
+                    sync(&**to, &name)?;
+                }
             } else {
                 report.copied += 1;
                 report.copied_bytes += copy::copy(&**from, &name, &**to, len).map_err(failed)?;
@@ -179,11 +142,12 @@ impl Moment {
     }
 }
 
+fn name_of_log((number, _): (FileNumber, &ValueFileMeta)) -> Name {
+    Name::numbered(FileKind::Log, number)
+}
+
 /// Makes a linked log file durable: that of a database whose writes are not synced may not be.
-fn sync_log(to: &dyn Storage, name: &Name) -> Result<()> {
-    if name.kind() != FileKind::Log {
-        return Ok(());
-    }
+fn sync(to: &dyn Storage, name: &Name) -> Result<()> {
     let failed = |e| Error::io("open a log file", e).with("file", name);
     let file = to.open(name, Mode::ReadWrite, Access::Random).map_err(failed)?;
     file.sync().map_err(|e| Error::sync_failed("a log file", e).with("file", name))

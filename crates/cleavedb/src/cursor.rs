@@ -5,6 +5,7 @@
 //! iterator: to turn it round costs a search in every table. Values are read only when they are
 //! asked for ([`values`]).
 
+mod moment;
 mod values;
 
 use std::collections::VecDeque;
@@ -13,21 +14,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
-use cleavedb_index::{EntryIter, MergeIter, ReadMode, VisibleIter};
+use cleavedb_base::{EncodedKey, Error, Result};
+use cleavedb_index::VisibleIter;
 use cleavedb_storage::process::Own;
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::batch::DEFAULT_KEYSPACE;
 use crate::bounds::{Bounds, successor};
 use crate::engine::Engine;
+use crate::item::Item;
 use crate::pending_writes::PendingWrites;
-use crate::range::Item;
 use crate::read;
 use crate::recent_writes::ReadSet;
 use crate::snapshot::HeldSnapshot;
-use crate::state::ReadState;
 
+use self::moment::Moment;
 use self::values::{CursorEntry, ReadAhead};
 
 /// Entries that a cursor keeps behind its position, so that it can go back to them cheaply.
@@ -52,18 +53,6 @@ enum Place {
     Behind,
     /// It met this error.
     Failed(Error),
-}
-
-/// What a cursor reads: the database as of one moment.
-struct Moment {
-    /// Keeps the directory locked until the cursor is dropped.
-    engine: Own<Arc<Engine>>,
-    state: Own<Arc<ReadState>>,
-    seq: SeqNo,
-    /// Keeps the versions that the cursor sees from being dropped.
-    held: Option<Arc<HeldSnapshot>>,
-    /// Writes of a transaction, which come before what is stored.
-    pending: Option<PendingWrites>,
 }
 
 /// A position among the keys of a range, as of one moment; it can be moved to any key, and to the
@@ -492,20 +481,5 @@ impl Cursor {
             Direction::Forward => encoded_key >= stop,
             Direction::Backward => encoded_key <= stop,
         })
-    }
-}
-
-impl Moment {
-    /// An iterator over the entries within `bounds`.
-    fn open(&self, bounds: &Bounds) -> VisibleIter {
-        let Bounds { lower, upper } = bounds;
-        let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
-        sources.extend(self.pending.clone().map(|pending| Box::new(pending) as _));
-        for slot in &self.state.memtables {
-            sources.extend(slot.table.iters());
-        }
-        sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
-        let merged = MergeIter::new(sources);
-        VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()))
     }
 }

@@ -1,6 +1,10 @@
 //! The database handle: open, write, maintenance and close; [`reads`] has its reads.
 
+mod builder;
 mod reads;
+mod transactions;
+mod conditional;
+mod checkpoints;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,9 +15,9 @@ use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
+pub use self::builder::Builder;
 use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch, check_memory};
 use crate::build::build;
-use crate::builder::Builder;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::commit::EncodedOp;
 use crate::dead::MANY;
@@ -31,6 +35,7 @@ use crate::replay::RecoveryReport;
 use crate::session::unless_full;
 use crate::space::reserve;
 use crate::threads::Threads;
+use crate::transaction::Commits;
 use crate::{maintenance, memtables, pressure, scheduler, session, stats, write};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
@@ -134,6 +139,18 @@ impl Inner {
         let closed = flushed.and_then(|()| session::end_session(engine));
         engine.note_held();
         closed
+    }
+}
+
+impl Commits for Inner {
+    fn open_engine(&self) -> Result<&Engine> {
+        self.engine.gate.check_open()?;
+        Ok(&self.engine)
+    }
+
+    fn writable(&self) -> Result<&Engine> {
+        self.engine.gate.check_open()?;
+        self.writable()
     }
 }
 
@@ -252,22 +269,14 @@ impl Db {
     }
 
     /// The engine; fails if the database is closed.
-    pub(crate) fn open_engine(&self) -> Result<&Engine> {
-        let engine = self.engine();
-        engine.gate.check_open()?;
-        Ok(engine)
+    fn open_engine(&self) -> Result<&Engine> {
+        self.inner.open_engine()
     }
 
     /// The same, held; fails if the database is closed.
-    pub(crate) fn own_engine(&self) -> Result<Own<Arc<Engine>>> {
+    fn own_engine(&self) -> Result<Own<Arc<Engine>>> {
         self.open_engine()?;
         Ok(self.inner.engine.clone())
-    }
-
-    /// The engine, ready for writes.
-    pub(crate) fn writable(&self) -> Result<&Engine> {
-        self.open_engine()?;
-        self.inner.writable()
     }
 
     /// The options that it was opened with; [`Options::min_separated`] has the value in effect.

@@ -58,6 +58,7 @@ mod reclaim;
 mod write;
 mod read;
 mod bounds;
+mod item;
 mod pending_writes;
 mod cursor;
 mod range;
@@ -70,11 +71,9 @@ mod recovery;
 mod session;
 mod hot_load;
 mod build;
-mod db;
-mod builder;
 mod checkpoint;
 mod transaction;
-mod conditional;
+mod db;
 mod unopened;
 mod salvage;
 mod dump;
@@ -91,7 +90,6 @@ mod shuttle_tests;
 
 pub use batch::WriteBatch;
 pub use bounds::{KeyRange, Prefix};
-pub use builder::Builder;
 pub use bytes::Bytes;
 pub use check::{CheckProgress, CheckReport};
 pub use checkpoint::CheckpointReport;
@@ -106,15 +104,16 @@ pub use cleavedb_values::{
     GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
 pub use cursor::Cursor;
-pub use db::Db;
+pub use db::{Builder, Db};
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
+pub use item::Item;
 pub use metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step,
     ValueFileMetrics,
 };
 pub use options::{Background, Durability, MinSeparated, Options, Preset};
-pub use range::{Item, Range};
+pub use range::Range;
 pub use replay::RecoveryReport;
 pub use salvage::{Salvage, SalvageReport};
 pub use totals::Totals;

@@ -12,17 +12,8 @@ use cleavedb_storage::process::Own;
 use crate::bounds::Bounds;
 use crate::cursor::Cursor;
 use crate::engine::Engine;
+use crate::item::Item;
 use crate::snapshot::HeldSnapshot;
-
-/// A key and its value. Either may share memory with its neighbours (a value with the cached block
-/// that holds it), so copy the few items that are to be kept from a long scan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Item {
-    /// The key.
-    pub key: Bytes,
-    /// Its value; empty in a range of keys only.
-    pub value: Bytes,
-}
 
 /// Iterator over a range, from both ends; yields every key once. After an error it ends.
 ///
@@ -67,7 +58,8 @@ impl Range {
         self
     }
 
-    fn from_front(&mut self) -> Result<Option<Item>> {
+    /// The next item from the front.
+    fn step_front(&mut self) -> Result<Option<Item>> {
         self.front.next()?;
         let Some((key, value)) = self.front.take(self.keys_only)? else { return Ok(None) };
         match &mut self.back {
@@ -80,7 +72,8 @@ impl Range {
         item(key, value).map(Some)
     }
 
-    fn from_back(&mut self) -> Result<Option<Item>> {
+    /// The next item from the back.
+    fn step_back(&mut self) -> Result<Option<Item>> {
         let back = self.back.get_or_insert_with(|| {
             let mut back = self.front.twin();
             if !self.front_key.is_empty() {
@@ -121,13 +114,13 @@ impl Iterator for Range {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        self.stepped(Self::from_front)
+        self.stepped(Self::step_front)
     }
 }
 
 impl DoubleEndedIterator for Range {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.stepped(Self::from_back)
+        self.stepped(Self::step_back)
     }
 }

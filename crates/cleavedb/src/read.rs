@@ -135,8 +135,8 @@ pub(crate) enum Heats {
     No,
 }
 
-/// Whether `key` has a visible version, at or below `snapshot` if there is one. No value is read but
-/// that of a hot key, whose record alone knows the whole key.
+/// Whether `key` has a visible version, at or below `snapshot` if there is one. Only the value of a
+/// hot key is read, since its record alone has the whole key.
 pub(crate) fn contains(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<bool> {
     if key.len() > KEY_LEN_MAX {
         return Ok(false);
@@ -197,8 +197,8 @@ pub(crate) fn get_encoded(
     }
 }
 
-/// The newest version of a key at or below `snapshot`, or as of now, and the read state that has it.
-/// If a flush is changing what is hot, it is [`Answer::Hot`], and the caller tries again.
+/// The newest version of a key at or below `snapshot`, or as of now, and the read state that has
+/// it. If a flush is changing what is hot, it is [`Answer::Hot`], and the caller tries again.
 #[inline]
 fn find(
     engine: &Engine,

@@ -91,8 +91,8 @@ impl RecentWrites {
     pub(crate) fn check(&self, reads: &ReadSet) -> Result<()> {
         let noted = self.noted.lock();
         if reads.seq < noted.forgotten {
-            let what = "so much was written since the transaction began that it is unknown \
-                        whether it conflicts; run it again";
+            let what = "too many writes were made since the transaction began to know whether it \
+                        conflicts; run it again";
             return Err(Error::new(ErrorKind::Conflict, what));
         }
         let later = noted.writes.partition_point(|(seq, _)| *seq <= reads.seq);
@@ -204,7 +204,7 @@ mod tests {
         recent.watch(11);
         recent.unwatch(10);
         recent.note(12, std::iter::once(&b"b"[..]));
-        assert_eq!(recent.noted.lock().writes.len(), 1, "the first is needed by nobody");
+        assert_eq!(recent.noted.lock().writes.len(), 1, "the first is not needed any more");
         recent.unwatch(11);
         recent.note(13, std::iter::once(&b"c"[..]));
         assert!(recent.noted.lock().writes.is_empty());

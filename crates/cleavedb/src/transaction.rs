@@ -1,16 +1,15 @@
 //! Transactions: reads and writes that take effect as one, or not at all.
 //!
 //! A transaction reads a snapshot, keeps its writes in memory, and notes what it reads. Its commit
-//! checks, under the append lock, that nobody has written any of that meanwhile ([`ReadSet`]), and
-//! is then one batch. So committed transactions are serializable, in the order of their commits, and
-//! nobody waits for one that is open.
+//! checks, under the append lock, that no other commit has written any of that meanwhile
+//! ([`ReadSet`]), and is then one batch. So committed transactions are serializable, in the order
+//! of their commits, and no other write waits for one that is open.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use cleavedb_base::sync::{Mutex, thread};
+use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
@@ -18,7 +17,6 @@ use crate::batch::{DEFAULT_KEYSPACE, Op, check_memory};
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::commit::EncodedOp;
 use crate::cursor::Cursor;
-use crate::db::Db;
 use crate::engine::Engine;
 use crate::options::Durability;
 use crate::pending_writes::PendingWrites;
@@ -27,17 +25,14 @@ use crate::recent_writes::ReadSet;
 use crate::view::Snapshot;
 use crate::write;
 
-/// Attempts of [`Db::transact`] before it begins to pause between two, and its longest pause.
-const ATTEMPTS_AT_ONCE: u32 = 4;
-const PAUSE_MAX: Duration = Duration::from_millis(2);
-
 /// Reads and writes that take effect as one, or not at all.
 ///
 /// It sees the database as it was when it began, and its own writes. Its commit fails with
-/// [`ErrorKind::Conflict`] if anybody has written since what it has read: a key, whether it was
-/// there or not, or any key of a range that it has gone through. So transactions that commit have
-/// the same effect as if they had run one after the other (they are *serializable*). Nothing is
-/// locked while it is open, and other writes never wait for it. Without a commit it has no effect.
+/// [`ErrorKind::Conflict`] if another commit has written since what it has read: a key, whether it
+/// was there or not, or any key of a range that it has gone through. So transactions that commit
+/// have the same effect as if they had run one after the other (they are *serializable*). Nothing
+/// is locked while it is open, and other writes never wait for it. Without a commit it has no
+/// effect.
 ///
 /// While it is open it holds a snapshot, and every commit notes its keys in memory, up to 16 MiB of
 /// them; after more than that it can only fail. Its own writes are kept in memory, as a batch.
@@ -60,7 +55,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(2);
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub struct Transaction {
-    db: Db,
+    database: Arc<dyn Commits>,
     snapshot: Snapshot,
     reads: Arc<Mutex<ReadSet>>,
     /// Values, or `None` for deletes, by tree key.
@@ -70,6 +65,14 @@ pub struct Transaction {
     has_savepoint: bool,
     #[expect(dead_code, reason = "held for what its drop does")]
     watch: Watch,
+}
+
+/// The open database, to which a transaction is committed.
+pub(crate) trait Commits: Send + Sync {
+    /// The engine; fails if the database is closed.
+    fn open_engine(&self) -> Result<&Engine>;
+    /// The same, ready for writes.
+    fn writable(&self) -> Result<&Engine>;
 }
 
 /// The commits of others are noted as long as it is held.
@@ -90,68 +93,22 @@ impl Drop for Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(usize);
 
-impl Db {
-    /// Begins a transaction, which sees everything that was written before.
-    pub fn transaction(&self) -> Result<Transaction> {
-        let engine = self.own_engine()?;
+impl Transaction {
+    /// Begins a transaction that sees everything that was written before. `snapshot` takes a
+    /// snapshot of that.
+    pub(crate) fn begin(
+        engine: Own<Arc<Engine>>,
+        database: Arc<dyn Commits>,
+        snapshot: impl FnOnce() -> Snapshot,
+    ) -> Result<Self> {
         let seq = engine.commit.watch();
         let watch = Watch { engine, seq };
-        let snapshot = self.snapshot();
+        let snapshot = snapshot();
         let reads = Arc::new(Mutex::new(ReadSet::new(snapshot.seq()?)));
-        let (writes, undo) = (BTreeMap::new(), Vec::new());
-        Ok(Transaction {
-            db: self.clone(),
-            snapshot,
-            reads,
-            writes,
-            undo,
-            has_savepoint: false,
-            watch,
-        })
+        let (writes, undo, has_savepoint) = (BTreeMap::new(), Vec::new(), false);
+        Ok(Self { database, snapshot, reads, writes, undo, has_savepoint, watch })
     }
 
-    /// Runs `body` in a transaction and commits it, again and again until the commit meets no
-    /// conflict: each that does was overtaken by another commit, so of all that try one always
-    /// succeeds. Returns what `body` returned at last; if that is an error, nothing was written.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir().unwrap();
-    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
-    /// db.put("visits", 41u64.to_be_bytes())?;
-    /// let visits = db.transact(|transaction| {
-    ///     let old = transaction.get("visits")?.unwrap_or_default();
-    ///     let visits = old[..].try_into().map_or(0, u64::from_be_bytes) + 1;
-    ///     transaction.put("visits", visits.to_be_bytes())?;
-    ///     Ok(visits)
-    /// })?;
-    /// assert_eq!(visits, 42);
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
-        let mut attempts = 0;
-        loop {
-            let mut transaction = self.transaction()?;
-            let answer = body(&mut transaction)?;
-            match transaction.commit() {
-                Ok(()) => return Ok(answer),
-                Err(e) if e.kind() == ErrorKind::Conflict => {}
-                Err(e) => return Err(e),
-            }
-            attempts += 1;
-            pause(attempts);
-        }
-    }
-}
-
-/// Lets others go ahead after some attempts, so that a long transaction meets a quiet moment.
-fn pause(attempts: u32) {
-    match attempts.checked_sub(ATTEMPTS_AT_ONCE) {
-        None => thread::yield_now(),
-        Some(more) => thread::sleep(PAUSE_MAX.min(Duration::from_micros(20 << more.min(10)))),
-    }
-}
-
-impl Transaction {
     /// The value of `key`, its own writes included.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         let key = key.as_ref();
@@ -180,8 +137,8 @@ impl Transaction {
         own
     }
 
-    /// Stores `value` under `key` at the commit. Fails as [`Db::put`] does on a key or value that
-    /// is too long.
+    /// Stores `value` under `key` at the commit. Fails as [`crate::Db::put`] does on a key or value
+    /// that is too long.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.change(Op { key: key.as_ref(), value: Some(value.as_ref()) })
     }
@@ -245,18 +202,19 @@ impl Transaction {
 
     /// Commits with the database's default durability: see [`Transaction::commit_with`].
     pub fn commit(self) -> Result<()> {
-        let durability = self.db.options().durability;
+        let durability = self.database.open_engine()?.options.durability;
         self.commit_with(durability)
     }
 
-    /// Writes everything as one batch, if nobody has written what was read; fails with
-    /// [`ErrorKind::Conflict`] otherwise, and as [`Db::write`] does. After an error of these kinds
-    /// nothing was written. Without writes it succeeds: all that was read is as of one moment.
+    /// Writes everything as one batch, if no other commit has written what was read; fails with
+    /// [`ErrorKind::Conflict`] otherwise, and as [`crate::Db::write`] does. After an error of these
+    /// kinds nothing was written. Without writes it succeeds: all that was read is as of one
+    /// moment.
     pub fn commit_with(self, durability: Durability) -> Result<()> {
         if self.writes.is_empty() {
-            return self.db.open_engine().map(drop);
+            return self.database.open_engine().map(drop);
         }
-        let engine = self.db.writable()?;
+        let engine = self.database.writable()?;
         let separated_from = engine.options.separated_from();
         let ops = || {
             self.writes.iter().filter_map(|(key, value)| {

@@ -11,7 +11,8 @@ use crate::batch::DEFAULT_KEYSPACE;
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::cursor::Cursor;
 use crate::engine::Engine;
-use crate::range::{Item, Range};
+use crate::item::Item;
+use crate::range::Range;
 use crate::read;
 use crate::snapshot::HeldSnapshot;
 

@@ -20,7 +20,7 @@ use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
 use crate::{log_files, memtables, pressure, reclaim, scheduler};
 
-/// Commits a batch of `bytes` bytes of keys and values, if nobody has written since what a
+/// Commits a batch of `bytes` bytes of keys and values, if no other commit has written what a
 /// transaction has read.
 #[inline]
 pub(crate) fn write(

@@ -4,13 +4,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::{EntryKind, Error, Result, SeqNo, ValuePointer};
 use cleavedb_index::VisibleIter;
 use cleavedb_values::{Chunk, ReadBuffers, ValueLayout};
 
-use super::{Cursor, Direction, Moment, Place};
-use crate::read::{self, Heats};
+use super::{Cursor, Direction, Place};
 
 /// Values that are read ahead after the second that was asked for.
 const AHEAD_MIN: usize = 16;
@@ -259,40 +257,5 @@ impl Cursor {
             };
             *within = chunk;
         }
-    }
-}
-
-impl Moment {
-    /// The value of a version, if the record cache has it. A cursor neither fills the cache nor
-    /// keeps anything in it: it would evict what is read again and again.
-    #[inline]
-    fn cached(&self, encoded_key: &[u8], seq: SeqNo) -> Option<Bytes> {
-        self.engine.records.as_ref()?.peek(encoded_key, hash64(encoded_key, 0), seq)
-    }
-
-    /// Where the newest version of a hot key lies, if the read state has it.
-    fn find_hot(&self, encoded_key: &[u8]) -> Option<ValuePointer> {
-        let store = self.engine.hot.as_ref()?;
-        let found = store.find(store.key(encoded_key));
-        found.filter(|pointer| self.state.segments.is_there(*pointer))
-    }
-
-    /// The value of a hot key: its newest version, if the cursor sees that, or else the one that a
-    /// look-up finds, since the key was written or moved after the cursor began.
-    fn hot_value(
-        &self,
-        encoded_key: &[u8],
-        pointer: Option<ValuePointer>,
-        chunk: Option<&Chunk>,
-    ) -> Result<Bytes> {
-        if let Some(pointer) = pointer
-            && let Some((seq, value)) =
-                self.state.segments.read_version(chunk, pointer, encoded_key)?
-            && seq <= self.seq
-        {
-            return Ok(value);
-        }
-        let found = read::get_encoded(&self.engine, encoded_key, Some(self.seq), Heats::No)?;
-        found.ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
     }
 }

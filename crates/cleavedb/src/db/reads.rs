@@ -7,7 +7,8 @@ use super::Db;
 use crate::batch::DEFAULT_KEYSPACE;
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::cursor::Cursor;
-use crate::range::{Item, Range};
+use crate::item::Item;
+use crate::range::Range;
 use crate::read;
 use crate::view::Snapshot;
 

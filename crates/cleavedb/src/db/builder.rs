@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use cleavedb_base::Result;
 
-use crate::db::Db;
+use super::Db;
 use crate::options::{Durability, MinSeparated, Options, Preset};
 use crate::volume::Volume;
 

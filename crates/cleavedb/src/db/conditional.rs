@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use cleavedb_base::Result;
 
-use crate::db::Db;
-use crate::range::Item;
+use super::Db;
+use crate::item::Item;
 use crate::transaction::Transaction;
 
-/// Writes that depend on what is there. Each is atomic: of several threads that call it at once, each
-/// sees what those before it have left.
+/// Writes that depend on what is there. Each is atomic: of several threads that call it at once,
+/// each sees what those before it have left.
 impl Db {
     /// Stores `value` under `key` if the key is not there. Returns whether it did.
     ///

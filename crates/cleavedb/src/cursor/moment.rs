@@ -1,0 +1,77 @@
+//! What a cursor reads: the database as of one moment.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cleavedb_base::checksum::hash64;
+use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
+use cleavedb_index::{EntryIter, MergeIter, ReadMode, VisibleIter};
+use cleavedb_storage::process::Own;
+use cleavedb_values::Chunk;
+
+use crate::bounds::Bounds;
+use crate::engine::Engine;
+use crate::pending_writes::PendingWrites;
+use crate::read::{self, Heats};
+use crate::snapshot::HeldSnapshot;
+use crate::state::ReadState;
+
+/// What a cursor reads: the database as of one moment.
+pub(super) struct Moment {
+    /// Keeps the directory locked until the cursor is dropped.
+    pub(super) engine: Own<Arc<Engine>>,
+    pub(super) state: Own<Arc<ReadState>>,
+    pub(super) seq: SeqNo,
+    /// Keeps the versions that the cursor sees from being dropped.
+    pub(super) held: Option<Arc<HeldSnapshot>>,
+    /// Writes of a transaction, which come before what is stored.
+    pub(super) pending: Option<PendingWrites>,
+}
+
+impl Moment {
+    /// An iterator over the entries within `bounds`.
+    pub(super) fn open(&self, bounds: &Bounds) -> VisibleIter {
+        let Bounds { lower, upper } = bounds;
+        let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
+        sources.extend(self.pending.clone().map(|pending| Box::new(pending) as _));
+        for slot in &self.state.memtables {
+            sources.extend(slot.table.iters());
+        }
+        sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
+        let merged = MergeIter::new(sources);
+        VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()))
+    }
+
+    /// The value of a version, if the record cache has it. A cursor neither fills the cache nor
+    /// keeps anything in it: it would evict what is read again and again.
+    #[inline]
+    pub(super) fn cached(&self, encoded_key: &[u8], seq: SeqNo) -> Option<Bytes> {
+        self.engine.records.as_ref()?.peek(encoded_key, hash64(encoded_key, 0), seq)
+    }
+
+    /// Where the newest version of a hot key lies, if the read state has it.
+    pub(super) fn find_hot(&self, encoded_key: &[u8]) -> Option<ValuePointer> {
+        let store = self.engine.hot.as_ref()?;
+        let found = store.find(store.key(encoded_key));
+        found.filter(|pointer| self.state.segments.is_there(*pointer))
+    }
+
+    /// The value of a hot key: its newest version, if the cursor sees that, or else the one that a
+    /// look-up finds, since the key was written or moved after the cursor began.
+    pub(super) fn hot_value(
+        &self,
+        encoded_key: &[u8],
+        pointer: Option<ValuePointer>,
+        chunk: Option<&Chunk>,
+    ) -> Result<Bytes> {
+        if let Some(pointer) = pointer
+            && let Some((seq, value)) =
+                self.state.segments.read_version(chunk, pointer, encoded_key)?
+            && seq <= self.seq
+        {
+            return Ok(value);
+        }
+        let found = read::get_encoded(&self.engine, encoded_key, Some(self.seq), Heats::No)?;
+        found.ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
+    }
+}

@@ -1,0 +1,60 @@
+//! Transactions of a database, and how they are tried again.
+
+use std::time::Duration;
+
+use cleavedb_base::sync::thread;
+use cleavedb_base::{ErrorKind, Result};
+
+use super::Db;
+use crate::transaction::Transaction;
+
+/// Attempts of [`Db::transact`] before it begins to pause between two, and its longest pause.
+const ATTEMPTS_AT_ONCE: u32 = 4;
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+
+impl Db {
+    /// Begins a transaction, which sees everything that was written before.
+    pub fn transaction(&self) -> Result<Transaction> {
+        Transaction::begin(self.own_engine()?, self.inner.clone(), || self.snapshot())
+    }
+
+    /// Runs `body` in a transaction and commits it, again and again until the commit meets no
+    /// conflict: each that does was overtaken by another commit, so of all that try one always
+    /// succeeds. Returns what `body` returned at last; if that is an error, nothing was written.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+    /// db.put("visits", 41u64.to_be_bytes())?;
+    /// let visits = db.transact(|transaction| {
+    ///     let old = transaction.get("visits")?.unwrap_or_default();
+    ///     let visits = old[..].try_into().map_or(0, u64::from_be_bytes) + 1;
+    ///     transaction.put("visits", visits.to_be_bytes())?;
+    ///     Ok(visits)
+    /// })?;
+    /// assert_eq!(visits, 42);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn transact<T>(&self, mut body: impl FnMut(&mut Transaction) -> Result<T>) -> Result<T> {
+        let mut attempts = 0;
+        loop {
+            let mut transaction = self.transaction()?;
+            let answer = body(&mut transaction)?;
+            match transaction.commit() {
+                Ok(()) => return Ok(answer),
+                Err(e) if e.kind() == ErrorKind::Conflict => {}
+                Err(e) => return Err(e),
+            }
+            attempts += 1;
+            pause(attempts);
+        }
+    }
+}
+
+/// Lets others go ahead after some attempts, so that a long transaction meets a quiet moment.
+fn pause(attempts: u32) {
+    match attempts.checked_sub(ATTEMPTS_AT_ONCE) {
+        None => thread::yield_now(),
+        Some(more) => thread::sleep(PAUSE_MAX.min(Duration::from_micros(20 << more.min(10)))),
+    }
+}

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     layout.validate()?;
     // All that is not the layout is tuning: here that of the preset.
     let db = Db::open(&path, Options { layout, ..Options::preset(Preset::HashKv) })?;
-    db.put(b"session 1", &[7; 1000])?;
+    db.put(b"session 1", [7; 1000])?;
     db.close()?;
 
     // How values are kept is stored, and an open that asks for another way is refused.

@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let values = [FileClass::Groups, FileClass::Survivors];
     let volumes = vec![Volume::new(large.path().join("values"), values)];
     let db = Db::open(&path, Options { volumes, ..Options::default() })?;
-    db.put(b"cat", &[0xff; 100_000])?;
+    db.put(b"cat", [0xff; 100_000])?;
     db.flush()?;
     for directory in db.directories()? {
         println!("{}: {} files, {} bytes", directory.path, directory.files, directory.bytes);

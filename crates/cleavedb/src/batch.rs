@@ -155,9 +155,9 @@ mod tests {
     #[test]
     fn bad_keys_and_values_are_refused_and_leave_the_batch_as_it_was() {
         let mut batch = WriteBatch::new();
-        let error = batch.delete(&vec![0; KEY_LEN_MAX + 1]).unwrap_err();
+        let error = batch.delete(vec![0; KEY_LEN_MAX + 1]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        batch.put(&vec![0; KEY_LEN_MAX], b"").unwrap().put(b"", b"").unwrap();
+        batch.put(vec![0; KEY_LEN_MAX], b"").unwrap().put(b"", b"").unwrap();
         assert_eq!(batch.len(), 2);
     }
 }

@@ -15,7 +15,7 @@ fn options(preset: Preset) -> Options {
 fn filled(path: &std::path::Path, preset: Preset) -> Db {
     let db = Db::open(path, options(preset)).unwrap();
     for key in 0..200u32 {
-        db.put(&key.to_be_bytes(), &[7; 500]).unwrap();
+        db.put(key.to_be_bytes(), [7; 500]).unwrap();
         if key == 100 {
             db.flush().unwrap();
         }
@@ -78,7 +78,7 @@ fn snapshots_and_ranges_go_on_after_a_close_and_are_named_to_who_wants_to_open()
         assert!(message.contains("this process") && message.contains("held 2"), "{message}");
         assert_eq!(range.by_ref().filter(Result::is_ok).count(), 199, "{preset}");
         assert_eq!(snapshot.range(..).filter(Result::is_ok).count(), 200);
-        assert_eq!(snapshot.get(&7u32.to_be_bytes()).unwrap().unwrap(), [7; 500][..]);
+        assert_eq!(snapshot.get(7u32.to_be_bytes()).unwrap().unwrap(), [7; 500][..]);
         drop(range);
         assert!(Db::open(dir.path(), options(preset)).is_err());
         drop(snapshot);
@@ -123,7 +123,7 @@ fn a_close_on_a_disk_that_is_gone_does_not_go_on_trying() {
             let options = Options { background, ..tiny(preset) };
             let db = Db::open_in(faulty.clone(), options, 7).unwrap();
             for key in 0..200u32 {
-                db.put(&key.to_be_bytes(), &[7; 500]).unwrap();
+                db.put(key.to_be_bytes(), [7; 500]).unwrap();
             }
             faulty.fail_from(faulty.calls(), fault);
             let before = faulty.calls();

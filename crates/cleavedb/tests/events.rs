@@ -41,7 +41,7 @@ fn events(preset: Preset) -> String {
         let db = Db::open(dir.path().join("db"), options).unwrap();
         for round in 0..3u8 {
             for key in 0..100u8 {
-                db.put_with(&[key], &[round; 1000], Durability::Os).unwrap();
+                db.put_with([key], [round; 1000], Durability::Os).unwrap();
             }
             db.flush().unwrap();
         }

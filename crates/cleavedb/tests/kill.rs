@@ -151,7 +151,7 @@ fn compare(db: &Db, rounds: &mut [u64]) {
     for (thread, end) in rounds.iter_mut().enumerate() {
         let thread = thread as u64;
         let expected = |slot, end| last_round(slot, end).and_then(|round| value(thread, round));
-        let found = db.get(&key(thread, *end)).unwrap();
+        let found = db.get(key(thread, *end)).unwrap();
         if found.as_deref() == value(thread, *end).as_deref()
             && found.as_deref() != expected(*end % KEYS, *end).as_deref()
         {
@@ -159,10 +159,10 @@ fn compare(db: &Db, rounds: &mut [u64]) {
         }
         for slot in 0..KEYS {
             let expected = expected(slot, *end);
-            let found = db.get(&key(thread, slot)).unwrap();
+            let found = db.get(key(thread, slot)).unwrap();
             assert!(found.as_deref() == expected.as_deref(), "thread {thread}, key {slot}");
             if is_batch(slot) {
-                let found = db.get(&twin(thread, slot)).unwrap();
+                let found = db.get(twin(thread, slot)).unwrap();
                 assert!(found.as_deref() == expected.as_deref(), "thread {thread}, twin {slot}");
             }
         }

@@ -124,7 +124,7 @@ fn update(db: &Db, work: &Work) {
         for at in 0..work.records {
             let key = if round == 0 { at } else { rng.index(work.records) };
             fill(&mut value, (round * work.records + at) as u64);
-            batch.put(format!("user{key:016}").as_bytes(), &value).unwrap();
+            batch.put(format!("user{key:016}").as_bytes(), value).unwrap();
             if (at + 1) % (1000 * BATCH) == 0 {
                 assert_accounted(db);
             }
@@ -187,7 +187,7 @@ fn child() {
     meter.end("compact and collect", 0);
     for at in 0..2 * LONG_KEYS {
         fill(&mut value, at as u64);
-        db.put_with(&long_key(at % LONG_KEYS), &value, Durability::Os).unwrap();
+        db.put_with(long_key(at % LONG_KEYS), &value, Durability::Os).unwrap();
     }
     meter.end("put long values", 0);
     db.compact().unwrap();

@@ -134,7 +134,7 @@ fn read(db: &Db, seed: u64, stop: &AtomicBool) {
 fn compare(db: &Db, book: &Book, least: &BTreeMap<(usize, usize), Rounds>) {
     for (&(writer, at), now) in &rounds(book) {
         let held = least.get(&(writer, at)).map_or(0, |rounds| rounds.held);
-        let found = ['a', 'b'].map(|prefix| db.get(&key(prefix, writer, at)).unwrap());
+        let found = ['a', 'b'].map(|prefix| db.get(key(prefix, writer, at)).unwrap());
         assert_eq!(found[0], found[1], "writer {writer}, key {at}: half a batch");
         let written = |round: &u64| match round {
             0 => None,

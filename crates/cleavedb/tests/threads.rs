@@ -58,7 +58,7 @@ fn a_store_that_nobody_uses_wakes_nobody() {
             let dir = tempfile::tempdir().unwrap();
             let db = Db::open(dir.path(), options(preset)).unwrap();
             for round in 0..2u8 {
-                db.put(b"key", &[round; 100]).unwrap();
+                db.put(b"key", [round; 100]).unwrap();
                 let rests = (0..LOOKS_MAX).any(|_| wakes_of_a_look() <= WAKES_MAX);
                 assert!(rests, "{preset}: {} wake-ups in {LOOK:?}", wakes_of_a_look());
                 assert_eq!(db.get(b"key").unwrap().unwrap(), vec![round; 100]);
@@ -140,7 +140,7 @@ fn what_many_stores_cost() {
         let before = resident();
         let dbs: Vec<Db> = (0..stores).map(open).collect();
         let opened = resident();
-        dbs.iter().for_each(|db| db.put(b"key", &[7; 100]).unwrap());
+        dbs.iter().for_each(|db| db.put(b"key", [7; 100]).unwrap());
         let threads = threads();
         let files = fs::read_dir("/proc/self/fd").unwrap().count();
         for wait in [1, 10, 10] {

@@ -34,9 +34,9 @@ const LIFE: u32 = 60;
 fn fill(db: &Db, first: u32) -> Checked<u32> {
     for i in first.. {
         if i >= first + LIFE && (i - LIFE) % 10 == 9 {
-            db.delete(&key(i - LIFE)).map_err(|e| format!("delete {i}: {e}"))?;
+            db.delete(key(i - LIFE)).map_err(|e| format!("delete {i}: {e}"))?;
         }
-        match db.put(&key(i), &value(i, 0)) {
+        match db.put(key(i), value(i, 0)) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::NoSpace => return Ok(i - first),
             Err(e) => return Err(format!("record {i}: {e}")),
@@ -49,7 +49,7 @@ fn fill(db: &Db, first: u32) -> Checked<u32> {
 /// `fill` deleted.
 fn check(db: &Db, count: u32, is_there: impl Fn(u32) -> bool) -> Checked<()> {
     for i in 0..count {
-        let got = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+        let got = db.get(key(i)).map_err(|e| format!("record {i}: {e}"))?;
         let is_there = |i| is_there(i) && !(i % 10 == 9 && i + LIFE <= count);
         if got.as_deref() != is_there(i).then(|| value(i, 0)).as_deref() {
             return Err(format!("record {i} is wrong"));
@@ -66,11 +66,11 @@ pub fn closed_when_full(setup: &Setup, capacity: u64) -> Checked<()> {
     let db = open(&sim, &setup.options)?;
     // Longer than the first allocation of a log file on a full disk.
     let value = |i: u32| vec![i as u8; 20 << 10];
-    let count = (0..).find(|i| db.put(&key(*i), &value(*i)).is_err()).unwrap_or_default();
+    let count = (0..).find(|i| db.put(key(*i), value(*i)).is_err()).unwrap_or_default();
     db.close().map_err(|e| format!("close failed: {e}"))?;
     let db = open(&sim, &setup.options)?;
     for i in 0..count {
-        let got = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+        let got = db.get(key(i)).map_err(|e| format!("record {i}: {e}"))?;
         if got.as_deref() != Some(&value(i)) {
             return Err(format!("record {i} of {count} is wrong"));
         }
@@ -87,7 +87,7 @@ pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
     sim.set_capacity(capacity);
     let db = open(&sim, &setup.options)?;
     for i in 0..records {
-        match db.put(&key(i.wrapping_mul(7919) % 1_000), &value(i, 0)) {
+        match db.put(key(i.wrapping_mul(7919) % 1_000), value(i, 0)) {
             Err(e) if e.kind() == ErrorKind::NoSpace => break,
             written => written.map_err(|e| format!("record {i}: {e}"))?,
         }
@@ -96,7 +96,7 @@ pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
     take_the_rest(&sim, &mut capacity)?;
     let db = open(&sim, &setup.options)?;
     let refused = |e| format!("put behind {records} records: {e}");
-    db.put(b"more", &[7; 100]).or_else(unless_full).map_err(refused)
+    db.put(b"more", [7; 100]).or_else(unless_full).map_err(refused)
 }
 
 /// Fills the disk, closes or kills the store, and fills the rest of the disk; then deletes half of
@@ -124,13 +124,13 @@ pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
     for _ in 0..3 {
         let db = open(&sim, &setup.options)?;
         check(&db, count, |_| true)?;
-        db.put(b"more", &[7; 100]).or_else(unless_full).map_err(|e| format!("put: {e}"))?;
+        db.put(b"more", [7; 100]).or_else(unless_full).map_err(|e| format!("put: {e}"))?;
         db.close().map_err(|e| format!("close failed: {e}"))?;
         take_the_rest(&sim, &mut capacity)?;
     }
     let db = open(&sim, &setup.options)?;
     for i in (0..count).filter(|i| i % 8 < 4) {
-        db.delete(&key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
+        db.delete(key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
     }
     db.compact().map_err(|e| format!("compact: {e}"))?;
     db.collect().map_err(|e| format!("collect: {e}"))?;
@@ -171,7 +171,7 @@ pub fn freed_where_others_fill_the_disk(
     let db = open(&sim, &options)?;
     begins("puts", None);
     for i in 0..count {
-        db.put(&key(i), &record(i)).map_err(|e| format!("record {i}: {e}"))?;
+        db.put(key(i), record(i)).map_err(|e| format!("record {i}: {e}"))?;
     }
     db.close().map_err(|e| format!("close failed: {e}"))?;
     take_the_rest(&sim, &mut capacity)?;
@@ -179,7 +179,7 @@ pub fn freed_where_others_fill_the_disk(
     let goes = |i: u32| i.wrapping_mul(2_654_435_761) >> 16 & 1023 < 307;
     begins("deletes on the full disk", Some(&db));
     for i in (0..count).filter(|i| goes(*i)) {
-        db.delete(&key(i)).map_err(|e| format!("delete {i}: {e}; {:?}", db.metrics()))?;
+        db.delete(key(i)).map_err(|e| format!("delete {i}: {e}; {:?}", db.metrics()))?;
     }
     begins("compact", Some(&db));
     db.compact().map_err(|e| format!("compact: {e}"))?;
@@ -189,7 +189,7 @@ pub fn freed_where_others_fill_the_disk(
     let mut again = 0;
     loop {
         let first = count + again;
-        let refused = (first..).find(|i| db.put(&key(*i), &record(*i)).is_err());
+        let refused = (first..).find(|i| db.put(key(*i), record(*i)).is_err());
         let more = refused.unwrap_or_default() - first;
         if more == 0 {
             break;
@@ -199,7 +199,7 @@ pub fn freed_where_others_fill_the_disk(
         let _ = db.wait_idle();
     }
     for i in 0..count + again {
-        let found = db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+        let found = db.get(key(i)).map_err(|e| format!("record {i}: {e}"))?;
         let wanted = (i >= count || !goes(i)).then(|| record(i));
         if found.as_deref() != wanted.as_deref() {
             return Err(format!("record {i} is wrong"));

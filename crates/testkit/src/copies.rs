@@ -23,7 +23,7 @@ pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
     let opened = |sim: &Sim| open(Arc::new(sim.clone()), setup).map_err(failed);
     let original = Sim::new();
     let db = opened(&original)?;
-    db.put(b"shared", &[1; 300]).map_err(failed)?;
+    db.put(b"shared", [1; 300]).map_err(failed)?;
     let mut open = Some(db);
     if let Some(db) = open.take_if(|_| closed) {
         db.close().map_err(failed)?;
@@ -40,7 +40,7 @@ pub fn a_copy_stays_apart(setup: &Setup, closed: bool) -> Checked {
     let before = names(&original)?;
     for (sim, value) in [(&original, [2; 300]), (&copy, [3; 300])] {
         let db = opened(sim)?;
-        db.put(b"own", &value).and_then(|()| db.flush()).map_err(failed)?;
+        db.put(b"own", value).and_then(|()| db.flush()).map_err(failed)?;
         db.close().map_err(failed)?;
         let db = opened(sim)?;
         for (key, expected) in [(&b"own"[..], value), (b"shared", [1; 300])] {

@@ -47,8 +47,8 @@ pub fn short_segments_settle(seed: u64) -> Checked<()> {
             let key = (rng.index(keys) as u32).to_be_bytes();
             let len = [1, 10, 30, 400][rng.index(4)];
             let written = match rng.chance(20) {
-                true => db.delete(&key),
-                false => db.put(&key, &vec![round; len]),
+                true => db.delete(key),
+                false => db.put(key, vec![round; len]),
             };
             written.map_err(|e| e.to_string())?;
         }
@@ -69,7 +69,7 @@ pub(crate) fn opened(sim: &Sim, options: &Options) -> Checked<Db> {
 /// Writes the values of `round` to `records`.
 fn write(db: &Db, records: Range<u32>, round: u32) -> Checked<()> {
     for i in records {
-        db.put(&key(i), &value(i, round)).map_err(|e| format!("record {i}: {e}"))?;
+        db.put(key(i), value(i, round)).map_err(|e| format!("record {i}: {e}"))?;
     }
     Ok(())
 }
@@ -106,7 +106,7 @@ pub fn damaged_blocks_stop_nothing(seed: u64) -> Checked<()> {
         return Err(format!("{preset}: no damage is reported"));
     }
     for i in 0..300 {
-        match db.get(&key(i)) {
+        match db.get(key(i)) {
             Ok(found) if found.as_deref() != Some(&value(i, 5)) => {
                 return Err(format!("{preset}: record {i} is wrong"));
             }
@@ -193,7 +193,7 @@ pub fn a_long_last_log_stops_no_writer(seed: u64) -> Checked<()> {
     (options.space_floor, options.log_file_bytes) = (16 << 10, 256 << 10);
     let sim = Sim::new();
     let db = opened(&sim, &options)?;
-    db.put(b"long", &vec![7; 200 << 10]).map_err(|e| e.to_string())?;
+    db.put(b"long", vec![7; 200 << 10]).map_err(|e| e.to_string())?;
     db.close().map_err(|e| e.to_string())?;
     let db = opened(&sim, &options)?;
     write(&db, 0..300, 0).map_err(|e| format!("{preset}: {e}"))
@@ -235,7 +235,7 @@ pub fn a_queue_is_popped(seed: u64) -> Checked<()> {
     let setup = &designs[seed as usize % designs.len()];
     let db = opened(&Sim::new(), &setup.options)?;
     for i in 0..5000 {
-        db.put(&key(i), b"item").map_err(|e| e.to_string())?;
+        db.put(key(i), b"item").map_err(|e| e.to_string())?;
     }
     for i in 0..4990 {
         let first = db.range(..).next();
@@ -271,7 +271,7 @@ pub fn a_queue_is_emptied_by_key(seed: u64) -> Checked<()> {
     write(&db, 0..2000, 0)?;
     db.flush().map_err(|e| e.to_string())?;
     for i in 0..1990 {
-        db.delete(&key(i)).map_err(|e| e.to_string())?;
+        db.delete(key(i)).map_err(|e| e.to_string())?;
     }
     db.wait_idle().map_err(|e| e.to_string())?;
     let left = db.range(..).keys_only().take(1).count();

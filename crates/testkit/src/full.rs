@@ -67,7 +67,7 @@ impl FullStore {
     pub fn fill(&self, records: impl Iterator<Item = u32>, round: u32) -> Checked<u32> {
         let mut written = 0;
         for i in records {
-            let done = self.db.put(&key(i), &value(i, round));
+            let done = self.db.put(key(i), value(i, round));
             self.within()?;
             match done {
                 Ok(()) => written += 1,
@@ -81,7 +81,7 @@ impl FullStore {
     /// Deletes `records`.
     pub fn delete(&self, records: impl Iterator<Item = u32>) -> Checked<()> {
         for i in records {
-            self.db.delete(&key(i)).map_err(|e| format!("a delete: {e}"))?;
+            self.db.delete(key(i)).map_err(|e| format!("a delete: {e}"))?;
             self.within()?;
         }
         Ok(())
@@ -90,7 +90,7 @@ impl FullStore {
     /// Checks that each of `records` has the value of its round, or is absent.
     pub fn check(&self, records: impl Iterator<Item = (u32, Option<u32>)>) -> Checked<()> {
         for (i, round) in records {
-            let got = self.db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+            let got = self.db.get(key(i)).map_err(|e| format!("record {i}: {e}"))?;
             if got.as_deref() != round.map(|round| value(i, round)).as_deref() {
                 return Err(format!("record {i} is wrong"));
             }
@@ -104,7 +104,7 @@ impl FullStore {
 pub fn filled_twice(setup: &Setup) -> Checked<(u32, u32)> {
     let store = FullStore::new(limited(setup))?;
     let count = store.fill(0.., 0)?;
-    let error = store.db.put(b"another", &[0; 900]).err().ok_or("one more is taken")?;
+    let error = store.db.put(b"another", [0; 900]).err().ok_or("one more is taken")?;
     if error.kind() != ErrorKind::NoSpace || error.fact("limit").is_none() {
         return Err(format!("not the error of a full store: {error}"));
     }
@@ -134,7 +134,7 @@ pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
         let sim = Sim::from_image(image.clone());
         let store = FullStore::on(sim.clone(), setup.options.clone())?;
         // The files that the first write creates must exist before the disk is full.
-        store.db.delete(&key(records.end)).map_err(|e| format!("a delete: {e}"))?;
+        store.db.delete(key(records.end)).map_err(|e| format!("a delete: {e}"))?;
         let used = CAPACITY - sim.free_space().map_err(|e| e.to_string())?;
         // The reserve cannot help: all of it is used up.
         sim.set_capacity(used + room * BLOCK as u64 - reserve(&sim)?);
@@ -147,7 +147,7 @@ pub fn collected_on_a_full_disk(setup: &Setup, rooms: u64) -> Checked<usize> {
         failed += usize::from(full);
         store.check(records.clone().map(|i| (i, Some(i % 2))))?;
         // An edit that found no room may or may not be durable: then the store must be reopened.
-        let writes = store.db.put(&key(records.end), b"more").is_ok();
+        let writes = store.db.put(key(records.end), b"more").is_ok();
         let closed = store.db.close();
         let before = data_files(&sim)?;
         let store = FullStore::on(sim, setup.options.clone())?;

@@ -184,7 +184,7 @@ pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
     let db = opened(&sim, &options)?;
     let told = |e: Error| e.to_string();
     let key = |i: u8| vec![b'k', i];
-    let write = |db: &Db, round: u8| (0..40).try_for_each(|i| db.put(&key(i), &[round ^ i; 1000]));
+    let write = |db: &Db, round: u8| (0..40).try_for_each(|i| db.put(key(i), [round ^ i; 1000]));
     (0..3).try_for_each(|round| write(&db, round).and_then(|()| db.flush())).map_err(told)?;
     db.close().map_err(told)?;
     let mut image = sim.image();
@@ -207,7 +207,7 @@ pub fn damaged_hot_values_stop_no_writer(seed: u64) -> Checked<bool> {
     }
     let reported = !db.metrics().damaged.is_empty();
     for i in 0..40 {
-        let found = db.get(&key(i)).map_err(told)?;
+        let found = db.get(key(i)).map_err(told)?;
         if found.as_deref() != Some(&[8 ^ i; 1000]) {
             return Err(format!("record {i} is wrong"));
         }

@@ -182,9 +182,9 @@ fn store(setup: &Setup) -> Checked<Image> {
     let write = || {
         db.put(SHORT, b"value")?;
         for (keys, round) in [(0..KEYS, 2), (MIDDLE, 3), (FIRST, 4)] {
-            keys.into_iter().try_for_each(|i| db.put(&key(i), &value(i, round)))?;
+            keys.into_iter().try_for_each(|i| db.put(key(i), value(i, round)))?;
             if round == 4 {
-                db.delete(&key(DELETED))?;
+                db.delete(key(DELETED))?;
             }
             db.flush()?;
         }
@@ -203,7 +203,7 @@ fn examine(db: &Db, lost: impl Fn(u8) -> bool, written: impl Fn(u8) -> bool) -> 
             DELETED => None,
             _ => Some(value(i, round(i))),
         };
-        match db.get(&key(i)) {
+        match db.get(key(i)) {
             Ok(found) if found.as_deref() != expected.as_deref() => {
                 return Err(format!("record {i} is wrong"));
             }
@@ -256,7 +256,7 @@ pub fn damaged_hot_segments_lose_no_other_key(damage: Damage, seed: u64) -> Chec
         return Err(format!("{:?} is reported as damaged", db.metrics().damaged));
     }
     let first = |i: u8| i.is_multiple_of(2);
-    let write = |i| db.put(&key(i), &value(i, 6));
+    let write = |i| db.put(key(i), value(i, 6));
     (0..KEYS).filter(|i| first(*i)).try_for_each(write).map_err(told)?;
     db.flush().map_err(told)?;
     examine(&db, lost, first).map_err(|e| format!("after writes: {e}"))?;

@@ -20,7 +20,7 @@ pub fn a_torn_batch_stays_away(setup: &Setup) -> Checked {
     let first = disk(setup, Image::default());
     let db = open(Arc::new(first.clone()), setup).map_err(failed)?;
     for byte in [0, 1] {
-        db.put(b"before", &[byte; 700]).and_then(|()| db.flush()).map_err(failed)?;
+        db.put(b"before", [byte; 700]).and_then(|()| db.flush()).map_err(failed)?;
     }
     let log = |image: &Image| {
         let log = image.list().into_iter().find(|(name, _)| name.kind() == FileKind::Log);
@@ -53,7 +53,7 @@ fn goes_on(setup: &Setup, torn: Image, is_written: bool) -> Checked {
     let sim = disk(setup, torn);
     let db = open(Arc::new(sim.clone()), setup).map_err(failed)?;
     if is_written {
-        db.put(b"after", &[4; 700]).map_err(failed)?;
+        db.put(b"after", [4; 700]).map_err(failed)?;
     } else {
         // Its log file is empty and is removed: the torn batch ends the last one that remains.
         db.compact().and_then(|()| db.collect()).and_then(|()| db.close()).map_err(failed)?;

@@ -31,7 +31,7 @@ fn store(options: Options, dir: &Path) {
     let db = Db::open(dir, options).unwrap();
     for round in 0..3u8 {
         for key in 0..40u32 {
-            db.put(&key.to_be_bytes(), &vec![round; 100 + key as usize * 60]).unwrap();
+            db.put(key.to_be_bytes(), vec![round; 100 + key as usize * 60]).unwrap();
         }
         db.flush().unwrap();
         db.collect().unwrap();

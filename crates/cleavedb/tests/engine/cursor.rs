@@ -91,7 +91,8 @@ fn count(mut cursor: Cursor) -> usize {
 fn keys_alone_read_no_value_and_values_are_read_once() {
     for setup in &Setup::designs() {
         let faulty = Arc::new(Faulty::over(&Sim::new()));
-        let (db, _) = filled_in(&[faulty.clone()], setup);
+        let storages: [Arc<dyn Storage>; 1] = [faulty.clone()];
+        let (db, _) = filled_in(&storages, setup);
         db.flush().unwrap();
         // Reads of files that hold values and no keys of the index.
         let read = || {

@@ -45,13 +45,13 @@ fn works(options: Options, what: &str) {
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
     for round in 0..3 {
         for i in 0..100 {
-            db.put(&key(i), &value(i, round)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            db.put(key(i), value(i, round)).unwrap_or_else(|e| panic!("{what}: {e}"));
         }
         db.flush().unwrap_or_else(|e| panic!("{what}: {e}"));
         db.wait_idle().unwrap_or_else(|e| panic!("{what}: {e}"));
     }
     for i in 0..100 {
-        assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 2), "{what}");
+        assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 2), "{what}");
     }
     db.close().unwrap_or_else(|e| panic!("{what}: {e}"));
 }
@@ -88,7 +88,7 @@ fn a_floor_without_end_tolerates_all_garbage() {
     options.space_floor = u64::MAX;
     let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
     for round in 0..20 {
-        (0..100).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+        (0..100).for_each(|i| db.put(key(i), value(i, round)).unwrap());
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();

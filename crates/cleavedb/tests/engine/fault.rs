@@ -287,7 +287,7 @@ fn store(setup: &Setup) -> (Arc<Faulty>, Sim, Db) {
     let storage: Arc<dyn Storage> = faulty.clone();
     let db = open(storage, setup).unwrap();
     for i in 0..60u8 {
-        db.put_with(&[b'k', i], &vec![i; 1500], Durability::Os).unwrap();
+        db.put_with([b'k', i], vec![i; 1500], Durability::Os).unwrap();
     }
     (faulty, sim, db)
 }
@@ -307,7 +307,7 @@ fn a_failed_sync_poisons_writes_and_leaves_reads() {
             assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
             assert_eq!(db.sync().unwrap_err().kind(), ErrorKind::Poisoned);
             assert!(db.flush().is_err() && db.collect().is_err());
-            assert_eq!(db.get(&[b'k', 7]).unwrap().unwrap(), vec![7; 1500]);
+            assert_eq!(db.get([b'k', 7]).unwrap().unwrap(), vec![7; 1500]);
             let changed = faulty.trace().into_iter().filter(|call| call.number >= before);
             let changing = [Call::WriteAt, Call::Sync, Call::Remove, Call::Rename, Call::SyncDir];
             assert_eq!(changed.filter(|call| changing.contains(&call.op)).count(), 0);
@@ -332,7 +332,7 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
     for setup in Setup::designs() {
         let due = || {
             let (faulty, _, db) = store(&setup);
-            (0..60).step_by(2).for_each(|i| db.put(&[b'k', i], &[i; 1400]).unwrap());
+            (0..60).step_by(2).for_each(|i| db.put([b'k', i], [i; 1400]).unwrap());
             (faulty, db)
         };
         let jobs = |db: &Db| [db.flush(), db.compact(), db.collect(), db.wait_idle()];
@@ -355,7 +355,7 @@ fn a_call_of_a_job_that_fails_once_refuses_no_writes() {
                 assert!(problems.is_empty(), "{setup}: {call} fails with {fault:?}: {problems:?}");
                 for i in 0..60u8 {
                     let len = if i % 2 == 0 { 1400 } else { 1500 };
-                    assert_eq!(db.get(&[b'k', i]).unwrap().unwrap(), vec![i; len]);
+                    assert_eq!(db.get([b'k', i]).unwrap().unwrap(), vec![i; len]);
                 }
             }
         }
@@ -374,14 +374,14 @@ fn a_window_that_grows_in_part_loses_nothing() {
         db.put(b"first", b"value").unwrap();
         faulty.fail_matching(Rule::both(Call::Allocate, FileKind::Window), Fault::Short);
         for i in 0..60u8 {
-            db.put_with(&[b'k', i], &vec![i; 2000], Durability::Os).unwrap();
+            db.put_with([b'k', i], vec![i; 2000], Durability::Os).unwrap();
         }
         let killed = sim.kill();
         drop(db);
         let db = open(Arc::new(killed), &setup).unwrap();
         assert_eq!(db.recovery_report().operations_lost, 0, "{preset}");
         for i in 0..60u8 {
-            assert_eq!(db.get(&[b'k', i]).unwrap().unwrap(), vec![i; 2000], "{preset}: {i}");
+            assert_eq!(db.get([b'k', i]).unwrap().unwrap(), vec![i; 2000], "{preset}: {i}");
         }
     }
 }
@@ -451,7 +451,7 @@ fn what_a_flush_cannot_open_again_goes() {
         let due = || {
             let (faulty, sim, db) = store(&setup);
             db.flush().unwrap();
-            (0..9).for_each(|i| db.put(&[b'm', i], &[i; 1500]).unwrap());
+            (0..9).for_each(|i| db.put([b'm', i], [i; 1500]).unwrap());
             (faulty, sim, db)
         };
         let (faulty, _, db) = due();
@@ -495,11 +495,11 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
             faulty.fail_matching(Rule::both(op, kind), Fault::NoSpace);
             let mut refused = 0;
             for i in 0..200u8 {
-                match db.put_with(&[b'n', i], &vec![i; 1500], Durability::Os) {
-                    Ok(()) => assert_eq!(db.get(&[b'n', i]).unwrap().unwrap(), vec![i; 1500]),
+                match db.put_with([b'n', i], vec![i; 1500], Durability::Os) {
+                    Ok(()) => assert_eq!(db.get([b'n', i]).unwrap().unwrap(), vec![i; 1500]),
                     Err(e) => {
                         assert_eq!(e.kind(), ErrorKind::NoSpace, "{op:?} of {kind:?}: {e}");
-                        assert_eq!(db.get(&[b'n', i]).unwrap(), None, "a refused write shows");
+                        assert_eq!(db.get([b'n', i]).unwrap(), None, "a refused write shows");
                         refused += 1;
                     }
                 }
@@ -513,7 +513,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
             drop(db);
             let db = open(Arc::new(next), &Setup::tiny(preset, true)).unwrap();
             assert_eq!(db.get(b"again").unwrap().unwrap(), "value");
-            assert_eq!(db.get(&[b'k', 7]).unwrap().unwrap(), vec![7; 1500]);
+            assert_eq!(db.get([b'k', 7]).unwrap().unwrap(), vec![7; 1500]);
         }
     }
 }
@@ -529,7 +529,7 @@ fn a_failed_read_is_an_error_and_not_an_absence() {
             faulty.fail_matching(Rule::both(Call::ReadAt, kind), Fault::Io);
             let mut failed = 0;
             for i in 0..60u8 {
-                match db.get(&[b'k', i]) {
+                match db.get([b'k', i]) {
                     Ok(value) => assert_eq!(value.unwrap(), vec![i; 1500]),
                     Err(e) => {
                         assert_eq!(e.kind(), ErrorKind::Io);

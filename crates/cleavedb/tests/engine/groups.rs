@@ -25,14 +25,14 @@ fn options(preset: Preset) -> Options {
 /// Writes every key once in each round.
 fn write(db: &Db, rounds: std::ops::Range<u32>) {
     for round in rounds {
-        (0..KEYS).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+        (0..KEYS).for_each(|i| db.put(key(i), value(i, round)).unwrap());
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();
 }
 
 fn check(db: &Db, round: u32) {
-    (0..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, round)));
+    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, round)));
     let report = db.verify().unwrap();
     assert!(report.problems.is_empty(), "{:?}", report.problems);
 }
@@ -78,17 +78,17 @@ fn deletes_of_absent_keys_rarely_leave_a_group_tombstone() {
     db.delete(b"the first question").unwrap();
     // Flushes beside which no collection frees anything, so that groups have many extents.
     (0..12).for_each(|part| {
-        (0..KEYS).filter(|i| i % 12 == part).for_each(|i| db.put(&key(i), &value(i, 2)).unwrap());
+        (0..KEYS).filter(|i| i % 12 == part).for_each(|i| db.put(key(i), value(i, 2)).unwrap());
         db.flush().unwrap();
     });
     let before = db.metrics();
     assert!((1..before.memory_limit / 32).contains(&before.group_filter_memory));
-    (KEYS..KEYS + 4000).for_each(|i| db.delete(&key(i)).unwrap());
-    (0..40).for_each(|i| db.delete(&key(i)).unwrap());
+    (KEYS..KEYS + 4000).for_each(|i| db.delete(key(i)).unwrap());
+    (0..40).for_each(|i| db.delete(key(i)).unwrap());
     db.flush().unwrap();
     let left = db.metrics().group_tombstones - before.group_tombstones;
     assert!((40..40 + 4000 / 50).contains(&left), "{left}: 40 keys are there");
-    (0..40).for_each(|i| assert!(db.get(&key(i)).unwrap().is_none()));
+    (0..40).for_each(|i| assert!(db.get(key(i)).unwrap().is_none()));
     db.collect().unwrap();
     assert!(db.verify().unwrap().problems.is_empty());
 }
@@ -138,16 +138,16 @@ fn small_ranges_of_keys_merge() {
     let db = open();
     write(&db, 0..4);
     let before = db.metrics().groups;
-    (0..KEYS - 3).for_each(|i| db.delete(&key(i)).unwrap());
+    (0..KEYS - 3).for_each(|i| db.delete(key(i)).unwrap());
     for _ in 0..3 {
         db.collect().unwrap();
-        db.put(b"another", &value(1, 1)).unwrap();
+        db.put(b"another", value(1, 1)).unwrap();
     }
     let after = db.metrics();
     assert!(after.merges > 0 && after.groups < before, "{} of {before}", after.groups);
     db.close().unwrap();
     let db = open();
-    (KEYS - 3..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 3)));
+    (KEYS - 3..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 3)));
     assert!(db.verify().unwrap().problems.is_empty());
     assert_eq!(db.range(..).count(), 4);
 }
@@ -163,7 +163,7 @@ fn ranges_fit_keys_of_every_shape() {
     for key in shapes {
         let db = Db::open_in(Arc::new(Sim::new()), options(Preset::KtStore), 7).unwrap();
         let order = (0..KEYS).map(|i| i * 181 % KEYS);
-        order.for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+        order.for_each(|i| db.put(key(i), value(i, 1)).unwrap());
         db.flush().unwrap();
         db.wait_idle().unwrap();
         db.collect().unwrap();
@@ -185,8 +185,8 @@ fn fixed_levels_make_a_group_for_each_prefix() {
     let open = |options: &Options| Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open(&options);
     for prefix in ["a", "ab", "ac", "b", "ba"] {
-        db.put(prefix.as_bytes(), &value(1, 1)).unwrap();
-        (0..20).for_each(|i| db.put(&[prefix.as_bytes(), &key(i)].concat(), &value(i, 1)).unwrap());
+        db.put(prefix.as_bytes(), value(1, 1)).unwrap();
+        (0..20).for_each(|i| db.put([prefix.as_bytes(), &key(i)].concat(), value(i, 1)).unwrap());
     }
     db.flush().unwrap();
     // Of "a" and "b" themselves the first group takes care; "ak" and "bk" are prefixes, too.
@@ -194,8 +194,8 @@ fn fixed_levels_make_a_group_for_each_prefix() {
     db.collect().unwrap();
     db.close().unwrap();
     let db = open(&options);
-    db.put(b"c", &value(1, 1)).unwrap();
-    db.put(b"cc", &value(1, 1)).unwrap();
+    db.put(b"c", value(1, 1)).unwrap();
+    db.put(b"cc", value(1, 1)).unwrap();
     db.collect().unwrap();
     assert_eq!(db.metrics().groups, 1 + 6, "also after a second open");
     assert!(db.verify().unwrap().problems.is_empty());
@@ -208,7 +208,7 @@ fn reads_of_a_range(preset: Preset) -> usize {
     (options.memtable_bytes, options.memtable_log_bytes) = (Some(256 << 10), 128 << 10);
     let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
     let db = Db::open_in(faulty.clone(), options, 7).unwrap();
-    (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+    (0..KEYS).map(|i| i * 181 % KEYS).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
     db.flush().unwrap();
     let before = faulty.trace().len();
     let items = db.range(&key(150)..).with_limit_hint(100).take(100);
@@ -236,12 +236,12 @@ fn updates_of_a_hot_key_are_absorbed_in_memory() {
         let mut options = options(preset);
         (options.memtable_bytes, options.memtable_log_bytes) = (Some(1 << 20), 1 << 20);
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
-        (0..500).for_each(|round| db.put(&key(1), &value(1, round)).unwrap());
-        db.put(&key(2), &value(2, 0)).unwrap();
+        (0..500).for_each(|round| db.put(key(1), value(1, round)).unwrap());
+        db.put(key(2), value(2, 0)).unwrap();
         db.flush().unwrap();
         let bytes = group_bytes(&db.metrics());
         assert!(bytes <= 2 * 4096, "{bytes} bytes of groups for two values");
-        assert_eq!(db.get(&key(1)).unwrap().unwrap(), value(1, 499));
+        assert_eq!(db.get(key(1)).unwrap().unwrap(), value(1, 499));
     }
 }
 
@@ -257,7 +257,7 @@ fn a_flush_syncs_few_files_whatever_the_number_of_groups() {
         let db = Db::open_in(faulty.clone(), options, 7).unwrap();
         write(&db, 0..2);
         assert!(db.metrics().groups >= 16, "{preset}: {} groups", db.metrics().groups);
-        (0..KEYS).for_each(|i| db.put(&key(i), &value(i, 2)).unwrap());
+        (0..KEYS).for_each(|i| db.put(key(i), value(i, 2)).unwrap());
         let before = faulty.trace().len();
         db.flush().unwrap();
         let trace = faulty.trace();
@@ -283,7 +283,7 @@ fn stays_within_its_space(preset: Preset) {
     write(&db, 0..1);
     for round in 1..8 {
         for i in 0..KEYS {
-            db.put(&key(i), &value(i, round)).unwrap();
+            db.put(key(i), value(i, round)).unwrap();
             let metrics = db.metrics();
             let live = metrics.live_bytes - metrics.hidden_bytes.min(metrics.live_bytes);
             let allowed = ((live as f64 * amplification) as u64).max(live + floor);
@@ -299,7 +299,7 @@ fn a_deleted_store_gives_its_space_back() {
     for preset in PRESETS {
         let db = Db::open_in(Arc::new(Sim::new()), options(preset), 7).unwrap();
         write(&db, 0..2);
-        (0..KEYS).for_each(|i| db.delete(&key(i)).unwrap());
+        (0..KEYS).for_each(|i| db.delete(key(i)).unwrap());
         db.collect().unwrap();
         assert_eq!(db.range(..).count(), 0);
         let left = group_bytes(&db.metrics());
@@ -334,7 +334,7 @@ fn keys_that_ascend_get_new_groups_and_nothing_moves() {
     let open = || Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
     let db = open();
     for i in 0..KEYS {
-        db.put(&key(i), &value(i, 0)).unwrap();
+        db.put(key(i), value(i, 0)).unwrap();
         if i % 20 == 19 {
             db.flush().unwrap();
             db.wait_idle().unwrap();
@@ -357,13 +357,13 @@ fn small_groups_are_collected_together() {
         options.groups.main_segment_bytes = 32 << 10;
         options.groups.capacity_bytes = 1 << 20;
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
-        (0..30).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+        (0..30).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
         db.flush().unwrap();
         let before = db.metrics();
         assert!(before.groups > 1, "{preset}: {}", before.groups);
         db.collect().unwrap();
         assert_eq!(db.metrics().collections - before.collections, 1, "{preset}");
-        (0..30).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 1)));
+        (0..30).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 1)));
         assert!(db.verify().unwrap().problems.is_empty());
     }
 }
@@ -379,7 +379,7 @@ fn groups_for_which_there_is_no_room_together_are_collected_alone() {
         let due = || {
             let faulty = Arc::new(Faulty::new(Arc::new(Sim::new())));
             let db = Db::open_in(faulty.clone(), options.clone(), 7).unwrap();
-            (0..30).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+            (0..30).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
             db.flush().unwrap();
             (faulty, db)
         };
@@ -400,7 +400,7 @@ fn groups_for_which_there_is_no_room_together_are_collected_alone() {
         let metrics = db.metrics();
         assert_eq!(metrics.collections, metrics.groups as u64, "{preset}");
         assert!(metrics.groups > 1, "{preset}");
-        (0..30).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 1)));
+        (0..30).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 1)));
         db.collect().unwrap();
         assert_eq!(db.metrics().collections, metrics.collections + 1, "{preset}: room again");
     }
@@ -415,7 +415,7 @@ fn a_damaged_group_keeps_no_other_from_its_collection() {
         options.groups.capacity_bytes = 1 << 20;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
-        (0..30).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        (0..30).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
         db.flush().unwrap();
         db.close().unwrap();
         let mut image = sim.image();
@@ -427,7 +427,7 @@ fn a_damaged_group_keeps_no_other_from_its_collection() {
         assert!(db.collect().is_err(), "{preset}: the damage is told");
         db.collect().unwrap();
         assert_eq!(db.metrics().collections, 1, "{preset}: {} groups", db.metrics().groups);
-        let lost = (0..30).filter(|i| db.get(&key(*i)).is_err()).count();
+        let lost = (0..30).filter(|i| db.get(key(*i)).is_err()).count();
         assert_eq!(lost, 1, "{preset}: one value is damaged");
     }
 }
@@ -440,7 +440,7 @@ fn a_damaged_filter_stops_no_flush() {
     let options = Setup::tiny(Preset::HashKv, true).options;
     let sim = Sim::new();
     let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
-    (0..6).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+    (0..6).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
     db.flush().unwrap();
     db.close().unwrap();
     let image = sim.image();
@@ -450,9 +450,9 @@ fn a_damaged_filter_stops_no_flush() {
         let mut damaged = image.clone();
         damaged.flip_bit(&group.0, offset * 8);
         let db = Db::open_in(Arc::new(Sim::from_image(damaged)), options.clone(), 7).unwrap();
-        (0..6).for_each(|i| db.put(&key(i), b"small").unwrap());
+        (0..6).for_each(|i| db.put(key(i), b"small").unwrap());
         db.flush().unwrap_or_else(|error| panic!("a flip at {offset}: {error}"));
-        (0..6).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), "small"));
+        (0..6).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), "small"));
         noticed += u32::from(!db.verify().unwrap().problems.is_empty());
     }
     assert!(noticed > 0, "no flip met what is checked");
@@ -466,13 +466,13 @@ fn of_long_values_the_dead_are_not_read() {
         options.groups.key_block_record_bytes = key_block_record_bytes;
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
         for round in 0..12 {
-            (0..60).for_each(|i| db.put(&key(i), &[round + i as u8; 5000]).unwrap());
-            db.put(&key(60), b"small").unwrap();
+            (0..60).for_each(|i| db.put(key(i), [round + i as u8; 5000]).unwrap());
+            db.put(key(60), b"small").unwrap();
         }
         db.collect().unwrap();
         (0..60)
-            .for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap()[..], [11 + i as u8; 5000]));
-        assert_eq!(db.get(&key(60)).unwrap().unwrap(), "small");
+            .for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap()[..], [11 + i as u8; 5000]));
+        assert_eq!(db.get(key(60)).unwrap().unwrap(), "small");
         assert_eq!(db.verify().unwrap().problems.len(), 0);
         db.metrics().collection_read
     };

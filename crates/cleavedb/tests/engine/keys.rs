@@ -37,7 +37,7 @@ fn an_empty_key_is_a_key() {
             db.write_with(&batch, Durability::Os).unwrap();
             assert_eq!(db.get(b"").unwrap().as_deref(), Some(&value[..]));
             for key in 0..300u32 {
-                db.put(&key.to_be_bytes(), &[9; 500]).unwrap();
+                db.put(key.to_be_bytes(), [9; 500]).unwrap();
             }
             check_empty(&db, Some(&value));
             db.collect().unwrap();
@@ -81,7 +81,7 @@ fn a_batch_is_bounded_by_memory_only() {
     let db = open();
     let mut batch = WriteBatch::new();
     for key in 0..OPS {
-        batch.put(&key.to_be_bytes(), b"").unwrap();
+        batch.put(key.to_be_bytes(), b"").unwrap();
     }
     db.write_with(&batch, Durability::Os).unwrap();
     drop(db);

@@ -62,7 +62,7 @@ fn a_flush_adds_a_part_of_what_stops_writers() {
         let before = db.metrics().flushes;
         for i in 0..megabytes * 10 {
             let key = rng.below(600) as u32;
-            db.put(&key.to_be_bytes(), &vec![i as u8; 100_000]).unwrap();
+            db.put(key.to_be_bytes(), vec![i as u8; 100_000]).unwrap();
             db.wait_idle().unwrap();
         }
         db.metrics().flushes - before
@@ -116,9 +116,9 @@ fn what_was_deleted_gives_its_space_back_without_a_call() {
         let mut options = Options { background: Background::Threads(1), ..setup.options.clone() };
         (options.memtable_bytes, options.memtable_log_bytes) = (Some(2 << 20), 2 << 20);
         let db = Db::open_in(Arc::new(Sim::new()), options, 7).unwrap();
-        (0..2000).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        (0..2000).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
         db.flush().unwrap();
-        (0..2000).for_each(|i| db.delete(&key(i)).unwrap());
+        (0..2000).for_each(|i| db.delete(key(i)).unwrap());
         let start = Instant::now();
         let taken = || db.metrics().value_bytes + db.metrics().index_bytes;
         while taken() > 400 << 10 {

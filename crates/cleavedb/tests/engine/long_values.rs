@@ -26,8 +26,7 @@ fn value(round: usize, key: usize) -> Vec<u8> {
 }
 
 fn put_all(db: &Db, round: usize) {
-    (0..KEYS)
-        .for_each(|key| db.put(format!("key{key:03}").as_bytes(), &value(round, key)).unwrap());
+    (0..KEYS).for_each(|key| db.put(format!("key{key:03}").as_bytes(), value(round, key)).unwrap());
 }
 
 #[test]
@@ -58,7 +57,7 @@ fn the_index_holds_no_long_value_and_dead_ones_are_collected() {
 fn batch(count: usize, len: usize) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for at in 0..count {
-        batch.put(format!("key{at:06}").as_bytes(), &vec![7; len]).unwrap();
+        batch.put(format!("key{at:06}").as_bytes(), vec![7; len]).unwrap();
     }
     batch
 }

@@ -17,8 +17,8 @@ fn open(sim: &Sim, options: &Options) -> Db {
 /// Bytes that leave the index when values of 100 and of 300 bytes are put.
 fn separated(db: &Db) -> u64 {
     let before = db.metrics().live_bytes;
-    db.put(b"short", &[1; 100]).unwrap();
-    db.put(b"long", &[2; 300]).unwrap();
+    db.put(b"short", [1; 100]).unwrap();
+    db.put(b"long", [2; 300]).unwrap();
     db.flush().unwrap();
     db.metrics().live_bytes - before
 }

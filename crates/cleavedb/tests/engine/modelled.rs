@@ -18,12 +18,12 @@ fn time(preset: Preset, profile: Profile) -> Duration {
     let db = Db::open_in(model.clone(), options, 7).unwrap();
     let key = |i: u32| (i.wrapping_mul(2_654_435_761)).to_be_bytes();
     for i in 0..3000 {
-        db.put(&key(i), &[i as u8; 100]).unwrap();
+        db.put(key(i), [i as u8; 100]).unwrap();
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();
     for i in 0..3000 {
-        assert_eq!(db.get(&key(i)).unwrap().unwrap(), [i as u8; 100][..]);
+        assert_eq!(db.get(key(i)).unwrap().unwrap(), [i as u8; 100][..]);
     }
     db.close().unwrap();
     let totals = model.totals();
@@ -46,7 +46,7 @@ fn group_files(profile: Profile, flushes: u32) -> Vec<u64> {
         Options { durability: Durability::Os, segment_bytes: 4 << 20, background, ..options };
     let db = Db::open_in(model, options, 7).unwrap();
     for i in 0..1024 * flushes {
-        db.put(&i.wrapping_mul(2_654_435_761).to_be_bytes(), &[i as u8; 4096]).unwrap();
+        db.put(i.wrapping_mul(2_654_435_761).to_be_bytes(), [i as u8; 4096]).unwrap();
         if i % 1024 == 1023 {
             db.flush().unwrap();
         }

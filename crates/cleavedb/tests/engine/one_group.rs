@@ -23,7 +23,7 @@ fn options(preset: Preset) -> Options {
 }
 
 fn check(db: &Db) {
-    (0..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 0)));
+    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 0)));
     let keys: Vec<_> = db.range(..).map(|item| item.unwrap().key.to_vec()).collect();
     assert_eq!(keys, (0..KEYS).map(key).collect::<Vec<_>>());
     let report = db.verify().unwrap();
@@ -38,7 +38,7 @@ fn grows(preset: Preset) {
     let mut before = db.metrics();
     // In no order: keys that ascend begin groups of their own.
     for (count, i) in (0..KEYS).map(|at| at * 147 % KEYS).enumerate() {
-        db.put(&key(i), &value(i, 0)).unwrap();
+        db.put(key(i), value(i, 0)).unwrap();
         if count as u32 % FLUSHED != FLUSHED - 1 {
             continue;
         }

@@ -33,7 +33,7 @@ fn designs(bytes: usize) -> impl Iterator<Item = Setup> {
 /// A store with each key of round 0, all in tables and value files.
 fn filled(setup: &Setup) -> Db {
     let db = Db::open_in(Arc::new(Sim::new()), setup.options.clone(), 7).unwrap();
-    (0..KEYS).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+    (0..KEYS).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
     db.flush().unwrap();
     db.compact().unwrap();
     db
@@ -49,7 +49,7 @@ fn look_ups(db: &Db, reads: impl FnOnce()) -> (u64, u64) {
 }
 
 fn get_all(db: &Db, keys: impl Iterator<Item = u32>, round: u32) {
-    keys.for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, round)));
+    keys.for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, round)));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn gets_fill_the_cache_and_a_collection_does_not_cool_it() {
         assert_eq!(look_ups(&db, || get_all(&db, 0..KEYS, 0)), (all, 0), "{setup}");
         // Most neighbours of the odd ones die, so that the odd ones move.
         for round in 1..4 {
-            (0..KEYS).step_by(2).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+            (0..KEYS).step_by(2).for_each(|i| db.put(key(i), value(i, round)).unwrap());
             db.flush().unwrap();
             db.compact().unwrap();
         }
@@ -125,22 +125,22 @@ fn every_version_is_read_as_it_was_written() {
         let db = filled(&setup);
         let first = db.snapshot();
         get_all(&db, 0..KEYS, 0);
-        (0..KEYS).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+        (0..KEYS).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
         get_all(&db, 0..KEYS, 1);
         let second = db.snapshot();
-        (0..KEYS).step_by(2).for_each(|i| db.delete(&key(i)).unwrap());
+        (0..KEYS).step_by(2).for_each(|i| db.delete(key(i)).unwrap());
         db.flush().unwrap();
         db.collect().unwrap();
         for _ in 0..2 {
             for i in 0..KEYS {
-                assert_eq!(first.get(&key(i)).unwrap().unwrap(), value(i, 0), "{setup}");
-                assert_eq!(second.get(&key(i)).unwrap().unwrap(), value(i, 1), "{setup}");
-                let now = db.get(&key(i)).unwrap();
+                assert_eq!(first.get(key(i)).unwrap().unwrap(), value(i, 0), "{setup}");
+                assert_eq!(second.get(key(i)).unwrap().unwrap(), value(i, 1), "{setup}");
+                let now = db.get(key(i)).unwrap();
                 assert_eq!(now.is_none(), i.is_multiple_of(2), "{setup}");
                 assert!(now.is_none_or(|now| now == value(i, 1)), "{setup}");
             }
         }
-        (0..KEYS).step_by(2).for_each(|i| db.put(&key(i), &value(i, 2)).unwrap());
+        (0..KEYS).step_by(2).for_each(|i| db.put(key(i), value(i, 2)).unwrap());
         get_all(&db, (0..KEYS).step_by(2), 2);
         get_all(&db, (1..KEYS).step_by(2), 1);
     }
@@ -154,11 +154,11 @@ fn ten_times_its_size_stays_within_its_bound() {
         // The longest record that is taken has 1 KiB, as has the shortest long value.
         let value = |i: u32| vec![i as u8; if i.is_multiple_of(2) { 980 } else { 1100 }];
         let keys = 20 * bound as u32 / 1100;
-        (0..keys).for_each(|i| db.put(&key(i), &value(i)).unwrap());
+        (0..keys).for_each(|i| db.put(key(i), value(i)).unwrap());
         db.flush().unwrap();
         let mut most = 0;
         for i in (0..keys).chain((0..keys).rev()) {
-            assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i), "{setup}");
+            assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i), "{setup}");
             most = most.max(db.metrics().record_cache_memory);
         }
         let inline = setup.options.preset == Preset::Lsm;
@@ -173,7 +173,7 @@ fn a_cached_value_is_read_when_its_file_cannot_be_but_no_check_takes_it() {
     for setup in designs(WIDE) {
         let faulty = Arc::new(Faulty::over(&Sim::new()));
         let db = Db::open_in(faulty.clone(), setup.options.clone(), 7).unwrap();
-        (0..KEYS).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        (0..KEYS).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
         db.flush().unwrap();
         db.compact().unwrap();
         get_all(&db, 0..KEYS - 1, 0);
@@ -181,7 +181,7 @@ fn a_cached_value_is_read_when_its_file_cannot_be_but_no_check_takes_it() {
             faulty.fail_matching(Rule::both(Call::ReadAt, kind), Fault::Io);
         }
         get_all(&db, 0..KEYS - 1, 0);
-        let last = db.get(&key(KEYS - 1));
+        let last = db.get(key(KEYS - 1));
         assert_eq!(last.unwrap_err().kind(), ErrorKind::Io, "{setup}: it is not cached");
         let scanned = db.range(..&key(KEYS - 1));
         assert_eq!(scanned.map(Result::unwrap).count(), KEYS as usize - 1, "{setup}");

@@ -163,8 +163,8 @@ fn a_window_grows_with_its_use_where_there_is_room() {
             sim.set_capacity(used + room);
             for i in 0..70u32 {
                 let key = i.to_be_bytes();
-                db.put(&key, &[i as u8; 1000]).unwrap();
-                assert_eq!(db.get(&key).unwrap().unwrap(), vec![i as u8; 1000]);
+                db.put(key, [i as u8; 1000]).unwrap();
+                assert_eq!(db.get(key).unwrap().unwrap(), vec![i as u8; 1000]);
             }
             (first, len())
         };
@@ -185,7 +185,7 @@ fn collection_ends_at_the_tightest_goal() {
         let db = Db::open_in(Arc::new(Sim::new()), options, 1).unwrap();
         for i in 0..3_000u32 {
             let key = format!("key{:03}", i * 7919 % 300);
-            db.put(key.as_bytes(), &vec![i as u8; 40 + i as usize % 300]).unwrap();
+            db.put(key.as_bytes(), vec![i as u8; 40 + i as usize % 300]).unwrap();
         }
         // What stays is about as long as the header of the file that holds it.
         for i in 1..300u32 {
@@ -208,7 +208,7 @@ fn metrics_count_what_is_in_memory() {
         assert_eq!((empty.unflushed_bytes, empty.memtable_memory), (0, 0), "{preset}");
         for key in 0..1000_u32 {
             let value = [7; 1000];
-            db.put_with(&key.to_be_bytes(), &value, cleavedb::Durability::Os).unwrap();
+            db.put_with(key.to_be_bytes(), value, cleavedb::Durability::Os).unwrap();
         }
         let data = 1_004_000..1_100_000;
         let metrics = db.metrics();
@@ -232,7 +232,7 @@ fn metrics_count_no_padding_as_data() {
             || cleavedb::Db::open_in(std::sync::Arc::new(sim.clone()), options.clone(), 7).unwrap();
         let db = open();
         for key in 0..500_u32 {
-            db.put(&key.to_be_bytes(), b"0123456789").unwrap();
+            db.put(key.to_be_bytes(), b"0123456789").unwrap();
         }
         assert_eq!(db.metrics().data_bytes(), 7000, "{preset}");
         db.close().unwrap();

@@ -37,11 +37,11 @@ pub(crate) fn plant(preset: Preset, to: &Path) -> State {
     let key = |number: u32| format!("key{number:04}").into_bytes();
     let put = |state: &mut State, number: u32, round: u32| {
         let value = format!("{number} in round {round}, ").repeat(1 + number as usize % 40);
-        db.put_with(&key(number), value.as_bytes(), Durability::Os).unwrap();
+        db.put_with(key(number), value.as_bytes(), Durability::Os).unwrap();
         state.insert(key(number), value.into_bytes());
     };
     let delete = |state: &mut State, number: u32| {
-        db.delete_with(&key(number), Durability::Os).unwrap();
+        db.delete_with(key(number), Durability::Os).unwrap();
         state.remove(&key(number));
     };
     (0..300).for_each(|number| put(&mut state, number, 1));

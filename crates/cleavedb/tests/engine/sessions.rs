@@ -73,10 +73,10 @@ fn a_range_over_many_deletes_begins_no_session() {
         let sim = Sim::new();
         let db = open(&sim, &options);
         for key in 0..2000_u32 {
-            db.put_with(&key.to_be_bytes(), b"value", Durability::Os).unwrap();
+            db.put_with(key.to_be_bytes(), b"value", Durability::Os).unwrap();
         }
         for key in 0..1990_u32 {
-            db.delete_with(&key.to_be_bytes(), Durability::Os).unwrap();
+            db.delete_with(key.to_be_bytes(), Durability::Os).unwrap();
         }
         db.close().unwrap();
         let before = sim.history_len();
@@ -130,7 +130,7 @@ fn many_short_sessions_leave_few_files() {
         let sim = Sim::new();
         for i in 0..900u32 {
             let db = open(&sim, &options);
-            db.put(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+            db.put(i.to_be_bytes(), [i as u8; 100]).unwrap();
             db.close().unwrap();
         }
         let files = sim.list().unwrap();
@@ -155,7 +155,7 @@ fn sessions_shorter_than_their_jobs_leave_few_files() {
         for i in 0..900u32 {
             let db = open(&sim, &options);
             let key = i.wrapping_mul(0x9e37_79b1).to_be_bytes();
-            db.put(&key, &vec![i as u8; 64 << 10]).unwrap();
+            db.put(key, vec![i as u8; 64 << 10]).unwrap();
             db.close().unwrap();
         }
         let files = sim.list().unwrap();
@@ -204,7 +204,7 @@ fn what_short_sessions_leave_is_packed_in_the_background() {
             for i in 0..SESSIONS {
                 let key = if in_order { i } else { i.wrapping_mul(0x9e37_79b1) };
                 let db = open(&sim, &options);
-                db.put(&key.to_be_bytes(), &vec![i as u8; len]).unwrap();
+                db.put(key.to_be_bytes(), vec![i as u8; len]).unwrap();
                 db.close().unwrap();
             }
             let db = open(&sim, &options);
@@ -228,7 +228,7 @@ fn a_killed_session_is_resumed_without_a_file_for_each() {
         for i in 0..100u32 {
             let db = open(&sim, &options);
             assert_eq!(db.range(..).keys_only().count(), i as usize);
-            db.put(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+            db.put(i.to_be_bytes(), [i as u8; 100]).unwrap();
             sim = sim.kill();
             drop(db);
         }
@@ -245,12 +245,12 @@ fn a_store_that_was_closed_behind_a_long_value_is_written_again() {
         setup.options.space_floor = 8 << 10;
         let sim = Sim::new();
         let db = open(&sim, &setup.options);
-        db.put(b"long", &[7; 120_000]).unwrap();
+        db.put(b"long", [7; 120_000]).unwrap();
         db.close().unwrap();
         for _ in 0..3 {
             let db = open(&sim, &setup.options);
             for i in 0..40u32 {
-                db.put(&i.to_be_bytes(), &[1; 700]).unwrap();
+                db.put(i.to_be_bytes(), [1; 700]).unwrap();
             }
             db.close().unwrap();
         }
@@ -266,10 +266,10 @@ fn what_was_deleted_leaves_little_behind() {
         let sim = Sim::new();
         let db = open(&sim, &options);
         for i in 0..2_000u32 {
-            db.put(&i.to_be_bytes(), &[1; 700]).unwrap();
+            db.put(i.to_be_bytes(), [1; 700]).unwrap();
         }
         for i in 0..2_000u32 {
-            db.delete(&i.to_be_bytes()).unwrap();
+            db.delete(i.to_be_bytes()).unwrap();
         }
         db.compact().unwrap();
         db.collect().unwrap();
@@ -289,10 +289,10 @@ fn what_was_deleted_leaves_little_of_a_large_store() {
         sim.stop_recording();
         let db = open(&sim, &options);
         for i in 0..50_000u32 {
-            db.put(&i.to_be_bytes(), &[i as u8; 1024]).unwrap();
+            db.put(i.to_be_bytes(), [i as u8; 1024]).unwrap();
         }
         for i in 0..50_000u32 {
-            db.delete(&i.to_be_bytes()).unwrap();
+            db.delete(i.to_be_bytes()).unwrap();
         }
         db.compact().unwrap();
         db.collect().unwrap();
@@ -311,7 +311,7 @@ fn a_manifest_is_as_short_as_what_is_left() {
         sim.stop_recording();
         let db = open(&sim, &options);
         for i in 0..8_000u32 {
-            db.put(&i.to_be_bytes(), &[1; 700]).unwrap();
+            db.put(i.to_be_bytes(), [1; 700]).unwrap();
         }
         let manifest = |sim: &Sim| {
             let files = sim.list().unwrap();
@@ -319,7 +319,7 @@ fn a_manifest_is_as_short_as_what_is_left() {
         };
         let before = manifest(&sim);
         for i in 0..8_000u32 {
-            db.delete(&i.to_be_bytes()).unwrap();
+            db.delete(i.to_be_bytes()).unwrap();
         }
         db.compact().unwrap();
         db.collect().unwrap();
@@ -335,7 +335,7 @@ fn killed(setup: &Setup) -> Image {
     let sim = Sim::new();
     let db = open(&sim, &setup.options);
     for i in 0..50u32 {
-        db.put_with(&i.to_be_bytes(), &[i as u8; 300], Durability::Os).unwrap();
+        db.put_with(i.to_be_bytes(), [i as u8; 300], Durability::Os).unwrap();
     }
     let killed = sim.kill();
     drop(db);
@@ -449,7 +449,7 @@ fn totals_survive_a_close_and_what_a_crash_takes_is_not_in_them() {
         let sim = Sim::new();
         for session in 1..=3 {
             let db = open(&sim, &options);
-            db.put(&[session], &[session; 1000]).unwrap();
+            db.put([session], [session; 1000]).unwrap();
             let totals = db.metrics().totals;
             assert_eq!(totals.user_bytes, 1001 * u64::from(session), "{options:?}");
             db.clone().close().unwrap();

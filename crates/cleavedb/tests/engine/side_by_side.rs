@@ -70,7 +70,7 @@ impl Store {
         for i in round * 20..round * 20 + 20 {
             let key = (i.wrapping_mul(2_654_435_761) % 2000).to_be_bytes();
             let value = vec![i as u8; 300];
-            self.db.put(&key, &value).unwrap();
+            self.db.put(key, &value).unwrap();
             self.model.lock().unwrap().insert(key.to_vec(), value);
         }
     }

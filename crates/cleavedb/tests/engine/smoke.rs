@@ -90,7 +90,7 @@ fn compacts_on_reads(level0: Level0, background: Background) -> bool {
     let options = Options { level0, ..small(Preset::Lsm, background) };
     let db = Db::open(dir.path().join("db"), options).unwrap();
     for i in 0..100 {
-        db.put(&key(i), b"below").unwrap();
+        db.put(key(i), b"below").unwrap();
     }
     db.compact().unwrap();
     db.put(b"a", b"above").unwrap();
@@ -98,7 +98,7 @@ fn compacts_on_reads(level0: Level0, background: Background) -> bool {
     db.flush().unwrap();
     let before = db.metrics().compactions;
     for i in 0..1000 {
-        assert_eq!(db.get(&key(i % 100)).unwrap().as_deref(), Some(&b"below"[..]));
+        assert_eq!(db.get(key(i % 100)).unwrap().as_deref(), Some(&b"below"[..]));
     }
     let patience = if level0 == Level0::HyperLevelDb { 60_000 } else { 300 };
     let start = Instant::now();
@@ -131,7 +131,7 @@ fn what_a_job_has_written_is_opened_before_it_is_read() {
         let options = small(preset, Background::Manual);
         let db = Db::open(dir.path().join("db"), options).unwrap();
         let put = |range: std::ops::Range<u32>| {
-            range.for_each(|i| db.put(&key(i), b"a value").unwrap());
+            range.for_each(|i| db.put(key(i), b"a value").unwrap());
             db.flush().unwrap();
         };
         put(0..100);

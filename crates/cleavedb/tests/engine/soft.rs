@@ -15,7 +15,7 @@ const PRESETS: [Preset; 2] = [Preset::HashKv, Preset::KtStore];
 
 /// Every key once, as of `round`, flushed.
 fn write(db: &Db, round: u32) {
-    (0..KEYS).for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+    (0..KEYS).for_each(|i| db.put(key(i), value(i, round)).unwrap());
     db.flush().unwrap();
 }
 
@@ -55,7 +55,7 @@ fn values_are_found_behind_soft_pointers_and_compactions_bring_them_up_to_date()
         assert!(old.eq((0..KEYS).map(|i| value(i, 2))));
         drop(snapshot);
         db.collect().unwrap();
-        (0..KEYS).step_by(2).for_each(|i| db.put(&key(i), &value(i, 3)).unwrap());
+        (0..KEYS).step_by(2).for_each(|i| db.put(key(i), value(i, 3)).unwrap());
         db.flush().unwrap();
         db.compact().unwrap();
         // What died behind pointers that were out of date was found all the same.
@@ -76,7 +76,7 @@ fn a_damaged_map_stops_no_compaction() {
         let options = Setup::soft(preset, true).options;
         let sim = Sim::new();
         let db = Db::open_in(Arc::new(sim.clone()), options.clone(), 7).unwrap();
-        (0..6).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        (0..6).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
         db.collect().unwrap();
         db.close().unwrap();
         let image = sim.image();
@@ -88,10 +88,10 @@ fn a_damaged_map_stops_no_compaction() {
             let mut damaged = image.clone();
             damaged.flip_bit(&name, offset * 8);
             let db = Db::open_in(Arc::new(Sim::from_image(damaged)), options.clone(), 7).unwrap();
-            (0..3).for_each(|i| db.put(&key(i), &value(i, 1)).unwrap());
+            (0..3).for_each(|i| db.put(key(i), value(i, 1)).unwrap());
             let done = db.flush().and_then(|()| db.compact());
             done.unwrap_or_else(|error| panic!("{preset}, a flip at {offset}: {error}"));
-            (0..6).for_each(|i| match db.get(&key(i)) {
+            (0..6).for_each(|i| match db.get(key(i)) {
                 Ok(found) => assert_eq!(found.unwrap(), value(i, u32::from(i < 3))),
                 Err(error) => {
                     assert_eq!((error.kind(), i < 3), (ErrorKind::Corruption, false));

@@ -99,7 +99,7 @@ fn a_batch_for_which_there_is_no_room_is_refused_as_a_whole() {
         let store = FullStore::new(limited(&setup)).unwrap();
         let batch = |records| {
             let mut batch = WriteBatch::new();
-            (0..records).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
+            (0..records).for_each(|i| _ = batch.put(key(i), value(i, 0)).unwrap());
             store.db.write_with(&batch, Durability::Os)
         };
         let error = batch(8000).unwrap_err();
@@ -119,7 +119,7 @@ fn a_long_batch_that_was_admitted_is_flushed() {
         let mut admitted = 0;
         for first in (0..).step_by(len) {
             let mut batch = WriteBatch::new();
-            (first..first + len as u32).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
+            (first..first + len as u32).for_each(|i| _ = batch.put(key(i), value(i, 0)).unwrap());
             match store.db.write_with(&batch, Durability::Os) {
                 Ok(()) => admitted = first + len as u32,
                 Err(e) if e.kind() == ErrorKind::NoSpace => break,
@@ -139,9 +139,9 @@ fn long_batches_that_are_refused_take_no_space() {
     for setup in Setup::designs() {
         let store = FullStore::new(limited(&setup)).unwrap();
         let mut batch = WriteBatch::new();
-        (0..8000).for_each(|i| _ = batch.put(&key(i), &value(i, 0)).unwrap());
+        (0..8000).for_each(|i| _ = batch.put(key(i), value(i, 0)).unwrap());
         for i in 0..400 {
-            store.db.put(&key(i), &value(i, 1)).unwrap_or_else(|e| panic!("{setup}, {i}: {e}"));
+            store.db.put(key(i), value(i, 1)).unwrap_or_else(|e| panic!("{setup}, {i}: {e}"));
             assert!(store.db.write_with(&batch, Durability::Os).is_err());
         }
         store.within().unwrap();
@@ -154,7 +154,7 @@ fn what_log_files_do_not_use_comes_back() {
     for setup in Setup::designs() {
         let store = FullStore::new(limited(&setup)).unwrap();
         let len = limited(&setup).log_file_bytes as usize * 11 / 20;
-        let fits = (0..1000u32).take_while(|i| store.db.put(&key(*i), &vec![7; len]).is_ok());
+        let fits = (0..1000u32).take_while(|i| store.db.put(key(*i), vec![7; len]).is_ok());
         let bytes = fits.count() * len;
         println!("{setup}: {bytes} bytes");
         assert!(bytes > 7 << 19, "{setup}: {bytes} bytes");
@@ -166,9 +166,9 @@ fn what_log_files_do_not_use_comes_back() {
 fn a_long_value_in_front_keeps_nothing_from_being_collected() {
     let setup = Setup::tiny(Preset::WiscKey, true);
     let store = FullStore::new(limited(&setup)).unwrap();
-    store.db.put(&key(0), &vec![7; 40 * limited(&setup).log_file_bytes as usize]).unwrap();
-    store.db.put(&key(1), &value(1, 0)).unwrap();
-    store.db.delete(&key(1)).unwrap();
+    store.db.put(key(0), vec![7; 40 * limited(&setup).log_file_bytes as usize]).unwrap();
+    store.db.put(key(1), value(1, 0)).unwrap();
+    store.db.delete(key(1)).unwrap();
     for round in 0..6 {
         let done = store.fill(2..3002, round);
         assert_eq!(done, Ok(3000), "round {round}");
@@ -190,7 +190,7 @@ fn many_writers_leave_what_is_kept_for_jobs() {
                         let mut ops = WriteBatch::new();
                         let first = (batch * 16 + writer) * records;
                         let all = first..first + records;
-                        all.for_each(|i| _ = ops.put(&key(i), &value(i, 0)).unwrap());
+                        all.for_each(|i| _ = ops.put(key(i), value(i, 0)).unwrap());
                         if store.db.write_with(&ops, Durability::Os).is_err() {
                             return batch;
                         }
@@ -235,7 +235,7 @@ fn a_search_ends_when_space_is_found() {
             });
             for i in (0..10_000).map(|i| i * 7919 % count) {
                 // Room that is not there yet is no failure here.
-                let _ = store.db.put(&key(i), &value(i, 1));
+                let _ = store.db.put(key(i), value(i, 1));
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -281,7 +281,7 @@ fn a_full_store_survives_crashes_within_its_limit() {
 /// Whether each record is as some prefix of the writes left it, deletes pass, and writes go on.
 fn check_full(store: &FullStore, count: u32) -> Result<(), String> {
     for i in 0..count {
-        let got = store.db.get(&key(i)).map_err(|e| format!("record {i}: {e}"))?;
+        let got = store.db.get(key(i)).map_err(|e| format!("record {i}: {e}"))?;
         let is = |round| got.as_deref() == Some(&value(i, round));
         let fine = match i % 3 {
             0 => got.is_none() || is(0),

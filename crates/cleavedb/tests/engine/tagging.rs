@@ -26,7 +26,7 @@ fn open(options: Options) -> Db {
 }
 
 fn put(db: &Db, keys: std::ops::Range<u32>, round: u32) {
-    keys.for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+    keys.for_each(|i| db.put(key(i), value(i, round)).unwrap());
     db.flush().unwrap();
 }
 
@@ -44,7 +44,7 @@ fn age(db: &Db, rounds: u32) {
 
 fn check(db: &Db, rounds: u32) {
     let round = |i| if i < HOT { rounds } else { 0 };
-    (0..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, round(i))));
+    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, round(i))));
     verify(db);
 }
 
@@ -98,7 +98,7 @@ fn an_update_of_a_tagged_key_stays_in_its_group() {
     assert_eq!(db.metrics().tags, 39, "the update is hot, and its tag is superseded");
     db.collect().unwrap();
     assert_eq!(db.metrics().tags, 39, "who stayed was hot, and stays");
-    assert_eq!(db.get(&key(0)).unwrap().unwrap(), value(0, 1));
+    assert_eq!(db.get(key(0)).unwrap().unwrap(), value(0, 1));
     verify(&db);
 }
 
@@ -108,20 +108,20 @@ fn a_tagged_key_that_is_deleted_and_inserted_again_is_not_revived() {
     put(&db, 0..40, 0);
     db.collect().unwrap();
     let snapshot = db.snapshot();
-    (0..20).for_each(|i| db.delete(&key(i)).unwrap());
+    (0..20).for_each(|i| db.delete(key(i)).unwrap());
     db.flush().unwrap();
     db.collect().unwrap();
     assert_eq!(db.metrics().tags, 20, "a deleted key has no tag");
-    (0..20).for_each(|i| assert_eq!(snapshot.get(&key(i)).unwrap().unwrap(), value(i, 0)));
+    (0..20).for_each(|i| assert_eq!(snapshot.get(key(i)).unwrap().unwrap(), value(i, 0)));
     put(&db, 0..10, 5);
-    (0..10).for_each(|i| db.put(&key(i), b"short").unwrap());
+    (0..10).for_each(|i| db.put(key(i), b"short").unwrap());
     db.flush().unwrap();
     (0..3).for_each(|_| db.collect().unwrap());
     drop(snapshot);
     (0..3).for_each(|_| db.collect().unwrap());
-    (0..10).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), "short"));
-    (10..20).for_each(|i| assert_eq!(db.get(&key(i)).unwrap(), None));
-    (20..40).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, 0)));
+    (0..10).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), "short"));
+    (10..20).for_each(|i| assert_eq!(db.get(key(i)).unwrap(), None));
+    (20..40).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, 0)));
     verify(&db);
 }
 
@@ -134,7 +134,7 @@ fn the_cold_log_is_collected_and_tags_stay_true() {
     let before = db.metrics();
     for round in 1..12 {
         let even = (0..KEYS).filter(|i| i % 2 == 0);
-        even.for_each(|i| db.put(&key(i), &value(i, round)).unwrap());
+        even.for_each(|i| db.put(key(i), value(i, round)).unwrap());
         db.flush().unwrap();
     }
     db.wait_idle().unwrap();
@@ -142,9 +142,9 @@ fn the_cold_log_is_collected_and_tags_stay_true() {
     let gone = old.iter().filter(|old| !segments(&after).contains(old)).count();
     assert!(gone > 0, "every segment of {old:?} is there, half of which is dead");
     let round = |i| if i % 2 == 0 { 11 } else { 0 };
-    (0..KEYS).for_each(|i| assert_eq!(db.get(&key(i)).unwrap().unwrap(), value(i, round(i))));
+    (0..KEYS).for_each(|i| assert_eq!(db.get(key(i)).unwrap().unwrap(), value(i, round(i))));
     verify(&db);
-    (0..KEYS).for_each(|i| db.delete(&key(i)).unwrap());
+    (0..KEYS).for_each(|i| db.delete(key(i)).unwrap());
     db.collect().unwrap();
     db.collect().unwrap();
     assert_eq!(db.metrics().cold_log_bytes, 0, "no value lives");
@@ -160,7 +160,7 @@ fn values_stay_within_their_space_cold_log_included() {
     put(&db, 0..KEYS, 0);
     for round in 1..20 {
         for i in (0..KEYS).filter(|i| i % 3 == 0 || i % 20 == round % 20) {
-            db.put(&key(i), &value(i, round)).unwrap();
+            db.put(key(i), value(i, round)).unwrap();
             let metrics = db.metrics();
             let live = metrics.live_bytes.saturating_sub(metrics.hidden_bytes);
             let allowed = ((live as f64 * amplification) as u64).max(live + floor);
@@ -182,7 +182,7 @@ fn a_cold_log_without_a_limit_is_not_collected_for_space() {
         options.groups.cold_log_counts = counts;
         let db = open(options);
         age(&db, 20);
-        (HOT..HOT + 100).for_each(|i| db.put(&key(i), &value(i, 0)).unwrap());
+        (HOT..HOT + 100).for_each(|i| db.put(key(i), value(i, 0)).unwrap());
         db.flush().unwrap();
         db.wait_idle().unwrap();
         check(&db, 20);

@@ -27,7 +27,7 @@ fn key(i: u32) -> [u8; 4] {
 /// Writes enough for tables on several levels.
 fn fill(db: &Db, range: std::ops::Range<u32>) {
     for i in range {
-        db.put(&key(i), &[i as u8; 300]).unwrap();
+        db.put(key(i), [i as u8; 300]).unwrap();
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();
@@ -66,7 +66,7 @@ fn tables_lie_where_their_class_is_placed_and_stay_there_when_they_move() {
     let db = open_all(&disks.storages(), &setup).unwrap();
     // Keys in order: what a flush writes moves down without being rewritten.
     for i in 0..200u32 {
-        db.put(&i.to_be_bytes(), &[i as u8; 300]).unwrap();
+        db.put(i.to_be_bytes(), [i as u8; 300]).unwrap();
     }
     db.flush().unwrap();
     db.wait_idle().unwrap();
@@ -100,7 +100,7 @@ fn every_class_is_placed() {
         let db = open_all(&disks.storages(), &setup).unwrap();
         fill(&db, 0..300);
         db.collect().unwrap();
-        db.put(b"new", &[7; 1000]).unwrap();
+        db.put(b"new", [7; 1000]).unwrap();
         db.flush().unwrap();
         let placed = |image: &Image| {
             image.list().iter().filter(|(name, _)| name.kind() == class.kind()).count()
@@ -326,7 +326,7 @@ fn becomes_read_only(number: usize, background: Background, names: [&str; 2]) {
     }
     let mut errors = Vec::new();
     for i in 0..4000u32 {
-        match db.put(&key(i), &[i as u8; 200]) {
+        match db.put(key(i), [i as u8; 200]) {
             Ok(()) => _ = expected.insert(key(i).to_vec(), vec![i as u8; 200]),
             Err(error) => errors.push(error),
         }
@@ -364,7 +364,7 @@ fn a_full_volume_refuses_writes_until_there_is_room_and_loses_nothing() {
     let mut expected = content(&db);
     let mut errors = Vec::new();
     for i in 0..4000u32 {
-        match db.put(&key(i), &[i as u8; 200]) {
+        match db.put(key(i), [i as u8; 200]) {
             Ok(()) => _ = expected.insert(key(i).to_vec(), vec![i as u8; 200]),
             Err(error) => errors.push(error),
         }

@@ -256,6 +256,15 @@ pub const WORKLOADS: &[Workload] = &[
         ..BASE
     },
     Workload {
+        name: "seek",
+        about: "db_bench seekrandom: a new iterator, a uniform key, one record",
+        mix: SCAN_ONLY,
+        scan: ScanLength::Fixed(1),
+        operations: 0.2,
+        warm_up: 0.02,
+        ..BASE
+    },
+    Workload {
         name: "churn",
         about: "half updates, half deletes, uniform, as many as there are records",
         mix: &[(Action::Update, 50), (Action::Delete, 50)],

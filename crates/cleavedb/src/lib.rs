@@ -58,6 +58,7 @@ mod reclaim;
 mod write;
 mod read;
 mod bounds;
+pub mod encode;
 mod item;
 mod pending_writes;
 mod cursor;

@@ -45,7 +45,7 @@ pub enum ErrorKind {
     Conflict,
     /// The database was closed.
     Closed,
-    /// The disk is mounted for reading only.
+    /// The disk is mounted, or the database was opened, for reading only.
     ReadOnly,
     /// The handle was made by the process that this one was forked from. Nothing was changed.
     Forked,

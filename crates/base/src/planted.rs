@@ -238,6 +238,10 @@ pub enum Bug {
     HeatNeverDecays,
     /// The record cache finds a record by its key, whatever its version.
     CachedWithoutSeq,
+    /// A handle that only reads takes no lock.
+    ReaderTakesNoLock,
+    /// The recovery of a handle that only reads removes files on the disk.
+    ReaderRemovesBelow,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -17,7 +17,7 @@ use crate::directories::Directories;
 use crate::engine::Engine;
 use crate::flush_parts::FlushParts;
 use crate::full_disk::FullDisk;
-use crate::gate::Gate;
+use crate::gate::{Gate, Intent};
 use crate::hot_load;
 use crate::job_state::Jobs;
 use crate::limit::Limit;
@@ -38,7 +38,7 @@ pub(crate) fn build(
     options: Options,
     recovered: Recovered,
     (limit, full): (Option<Limit>, FullDisk),
-    salt: u64,
+    (intent, salt): (Intent, u64),
 ) -> Result<(Engine, RecoveryReport)> {
     let Directories { placed: storage, locks, .. } = directories;
     let Recovered { manifest, database_id, tables, obsolete_files, .. } = recovered;
@@ -89,7 +89,7 @@ pub(crate) fn build(
         salt,
         dead_reads: DeadReads::default(),
         options,
-        gate: Gate::default(),
+        gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };
     open_segments(&engine, &live)?;

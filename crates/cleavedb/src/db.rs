@@ -1,6 +1,7 @@
 //! The database handle: open, write, maintenance and close; [`reads`] has its reads.
 
 mod builder;
+mod read_only;
 mod reads;
 mod transactions;
 mod conditional;
@@ -25,6 +26,7 @@ use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::full_disk::{FullDisk, disk_of};
+use crate::gate::Intent;
 use crate::jobs::removal;
 use crate::limit::Limit;
 use crate::manifest::Edit;
@@ -174,9 +176,17 @@ impl Db {
     pub fn open_through(
         path: impl AsRef<Path>,
         options: Options,
-        mut wrap: impl FnMut(&Path, Arc<dyn Storage>) -> Arc<dyn Storage>,
+        wrap: impl FnMut(&Path, Arc<dyn Storage>) -> Arc<dyn Storage>,
     ) -> Result<Self> {
-        let path = path.as_ref();
+        Self::open_wrapped(path.as_ref(), options, wrap, Intent::Write)
+    }
+
+    fn open_wrapped(
+        path: &Path,
+        options: Options,
+        mut wrap: impl FnMut(&Path, Arc<dyn Storage>) -> Arc<dyn Storage>,
+        intent: Intent,
+    ) -> Result<Self> {
         // Before the directory is created.
         options.validate().map_err(|e| e.with("path", path.display()))?;
         let storage = Disk::open(path, options.create_if_missing).map_err(|e| {
@@ -192,7 +202,7 @@ impl Db {
             let disk: Arc<dyn Storage> = Arc::new(Disk::open(path, create)?);
             Ok(wrap(path, disk))
         };
-        Self::open_all((first, Some(path)), &mut volume, options, random_id())
+        Self::open_all((first, Some(path)), &mut volume, options, (intent, random_id()))
             .map_err(|e| e.with("path", path.display()))
     }
 
@@ -210,14 +220,14 @@ impl Db {
         options: Options,
         new_id: u64,
     ) -> Result<Self> {
-        Self::open_all((storage, None), &mut volume, options, new_id)
+        Self::open_all((storage, None), &mut volume, options, (Intent::Write, new_id))
     }
 
     fn open_all(
         (first, path): (Arc<dyn Storage>, Option<&Path>),
         volume: &mut OpenDirectory<'_>,
         options: Options,
-        new_id: u64,
+        (intent, new_id): (Intent, u64),
     ) -> Result<Self> {
         options.validate()?;
         let options = options.within_memory();
@@ -234,7 +244,7 @@ impl Db {
             found.check_layout(&options.layout)?;
         }
         let options = options.within_stored(found.as_ref().and_then(StoredDatabase::space_limit));
-        let limit = Limit::of(&options)?;
+        let limit = Limit::of(&options, intent)?;
         let within = |storage| match &limit {
             Some(limit) => limit.over(storage),
             None => Ok(storage),
@@ -245,7 +255,8 @@ impl Db {
         let mut directories = directories::find(&first, path, &options, &mut volume)?;
         directories.locks.push(own);
         let recovered = recover(&directories, &options, found, new_id)?;
-        let (engine, report) = build(directories, options, recovered, (limit, full), new_id)?;
+        let (engine, report) =
+            build(directories, options, recovered, (limit, full), (intent, new_id))?;
         pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));

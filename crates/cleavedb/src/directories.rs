@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf, absolute};
 use std::sync::Arc;
 
 use cleavedb_base::{Error, ErrorKind, Result};
-use cleavedb_storage::{Directory, FileClass, FileKind, Holder, Lock, MultiDirStorage, Storage};
+use cleavedb_storage::{
+    Directory, FileClass, FileKind, Holder, Lock, LockMode, MultiDirStorage, Storage,
+};
 
 use crate::manifest::{Current, Manifest, VolumeIdentity};
 use crate::options::Options;
@@ -284,7 +286,7 @@ impl Finder<'_, '_> {
 
 /// Takes the lock of a directory.
 pub(crate) fn lock(storage: &dyn Storage) -> Result<Lock> {
-    storage.lock().map_err(|e| match e.kind() {
+    storage.lock(LockMode::Exclusive).map_err(|e| match e.kind() {
         io::ErrorKind::WouldBlock => match e.get_ref().and_then(|e| e.downcast_ref::<Holder>()) {
             Some(holder) => Error::new(ErrorKind::Locked, holder.to_string()),
             None => Error::new(

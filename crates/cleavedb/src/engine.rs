@@ -209,11 +209,13 @@ impl Engine {
         self.locks.lock().clear();
     }
 
-    /// Fails if the database is closing or poisoned: then no more may be written.
+    /// Fails if the database is closing or poisoned, or was opened for reading: then no more may be
+    /// written.
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.jobs.closing() {
             return Err(gate::closed());
         }
+        self.gate.check_writable()?;
         self.poison.check()
     }
 }

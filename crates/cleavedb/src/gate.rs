@@ -1,4 +1,4 @@
-//! Access check of calls: refuses closed handles and forked processes.
+//! Access check of calls: refuses closed handles, forked processes, and writes of readers.
 //!
 //! Every public call checks it first. Calls of the database end with [`crate::Db::close`]; those of
 //! snapshots and ranges with [`crate::Db::close_now`].
@@ -17,19 +17,40 @@ pub(crate) fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the database was closed; open it again")
 }
 
-/// State of a database's life, and the process that owns it.
+/// What a database was opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Intent {
+    /// Reads only; nothing on the disk changes.
+    Read,
+    /// Reads and writes.
+    Write,
+}
+
+/// State of a database's life, the process that owns it, and what it was opened for.
 pub(crate) struct Gate {
     process: u32,
     stage: AtomicU8,
-}
-
-impl Default for Gate {
-    fn default() -> Self {
-        Self { process: process::id(), stage: AtomicU8::new(OPEN) }
-    }
+    intent: Intent,
 }
 
 impl Gate {
+    /// The gate of a database that is being opened by this process.
+    pub(crate) fn new(intent: Intent) -> Self {
+        Self { process: process::id(), stage: AtomicU8::new(OPEN), intent }
+    }
+
+    /// Fails if the database was opened for reading only.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        match self.intent {
+            Intent::Write => Ok(()),
+            Intent::Read => {
+                let message = "the database was opened for reading only; to write, close it and \
+                               open it with `Db::open`";
+                Err(Error::new(ErrorKind::ReadOnly, message))
+            }
+        }
+    }
+
     /// Fails unless the database is open, and this is the process that has opened it.
     #[inline]
     pub(crate) fn check_open(&self) -> Result<()> {

@@ -16,6 +16,7 @@ use cleavedb_storage::quota::{Budget, QuotaStorage};
 use cleavedb_values::groups::Extent;
 use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 
+use crate::gate::Intent;
 use crate::manifest::LEN_MAX as MANIFEST_MAX;
 use crate::options::Options;
 
@@ -80,11 +81,11 @@ impl Limit {
         self.searching.load(Ordering::Relaxed)
     }
 
-    /// The limit that `options` set.
-    pub(crate) fn of(options: &Options) -> Result<Option<Self>> {
+    /// The limit that `options` set. Reading needs no room in it.
+    pub(crate) fn of(options: &Options, intent: Intent) -> Result<Option<Self>> {
         let Some(limit) = options.space_limit else { return Ok(None) };
         let least = options.space_limit_min();
-        if limit < least {
+        if limit < least && intent == Intent::Write {
             let message = "space_limit, asked for or stored with the database, is less than what \
                            MemTables, log files, and the segments that jobs rewrite need under \
                            these options; make them smaller, raise it, or lift it (u64::MAX; \

@@ -19,6 +19,7 @@ use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::{a_checkpoint_has_all, a_copy_stays_apart};
+use cleavedb_testkit::disks::hash_of;
 use cleavedb_testkit::drawn::drawn_hot_stores_settle;
 use cleavedb_testkit::endless::{
     a_queue_is_popped, collections_go_on_without_compactions, damage_fills_no_level0,
@@ -27,7 +28,7 @@ use cleavedb_testkit::endless::{
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
-use cleavedb_testkit::session::open;
+use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
@@ -157,6 +158,29 @@ fn transactions(seed: u64) -> Result<(), String> {
 fn checkpoint(seed: u64) -> Result<(), String> {
     let setups = Setup::all();
     a_checkpoint_has_all(&setups[seed as usize % setups.len()], seed)
+}
+
+/// A store of a process that died is read, as in `read_only.rs`.
+fn readers_of_a_killed_store(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let disks = Disks::new(setup);
+    let failed = |e: cleavedb::Error| e.to_string();
+    let db = open_all(&disks.storages(), setup).map_err(failed)?;
+    db.put("key", [1_u8; 300]).map_err(failed)?;
+    let disks = disks.kill();
+    let before = hash_of(&disks.images());
+    let reader = open_read_only(&disks.storages(), setup).map_err(failed)?;
+    if hash_of(&disks.images()) != before {
+        return Err("an open for reading changed the disk".into());
+    }
+    if reader.get("key").map_err(failed)?.as_deref() != Some(&[1; 300][..]) {
+        return Err("a write is lost".into());
+    }
+    match open_all(&disks.storages(), setup) {
+        Ok(_) => Err("a writer was let in beside a reader".into()),
+        Err(_) => Ok(()),
+    }
 }
 
 /// The log that goes on behind a torn batch, as in `sessions.rs`.
@@ -561,4 +585,6 @@ caught! {
     a_lost_hot_key_without_a_stub: LostHotWithoutStub by damaged_hot_segments;
     damaged_garbage_that_counts: GarbageOfNobodyCounts by damaged_values_stop_no_writer;
     a_cached_record_of_any_version: CachedWithoutSeq by model_with_record_caches;
+    a_reader_without_a_lock: ReaderTakesNoLock by readers_of_a_killed_store;
+    a_reader_that_removes_files: ReaderRemovesBelow by readers_of_a_killed_store;
 }

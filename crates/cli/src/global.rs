@@ -85,7 +85,8 @@ pub struct Global {
     /// The process that had the database open has died, and left the last writes in that file.
     /// Those that were not synced are lost, and their number is unknown; earlier writes, and those
     /// with `--durability sync`, are intact. If possible restore the file instead, from where the
-    /// directory was copied. Needed once; nothing is lost if the window is intact
+    /// directory was copied. Needed until a command that writes was given it; nothing is lost if
+    /// the window is intact
     #[arg(long, global = true, hide_short_help = true)]
     pub accept_lost_window: bool,
     /// Print JSON: one object, or one a line; errors and notes too, on standard error

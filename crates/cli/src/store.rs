@@ -15,11 +15,21 @@ use crate::{miniature, named};
 
 /// Opens an existing database, with the preset that it was created with, and warns of losses.
 pub fn open_existing(global: &Global, console: &Console) -> Result<Db> {
+    warned(open(&global.db, existing(global)?)?, console)
+}
+
+/// Opens an existing database for reading only, and warns of losses.
+pub fn open_to_read(global: &Global, console: &Console) -> Result<Db> {
     warned(find(global)?, console)
 }
 
-/// Opens an existing database; the caller reports losses.
+/// Opens an existing database for reading only; the caller reports losses.
 pub fn find(global: &Global) -> Result<Db> {
+    Ok(Db::open_read_only_with(&global.db, existing(global)?)?)
+}
+
+/// The options for an existing database.
+fn existing(global: &Global) -> Result<Options> {
     let path = &global.db;
     let stored = stored(path)?;
     // The engine explains a directory with files but without a database.
@@ -27,7 +37,7 @@ pub fn find(global: &Global) -> Result<Db> {
         return Err(Failure::NoDatabase(path.clone()));
     }
     let usual = usual(global, stored);
-    open(path, Options { create_if_missing: false, ..options(global, usual)? })
+    Ok(Options { create_if_missing: false, ..options(global, usual)? })
 }
 
 /// Opens the database, or creates it, and warns of losses.

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::sync::Mutex;
 use cleavedb_storage::{
-    Access, File, FileKind, FileLayer, Lock, Mapping, Mode, Name, RemoveMode, Storage, StorageLayer,
+    Access, File, FileKind, FileLayer, Lock, LockMode, Mapping, Mode, Name, RemoveMode, Storage,
+    StorageLayer,
 };
 use rustix::io::Errno;
 
@@ -311,9 +312,9 @@ impl StorageLayer for Faulty {
         self.inner.sync_dir()
     }
 
-    fn lock(&self) -> io::Result<Lock> {
+    fn lock(&self, mode: LockMode) -> io::Result<Lock> {
         self.shared.enter(Op::Lock, None, 0, 0)?;
-        self.inner.lock()
+        self.inner.lock(mode)
     }
 
     fn free_space(&self) -> io::Result<u64> {

@@ -49,6 +49,15 @@ pub enum RemoveMode {
     Immediate,
 }
 
+/// Who else may hold the lock of a directory at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// No other handle.
+    Exclusive,
+    /// Other handles with a shared lock: nothing in the directory is changed meanwhile.
+    Shared,
+}
+
 /// Held while a database is open; released on drop.
 pub type Lock = Box<dyn Any + Send + Sync>;
 
@@ -71,8 +80,10 @@ layered! {
     /// Makes creations, renames and removals durable.
     fn sync_dir(&self) -> io::Result<()>;
     /// Takes the lock on the directory; `WouldBlock` if another handle, also in this process, holds
-    /// it: then the error's text is the process id of the holder, if it is known.
-    fn lock(&self) -> io::Result<Lock>;
+    /// it and one of both is exclusive: then the cause of the error is the holder, if it is known.
+    /// A shared lock changes nothing in the directory. Where the file of the lock is missing, as in
+    /// a copy, a shared lock locks nothing.
+    fn lock(&self, mode: LockMode) -> io::Result<Lock>;
     /// Bytes that may still be written.
     fn free_space(&self) -> io::Result<u64>;
     /// The directory itself, where it is one of the file system: files can be linked into it.

@@ -2,9 +2,9 @@
 //!
 //! [`api`] is the trait that everything above goes through; [`Disk`] is the real one,
 //! [`MultiDirStorage`] spreads classes of files over several directories, [`QuotaStorage`] bounds
-//! what they take together, and [`Reserving`] has some space left when the disk is full. On top of
-//! the trait stand the log and the segments. Modules are listed bottom first; a module uses only
-//! those above it.
+//! what they take together, [`Reserving`] has some space left when the disk is full, and
+//! [`ReadOnly`] keeps all changes in memory. On top of the trait stand the log and the segments.
+//! Modules are listed bottom first; a module uses only those above it.
 
 pub mod process;
 pub mod prefetch;
@@ -28,11 +28,13 @@ pub mod disk;
 pub mod multi_dir;
 pub mod quota;
 pub mod reserve;
+mod overlay;
+mod read_only;
 
 #[cfg(all(test, feature = "loom"))]
 mod loom_tests;
 
-pub use api::{Access, File, FileLayer, Lock, Mode, RemoveMode, Storage, StorageLayer};
+pub use api::{Access, File, FileLayer, Lock, LockMode, Mode, RemoveMode, Storage, StorageLayer};
 pub use class::FileClass;
 pub use disk::lock::{DirLock, Holder};
 pub use disk::{Disk, open_files};
@@ -42,6 +44,7 @@ pub use multi_dir::{Directory, MultiDirStorage};
 pub use name::{FileKind, Name};
 pub use obsolete::{Hole, ObsoleteFiles};
 pub use quota::QuotaStorage;
+pub use read_only::ReadOnly;
 pub use reserve::{Borrower, Reserve, Reserving, Wanted};
 pub use window::Window;
 pub use window_header::{HEADER_LEN as WINDOW_HEADER_LEN, Watermark, WindowIdentity};

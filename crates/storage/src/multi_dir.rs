@@ -17,7 +17,7 @@ use cleavedb_base::sync::{Mutex, RwLock};
 use cleavedb_base::{Error, FileNumber, Result};
 use rustix::io::Errno;
 
-use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
+use crate::api::{Access, File, Lock, LockMode, Mode, RemoveMode, Storage};
 use crate::class::FileClass;
 use crate::name::{FileKind, Name};
 
@@ -263,10 +263,10 @@ impl Storage for MultiDirStorage {
     }
 
     /// Locks every directory: another database may have been given one of them.
-    fn lock(&self) -> io::Result<Lock> {
-        let mut locks = vec![self.first.storage.lock()?];
+    fn lock(&self, mode: LockMode) -> io::Result<Lock> {
+        let mut locks = vec![self.first.storage.lock(mode)?];
         for volume in self.volumes() {
-            locks.push(volume.storage.lock().map_err(|e| volume.says(e))?);
+            locks.push(volume.storage.lock(mode).map_err(|e| volume.says(e))?);
         }
         Ok(Box::new(locks))
     }

@@ -49,6 +49,12 @@ pub fn open_all(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db, Erro
     Db::open_beside(storages[0].clone(), volume, setup.options.clone(), DATABASE_ID)
 }
 
+/// Opens an engine for reading only, in its own directory, which comes first, and volumes.
+pub fn open_read_only(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db, Error> {
+    let volume = |path: &Path| volume_of(storages, path);
+    Db::open_read_only_beside(storages[0].clone(), volume, setup.options.clone())
+}
+
 /// Commits a batch; a single write uses the plain call.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
     if let [write] = writes {

@@ -20,6 +20,7 @@ mod liveness;
 mod long_values;
 mod model;
 mod modelled;
+mod read_only;
 mod record_cache;
 mod regressions;
 mod salvage;

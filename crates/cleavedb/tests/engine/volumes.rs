@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb::{Background, Db, Durability, Error, ErrorKind, FileClass, Options, Preset, Volume};
-use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage::{FileKind, LockMode, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::Image;
@@ -257,7 +257,7 @@ fn a_volume_is_no_database_and_belongs_to_one_at_a_time() {
     let error = open_all(&disks.storages()[1..], &alone).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotADatabase);
     assert!(error.message().contains("a volume of a database"), "{error}");
-    let lock = disks.sims()[1].lock().unwrap();
+    let lock = disks.sims()[1].lock(LockMode::Exclusive).unwrap();
     let error = open_all(&disks.storages(), &setup).err().unwrap();
     assert_eq!((error.kind(), error.fact("volume")), (ErrorKind::Locked, Some("/volume/1")));
     drop(lock);

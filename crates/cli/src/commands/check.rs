@@ -24,7 +24,7 @@ struct Checked {
     keys: u64,
     value_bytes: u64,
     seconds: f64,
-    /// Damaged copies of edits of the manifest, which the open has replaced.
+    /// Damaged copies of edits of the manifest, which an open for writing replaces.
     healed: u64,
     /// Operations that the open has lost.
     operations_lost: u64,

@@ -18,7 +18,7 @@ struct Counted {
 
 pub(super) fn run(args: &BoundArgs, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
-    let db = store::open_existing(global, console)?;
+    let db = store::open_to_read(global, console)?;
     let done = print(&db, args, console);
     store::closed(db, done)?;
     Ok(Exit::Done)

@@ -45,7 +45,7 @@ pub(super) fn run(
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch(console)?;
-    let db = store::open_existing(global, console)?;
+    let db = store::open_to_read(global, console)?;
     let outcome = formats::sink(place, layout).and_then(|mut sink| {
         let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));
         save(&db, sink.as_mut(), &progress, console)

@@ -24,7 +24,7 @@ struct Got<'a> {
 
 pub(super) fn run(key: &OsStr, global: &Global, console: &Console) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
-    let db = store::open_existing(global, console)?;
+    let db = store::open_to_read(global, console)?;
     let printed = print(&db, &key, console.on_terminal(), console);
     store::closed(db, printed)?;
     Ok(Exit::Done)

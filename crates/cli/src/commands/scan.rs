@@ -22,7 +22,7 @@ struct Row<'a> {
 pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result<Exit> {
     check_form(args, console)?;
     interrupt::watch(console)?;
-    let db = store::open_existing(global, console)?;
+    let db = store::open_to_read(global, console)?;
     let done = list(&db, args, console);
     store::closed(db, done)?;
     Ok(Exit::Done)

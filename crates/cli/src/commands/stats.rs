@@ -335,7 +335,7 @@ impl fmt::Display for Stats {
 }
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
-    let db = store::open_existing(global, console)?;
+    let db = store::open_to_read(global, console)?;
     let printed = print(&db, global, console);
     store::closed(db, printed)?;
     Ok(Exit::Done)

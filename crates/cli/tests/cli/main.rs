@@ -8,6 +8,7 @@ mod care;
 mod checkpoint;
 mod failures;
 mod losses;
+mod read_only;
 mod dump;
 mod interchange;
 mod shell;

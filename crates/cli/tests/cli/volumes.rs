@@ -30,7 +30,10 @@ fn a_place_is_remembered_shown_and_missed() {
     home.run(&["get", "apple"]).fails(4, "is empty; mount its disk");
     let json = home.run(&["--json", "get", "apple"]);
     assert!(json.err.contains(r#""kind":"missing volume""#), "{}", json.err);
-    assert_eq!(home.run(&["--place", "levels=moved", "get", "apple"]).text(), "red");
+    let moved = |args: &[&str]| home.run(&[&["--place", "levels=moved"], args].concat());
+    assert_eq!(moved(&["get", "apple"]).text(), "red");
+    home.run(&["get", "apple"]).fails(4, "is empty; mount its disk");
+    moved(&["put", "plum", "blue"]).ok();
     assert_eq!(home.run(&["get", "apple"]).text(), "red");
     home.run(&["--db", "moved", "get", "apple"]).fails(4, "a volume of a database");
     home.run(&["--place", "levels=cleave.db", "put", "pear", "green"]).ok();

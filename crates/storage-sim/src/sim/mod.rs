@@ -32,7 +32,7 @@ use std::sync::Arc;
 use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_base::sync::{Mutex, MutexGuard};
 use cleavedb_storage::{
-    Access, File, FileKind, Lock, Mode, Name, RemoveMode, Storage, WindowObserver,
+    Access, File, FileKind, Lock, LockMode, Mode, Name, RemoveMode, Storage, WindowObserver,
 };
 use rustix::io::Errno;
 
@@ -93,7 +93,7 @@ impl Sim {
     pub fn kill(&self) -> Self {
         let mut state = self.state.lock();
         state.process += 1;
-        state.locked = false;
+        (state.locked, state.readers) = (false, 0);
         Self { state: self.state.clone(), process: state.process }
     }
 
@@ -232,13 +232,22 @@ impl Storage for Sim {
         Ok(())
     }
 
-    fn lock(&self) -> io::Result<Lock> {
+    fn lock(&self, mode: LockMode) -> io::Result<Lock> {
         let mut state = self.alive()?;
-        Self::find_or_create(&mut state, &Name::fixed(FileKind::Lock))?;
-        if std::mem::replace(&mut state.locked, true) {
+        let name = Name::fixed(FileKind::Lock);
+        match mode {
+            LockMode::Exclusive => _ = Self::find_or_create(&mut state, &name)?,
+            LockMode::Shared if state.find(&name).is_err() => return Ok(Box::new(())),
+            LockMode::Shared => {}
+        }
+        if state.locked || (mode == LockMode::Exclusive && state.readers > 0) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        Ok(Box::new(Held { state: self.state.clone(), process: self.process }))
+        match mode {
+            LockMode::Exclusive => state.locked = true,
+            LockMode::Shared => state.readers += 1,
+        }
+        Ok(Box::new(Held { state: self.state.clone(), process: self.process, mode }))
     }
 
     fn free_space(&self) -> io::Result<u64> {
@@ -262,13 +271,17 @@ impl Storage for Sim {
 struct Held {
     state: Arc<Mutex<State>>,
     process: u64,
+    mode: LockMode,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         let mut state = self.state.lock();
         if state.process == self.process {
-            state.locked = false;
+            match self.mode {
+                LockMode::Exclusive => state.locked = false,
+                LockMode::Shared => state.readers -= 1,
+            }
         }
     }
 }

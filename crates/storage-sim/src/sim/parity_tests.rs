@@ -9,7 +9,8 @@ use cleavedb_storage::aligned::AlignedBuf;
 use cleavedb_storage::api::write_all_at;
 use cleavedb_storage::log::WriteBack;
 use cleavedb_storage::{
-    Access, Disk, File, FileKind, FoundWindow, LeftWindow, Mode, Name, RemoveMode, Storage,
+    Access, Disk, File, FileKind, FoundWindow, LeftWindow, LockMode, Mode, Name, RemoveMode,
+    Storage,
 };
 
 use super::{Rng, Sim};
@@ -51,7 +52,10 @@ fn script(storage: &dyn Storage, seed: u64) -> Vec<String> {
                 names
             })),
             (4, _) => told(storage.sync_dir()),
-            (5, _) => told(storage.lock().map(drop)),
+            (5, _) => {
+                let mode = [LockMode::Exclusive, LockMode::Shared][rng.index(2)];
+                told(storage.lock(mode).map(drop))
+            }
             (6, Some(file)) => told(file.truncate(offset)),
             (7, Some(file)) => told(file.len()),
             (8, Some(file)) => told(file.allocate(offset)),
@@ -180,11 +184,24 @@ fn a_locked_directory_is_locked_for_everybody() {
     let sim = Sim::new();
     let pairs: [(&dyn Storage, &dyn Storage); 2] = [(&one, &two), (&sim, &sim.clone())];
     for (first, second) in pairs {
-        let lock = first.lock().unwrap();
-        assert_eq!(second.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(first.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
+        let refused = |storage: &dyn Storage, mode| {
+            let error = storage.lock(mode).err().unwrap();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        };
+        let modes = [LockMode::Exclusive, LockMode::Shared];
+        let lock = first.lock(LockMode::Exclusive).unwrap();
+        for mode in modes {
+            refused(second, mode);
+            refused(first, mode);
+        }
         drop(lock);
-        assert!(second.lock().is_ok());
+        let readers = [first, second, first].map(|storage| storage.lock(LockMode::Shared).unwrap());
+        for reader in readers {
+            refused(second, LockMode::Exclusive);
+            assert!(second.lock(LockMode::Shared).is_ok());
+            drop(reader);
+        }
+        assert!(modes.into_iter().all(|mode| second.lock(mode).is_ok()));
     }
 }
 

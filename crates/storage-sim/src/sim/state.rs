@@ -47,7 +47,9 @@ pub(super) struct State {
     files: HashMap<FileId, Inode>,
     next_file: u64,
     pub(super) foreign: Vec<String>,
+    /// Whether a handle has the lock for itself, and how many share it.
     pub(super) locked: bool,
+    pub(super) readers: usize,
     /// The process that is alive: what belongs to an earlier one changes nothing.
     pub(super) process: u64,
     pub(super) capacity: u64,
@@ -75,6 +77,7 @@ impl State {
             next_file: 0,
             foreign: Vec::new(),
             locked: false,
+            readers: 0,
             process: 0,
             capacity: u64::MAX,
             write_once: true,

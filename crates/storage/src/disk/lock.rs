@@ -1,7 +1,8 @@
 //! The lock of a directory: a file that is locked while its database is open and names the holder.
 //!
 //! A directory that was copied by hard links shares its lock file with the original: a process that
-//! takes the lock replaces a lock file that has another name by a new one.
+//! takes the lock for itself replaces a lock file that has another name by a new one. Processes
+//! that only read share the lock, and leave the file as it is.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -11,7 +12,7 @@ use std::os::unix::fs::FileExt;
 use rustix::fs::OFlags;
 
 use super::dir::{Dir, which};
-use crate::api::Lock;
+use crate::api::{Lock, LockMode};
 use crate::name::{FileKind, Name};
 use crate::process;
 
@@ -21,20 +22,31 @@ const TEXT_MAX: usize = 64;
 /// The holder of a lock that another handle asked for, as far as the file tells: the cause of the
 /// error of [`crate::Storage::lock`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Its process id.
-    pub process: u32,
-    /// Snapshots and ranges that were still held when the holder closed the database, if it did.
-    pub held: Option<usize>,
+pub enum Holder {
+    /// A handle that may write.
+    Writer {
+        /// Its process id.
+        process: u32,
+        /// Snapshots and ranges that were still held when it closed the database, if it did.
+        held: Option<usize>,
+    },
+    /// Handles that only read. The file does not say whose they are.
+    Readers,
 }
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.process {
+        let Self::Writer { process, held } = *self else {
+            return f.write_str(
+                "this process, or another one, has the database open for reading only; close all \
+                 such handles, and drop their snapshots and ranges",
+            );
+        };
+        match process {
             own if own == process::id() => f.write_str("this process")?,
             other => write!(f, "process {other}")?,
         }
-        match self.held {
+        match held {
             None => f.write_str(" has the database open"),
             Some(held) => write!(
                 f,
@@ -48,22 +60,22 @@ impl fmt::Display for Holder {
 impl std::error::Error for Holder {}
 
 impl Holder {
-    /// The one line of the file: the process id and the held snapshots and ranges.
-    fn encode(&self) -> String {
-        match self.held {
-            None => format!("{}\n", self.process),
-            Some(held) => format!("{} {held}\n", self.process),
-        }
-    }
-
+    /// Reads the one line of the file: the process id of a writer, and the snapshots and ranges
+    /// that it held.
     fn decode(text: &str) -> Option<Self> {
         let mut fields = text.lines().next()?.split(' ');
         let process = fields.next()?.parse().ok()?;
-        Some(Self { process, held: fields.next().and_then(|held| held.parse().ok()) })
+        let held = fields.next().and_then(|held| held.parse().ok());
+        Some(Self::Writer { process, held })
     }
 
-    /// The holder that the file names.
-    fn read(file: &File) -> Option<Self> {
+    /// The holder of `file`, which could not be locked in this mode.
+    fn of(file: &File, refused: LockMode) -> Option<Self> {
+        // Readers leave the text of an earlier writer in the file, but let others share the lock.
+        if refused == LockMode::Exclusive && file.try_lock_shared().is_ok() {
+            let _ = file.unlock();
+            return Some(Self::Readers);
+        }
         let mut text = [0; TEXT_MAX];
         let len = file.read_at(&mut text, 0).ok()?;
         Self::decode(std::str::from_utf8(&text[..len]).ok()?)
@@ -74,17 +86,20 @@ impl Holder {
 pub struct DirLock {
     file: File,
     process: u32,
+    mode: LockMode,
 }
 
 impl DirLock {
-    /// Writes to the file that the database was closed while `held` snapshots and ranges were held.
+    /// Writes to the file that the database was closed while `held` snapshots and ranges were held;
+    /// nothing if the lock is shared.
     pub fn note(&self, held: usize) {
-        self.write(Holder { process: self.process, held: Some(held) });
+        if self.mode == LockMode::Exclusive {
+            self.write(format!("{} {held}\n", self.process));
+        }
     }
 
     /// Errors are ignored: without the text only the next error message says less.
-    fn write(&self, holder: Holder) {
-        let text = holder.encode();
+    fn write(&self, text: String) {
         if self.file.write_at(text.as_bytes(), 0).is_ok() {
             let _ = self.file.set_len(text.len() as u64);
         }
@@ -102,22 +117,33 @@ impl Drop for DirLock {
     }
 }
 
-/// Takes the lock of `dir`; `WouldBlock`, with the holder, if it is taken.
-pub(super) fn take(dir: &Dir) -> io::Result<Lock> {
+/// Takes the lock of `dir` in this mode; `WouldBlock`, with the holder, if it is taken.
+pub(super) fn take(dir: &Dir, mode: LockMode) -> io::Result<Lock> {
     let name = Name::fixed(FileKind::Lock);
     loop {
-        let file = dir.open_file(&name, OFlags::RDWR | OFlags::CREATE)?;
-        match file.try_lock() {
+        let file = match mode {
+            LockMode::Exclusive => dir.open_file(&name, OFlags::RDWR | OFlags::CREATE)?,
+            LockMode::Shared => match dir.open_file(&name, OFlags::RDONLY) {
+                // A copy may lack the file, and a reader may not create it.
+                Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Box::new(())),
+                opened => opened?,
+            },
+        };
+        let locked = match mode {
+            LockMode::Exclusive => file.try_lock(),
+            LockMode::Shared => file.try_lock_shared(),
+        };
+        match locked {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(match Holder::read(&file) {
+                return Err(match Holder::of(&file, mode) {
                     Some(holder) => io::Error::new(io::ErrorKind::WouldBlock, holder),
                     None => io::ErrorKind::WouldBlock.into(),
                 });
             }
             Err(TryLockError::Error(e)) => return Err(e),
         }
-        let lock = DirLock { file, process: process::id() };
+        let lock = DirLock { file, process: process::id(), mode };
         let named = match dir.stat(&name) {
             Ok(named) => named,
             // The previous holder has just replaced the file.
@@ -127,12 +153,14 @@ pub(super) fn take(dir: &Dir) -> io::Result<Lock> {
         if which(&named) != which(&rustix::fs::fstat(&lock.file)?) {
             continue;
         }
-        if named.st_nlink > 1 {
-            // Only this process holds the lock, so no other relies on this file.
-            dir.unlink(&name)?;
-            continue;
+        if mode == LockMode::Exclusive {
+            if named.st_nlink > 1 {
+                // Only this process holds the lock, so no other relies on this file.
+                dir.unlink(&name)?;
+                continue;
+            }
+            lock.write(format!("{}\n", lock.process));
         }
-        lock.write(Holder { process: lock.process, held: None });
         return Ok(Box::new(lock));
     }
 }
@@ -143,8 +171,16 @@ mod tests {
 
     use super::*;
 
-    fn holder(dir: &Dir) -> Holder {
-        let error = take(dir).expect_err("the lock is taken");
+    fn alone(dir: &Dir) -> io::Result<Lock> {
+        take(dir, LockMode::Exclusive)
+    }
+
+    fn shared(dir: &Dir) -> io::Result<Lock> {
+        take(dir, LockMode::Shared)
+    }
+
+    fn holder(taken: io::Result<Lock>) -> Holder {
+        let error = taken.expect_err("the lock is taken");
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         *error.get_ref().and_then(|e| e.downcast_ref()).expect("the file says by whom")
     }
@@ -153,40 +189,66 @@ mod tests {
     fn the_lock_says_who_has_it_and_what_was_held_at_the_close() {
         let path = tempfile::tempdir().unwrap();
         let dir = Dir::open(path.path(), false).unwrap();
-        let lock = take(&dir).unwrap();
-        let own = Holder { process: process::id(), held: None };
-        assert_eq!(holder(&dir), own);
+        let lock = alone(&dir).unwrap();
+        let own = Holder::Writer { process: process::id(), held: None };
+        assert_eq!(holder(alone(&dir)), own);
         assert_eq!(own.to_string(), "this process has the database open");
         lock.downcast_ref::<DirLock>().unwrap().note(12);
-        assert_eq!(holder(&dir), Holder { held: Some(12), ..own });
-        assert!(holder(&dir).to_string().contains("held 12"));
+        let closed = Holder::Writer { process: process::id(), held: Some(12) };
+        assert_eq!([holder(alone(&dir)), holder(shared(&dir))], [closed; 2]);
+        assert!(closed.to_string().contains("held 12"));
         drop(lock);
-        let _again = take(&dir).unwrap();
-        assert_eq!(holder(&dir), own);
+        let _again = alone(&dir).unwrap();
+        assert_eq!(holder(alone(&dir)), own);
         let other = Holder::decode("77777777 3\nnext").unwrap();
         assert!(other.to_string().starts_with("process 77777777 has closed"), "{other}");
         assert_eq!(Holder::decode("no number"), None);
     }
 
     #[test]
+    fn readers_share_the_lock_keep_writers_out_and_leave_the_file_as_it_is() {
+        let path = tempfile::tempdir().unwrap();
+        let dir = Dir::open(path.path(), false).unwrap();
+        drop(shared(&dir).unwrap());
+        assert!(!path.path().join("lock").exists(), "a copy without the file stays without it");
+        drop(alone(&dir).unwrap());
+        fs::hard_link(path.path().join("lock"), path.path().join("other name")).unwrap();
+        let text = "7 3\n";
+        fs::write(path.path().join("lock"), text).unwrap();
+        let readers = [(); 2].map(|()| shared(&dir).unwrap());
+        for reader in readers {
+            assert_eq!(holder(alone(&dir)), Holder::Readers, "not the writer of the text");
+            shared(&dir).expect("a writer that was refused is not in the way");
+            reader.downcast_ref::<DirLock>().unwrap().note(12);
+            assert_eq!(fs::read_to_string(path.path().join("lock")).unwrap(), text);
+        }
+        let _writer = alone(&dir).unwrap();
+        let own = Holder::Writer { process: process::id(), held: None };
+        assert_eq!(holder(shared(&dir)), own);
+    }
+
+    #[test]
     fn a_copy_by_links_has_a_lock_of_its_own() {
         let paths = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let dirs = [0, 1].map(|i| Dir::open(paths[i].path(), false).unwrap());
-        drop(take(&dirs[0]).unwrap());
+        drop(alone(&dirs[0]).unwrap());
         fs::hard_link(paths[0].path().join("lock"), paths[1].path().join("lock")).unwrap();
-        let _locks = [0, 1].map(|i| take(&dirs[i]).unwrap());
-        dirs.iter().for_each(|dir| assert_eq!(holder(dir).process, process::id()));
+        let _locks = [0, 1].map(|i| alone(&dirs[i]).unwrap());
+        let own = Holder::Writer { process: process::id(), held: None };
+        dirs.iter().for_each(|dir| assert_eq!(holder(alone(dir)), own));
     }
 
     #[test]
     fn a_lock_ends_although_a_forked_process_still_holds_its_file() {
         let path = tempfile::tempdir().unwrap();
         let dir = Dir::open(path.path(), false).unwrap();
-        let lock = take(&dir).unwrap();
-        let forked = lock.downcast_ref::<DirLock>().unwrap().file.try_clone().unwrap();
-        assert_eq!(holder(&dir).process, process::id());
-        drop(lock);
-        drop(take(&dir).unwrap());
-        drop(forked);
+        for mode in [LockMode::Exclusive, LockMode::Shared] {
+            let lock = take(&dir, mode).unwrap();
+            let forked = lock.downcast_ref::<DirLock>().unwrap().file.try_clone().unwrap();
+            assert_eq!(alone(&dir).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+            drop(lock);
+            drop(alone(&dir).unwrap());
+            drop(forked);
+        }
     }
 }

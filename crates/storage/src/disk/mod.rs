@@ -28,7 +28,7 @@ use rustix::fs::OFlags;
 use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;
-use crate::api::{Access, File, Lock, Mode, RemoveMode, Storage};
+use crate::api::{Access, File, Lock, LockMode, Mode, RemoveMode, Storage};
 use crate::name::Name;
 
 /// A directory of the file system.
@@ -81,8 +81,8 @@ impl Storage for Disk {
         self.dir.sync()
     }
 
-    fn lock(&self) -> io::Result<Lock> {
-        lock::take(&self.dir)
+    fn lock(&self, mode: LockMode) -> io::Result<Lock> {
+        lock::take(&self.dir, mode)
     }
 
     fn free_space(&self) -> io::Result<u64> {

@@ -6,4 +6,5 @@ mod far;
 mod quota;
 mod log;
 mod multi_dir;
+mod read_only;
 mod reserve;

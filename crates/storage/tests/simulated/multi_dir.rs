@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use cleavedb_base::{ErrorKind, FileNumber, Result};
 use cleavedb_storage::{
-    Access, Directory, FileClass, FileKind, Mode, MultiDirStorage, Name, RemoveMode, Storage,
+    Access, Directory, FileClass, FileKind, LockMode, Mode, MultiDirStorage, Name, RemoveMode,
+    Storage,
 };
 use cleavedb_storage_sim::Sim;
 
@@ -110,13 +111,19 @@ fn what_exceeds_a_capacity_goes_to_the_first_directory() {
 #[test]
 fn the_lock_covers_every_directory() {
     let (first, second, placed) = placed();
-    let lock = placed.lock().unwrap();
-    assert_eq!(first.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
-    assert_eq!(second.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
-    drop(lock);
-    let _other = second.lock().unwrap();
-    assert_eq!(placed.lock().err().unwrap().kind(), io::ErrorKind::WouldBlock);
-    assert!(first.lock().is_ok(), "a failed lock holds nothing");
+    let lock = |storage: &dyn Storage| storage.lock(LockMode::Exclusive);
+    let all = lock(&placed).unwrap();
+    assert_eq!(lock(&first).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(lock(&second).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    drop(all);
+    let other = lock(&second).unwrap();
+    assert_eq!(lock(&placed).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    assert!(lock(&first).is_ok(), "a failed lock holds nothing");
+    drop(other);
+    let readers = [(); 2].map(|()| placed.lock(LockMode::Shared).unwrap());
+    assert_eq!(lock(&second).err().unwrap().kind(), io::ErrorKind::WouldBlock);
+    drop(readers);
+    assert!(lock(&placed).is_ok());
     assert_eq!(placed.list().unwrap().len(), 1, "one lock file is listed, not one per place");
 }
 

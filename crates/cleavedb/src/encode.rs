@@ -1,9 +1,9 @@
 //! Keys made of several parts, in the order of the parts: integers, strings, bytes, tuples.
 //!
-//! The database orders keys by their bytes. This is the encoding of FoundationDB's tuple layer, under
-//! which the bytes order as the parts do: numbers by their value, negative ones first; strings and
-//! bytes as themselves; a shorter tuple before those that begin with it. Parts of different types
-//! order by type, so a part should have one type in all keys.
+//! The database orders keys by their bytes. This is the encoding of FoundationDB's tuple layer,
+//! under which the bytes order as the parts do: numbers by their value, negative ones first;
+//! strings and bytes as themselves; a shorter tuple before those that begin with it. Parts of
+//! different types order by type, so a part should have one type in all keys.
 //!
 //! ```
 //! # let dir = tempfile::tempdir().unwrap();
@@ -41,8 +41,8 @@ pub fn parts<'k, T: TupleUnpack<'k>>(key: &'k [u8]) -> Result<T> {
     })
 }
 
-/// The keys whose parts begin with `parts`, that of `parts` alone included: for [`crate::Db::range`]
-/// and cursors.
+/// The keys whose parts begin with `parts`, that of `parts` alone included: for
+/// [`crate::Db::range`] and cursors.
 pub fn within(parts: &impl TuplePack) -> Range<Vec<u8>> {
     let from = key(parts);
     // No part begins with this byte.

@@ -1,5 +1,5 @@
-//! Every example runs to its end. `cargo test -p cleavedb` builds them; `--test examples` alone does
-//! only with `--examples`.
+//! Every example runs to its end. `cargo test -p cleavedb` builds them; `--test examples` alone
+//! does only with `--examples`.
 
 use std::path::Path;
 use std::process::Command;

@@ -98,6 +98,17 @@ impl Builder {
 
     /// Opens the database, as [`Db::open`] does.
     pub fn open(self) -> Result<Db> {
+        let (path, options) = self.options()?;
+        Db::open(path, options)
+    }
+
+    /// Opens the database for reading only, as [`Db::open_read_only`] does.
+    pub fn open_read_only(self) -> Result<Db> {
+        let (path, options) = self.options()?;
+        Db::open_read_only_with(path, options)
+    }
+
+    fn options(self) -> Result<(PathBuf, Options)> {
         let mut options = match self.preset {
             Some(preset) => Options::preset(preset),
             None => {
@@ -106,6 +117,6 @@ impl Builder {
             }
         };
         self.changes.into_iter().for_each(|change| change(&mut options));
-        Db::open(self.path, options)
+        Ok((self.path, options))
     }
 }

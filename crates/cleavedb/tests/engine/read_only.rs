@@ -292,6 +292,33 @@ fn a_directory_that_may_not_be_written_is_read() {
     }
 }
 
+/// Recovery completes log files. In a copy by links it may not: they belong to the original, too.
+#[test]
+fn a_copy_by_links_of_a_killed_store_is_read_though_it_cannot_be_written() {
+    for preset in [Preset::HashKv, Preset::KtStore] {
+        let setup = Setup::log_in_window(preset);
+        let dir = tempfile::tempdir().unwrap();
+        let [original, copy] = ["original", "copy"].map(|name| dir.path().join(name));
+        let mut state = State::default();
+        let db = Db::open(&original, setup.options.clone()).unwrap();
+        write(&db, &mut state, 0);
+        if !original.join("window").exists() {
+            eprintln!("skipped: this machine cannot map a file");
+            return;
+        }
+        fs::create_dir(&copy).unwrap();
+        for name in listing(&original).keys().filter(|name| *name != "lock") {
+            fs::hard_link(original.join(name), copy.join(name)).unwrap();
+        }
+        let before = listing(&copy);
+        holds(&Db::open_read_only(&copy).unwrap(), &state, &setup);
+        assert_eq!(listing(&copy), before, "{setup}");
+        let error = Db::open(&copy, setup.options.clone()).err().unwrap();
+        assert!(error.message().contains("has another name"), "{error}");
+        holds(&db, &state, &setup);
+    }
+}
+
 #[test]
 fn what_is_no_database_is_refused_and_nothing_is_made_of_it() {
     let dir = tempfile::tempdir().unwrap();
@@ -307,6 +334,12 @@ fn what_is_no_database_is_refused_and_nothing_is_made_of_it() {
     let other = Options::preset(Preset::WiscKey);
     assert_eq!(kind(Db::open_read_only_with(&path, other)), ErrorKind::LayoutMismatch);
     assert_eq!(Db::open_read_only(&path).unwrap().options().preset, Preset::Lsm);
+    let built = Db::builder(&path).memory_bytes(64 << 20).open_read_only().unwrap();
+    assert_eq!((built.options().preset, built.options().memory_bytes), (Preset::Lsm, 64 << 20));
+    assert_eq!(kind(built.put("key", "value")), ErrorKind::ReadOnly);
+    let nowhere = Db::builder(dir.path().join("nowhere")).open_read_only();
+    assert_eq!(kind(nowhere), ErrorKind::NotADatabase);
+    assert!(!dir.path().join("nowhere").exists());
     assert_eq!(listing(&path), before);
 }
 

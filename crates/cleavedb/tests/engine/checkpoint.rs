@@ -89,6 +89,12 @@ fn writers_go_on_while_checkpoints_are_made() {
                     }
                 });
             }
+            // A failed check ends the writers, too.
+            let _stops = Stops(&stop);
+            let has_begun = |count: &AtomicU64| count.load(Ordering::Acquire) > 20;
+            while !acknowledged.iter().all(has_begun) {
+                std::thread::yield_now();
+            }
             for round in 0..4 {
                 std::thread::sleep(std::time::Duration::from_millis(60));
                 let before = [0, 1, 2].map(|i: usize| acknowledged[i].load(Ordering::Acquire));
@@ -117,10 +123,18 @@ fn writers_go_on_while_checkpoints_are_made() {
                 copy.collect().unwrap();
                 copy.close().unwrap();
             }
-            stop.store(true, Ordering::Relaxed);
         });
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
         assert_eq!(db.get("of the copy").unwrap(), None);
+    }
+}
+
+/// Stops the writers when it is dropped.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -169,10 +169,9 @@ fn conditional_writes_of_many_threads_happen_once() {
                 scope.spawn(move || {
                     for i in 0..20 {
                         let key = format!("claim {i}");
-                        if db.put_if_absent(&key, thread.to_be_bytes()).unwrap() {
-                            won.fetch_add(1, Ordering::Relaxed);
-                            assert_eq!(db.get(&key).unwrap().unwrap()[..], thread.to_be_bytes());
-                        }
+                        // Another thread may remove it at once.
+                        let has_won = db.put_if_absent(&key, thread.to_be_bytes()).unwrap();
+                        won.fetch_add(u64::from(has_won), Ordering::Relaxed);
                         db.update("counter", |old| Some(versioned(version_of(old) + 1))).unwrap();
                     }
                     for i in 0..20 {

@@ -2,18 +2,12 @@
 //!
 //! A cursor reads from the front, and another one, made when it is needed, from the back.
 
-use std::sync::Arc;
-
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::{Error, Result};
-use cleavedb_storage::process::Own;
 
-use crate::bounds::Bounds;
 use crate::cursor::Cursor;
-use crate::engine::Engine;
 use crate::item::Item;
-use crate::snapshot::HeldSnapshot;
 
 /// Iterator over a range, from both ends; yields every key once. After an error it ends.
 ///
@@ -28,16 +22,6 @@ pub struct Range {
 }
 
 impl Range {
-    /// A range as of `snapshot`, or as of now; if it is refused, one that only returns the error.
-    pub(crate) fn new(
-        engine: Own<Arc<Engine>>,
-        bounds: Bounds,
-        snapshot: Option<Arc<HeldSnapshot>>,
-        refused: Option<Error>,
-    ) -> Self {
-        Self::of(Cursor::new(engine, bounds, snapshot, refused))
-    }
-
     /// The range of a new cursor.
     pub(crate) fn of(cursor: Cursor) -> Self {
         let front = cursor.one_way();

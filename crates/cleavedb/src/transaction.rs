@@ -226,7 +226,8 @@ impl Transaction {
         let bytes = ops().map(|op| op.len()).sum();
         let prepared: Vec<EncodedOp<'_>> =
             ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
-        let reads = self.reads.lock();
+        // A cursor that is still held has nothing to add to what is committed.
+        let reads = std::mem::take(&mut *self.reads.lock());
         write::write(engine, &prepared, bytes, durability, Some(&reads))
     }
 

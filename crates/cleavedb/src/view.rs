@@ -79,8 +79,7 @@ impl Snapshot {
 
     /// As [`crate::Db::range`], at the snapshot, which the range holds a clone of.
     pub fn range(&self, range: impl KeyRange) -> Range {
-        let (engine, refused) = (self.engine.clone(), self.seq().err());
-        Range::new(engine, Bounds::of(DEFAULT_KEYSPACE, &range), self.held.clone(), refused)
+        Range::of(self.cursor(range))
     }
 
     /// As [`crate::Db::prefix`], at the snapshot.

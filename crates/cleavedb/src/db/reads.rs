@@ -56,8 +56,7 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn range(&self, range: impl KeyRange) -> Range {
-        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
-        Range::new(self.inner.engine.clone(), bounds, None, self.refused())
+        Range::of(self.cursor(range))
     }
 
     /// All keys that begin with `prefix`, and their values.

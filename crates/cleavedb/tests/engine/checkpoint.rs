@@ -92,7 +92,9 @@ fn writers_go_on_while_checkpoints_are_made() {
             // A failed check ends the writers, too.
             let _stops = Stops(&stop);
             let has_begun = |count: &AtomicU64| count.load(Ordering::Acquire) > 20;
+            let start = std::time::Instant::now();
             while !acknowledged.iter().all(has_begun) {
+                assert!(start.elapsed().as_secs() < 60, "a writer has stopped");
                 std::thread::yield_now();
             }
             for round in 0..4 {

@@ -18,6 +18,7 @@ use cleavedb_values::ValueFileMeta;
 
 use crate::engine::Engine;
 use crate::manifest::{Current, LiveFiles, Manifest};
+use crate::recovery::last_log;
 use crate::session::{self, Rest};
 use crate::state::ReadState;
 
@@ -89,8 +90,12 @@ impl Moment {
         let manifest = engine.manifest.lock();
         let mut live = manifest.live().clone();
         let mut logs = BTreeMap::new();
-        // Without a session the directory is that of a closed database.
-        if is_begun {
+        if !is_begun {
+            // The directory is that of a closed database. The first write may go on in its last log
+            // file before that is linked.
+            let last = last_log(&live, append.appender.next());
+            logs.extend(last.and_then(|(number, facts)| Some((number, facts.len?))));
+        } else {
             let Rest { value_files, .. } = session::log_at_rest(engine, &append, &live, ahead);
             value_files.iter().try_for_each(|edit| live.value_files.apply(edit))?;
             let young = manifest.live().value_files.logs().filter(|(_, facts)| facts.len.is_none());

@@ -1,11 +1,12 @@
 //! Checkpoints: a copy has what was written before, is a database of its own, and neither of the
 //! two harms the other.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use cleavedb::{Background, Db, Durability, ErrorKind, Options};
-use cleavedb_storage::{FileKind, Storage};
+use cleavedb_storage::{Disk, FileKind, Storage, StorageLayer};
 use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::{Faulty, Sim};
 use cleavedb_testkit::copies::a_checkpoint_has_all;
@@ -128,6 +129,48 @@ fn writers_go_on_while_checkpoints_are_made() {
         });
         assert!(db.verify().unwrap().problems.is_empty(), "{setup}");
         assert_eq!(db.get("of the copy").unwrap(), None);
+    }
+}
+
+/// A directory in which the first link waits for a write to the original.
+struct WritesFirst {
+    disk: Disk,
+    original: Db,
+    written: AtomicBool,
+}
+
+impl StorageLayer for WritesFirst {
+    fn inner(&self) -> &dyn Storage {
+        &self.disk
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        if !self.written.swap(true, Ordering::Relaxed) {
+            self.original.put_with("late", "x", Durability::Sync).unwrap();
+        }
+        self.inner().descriptor()
+    }
+}
+
+#[test]
+fn the_first_write_after_an_open_does_not_reach_a_copy_that_has_begun() {
+    for setup in &Setup::designs() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, copy) = (dir.path().join("store"), dir.path().join("copy"));
+        let db = Db::open(&store, setup.options.clone()).unwrap();
+        db.put("early", "x").unwrap();
+        db.flush().unwrap();
+        db.put("last", "x").unwrap();
+        db.close().unwrap();
+        let original = Db::open(&store, setup.options.clone()).unwrap();
+        let (disk, written) = (Disk::open(&copy, true).unwrap(), AtomicBool::new(false));
+        let target = Arc::new(WritesFirst { disk, original: original.clone(), written });
+        original.checkpoint_in(target.clone()).unwrap();
+        assert!(target.written.load(Ordering::Relaxed), "{setup}: nothing was linked");
+        let copy = Db::open(&copy, setup.options.clone()).unwrap();
+        assert!(copy.contains_key("last").unwrap() && !copy.contains_key("late").unwrap());
+        assert!(copy.verify().unwrap().problems.is_empty(), "{setup}");
+        assert!(original.contains_key("late").unwrap());
     }
 }
 

@@ -27,8 +27,10 @@ pub enum ErrorKind {
     NewerFormat,
     /// The database keeps values in another way than the one asked for. Nothing was changed.
     LayoutMismatch,
-    /// There is a database, and the options ask for a new one. Nothing was changed.
+    /// There is a database, or a keyspace, where a new one was asked for. Nothing was changed.
     AlreadyExists,
+    /// There is no keyspace of that name, or it was dropped. Nothing was changed.
+    NoKeyspace,
     /// Another process, or another handle in this one, has the database open.
     Locked,
     /// Bytes on disk are not what was written. Only the named record or block is affected.
@@ -70,6 +72,7 @@ impl ErrorKind {
             Self::NewerFormat => "newer format",
             Self::LayoutMismatch => "layout mismatch",
             Self::AlreadyExists => "already exists",
+            Self::NoKeyspace => "no keyspace",
             Self::Locked => "locked",
             Self::Corruption => "corruption",
             Self::Io => "i/o error",

@@ -9,10 +9,17 @@ use crate::limits::KEYSPACE_PREFIX_LEN;
 /// Number of one operation in commit order; 56 bits, never reused (invariant 5).
 pub type SeqNo = u64;
 
-/// A named key range of its own inside a database. Only the default one exists so far; formats and
-/// code carry the id from the first day.
+/// The number of a keyspace: a named space of keys of its own inside a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyspaceId(pub u16);
+
+impl KeyspaceId {
+    /// The keyspace that every database has.
+    pub const DEFAULT: Self = Self(0);
+
+    /// The keyspace of the store itself: names of keyspaces, and ranges that were deleted.
+    pub const SYSTEM: Self = Self(u16::MAX);
+}
 
 /// What an index entry says about its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

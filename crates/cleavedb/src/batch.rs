@@ -1,11 +1,12 @@
 //! A batch of operations that are applied atomically.
 
+use std::sync::Arc;
+
 use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
-use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
+use cleavedb_base::{Error, ErrorKind, Result};
 
-/// The only keyspace so far.
-pub(crate) const DEFAULT_KEYSPACE: KeyspaceId = KeyspaceId(0);
+use crate::catalog::CatalogEntry;
 
 /// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
 /// prepared for the commit, and as an index entry, which may hold a pointer.
@@ -47,14 +48,16 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
 }
 
 /// Fails if a batch of `ops` takes more than `most` bytes of memory while it is committed and in
-/// the MemTable; values of `separated_from` bytes or more leave the index.
+/// the MemTable.
 pub(crate) fn check_memory<'a>(
-    ops: impl Iterator<Item = Op<'a>>,
-    separated_from: usize,
+    ops: impl Iterator<Item = (Op<'a>, &'a Arc<CatalogEntry>)>,
     most: usize,
 ) -> Result<()> {
-    let kept = |value: &[u8]| if value.len() < separated_from { value.len() } else { 0 };
-    let of = |op: Op<'_>| OP_MEMORY + op.key.len() + op.value.map_or(0, kept);
+    let of = |(op, keyspace): (Op<'_>, &Arc<CatalogEntry>)| {
+        let kept = op.value.map_or(0, <[u8]>::len);
+        let kept = if kept < keyspace.separated_from { kept } else { 0 };
+        OP_MEMORY + op.key.len() + kept
+    };
     let takes: usize = ops.map(of).sum();
     if takes <= most {
         return Ok(());
@@ -65,7 +68,8 @@ pub(crate) fn check_memory<'a>(
     Err(error.with("takes", takes).with("most", most))
 }
 
-/// A set of puts and deletes that [`crate::Db::write`] applies atomically, in the order given.
+/// A set of puts and deletes that [`crate::Db::write`] applies atomically, in the order given: in
+/// the default keyspace, and in others ([`WriteBatch::keyspace`]).
 ///
 /// ```
 /// let mut batch = cleavedb::WriteBatch::new();
@@ -76,8 +80,41 @@ pub(crate) fn check_memory<'a>(
 #[derive(Clone, Debug, Default)]
 pub struct WriteBatch {
     bytes: Vec<u8>,
-    /// End of the key and, for a put, of the value of each operation in `bytes`.
-    ops: Vec<(usize, Option<usize>)>,
+    ops: Vec<BatchOp>,
+    /// Keyspaces besides the default one, each once.
+    keyspaces: Vec<Arc<CatalogEntry>>,
+}
+
+/// An operation of a batch.
+#[derive(Clone, Copy, Debug)]
+struct BatchOp {
+    /// End of its key in the bytes of the batch.
+    key_end: usize,
+    /// End of the value behind the key, for a put.
+    value_end: Option<usize>,
+    /// Place of its keyspace in the list of the batch; none for the default one.
+    keyspace: Option<u32>,
+}
+
+/// The operations of a batch on one keyspace; see [`WriteBatch::keyspace`].
+pub struct KeyspaceBatch<'b> {
+    batch: &'b mut WriteBatch,
+    keyspace: Option<u32>,
+}
+
+impl KeyspaceBatch<'_> {
+    /// Adds a put. Fails as [`WriteBatch::put`] does.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
+        let op = Op { key: key.as_ref(), value: Some(value.as_ref()) };
+        self.batch.push(op, self.keyspace)?;
+        Ok(self)
+    }
+
+    /// Adds a delete. Fails as [`WriteBatch::put`] does.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
+        self.batch.push(Op { key: key.as_ref(), value: None }, self.keyspace)?;
+        Ok(self)
+    }
 }
 
 impl WriteBatch {
@@ -89,15 +126,27 @@ impl WriteBatch {
     /// Adds a put. Fails on an oversize key or value, or on a full batch (2 GiB of keys, values and
     /// 24 bytes for each operation); the batch is then unchanged.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.push(Op { key: key.as_ref(), value: Some(value.as_ref()) })
+        self.push(Op { key: key.as_ref(), value: Some(value.as_ref()) }, None)?;
+        Ok(self)
     }
 
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.push(Op { key: key.as_ref(), value: None })
+        self.push(Op { key: key.as_ref(), value: None }, None)?;
+        Ok(self)
     }
 
-    fn push(&mut self, op: Op<'_>) -> Result<&mut Self> {
+    /// The operations on a keyspace.
+    pub(crate) fn of(&mut self, keyspace: &Arc<CatalogEntry>) -> KeyspaceBatch<'_> {
+        let found = self.keyspaces.iter().position(|known| Arc::ptr_eq(known, keyspace));
+        let at = found.unwrap_or_else(|| {
+            self.keyspaces.push(keyspace.clone());
+            self.keyspaces.len() - 1
+        });
+        KeyspaceBatch { batch: self, keyspace: Some(at as u32) }
+    }
+
+    fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
         op.check()?;
         let value = op.value.unwrap_or_default();
         let records = self.bytes.len() + op.key.len() + value.len();
@@ -109,8 +158,9 @@ impl WriteBatch {
         self.bytes.extend_from_slice(op.key);
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.ops.push((key_end, op.value.map(|_| self.bytes.len())));
-        Ok(self)
+        let value_end = op.value.map(|_| self.bytes.len());
+        self.ops.push(BatchOp { key_end, value_end, keyspace });
+        Ok(())
     }
 
     /// Number of operations.
@@ -127,29 +177,51 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ops.clear();
+        self.keyspaces.clear();
     }
 
-    /// The operations, in order.
-    pub(crate) fn ops(&self) -> impl Iterator<Item = Op<'_>> {
+    /// Its keyspaces besides the default one.
+    pub(crate) fn keyspaces(&self) -> &[Arc<CatalogEntry>] {
+        &self.keyspaces
+    }
+
+    /// The operations, in order, each with its keyspace; `default` is the default one.
+    pub(crate) fn ops<'a>(
+        &'a self,
+        default: &'a Arc<CatalogEntry>,
+    ) -> impl Iterator<Item = (Op<'a>, &'a Arc<CatalogEntry>)> + Clone {
         let mut start = 0;
-        self.ops.iter().map(move |&(key_end, value_end)| {
+        self.ops.iter().map(move |&BatchOp { key_end, value_end, keyspace }| {
             let key = &self.bytes[start..key_end];
             start = value_end.unwrap_or(key_end);
-            Op { key, value: value_end.map(|end| &self.bytes[key_end..end]) }
+            let op = Op { key, value: value_end.map(|end| &self.bytes[key_end..end]) };
+            (op, keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::KeyspaceId;
+
     use super::*;
+    use crate::catalog::Catalog;
 
     #[test]
     fn operations_come_back_in_order() {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
-        let ops: Vec<_> = batch.ops().map(|op| (op.key, op.value)).collect();
-        assert_eq!(ops, [(&b"a"[..], Some(&b"1"[..])), (b"b", None), (b"c", Some(b""))]);
+        let catalog = Catalog::new(0);
+        let named = Arc::new(catalog.entry(KeyspaceId(5), "named", 0));
+        batch.of(&named).delete(b"a").unwrap();
+        let of = |(op, keyspace): (Op<'_>, &Arc<CatalogEntry>)| {
+            (keyspace.id.0, op.key.to_vec(), op.value.map(<[u8]>::to_vec))
+        };
+        let ops: Vec<_> = batch.ops(&catalog.default).map(of).collect();
+        let put = |key: &[u8], value: &[u8]| (0, key.to_vec(), Some(value.to_vec()));
+        let deletes = [(0, b"b".to_vec(), None), (5, b"a".to_vec(), None)];
+        let [delete, last] = deletes;
+        assert_eq!(ops, [put(b"a", b"1"), delete, put(b"c", b""), last]);
     }
 
     #[test]

@@ -122,6 +122,7 @@ impl<K: AsRef<[u8]>> KeyRange for Prefix<K> {
 /// A range of tree keys: from `lower` (inclusive) to `upper` (exclusive).
 #[derive(Clone, Debug)]
 pub(crate) struct Bounds {
+    pub(crate) keyspace: KeyspaceId,
     pub(crate) lower: Vec<u8>,
     pub(crate) upper: Vec<u8>,
 }
@@ -141,7 +142,7 @@ impl Bounds {
             Bound::Excluded(key) => tree_key(&key),
             Bound::Unbounded => end_of(keyspace),
         };
-        Self { lower, upper }
+        Self { keyspace, lower, upper }
     }
 }
 

@@ -11,6 +11,8 @@ use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
 use cleavedb_values::{RecordCache, SegmentSet};
 
+use crate::catalog::Catalog;
+use crate::catalog_load;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::directories::Directories;
@@ -67,6 +69,7 @@ pub(crate) fn build(
     let engine = Engine {
         storage,
         database_id,
+        catalog: Catalog::new(options.separated_from()),
         commit,
         state: ReadStates::new(state),
         manifest: Mutex::new(manifest),
@@ -94,6 +97,7 @@ pub(crate) fn build(
     };
     open_segments(&engine, &live)?;
     hot_load::load(&engine, &live)?;
+    catalog_load::load(&engine)?;
     Ok((engine, recovered.report))
 }
 

@@ -21,6 +21,7 @@ use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use cleavedb_storage::{Storage, Watermark};
 
 use crate::batch::Op;
+use crate::catalog::CatalogEntry;
 use crate::gate;
 use crate::limit::Need;
 use crate::options::Durability;
@@ -39,22 +40,36 @@ pub(crate) struct EncodedOp<'a> {
     hash: u64,
     key: &'a [u8],
     value: &'a [u8],
+    /// Whether it makes other records dead, and adds next to nothing.
+    deletes: bool,
 }
 
 impl<'a> EncodedOp<'a> {
     /// Decides whether the value leaves the index, by its length, and computes the checksum.
     #[inline]
-    pub(crate) fn new(op: Op<'a>, keyspace: KeyspaceId, separated_from: usize) -> Self {
+    pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry) -> Self {
+        Self::with_threshold(op, keyspace.id, keyspace.separated_from)
+    }
+
+    /// A record of the system keyspace, whose values stay in the index; `deletes` says that it
+    /// makes others dead.
+    pub(crate) fn of_system(op: Op<'a>, deletes: bool) -> Self {
+        Self { deletes, ..Self::with_threshold(op, KeyspaceId::SYSTEM, usize::MAX) }
+    }
+
+    #[inline]
+    fn with_threshold(op: Op<'a>, keyspace: KeyspaceId, separated_from: usize) -> Self {
         let kind = match op.value {
             None => RecordKind::Delete,
             Some(value) if value.len() >= separated_from => RecordKind::Separated,
             Some(_) => RecordKind::Inline,
         };
+        let deletes = kind == RecordKind::Delete;
         let value = op.value.unwrap_or_default();
         let encoded_key = EncodedKey::new(keyspace, op.key);
         let hash = hash64(encoded_key.as_bytes(), 0);
         let header = Header::new(kind, keyspace, 0, op.key, value);
-        Self { header, encoded_key, hash, key: op.key, value }
+        Self { header, encoded_key, hash, key: op.key, value, deletes }
     }
 
     #[inline]
@@ -66,15 +81,11 @@ impl<'a> EncodedOp<'a> {
     pub(crate) fn is_separated(&self) -> bool {
         self.header.kind == RecordKind::Separated
     }
-
-    fn is_delete(&self) -> bool {
-        self.header.kind == RecordKind::Delete
-    }
 }
 
 /// The kind of space that `ops` need.
 pub(crate) fn need(ops: &[EncodedOp<'_>]) -> Need {
-    if ops.iter().all(EncodedOp::is_delete) { Need::Deletes } else { Need::Write }
+    if ops.iter().all(|op| op.deletes) { Need::Deletes } else { Need::Write }
 }
 
 /// State that the append lock protects.
@@ -176,12 +187,14 @@ impl Commit {
     }
 
     /// Commits `ops`, of `len` bytes in all, as one batch, under the append lock that made room for
-    /// them. `picture` loads the read state, whose youngest MemTable takes the entries.
+    /// them. `picture` loads the read state, whose youngest MemTable takes the entries. `numbered`
+    /// is called with the first sequence number, under that lock, before the batch is visible.
     pub(crate) fn write(
         &self,
         mut append: MutexGuard<'_, Append>,
         (ops, len): (&[EncodedOp<'_>], u64),
         durability: Durability,
+        numbered: &dyn Fn(SeqNo),
         picture: impl FnOnce() -> Guard<Arc<ReadState>>,
     ) -> Result<()> {
         let (first_seq, ticket, reserved);
@@ -192,6 +205,7 @@ impl Commit {
                 self.log.reserve(&mut append.appender, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
             self.note(first_seq, ops);
+            numbered(first_seq);
             // A guard on the read state, whose youngest MemTable is the one of the append lock:
             // every writer would write to a reference count of its own.
             let picture = picture();
@@ -208,6 +222,7 @@ impl Commit {
             reserved = self.stream(&mut append, ops, len).map_err(|e| self.poison.set(e))?;
             (first_seq, ticket) = append.number(ops.len() as u64);
             self.note(first_seq, ops);
+            numbered(first_seq);
             insert(&append.memtable, ops, first_seq, &reserved);
             self.complete(ticket, first_seq + ops.len() as u64 - 1, reserved.end);
             drop(append);

@@ -14,12 +14,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{EncodedKey, Error, Result};
+use cleavedb_base::{EncodedKey, Error, Result, SeqNo};
 use cleavedb_index::VisibleIter;
 use cleavedb_storage::process::Own;
 use cleavedb_values::groups::KeyDirectoryReader;
 
-use crate::batch::DEFAULT_KEYSPACE;
 use crate::bounds::{Bounds, successor};
 use crate::engine::Engine;
 use crate::item::Item;
@@ -166,6 +165,14 @@ impl Cursor {
         Self { passed_max: self.passed_max, place, ahead, reads, ..twin }
     }
 
+    /// The same cursor; fails if `check` refuses the sequence number that it reads at.
+    pub(crate) fn checked(mut self, check: impl FnOnce(SeqNo) -> Result<()>) -> Self {
+        if let (Err(e), Place::Start) = (check(self.moment.seq), &self.place) {
+            self.place = Place::Failed(e);
+        }
+        self
+    }
+
     /// The same cursor, which will only go on in one direction.
     pub(crate) fn one_way(self) -> Self {
         Self { passed_max: 0, ..self }
@@ -223,14 +230,14 @@ impl Cursor {
     /// Moves to the first key at or after `key`. Returns whether there is one; if not, it is behind
     /// the last key.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = EncodedKey::new(DEFAULT_KEYSPACE, key.as_ref());
+        let key = EncodedKey::new(self.bounds.keyspace, key.as_ref());
         self.sought(Direction::Forward, key.as_bytes(), |iter| iter.seek(key.as_bytes()))
     }
 
     /// Moves to the last key at or before `key`. Returns whether there is one; if not, it is in
     /// front of the first key.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = EncodedKey::new(DEFAULT_KEYSPACE, key.as_ref());
+        let key = EncodedKey::new(self.bounds.keyspace, key.as_ref());
         let above = successor(key.as_bytes().to_vec());
         self.sought(Direction::Backward, key.as_bytes(), |iter| iter.seek_before(&above))
     }

@@ -3,10 +3,13 @@
 mod builder;
 mod read_only;
 mod reads;
+mod writes;
 mod transactions;
 mod conditional;
 mod checkpoints;
+mod keyspace;
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,10 +20,10 @@ use cleavedb_storage::process::Own;
 use cleavedb_storage::{Disk, Storage};
 
 pub use self::builder::Builder;
-use crate::batch::{DEFAULT_KEYSPACE, Op, WriteBatch, check_memory};
+pub use self::keyspace::Keyspace;
+use crate::batch::WriteBatch;
 use crate::build::build;
 use crate::check::{self, CheckProgress, CheckReport};
-use crate::commit::EncodedOp;
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
@@ -38,7 +41,8 @@ use crate::session::unless_full;
 use crate::space::reserve;
 use crate::threads::Threads;
 use crate::transaction::Commits;
-use crate::{maintenance, memtables, pressure, scheduler, session, stats, write};
+use crate::write::{self, Terms};
+use crate::{maintenance, memtables, pressure, scheduler, session, stats};
 
 /// A handle on an open database: cheap to clone, usable from many threads at once.
 ///
@@ -61,9 +65,18 @@ use crate::{maintenance, memtables, pressure, scheduler, session, stats, write};
 /// db.close()?;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
+/// It is also the handle of the default keyspace, so that it has all methods of a [`Keyspace`].
 #[derive(Clone)]
 pub struct Db {
-    inner: Arc<Inner>,
+    default: Keyspace,
+}
+
+impl Deref for Db {
+    type Target = Keyspace;
+
+    fn deref(&self) -> &Keyspace {
+        &self.default
+    }
 }
 
 /// The engine and its threads; dropped with the last handle.
@@ -260,7 +273,9 @@ impl Db {
         pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
-        Ok(Self { inner: Arc::new(Inner { engine, threads, begun, report }) })
+        let entry = engine.catalog.default.clone();
+        let inner = Arc::new(Inner { engine, threads, begun, report });
+        Ok(Self { default: Keyspace { inner, entry } })
     }
 
     /// Options for the database in `path` as it was created: its layout, its space limit, and the
@@ -279,11 +294,6 @@ impl Db {
         &self.inner.engine
     }
 
-    /// The engine; fails if the database is closed.
-    fn open_engine(&self) -> Result<&Engine> {
-        self.inner.open_engine()
-    }
-
     /// The same, held; fails if the database is closed.
     fn own_engine(&self) -> Result<Own<Arc<Engine>>> {
         self.open_engine()?;
@@ -295,18 +305,9 @@ impl Db {
         &self.engine().options
     }
 
-    /// Stores with the data the length from which on values leave the index, for opens whose
-    /// options leave it to the data ([`crate::MinSeparated::Stored`]), as presets do; `None` leaves
-    /// it to the preset again. This handle is not affected, and existing values stay where they are
-    /// until they are rewritten. Fails with [`ErrorKind::InvalidOptions`] if the layout separates
-    /// no values.
-    pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
-        let engine = self.open_engine()?;
-        engine.check_open()?;
-        if !engine.options.layout.separates() {
-            let message = "this layout keeps values in the index; there is no length to save";
-            return Err(Error::new(ErrorKind::InvalidOptions, message));
-        }
+    /// Stores with the data the length from which on values leave the index.
+    fn store_for_all(&self, least: Option<usize>) -> Result<()> {
+        let engine = self.engine();
         let min_separated = Some(least.map_or(0, |least| least.saturating_add(1) as u64));
         engine.commit_edit(&mut engine.manifest.lock(), &Edit { min_separated, ..Edit::default() })
     }
@@ -314,39 +315,6 @@ impl Db {
     /// The findings of the open.
     pub fn recovery_report(&self) -> &RecoveryReport {
         &self.inner.report
-    }
-
-    /// Stores `value` under `key`, with the database's default durability.
-    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, self.options().durability)
-    }
-
-    /// Stores `value` under `key`.
-    pub fn put_with(
-        &self,
-        key: impl AsRef<[u8]>,
-        value: impl AsRef<[u8]>,
-        durability: Durability,
-    ) -> Result<()> {
-        self.write_one(Op { key: key.as_ref(), value: Some(value.as_ref()) }, durability)
-    }
-
-    /// Removes `key`, if it exists, with the database's default durability.
-    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.delete_with(key, self.options().durability)
-    }
-
-    /// Removes `key`, if it exists.
-    pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        self.write_one(Op { key: key.as_ref(), value: None }, durability)
-    }
-
-    #[inline]
-    fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
-        op.check()?;
-        let engine = self.inner.writable()?;
-        let prepared = EncodedOp::new(op, DEFAULT_KEYSPACE, engine.options.separated_from());
-        write::write(engine, &[prepared], op.len(), durability, None)
     }
 
     /// Applies a batch with the database's default durability: all of it or nothing, also after a
@@ -365,12 +333,9 @@ impl Db {
             return Ok(());
         }
         let engine = self.inner.writable()?;
-        let separated_from = engine.options.separated_from();
-        check_memory(batch.ops(), separated_from, engine.options.batch_max())?;
-        let bytes = batch.ops().map(|op| op.len()).sum();
-        let prepared: Vec<EncodedOp<'_>> =
-            batch.ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
-        write::write(engine, &prepared, bytes, durability, None)
+        let ops = batch.ops(&engine.catalog.default);
+        let terms = Terms { keyspaces: batch.keyspaces(), ..Terms::default() };
+        write::write_ops(engine, ops, durability, terms)
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

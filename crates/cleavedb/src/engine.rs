@@ -1,9 +1,9 @@
 //! The engine: the three parts (commit path, index, values) and their shared state.
 //!
-//! Locks, in the order in which they may be taken: append, spare log, jobs, manifest, snapshots.
-//! Readers take none: they load the current [`crate::state::ReadState`]. The exception is a read
-//! that uses up the seeks that a table may cost: it takes the lock of the jobs, and no other, to
-//! wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
+//! Locks, in the order in which they may be taken: catalog, append, spare log, jobs, manifest,
+//! snapshots. Readers take none: they load the current [`crate::state::ReadState`]. The exception
+//! is a read that uses up the seeks that a table may cost: it takes the lock of the jobs, and no
+//! other, to wake a thread that compacts ([`cleavedb_index::compaction::Level0`]).
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use cleavedb_storage::{
 use cleavedb_values::RecordCache;
 use cleavedb_values::groups::GroupFilters;
 
+use crate::catalog::Catalog;
 use crate::commit::Commit;
 use crate::dead::DeadReads;
 use crate::failures::{JobKind, TRIES};
@@ -44,6 +45,8 @@ pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
+    /// Its keyspaces.
+    pub(crate) catalog: Catalog,
     pub(crate) commit: Commit,
     pub(crate) state: ReadStates,
     pub(crate) manifest: Mutex<Manifest>,

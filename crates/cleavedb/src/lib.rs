@@ -27,6 +27,7 @@ mod options;
 mod poison;
 mod gate;
 mod publish;
+mod catalog;
 mod batch;
 mod state;
 mod totals;
@@ -71,6 +72,7 @@ mod directories;
 mod recovery;
 mod session;
 mod hot_load;
+mod catalog_load;
 mod build;
 mod checkpoint;
 mod transaction;
@@ -89,9 +91,10 @@ mod loom_tests;
 #[cfg(all(test, feature = "shuttle"))]
 mod shuttle_tests;
 
-pub use batch::WriteBatch;
+pub use batch::{KeyspaceBatch, WriteBatch};
 pub use bounds::{KeyRange, Prefix};
 pub use bytes::Bytes;
+pub use catalog::KeyspaceOptions;
 pub use check::{CheckProgress, CheckReport};
 pub use checkpoint::CheckpointReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
@@ -105,7 +108,7 @@ pub use cleavedb_values::{
     GroupLayout, LivenessRule, LogRole, Partition, Relocation, SurvivorRoute, ValueLayout,
 };
 pub use cursor::Cursor;
-pub use db::{Builder, Db};
+pub use db::{Builder, Db, Keyspace};
 pub use dump::{Dump, DumpFact, DumpKind, DumpLine, DumpRequest, DumpVisit, Dumped};
 pub use group_options::GroupOptions;
 pub use item::Item;
@@ -118,6 +121,6 @@ pub use range::Range;
 pub use replay::RecoveryReport;
 pub use salvage::{Salvage, SalvageReport};
 pub use totals::Totals;
-pub use transaction::{Savepoint, Transaction};
+pub use transaction::{KeyspaceTransaction, Savepoint, Transaction};
 pub use view::Snapshot;
 pub use volume::Volume;

@@ -8,13 +8,12 @@ use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EncodedKey, EntryKind, Error, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, Version};
 use cleavedb_values::groups::KeyDirectoryReader;
 
-use crate::batch::DEFAULT_KEYSPACE;
 use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::job_state::Jobs;
@@ -120,12 +119,16 @@ fn read_record(
 }
 
 /// The newest visible version of `key`, at or below `snapshot` if there is one.
-pub(crate) fn get(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<Option<Bytes>> {
+pub(crate) fn get(
+    engine: &Engine,
+    (keyspace, key): (KeyspaceId, &[u8]),
+    snapshot: Option<SeqNo>,
+) -> Result<Option<Bytes>> {
     // No such key can exist.
     if key.len() > KEY_LEN_MAX {
         return Ok(None);
     }
-    get_encoded(engine, EncodedKey::new(DEFAULT_KEYSPACE, key).as_bytes(), snapshot, Heats::Yes)
+    get_encoded(engine, EncodedKey::new(keyspace, key).as_bytes(), snapshot, Heats::Yes)
 }
 
 /// Whether a read adds to the heat of its key: scans and the store itself do not.
@@ -137,11 +140,15 @@ pub(crate) enum Heats {
 
 /// Whether `key` has a visible version, at or below `snapshot` if there is one. Only the value of a
 /// hot key is read, since its record alone has the whole key.
-pub(crate) fn contains(engine: &Engine, key: &[u8], snapshot: Option<SeqNo>) -> Result<bool> {
+pub(crate) fn contains(
+    engine: &Engine,
+    (keyspace, key): (KeyspaceId, &[u8]),
+    snapshot: Option<SeqNo>,
+) -> Result<bool> {
     if key.len() > KEY_LEN_MAX {
         return Ok(false);
     }
-    let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+    let encoded_key = EncodedKey::new(keyspace, key);
     let (encoded_key, hash) = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
     loop {
         match find(engine, encoded_key, hash, snapshot, Heats::Yes)?.1 {
@@ -282,7 +289,7 @@ fn check_changes(engine: &Engine, state: &Arc<ReadState>, before: Option<u64>) -
 /// are prefetched in parallel first, then values outside of it.
 pub(crate) fn multi_get<K: AsRef<[u8]>>(
     engine: &Engine,
-    keys: &[K],
+    (keyspace, keys): (KeyspaceId, &[K]),
     snapshot: SeqNo,
 ) -> Vec<Result<Option<Bytes>>> {
     // Loaded after the snapshot, so it has every file that the snapshot's entries name.
@@ -290,9 +297,9 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let begin = |key: &K| {
         let key = key.as_ref();
         if key.len() > KEY_LEN_MAX {
-            return Ok((EncodedKey::new(DEFAULT_KEYSPACE, b""), 0, Some(Answer::Absent)));
+            return Ok((EncodedKey::new(keyspace, b""), 0, Some(Answer::Absent)));
         }
-        let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+        let encoded_key = EncodedKey::new(keyspace, key);
         let hash = hash64(encoded_key.as_bytes(), 0);
         let known = find_in_memory(&state, encoded_key.as_bytes(), hash, snapshot).transpose()?;
         let known = known.or_else(|| is_hot(engine, encoded_key.as_bytes()).then_some(Answer::Hot));

@@ -11,7 +11,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, RecordKind};
-use cleavedb_base::{EncodedKey, Error, FileNumber, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::api::{read_exact_at, write_all_at};
 use cleavedb_storage::log::{FileHeader, LogReader};
 use cleavedb_storage::{Access, File, FileKind, LeftWindow, Mode, Name, Storage, Watermark};
@@ -300,6 +300,7 @@ impl<'a> Replay<'a> {
                     self.slot().has_long_in(log.number);
                 }
                 let slot = self.slot();
+                slot.has_system |= header.keyspace == KeyspaceId::SYSTEM;
                 slot.replayed += key.len() as u64 + u64::from(header.value_len);
                 insert_record(slot, entry, header.seq, &header, &value, place);
             }

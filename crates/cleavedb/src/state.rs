@@ -20,6 +20,8 @@ pub(crate) struct MemSlot {
     pub(crate) start: u64,
     /// Bytes of keys and values that replay inserted.
     pub(crate) replayed: u64,
+    /// Whether replay inserted records of the system keyspace.
+    pub(crate) has_system: bool,
     /// Bytes of keys and values that the session had written before this MemTable.
     pub(crate) written_before: u64,
     /// Tombstones in it.
@@ -68,6 +70,7 @@ impl MemSlot {
             table: Arc::new(table),
             start,
             replayed: 0,
+            has_system: false,
             written_before: 0,
             deletes: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),

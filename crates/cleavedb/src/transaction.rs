@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::sync::Mutex;
-use cleavedb_base::{EncodedKey, Error, ErrorKind, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
-use crate::batch::{DEFAULT_KEYSPACE, Op, check_memory};
+use crate::batch::Op;
 use crate::bounds::{Bounds, KeyRange, Prefix};
-use crate::commit::EncodedOp;
+use crate::catalog::CatalogEntry;
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::options::Durability;
@@ -23,7 +24,7 @@ use crate::pending_writes::PendingWrites;
 use crate::range::Range;
 use crate::recent_writes::ReadSet;
 use crate::view::Snapshot;
-use crate::write;
+use crate::write::{self, Terms};
 
 /// Reads and writes that take effect as one, or not at all.
 ///
@@ -60,6 +61,8 @@ pub struct Transaction {
     reads: Arc<Mutex<ReadSet>>,
     /// Values, or `None` for deletes, by tree key.
     writes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    /// Keyspaces that it has read or written besides the default one, each once.
+    keyspaces: Vec<Arc<CatalogEntry>>,
     /// What each write since the first savepoint has replaced.
     undo: Vec<(Vec<u8>, Option<Option<Bytes>>)>,
     has_savepoint: bool,
@@ -105,31 +108,55 @@ impl Transaction {
         let watch = Watch { engine, seq };
         let snapshot = snapshot();
         let reads = Arc::new(Mutex::new(ReadSet::new(snapshot.seq()?)));
-        let (writes, undo, has_savepoint) = (BTreeMap::new(), Vec::new(), false);
-        Ok(Self { database, snapshot, reads, writes, undo, has_savepoint, watch })
+        Ok(Self {
+            database,
+            snapshot,
+            reads,
+            writes: BTreeMap::new(),
+            keyspaces: Vec::new(),
+            undo: Vec::new(),
+            has_savepoint: false,
+            watch,
+        })
+    }
+
+    /// Its reads and writes of another keyspace than the one that `snapshot` is of.
+    pub(crate) fn of(&mut self, keyspace: &Arc<CatalogEntry>) -> KeyspaceTransaction<'_> {
+        let known = self.keyspaces.iter().any(|known| Arc::ptr_eq(known, keyspace));
+        if !known && keyspace.id != KeyspaceId::DEFAULT {
+            self.keyspaces.push(keyspace.clone());
+        }
+        let snapshot = self.snapshot.of(keyspace);
+        KeyspaceTransaction { transaction: self, snapshot }
     }
 
     /// The value of `key`, its own writes included.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let key = key.as_ref();
-        match self.own(key) {
+        self.get_from(&self.snapshot, key.as_ref())
+    }
+
+    fn get_from(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
+        match self.own(snapshot.keyspace_id(), key) {
             Some(own) => Ok(own.clone()),
-            None => self.snapshot.get(key),
+            None => snapshot.get(key),
         }
     }
 
     /// Whether `key` is there, its own writes included.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
-        match self.own(key) {
+        self.is_in(&self.snapshot, key.as_ref())
+    }
+
+    fn is_in(&self, snapshot: &Snapshot, key: &[u8]) -> Result<bool> {
+        match self.own(snapshot.keyspace_id(), key) {
             Some(own) => Ok(own.is_some()),
-            None => self.snapshot.contains_key(key),
+            None => snapshot.contains_key(key),
         }
     }
 
     /// What it has written under `key`; if it has not, the key is noted as read.
-    fn own(&self, key: &[u8]) -> Option<&Option<Bytes>> {
-        let encoded_key = EncodedKey::new(DEFAULT_KEYSPACE, key);
+    fn own(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Option<Bytes>> {
+        let encoded_key = EncodedKey::new(keyspace, key);
         let own = self.writes.get(encoded_key.as_bytes());
         if own.is_none() {
             self.reads.lock().add(encoded_key.as_bytes());
@@ -140,17 +167,18 @@ impl Transaction {
     /// Stores `value` under `key` at the commit. Fails as [`crate::Db::put`] does on a key or value
     /// that is too long.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.change(Op { key: key.as_ref(), value: Some(value.as_ref()) })
+        let op = Op { key: key.as_ref(), value: Some(value.as_ref()) };
+        self.change(self.snapshot.keyspace_id(), op)
     }
 
     /// Removes `key` at the commit, if it exists.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.change(Op { key: key.as_ref(), value: None })
+        self.change(self.snapshot.keyspace_id(), Op { key: key.as_ref(), value: None })
     }
 
-    fn change(&mut self, op: Op<'_>) -> Result<()> {
+    fn change(&mut self, keyspace: KeyspaceId, op: Op<'_>) -> Result<()> {
         op.check()?;
-        let key = EncodedKey::new(DEFAULT_KEYSPACE, op.key).as_bytes().to_vec();
+        let key = EncodedKey::new(keyspace, op.key).as_bytes().to_vec();
         let value = op.value.map(Bytes::copy_from_slice);
         let undone = self.has_savepoint.then(|| key.clone());
         let before = self.writes.insert(key, value);
@@ -171,10 +199,14 @@ impl Transaction {
 
     /// A cursor over a range, with its own writes up to now. What it goes past counts as read.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
+        self.cursor_over(&self.snapshot, range)
+    }
+
+    fn cursor_over(&self, snapshot: &Snapshot, range: impl KeyRange) -> Cursor {
+        let bounds = Bounds::of(snapshot.keyspace_id(), &range);
         let seq = self.reads.lock().seq;
         let writes = PendingWrites::new(&self.writes, (&bounds.lower, &bounds.upper), seq);
-        self.snapshot.cursor(range).within(writes, self.reads.clone())
+        snapshot.cursor(range).within(writes, self.reads.clone())
     }
 
     /// A state of its writes to which [`Transaction::rollback_to`] returns.
@@ -215,22 +247,65 @@ impl Transaction {
             return self.database.open_engine().map(drop);
         }
         let engine = self.database.writable()?;
-        let separated_from = engine.options.separated_from();
-        let ops = || {
-            self.writes.iter().filter_map(|(key, value)| {
-                let (_, key) = cleavedb_base::key::split_encoded_key(key)?;
-                Some(Op { key, value: value.as_deref() })
-            })
-        };
-        check_memory(ops(), separated_from, engine.options.batch_max())?;
-        let bytes = ops().map(|op| op.len()).sum();
-        let prepared: Vec<EncodedOp<'_>> =
-            ops().map(|op| EncodedOp::new(op, DEFAULT_KEYSPACE, separated_from)).collect();
+        let keyspaces = &self.keyspaces;
+        let ops = self.writes.iter().filter_map(|(key, value)| {
+            let (id, key) = split_encoded_key(key)?;
+            let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id);
+            let op = Op { key, value: value.as_deref() };
+            Some((op, keyspace.unwrap_or(&engine.catalog.default)))
+        });
         // A cursor that is still held has nothing to add to what is committed.
         let reads = std::mem::take(&mut *self.reads.lock());
-        write::write(engine, &prepared, bytes, durability, Some(&reads))
+        let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
+        write::write_ops(engine, ops, durability, terms)
     }
 
     /// Drops it without effect, as a drop does.
     pub fn rollback(self) {}
+}
+
+/// The reads and writes of a transaction in one keyspace; see [`Transaction::keyspace`]. Its methods
+/// are those of [`Transaction`].
+pub struct KeyspaceTransaction<'t> {
+    transaction: &'t mut Transaction,
+    snapshot: Snapshot,
+}
+
+impl KeyspaceTransaction<'_> {
+    /// The value of `key`, with the writes of the transaction.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
+        self.transaction.get_from(&self.snapshot, key.as_ref())
+    }
+
+    /// Whether `key` is there, with the writes of the transaction.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.transaction.is_in(&self.snapshot, key.as_ref())
+    }
+
+    /// Stores `value` under `key` at the commit. Fails as [`Transaction::put`] does.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        let op = Op { key: key.as_ref(), value: Some(value.as_ref()) };
+        self.transaction.change(self.snapshot.keyspace_id(), op)
+    }
+
+    /// Removes `key` at the commit, if it exists.
+    pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        let op = Op { key: key.as_ref(), value: None };
+        self.transaction.change(self.snapshot.keyspace_id(), op)
+    }
+
+    /// Keys of a range and their values, with the writes of the transaction up to now.
+    pub fn range(&self, range: impl KeyRange) -> Range {
+        Range::of(self.cursor(range))
+    }
+
+    /// All keys that begin with `prefix`, and their values.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
+        self.range(Prefix(prefix))
+    }
+
+    /// A cursor over a range. What it goes past counts as read.
+    pub fn cursor(&self, range: impl KeyRange) -> Cursor {
+        self.transaction.cursor_over(&self.snapshot, range)
+    }
 }

@@ -4,11 +4,11 @@ use std::any::Any;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::{Result, SeqNo};
+use cleavedb_base::{KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
-use crate::batch::DEFAULT_KEYSPACE;
 use crate::bounds::{Bounds, KeyRange, Prefix};
+use crate::catalog::CatalogEntry;
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::item::Item;
@@ -16,12 +16,14 @@ use crate::range::Range;
 use crate::read;
 use crate::snapshot::HeldSnapshot;
 
-/// The database as of one moment; holds what it sees until the last clone is dropped, or until
-/// [`crate::Db::close_now`]. [`crate::Db::close`] leaves it as it is.
+/// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
+/// what it sees until the last clone is dropped, or until [`crate::Db::close_now`].
+/// [`crate::Db::close`] leaves it as it is.
 #[derive(Clone)]
 pub struct Snapshot {
     /// `None` if the database was closed when it was taken.
     held: Option<Arc<HeldSnapshot>>,
+    keyspace: Arc<CatalogEntry>,
     engine: Own<Arc<Engine>>,
     /// Keeps the database open until the snapshot is dropped, unless a caller closes it before.
     #[expect(dead_code, reason = "held for what its drop does")]
@@ -29,38 +31,59 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// A snapshot of what is visible, which keeps `handle`.
-    pub(crate) fn new(engine: Own<Arc<Engine>>, handle: Arc<dyn Any + Send + Sync>) -> Self {
+    /// A snapshot of what is visible of `keyspace`, which keeps `handle`.
+    pub(crate) fn new(
+        engine: Own<Arc<Engine>>,
+        keyspace: Arc<CatalogEntry>,
+        handle: Arc<dyn Any + Send + Sync>,
+    ) -> Self {
         let take = |()| Arc::new(engine.snapshots.take(|| engine.commit.visible()));
         let held = engine.gate.check_open().ok().map(take);
-        Self { held, engine, handle }
+        Self { held, keyspace, engine, handle }
+    }
+
+    /// Another keyspace as of the same moment.
+    pub(crate) fn of(&self, keyspace: &Arc<CatalogEntry>) -> Self {
+        Self { keyspace: keyspace.clone(), ..self.clone() }
+    }
+
+    /// Id of the keyspace that it is of.
+    pub(crate) fn keyspace_id(&self) -> KeyspaceId {
+        self.keyspace.id
     }
 
     /// What it sees, if it may still be read.
     pub(crate) fn seq(&self) -> Result<SeqNo> {
         let gate = &self.engine.gate;
-        match &self.held {
+        let seq = match &self.held {
             Some(held) => gate.check_held().map(|()| held.seq),
             None => gate.check_open().map(|()| 0),
-        }
+        }?;
+        self.engine.catalog.check_own(&self.keyspace)?;
+        self.keyspace.check_at(seq).map(|()| seq)
+    }
+
+    fn key<'k>(&self, key: &'k impl AsRef<[u8]>) -> (KeyspaceId, &'k [u8]) {
+        (self.keyspace.id, key.as_ref())
     }
 
     /// The value that `key` had.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let found = read::get(&self.engine, key.as_ref(), Some(self.seq()?));
+        let found = read::get(&self.engine, self.key(&key), Some(self.seq()?));
         // Behind the read: see `Gate::check_held`.
         self.seq().and(found)
     }
 
     /// Whether `key` was there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let found = read::contains(&self.engine, key.as_ref(), Some(self.seq()?));
+        let found = read::contains(&self.engine, self.key(&key), Some(self.seq()?));
         self.seq().and(found)
     }
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        let found = self.seq().map(|seq| read::multi_get(&self.engine, keys, seq));
+        let found =
+            self.seq().map(|seq| read::multi_get(&self.engine, (self.keyspace.id, keys), seq));
         match self.seq().and(found) {
             Ok(found) => found,
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
@@ -90,6 +113,6 @@ impl Snapshot {
     /// As [`crate::Db::cursor`], at the snapshot, which the cursor holds a clone of.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
         let (engine, refused) = (self.engine.clone(), self.seq().err());
-        Cursor::new(engine, Bounds::of(DEFAULT_KEYSPACE, &range), self.held.clone(), refused)
+        Cursor::new(engine, Bounds::of(self.keyspace.id, &range), self.held.clone(), refused)
     }
 }

@@ -1,5 +1,6 @@
 //! Writes, above the commit path: slow-down, accounting, and room for the batch.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use cleavedb_base::planted::{Bug, planted};
@@ -8,6 +9,8 @@ use cleavedb_base::sync::{MutexGuard, thread};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::FileHeader;
 
+use crate::batch::{Op, check_memory};
+use crate::catalog::CatalogEntry;
 use crate::commit::{Append, EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
@@ -20,15 +23,40 @@ use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
 use crate::{log_files, memtables, pressure, reclaim, scheduler};
 
-/// Commits a batch of `bytes` bytes of keys and values, if no other commit has written what a
-/// transaction has read.
+/// What a commit depends on, besides its operations.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Terms<'a> {
+    /// What a transaction has read: no other commit may have written any of it since.
+    pub(crate) reads: Option<&'a ReadSet>,
+    /// Keyspaces of the operations besides the default one: none may have been dropped.
+    pub(crate) keyspaces: &'a [Arc<CatalogEntry>],
+    /// Called with the first sequence number, under the append lock, before the commit is visible.
+    pub(crate) numbered: Option<&'a dyn Fn(SeqNo)>,
+}
+
+/// Commits operations on keyspaces as one batch.
+pub(crate) fn write_ops<'a>(
+    engine: &Engine,
+    ops: impl Iterator<Item = (Op<'a>, &'a Arc<CatalogEntry>)> + Clone,
+    durability: Durability,
+    terms: Terms<'_>,
+) -> Result<()> {
+    terms.keyspaces.iter().try_for_each(|keyspace| engine.catalog.check_own(keyspace))?;
+    check_memory(ops.clone(), engine.options.batch_max())?;
+    let bytes = ops.clone().map(|(op, _)| op.len()).sum();
+    let encoded: Vec<EncodedOp<'_>> =
+        ops.map(|(op, keyspace)| EncodedOp::new(op, keyspace)).collect();
+    write(engine, &encoded, bytes, durability, terms)
+}
+
+/// Commits a batch of `bytes` bytes of keys and values.
 #[inline]
 pub(crate) fn write(
     engine: &Engine,
     ops: &[EncodedOp<'_>],
     bytes: u64,
     durability: Durability,
-    reads: Option<&ReadSet>,
+    terms: Terms<'_>,
 ) -> Result<()> {
     engine.gate.check_open()?;
     slow_down(engine, ops, bytes)?;
@@ -36,7 +64,7 @@ pub(crate) fn write(
         make_room_for_long(engine, limit, ops)?;
     }
     let mut attempts = 0;
-    while let Err(e) = commit_batch(engine, ops, durability, reads) {
+    while let Err(e) = commit_batch(engine, ops, durability, terms) {
         attempts += 1;
         reclaim::make_room_on_disk(engine, ops, attempts, e)?;
     }
@@ -271,14 +299,16 @@ fn commit_batch(
     engine: &Engine,
     ops: &[EncodedOp<'_>],
     durability: Durability,
-    reads: Option<&ReadSet>,
+    terms: Terms<'_>,
 ) -> Result<()> {
     let len = ops.iter().map(EncodedOp::len).sum();
     let append = lock_with_room(engine, ops, len)?;
-    if let Some(reads) = reads {
+    if let Some(reads) = terms.reads {
         engine.commit.recent_writes.check(reads)?;
     }
-    engine.commit.write(append, (ops, len), durability, || engine.state.load())
+    terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
+    let numbered = terms.numbered.unwrap_or(&|_| {});
+    engine.commit.write(append, (ops, len), durability, numbered, || engine.state.load())
 }
 
 /// Refuses writes other than deletes while the reserve is in use.

@@ -18,6 +18,7 @@ Examples:
   cleave --hex get 00ff                      a key that is no text
   cleave --db site.db import --dir public    store a directory tree: key = path, value = content
   cleave --db site.db export --dir copy      write it back
+  cleave --db site.db keyspace list          names of the keyspaces; --keyspace NAME uses one
   cleave --db site.db stats                  what the database holds, and what that costs
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v      keep level 1 and below on another disk, from now on
@@ -54,6 +55,9 @@ pub enum Command {
     Get {
         /// The key
         key: OsString,
+        /// Where
+        #[command(flatten)]
+        within: Within,
     },
     /// Store a value under a key
     Put {
@@ -64,23 +68,59 @@ pub enum Command {
         /// What the write must survive before the command ends
         #[arg(long, value_enum, default_value = "sync")]
         durability: DurabilityName,
+        /// Where
+        #[command(flatten)]
+        within: Within,
     },
     /// Remove a key, if it exists, or all keys that begin with some bytes
-    Del(DelArgs),
+    Del {
+        /// Which keys
+        #[command(flatten)]
+        args: DelArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
     /// List keys and values in key order
     ///
     /// One line each, key and value separated by a tab; bytes that are not printable text are
     /// written as C would: \t \n \r \\ \x00.
-    Scan(ScanArgs),
+    Scan {
+        /// Which keys, and how
+        #[command(flatten)]
+        args: ScanArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
     /// Print the number of keys; values are not read
-    Count(BoundArgs),
+    Count {
+        /// Which keys
+        #[command(flatten)]
+        bounds: BoundArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// List, create and drop keyspaces: spaces of keys of their own, with a name
+    ///
+    /// Commands that read or write keys use the default keyspace, or another one with --keyspace.
+    #[command(subcommand)]
+    Keyspace(KeyspaceCommand),
     /// Read commands from the terminal or a pipe, one a line, and keep the database open
     ///
     /// The commands are get, put, del, scan and count with their arguments, stats, sync, help and
     /// exit; words are quoted as for a shell. In a pipe the first line that fails ends it, with the
     /// exit code of its failure and the number of the line; a missing key is reported, and the exit
     /// code is 1 at the end.
-    Shell(ShellArgs),
+    Shell {
+        /// How
+        #[command(flatten)]
+        args: ShellArgs,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
     /// Store the contents of a directory tree or a file
     ///
     /// A key that already exists gets the new value. Writes are durable once the command ends;
@@ -93,6 +133,9 @@ pub enum Command {
         /// How lines are parsed
         #[command(flatten)]
         layout: Layout,
+        /// Where to
+        #[command(flatten)]
+        within: Within,
     },
     /// Write all keys and values to a directory tree or a file
     ///
@@ -106,6 +149,9 @@ pub enum Command {
         /// How lines are written
         #[command(flatten)]
         layout: Layout,
+        /// Where from
+        #[command(flatten)]
+        within: Within,
     },
     /// Show levels, value files, live and dead bytes, and amplification
     Stats,
@@ -182,6 +228,34 @@ pub enum Command {
     /// collects garbage, checks everything, and prints each step and its cost. The tree is only
     /// read. The database of --db is not touched.
     Tour(TourArgs),
+}
+
+/// The keyspace of a command that reads or writes keys.
+#[derive(Args, Debug)]
+pub struct Within {
+    /// The keyspace; put, import and shell create it if there is none [default: default]
+    #[arg(short, long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+}
+
+/// What to do with keyspaces.
+#[derive(Debug, Subcommand)]
+pub enum KeyspaceCommand {
+    /// Print the names of all keyspaces but the default one
+    List,
+    /// Create a keyspace, which must not exist
+    Create {
+        /// Its name, of 1 to 255 bytes
+        name: String,
+        /// Length in bytes from which on its values leave the index [default: that of the database]
+        #[arg(long, value_name = "BYTES")]
+        min_separated: Option<usize>,
+    },
+    /// Remove a keyspace and everything in it
+    Drop {
+        /// Its name
+        name: String,
+    },
 }
 
 /// What to look into.

@@ -1,6 +1,6 @@
 //! Bulk writes: in batches, so that each costs little, made durable once at the end.
 
-use cleavedb::{Db, Durability, WriteBatch};
+use cleavedb::{Durability, Keyspace, WriteBatch};
 
 use crate::failure::Result;
 
@@ -8,9 +8,9 @@ use crate::failure::Result;
 const BATCH_BYTES: u64 = 1 << 20;
 const BATCH_OPS: usize = 1000;
 
-/// Writes to a database in batches.
-pub struct Loader<'a> {
-    db: &'a Db,
+/// Writes to a keyspace in batches.
+pub struct Loader {
+    keyspace: Keyspace,
     batch: WriteBatch,
     batch_bytes: u64,
     /// Keys so far.
@@ -21,21 +21,22 @@ pub struct Loader<'a> {
     pub bytes: u64,
 }
 
-impl<'a> Loader<'a> {
-    /// Writes to `db`.
-    pub fn new(db: &'a Db) -> Self {
-        Self { db, batch: WriteBatch::new(), batch_bytes: 0, items: 0, stored: 0, bytes: 0 }
+impl Loader {
+    /// Writes to `keyspace`.
+    pub fn new(keyspace: &Keyspace) -> Self {
+        let keyspace = keyspace.clone();
+        Self { keyspace, batch: WriteBatch::new(), batch_bytes: 0, items: 0, stored: 0, bytes: 0 }
     }
 
     /// Stores `value` under `key`, with the rest of its batch.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> cleavedb::Result<()> {
-        self.batch.put(key, value)?;
+        self.batch.keyspace(&self.keyspace).put(key, value)?;
         self.count(key.len() + value.len())
     }
 
     /// Removes `key`, with the rest of its batch.
     pub fn delete(&mut self, key: &[u8]) -> cleavedb::Result<()> {
-        self.batch.delete(key)?;
+        self.batch.keyspace(&self.keyspace).delete(key)?;
         self.count(key.len())
     }
 
@@ -50,7 +51,7 @@ impl<'a> Loader<'a> {
     }
 
     fn write(&mut self) -> cleavedb::Result<()> {
-        self.db.write_with(&self.batch, Durability::Os)?;
+        self.keyspace.database().write_with(&self.batch, Durability::Os)?;
         self.stored = self.items;
         self.batch.clear();
         self.batch_bytes = 0;
@@ -60,6 +61,6 @@ impl<'a> Loader<'a> {
     /// Writes the last batch and makes all of them durable.
     pub fn finish(&mut self) -> Result<()> {
         self.write()?;
-        Ok(self.db.sync()?)
+        Ok(self.keyspace.database().sync()?)
     }
 }

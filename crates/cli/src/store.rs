@@ -4,9 +4,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use cleavedb::{Db, Options, RecoveryReport};
+use cleavedb::{Db, Error, ErrorKind, Keyspace, Options, RecoveryReport};
 use cleavedb_units as units;
 
+use crate::args::Within;
 use crate::console::Console;
 use crate::failure::{Failure, Result};
 use crate::global::Global;
@@ -113,6 +114,25 @@ pub fn options(global: &Global, usual: Options) -> Result<Options> {
 /// Opens the database in `path` with `options`.
 pub fn open(path: &Path, options: Options) -> Result<Db> {
     Ok(Db::open(path, options)?)
+}
+
+/// The keyspace that the arguments name, which must exist.
+pub fn find_keyspace(db: &Db, within: &Within) -> Result<Keyspace> {
+    let name = name(within);
+    let found = db.find_keyspace(name)?;
+    Ok(found.ok_or_else(|| {
+        let what = "there is no keyspace of that name; `cleave keyspace list` shows all";
+        Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name)
+    })?)
+}
+
+/// The keyspace that the arguments name, which is created if there is none.
+pub fn keyspace(db: &Db, within: &Within) -> Result<Keyspace> {
+    Ok(db.keyspace(name(within))?)
+}
+
+fn name(within: &Within) -> &str {
+    within.keyspace.as_deref().unwrap_or("default")
 }
 
 /// Closes the database after `done`, whose failure matters more than that of the close.

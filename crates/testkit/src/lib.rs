@@ -20,6 +20,7 @@ pub mod walk;
 pub mod session;
 pub mod copies;
 pub mod transactions;
+pub mod keyspaces;
 pub mod endless;
 pub mod hot;
 pub mod hot_damage;

@@ -31,7 +31,7 @@ pub(super) struct Moment {
 impl Moment {
     /// An iterator over the entries within `bounds`.
     pub(super) fn open(&self, bounds: &Bounds) -> VisibleIter {
-        let Bounds { lower, upper } = bounds;
+        let Bounds { lower, upper, .. } = bounds;
         let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
         sources.extend(self.pending.clone().map(|pending| Box::new(pending) as _));
         for slot in &self.state.memtables {

@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use cleavedb_base::Result;
 
-use super::Db;
+use super::Keyspace;
 use crate::item::Item;
-use crate::transaction::Transaction;
+use crate::transaction::KeyspaceTransaction;
 
 /// Writes that depend on what is there. Each is atomic: of several threads that call it at once,
 /// each sees what those before it have left.
-impl Db {
+impl Keyspace {
     /// Stores `value` under `key` if the key is not there. Returns whether it did.
     ///
     /// ```
@@ -42,7 +42,7 @@ impl Db {
     ) -> Result<bool> {
         let key = key.as_ref();
         let expected = expected.as_ref().map(AsRef::as_ref);
-        self.transact(|transaction| {
+        self.transact_here(|transaction| {
             if transaction.get(key)?.as_deref() != expected {
                 return Ok(false);
             }
@@ -62,7 +62,7 @@ impl Db {
         mut condition: impl FnMut(&[u8]) -> bool,
     ) -> Result<bool> {
         let key = key.as_ref();
-        self.transact(|transaction| {
+        self.transact_here(|transaction| {
             let deletes = transaction.get(key)?.is_some_and(|value| condition(&value));
             if deletes {
                 transaction.delete(key)?;
@@ -89,7 +89,7 @@ impl Db {
         mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<Bytes>> {
         let key = key.as_ref();
-        self.transact(|transaction| {
+        self.transact_here(|transaction| {
             let old = transaction.get(key)?;
             let new = change(old.as_deref()).map(Into::into);
             match &new {
@@ -111,13 +111,24 @@ impl Db {
         self.pop(|transaction| transaction.range(..).next_back().transpose())
     }
 
-    fn pop(&self, find: impl Fn(&Transaction) -> Result<Option<Item>>) -> Result<Option<Item>> {
-        self.transact(|transaction| {
+    fn pop(
+        &self,
+        find: impl Fn(&KeyspaceTransaction<'_>) -> Result<Option<Item>>,
+    ) -> Result<Option<Item>> {
+        self.transact_here(|transaction| {
             let found = find(transaction)?;
             if let Some(item) = &found {
                 transaction.delete(&item.key)?;
             }
             Ok(found)
         })
+    }
+
+    /// As [`super::Db::transact`], on this keyspace alone.
+    fn transact_here<T>(
+        &self,
+        mut body: impl FnMut(&mut KeyspaceTransaction<'_>) -> Result<T>,
+    ) -> Result<T> {
+        self.database().transact(|transaction| body(&mut transaction.keyspace(self)))
     }
 }

@@ -1,10 +1,9 @@
-//! The reads of a database: keys, ranges, cursors and snapshots, as of now.
+//! The reads of a keyspace: keys, ranges, cursors and snapshots, as of now.
 
 use bytes::Bytes;
-use cleavedb_base::{Error, Result};
+use cleavedb_base::Result;
 
-use super::Db;
-use crate::batch::DEFAULT_KEYSPACE;
+use super::Keyspace;
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::cursor::Cursor;
 use crate::item::Item;
@@ -12,15 +11,15 @@ use crate::range::Range;
 use crate::read;
 use crate::view::Snapshot;
 
-impl Db {
+impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        read::get(self.open_engine()?, key.as_ref(), None)
+        read::get(self.open_engine()?, (self.entry.id, key.as_ref()), None)
     }
 
     /// Whether `key` is there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        read::contains(self.open_engine()?, key.as_ref(), None)
+        read::contains(self.open_engine()?, (self.entry.id, key.as_ref()), None)
     }
 
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
@@ -66,18 +65,16 @@ impl Db {
 
     /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        let bounds = Bounds::of(DEFAULT_KEYSPACE, &range);
-        Cursor::new(self.inner.engine.clone(), bounds, None, self.refused())
+        let bounds = Bounds::of(self.entry.id, &range);
+        let refused = self.inner.engine.gate.check_open().err();
+        let cursor = Cursor::new(self.inner.engine.clone(), bounds, None, refused);
+        // Behind the start of the cursor: it sees a keyspace whole that is dropped later.
+        cursor.checked(|seq| self.entry.check_at(seq))
     }
 
-    /// The error of a call on a closed database.
-    fn refused(&self) -> Option<Error> {
-        self.engine().gate.check_open().err()
-    }
-
-    /// The database as it is now, for later reads. While it is held, the versions that it sees take
-    /// space.
+    /// The keyspace as it is now, for later reads; [`Snapshot::keyspace`] reads others as of the
+    /// same moment. While it is held, the versions that it sees take space.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.inner.engine.clone(), self.inner.clone())
+        Snapshot::new(self.inner.engine.clone(), self.entry.clone(), self.inner.clone())
     }
 }

@@ -22,8 +22,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{EncodedKey, Error, FileNumber, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry};
 use cleavedb_storage::api::read_exact_at;
@@ -31,7 +32,7 @@ use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salva
 use cleavedb_storage::{File, FileKind, Name};
 use cleavedb_values::ValueLayout;
 
-use crate::batch::DEFAULT_KEYSPACE;
+use crate::catalog::{self, DEFAULT_NAME};
 use crate::manifest::{LiveFiles, Loaded, Manifest};
 use crate::options::{Options, Preset};
 use crate::unopened::{Unopened, window_behind};
@@ -56,8 +57,11 @@ pub struct Salvage {
     report: SalvageReport,
 }
 
-/// Called with a key and its value.
-pub type Visit<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+/// Called with the name of a keyspace, a key of it, and its value.
+pub type Visit<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<()> + 'a;
+
+/// Called with a tree key and its value.
+type VisitEncoded<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 impl Salvage {
     /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
@@ -287,14 +291,48 @@ impl Salvage {
     }
 
     /// Calls `visit` with every key that can be saved and its value, in no order, and returns a
-    /// report of the rest. Stops at the first error of `visit`, and returns it.
+    /// report of the rest. A keyspace whose name is lost is called `keyspace` with its number. Stops
+    /// at the first error of `visit`, and returns it.
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
+        let mut keys = std::mem::take(&mut self.keys);
+        let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());
+        let names = self.names(system)?;
+        self.hand_out_keys(keys, &mut |encoded_key, value| {
+            let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
+            match names.get(&id) {
+                Some(name) => visit(name, key, value),
+                None => visit(&format!("keyspace {}", id.0), key, value),
+            }
+        })?;
+        Ok(self.report)
+    }
+
+    /// The names of keyspaces by their ids, from the records of the system keyspace.
+    fn names(&mut self, system: BTreeMap<Vec<u8>, Known>) -> Result<BTreeMap<KeyspaceId, String>> {
+        let mut names = BTreeMap::from([(KeyspaceId::DEFAULT, DEFAULT_NAME.to_owned())]);
+        let (mut damage, counted) = (Vec::new(), (self.report.keys, self.report.value_bytes));
+        self.hand_out_keys(system, &mut |encoded_key, value| {
+            let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
+            match catalog::decode(key, value) {
+                Ok((name, id, _)) => drop(names.insert(id, name)),
+                Err(error) => damage.push(error),
+            }
+            Ok(())
+        })?;
+        damage.into_iter().for_each(|error| self.report.note(error));
+        (self.report.keys, self.report.value_bytes) = counted;
+        Ok(names)
+    }
+
+    fn hand_out_keys(
+        &mut self,
+        keys: BTreeMap<Vec<u8>, Known>,
+        visit: &mut VisitEncoded<'_>,
+    ) -> Result<()> {
         let mut in_records: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)> = BTreeMap::new();
         let mut in_tables: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>> = BTreeMap::new();
-        for (encoded_key, known) in std::mem::take(&mut self.keys) {
-            let Some((DEFAULT_KEYSPACE, key)) = split_encoded_key(&encoded_key) else {
-                continue;
-            };
+        for (encoded_key, known) in keys {
+            let Some((_, key)) = split_encoded_key(&encoded_key) else { continue };
             match known.verdict(self.trusted, self.values_are_whole) {
                 Verdict::Gone => {}
                 Verdict::Lost => list(&mut self.report.lost, &mut self.report.lost_keys, key),
@@ -303,7 +341,7 @@ impl Salvage {
                         let count = &mut self.report.uncertain_keys;
                         list(&mut self.report.uncertain, count, key);
                     }
-                    in_records.insert((place.file, place.offset), (key.to_vec(), place.len));
+                    in_records.insert((place.file, place.offset), (encoded_key, place.len));
                 }
                 Verdict::Entry(table) => {
                     let seq = known.entry.map_or(0, |entry| entry.seq);
@@ -312,23 +350,19 @@ impl Salvage {
             }
         }
         self.hand_out_entries(in_tables, visit)?;
-        self.hand_out_records(in_records, visit)?;
-        Ok(self.report)
+        self.hand_out_records(in_records, visit)
     }
 
     fn hand_out_entries(
         &mut self,
         wanted: BTreeMap<FileNumber, BTreeMap<Vec<u8>, SeqNo>>,
-        visit: &mut Visit<'_>,
+        visit: &mut VisitEncoded<'_>,
     ) -> Result<()> {
         for (table, keys) in wanted {
             let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
             self.read_table(table, &mut |entry| {
-                let user_key = split_encoded_key(entry.key);
-                if let (Some((_, key)), true, true) =
-                    (user_key, done.is_ok(), keys.get(entry.key) == Some(&entry.seq))
-                {
-                    done = visit(key, entry.value);
+                if done.is_ok() && keys.get(entry.key) == Some(&entry.seq) {
+                    done = visit(entry.key, entry.value);
                     count += 1;
                     bytes += entry.value.len() as u64;
                 }
@@ -343,7 +377,7 @@ impl Salvage {
     fn hand_out_records(
         &mut self,
         wanted: BTreeMap<(FileNumber, u64), (Vec<u8>, usize)>,
-        visit: &mut Visit<'_>,
+        visit: &mut VisitEncoded<'_>,
     ) -> Result<()> {
         let window = self.files.read_window().unwrap_or_default();
         let mut open: Option<(FileNumber, Arc<dyn File>)> = None;
@@ -361,7 +395,8 @@ impl Salvage {
                 }
                 Err(error) => {
                     self.report.note(error);
-                    list(&mut self.report.lost, &mut self.report.lost_keys, &key);
+                    let key = key.get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+                    list(&mut self.report.lost, &mut self.report.lost_keys, key);
                 }
             }
         }

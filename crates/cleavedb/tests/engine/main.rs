@@ -15,6 +15,7 @@ mod fault;
 mod full_disk;
 mod groups;
 mod keys;
+mod keyspaces;
 mod links;
 mod liveness;
 mod long_values;

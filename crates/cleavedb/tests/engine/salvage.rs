@@ -80,7 +80,8 @@ fn saved(dir: &Path) -> (State, SalvageReport) {
     let (before, mut saved) = (contents(dir), State::new());
     let salvage = Salvage::search(dir).unwrap();
     let report = salvage
-        .hand_out(&mut |key, value| {
+        .hand_out(&mut |keyspace, key, value| {
+            assert_eq!(keyspace, "default");
             assert!(saved.insert(key.to_vec(), value.to_vec()).is_none(), "handed out once");
             Ok(())
         })

@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 
-use cleavedb::{Db, Durability};
+use cleavedb::{Durability, Keyspace};
 use serde::Serialize;
 
-use crate::args::DelArgs;
+use crate::args::{DelArgs, Within};
 use crate::bounds::end_of_prefix;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument};
@@ -29,40 +29,47 @@ struct DeletedAll<'a> {
     keys: u64,
 }
 
-pub(super) fn run(args: &DelArgs, global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    args: &DelArgs,
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
-    let done = delete(&db, args, Durability::Sync, console);
+    let done = store::find_keyspace(&db, within)
+        .and_then(|keyspace| delete(&keyspace, args, Durability::Sync, console));
     store::closed(db, done)?;
     Ok(Exit::Done)
 }
 
 /// Removes the keys, and prints their number if it was not known before.
 pub(super) fn delete(
-    db: &Db,
+    keyspace: &Keyspace,
     args: &DelArgs,
     durability: Durability,
     console: &Console,
 ) -> Result<()> {
     if let Some(prefix) = &args.prefix {
-        return delete_all(db, prefix, console);
+        return delete_all(keyspace, prefix, console);
     }
     let key = args.key.as_deref().expect("one of them is required");
     let key = from_argument(key, console.hex())?;
-    db.delete_with(&key, durability)?;
+    keyspace.delete_with(&key, durability)?;
     let deleted = Deleted { key: console.json_bytes(&key) };
     if console.json() { console.json_line(&deleted) } else { Ok(()) }
 }
 
 /// Removes the keys that begin with `prefix`; keys removed before a failure stay removed.
-fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
+fn delete_all(keyspace: &Keyspace, prefix: &OsStr, console: &Console) -> Result<()> {
     let prefix = from_argument(prefix, console.hex())?;
     if prefix.is_empty() {
         let what = "an empty prefix is that of every key; name one byte at least";
         return Err(Failure::Usage(what.to_owned()));
     }
-    let mut loader = Loader::new(db);
-    let deleted = delete_from(db, prefix.clone(), end_of_prefix(&prefix).as_deref(), &mut loader);
+    let mut loader = Loader::new(keyspace);
+    let to = end_of_prefix(&prefix);
+    let deleted = delete_from(keyspace, prefix.clone(), to.as_deref(), &mut loader);
     let finished = loader.finish();
     deleted.and(finished)?;
     let keys = loader.stored;
@@ -75,13 +82,13 @@ fn delete_all(db: &Db, prefix: &OsStr, console: &Console) -> Result<()> {
 /// Removes the keys from `from` up to `to`. Ranges are reopened often: a long-lived one would keep
 /// deleted data, on a disk that may be full.
 fn delete_from(
-    db: &Db,
+    keyspace: &Keyspace,
     mut from: Vec<u8>,
     to: Option<&[u8]>,
-    loader: &mut Loader<'_>,
+    loader: &mut Loader,
 ) -> Result<()> {
     loop {
-        let some = db.range((Some(&from[..]), to)).keys_only().take(PIECE);
+        let some = keyspace.range((Some(&from[..]), to)).keys_only().take(PIECE);
         let keys = some.map(|item| Ok(item?.key)).collect::<Result<Vec<_>>>()?;
         for key in &keys {
             interrupt::check()?;

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use cleavedb::Db;
+use cleavedb::Keyspace;
 use cleavedb_units as units;
 use serde::Serialize;
 
-use crate::args::{Layout, Place};
+use crate::args::{Layout, Place, Within};
 use crate::console::Console;
 use crate::encoding::escape;
 use crate::failure::{Exit, Result};
@@ -41,14 +41,17 @@ impl fmt::Display for Exported {
 pub(super) fn run(
     place: &Place,
     layout: &Layout,
+    within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_to_read(global, console)?;
-    let outcome = formats::sink(place, layout).and_then(|mut sink| {
+    let found = store::find_keyspace(&db, within);
+    let outcome = found.and_then(|keyspace| {
+        let mut sink = formats::sink(place, layout)?;
         let progress = Progress::new(console, "export", Some(db.metrics().data_bytes()));
-        save(&db, sink.as_mut(), &progress, console)
+        save(&keyspace, sink.as_mut(), &progress, console)
     });
     let outcome = store::closed(db, outcome)?;
     if formats::is_stream(formats::path(place)) {
@@ -60,9 +63,14 @@ pub(super) fn run(
     Ok(if outcome.refused > 0 { Exit::Failed } else { Exit::Done })
 }
 
-fn save(db: &Db, sink: &mut dyn Sink, progress: &Progress, console: &Console) -> Result<Exported> {
+fn save(
+    keyspace: &Keyspace,
+    sink: &mut dyn Sink,
+    progress: &Progress,
+    console: &Console,
+) -> Result<Exported> {
     let mut outcome = Exported::default();
-    for item in db.range(..) {
+    for item in keyspace.range(..) {
         interrupt::check()?;
         let item = item?;
         match sink.put(&item.key, &item.value)? {

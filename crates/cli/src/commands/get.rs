@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 
-use cleavedb::Db;
+use cleavedb::Keyspace;
 use serde::Serialize;
 
+use crate::args::Within;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
 use crate::failure::{Exit, Failure, Result};
@@ -22,17 +23,28 @@ struct Got<'a> {
     value: JsonBytes<'a>,
 }
 
-pub(super) fn run(key: &OsStr, global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    key: &OsStr,
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     let key = from_argument(key, global.hex)?;
     let db = store::open_to_read(global, console)?;
-    let printed = print(&db, &key, console.on_terminal(), console);
+    let printed = store::find_keyspace(&db, within)
+        .and_then(|keyspace| print(&keyspace, &key, console.on_terminal(), console));
     store::closed(db, printed)?;
     Ok(Exit::Done)
 }
 
 /// Prints the value of `key`, with a line end if `line_end` is set and it has none.
-pub(super) fn print(db: &Db, key: &[u8], line_end: bool, console: &Console) -> Result<()> {
-    let value = db.get(key)?.ok_or(Failure::NotFound)?;
+pub(super) fn print(
+    keyspace: &Keyspace,
+    key: &[u8],
+    line_end: bool,
+    console: &Console,
+) -> Result<()> {
+    let value = keyspace.get(key)?.ok_or(Failure::NotFound)?;
     if console.json() {
         let got = Got { key: console.json_bytes(key), value: console.json_bytes(&value) };
         return console.json_line(&got);

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::fs;
 
-use cleavedb::{Db, ErrorKind};
+use cleavedb::{ErrorKind, Keyspace};
 use cleavedb_units as units;
 use serde::Serialize;
 
-use crate::args::{Layout, Place};
+use crate::args::{Layout, Place, Within};
 use crate::console::Console;
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{self, Input, Source};
@@ -53,6 +53,7 @@ impl fmt::Display for Imported {
 pub(super) fn run(
     place: &Place,
     layout: &Layout,
+    within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
@@ -63,7 +64,8 @@ pub(super) fn run(
     let total = [&place.jsonl, &place.csv].into_iter().flatten().next();
     let total = total.and_then(|file| fs::metadata(file).ok()).filter(fs::Metadata::is_file);
     let progress = Progress::new(console, "import", total.map(|metadata| metadata.len()));
-    let outcome = load(source.as_mut(), place, &db, &progress, console);
+    let outcome = store::keyspace(&db, within)
+        .and_then(|keyspace| load(source.as_mut(), place, &keyspace, &progress, console));
     drop(progress);
     let outcome = store::closed(db, outcome)?;
     console.outcome(&outcome)?;
@@ -74,12 +76,12 @@ pub(super) fn run(
 fn load(
     source: &mut dyn Source,
     place: &Place,
-    db: &Db,
+    keyspace: &Keyspace,
     progress: &Progress,
     console: &Console,
 ) -> Result<Imported> {
     let mut outcome = Imported::default();
-    let mut loader = Loader::new(db);
+    let mut loader = Loader::new(keyspace);
     let read = read_all(source, &mut loader, &mut outcome, progress, console);
     let read = read.map_err(|failure| match failure {
         Failure::Engine(error) if error.kind() == ErrorKind::InvalidArgument => {
@@ -93,6 +95,7 @@ fn load(
     let stopped = |cause| Failure::Stopped { cause: Box::new(cause), items };
     read.and(stored).map_err(stopped)?;
     // The figures include the writes of the close.
+    let db = keyspace.database();
     db.flush()?;
     let metrics = db.metrics();
     (outcome.items, outcome.bytes) = (loader.items, loader.bytes);
@@ -104,7 +107,7 @@ fn load(
 
 fn read_all(
     source: &mut dyn Source,
-    loader: &mut Loader<'_>,
+    loader: &mut Loader,
     outcome: &mut Imported,
     progress: &Progress,
     console: &Console,

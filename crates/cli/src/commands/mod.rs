@@ -7,6 +7,7 @@ mod scan;
 mod count;
 mod stats;
 mod shell;
+mod keyspace;
 mod import;
 mod export;
 mod check;
@@ -38,18 +39,24 @@ impl Program for Arguments {
 
 fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
     match command {
-        Command::Get { key } => get::run(&key, global, console),
-        Command::Put { key, value, durability } => {
-            put::run(&key, value.as_deref(), durability.into(), global, console)
+        Command::Get { key, within } => get::run(&key, &within, global, console),
+        Command::Put { key, value, durability, within } => {
+            let value = value.as_deref();
+            put::run((&key, value), durability.into(), &within, global, console)
         }
-        Command::Del(args) => del::run(&args, global, console),
-        Command::Scan(args) => scan::run(&args, global, console),
-        Command::Count(args) => count::run(&args, global, console),
-        Command::Shell(args) => shell::run(&args, global, console),
+        Command::Del { args, within } => del::run(&args, &within, global, console),
+        Command::Scan { args, within } => scan::run(&args, &within, global, console),
+        Command::Count { bounds, within } => count::run(&bounds, &within, global, console),
+        Command::Keyspace(command) => keyspace::run(&command, global, console),
+        Command::Shell { args, within } => shell::run(&args, &within, global, console),
         Command::Completions { shell } => manual::complete(shell, Arguments::command(), console),
         Command::Man { dir } => manual::man(dir.as_deref(), Arguments::command(), console),
-        Command::Import { place, layout } => import::run(&place, &layout, global, console),
-        Command::Export { place, layout } => export::run(&place, &layout, global, console),
+        Command::Import { place, layout, within } => {
+            import::run(&place, &layout, &within, global, console)
+        }
+        Command::Export { place, layout, within } => {
+            export::run(&place, &layout, &within, global, console)
+        }
         Command::Stats => stats::run(global, console),
         Command::Repair { damaged, new } => repair::run(&damaged, &new, global, console),
         Command::Dump(args) => dump::run(&args, console),

@@ -8,6 +8,7 @@ use std::path::Path;
 use cleavedb::{Durability, VALUE_LEN_MAX};
 use serde::Serialize;
 
+use crate::args::Within;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, from_hex};
 use crate::failure::{Exit, Failure, Result};
@@ -27,9 +28,9 @@ struct Stored<'a> {
 }
 
 pub(super) fn run(
-    key: &OsStr,
-    value: Option<&OsStr>,
+    (key, value): (&OsStr, Option<&OsStr>),
     durability: Durability,
+    within: &Within,
     global: &Global,
     console: &Console,
 ) -> Result<Exit> {
@@ -39,8 +40,9 @@ pub(super) fn run(
         _ => from_stdin(global.hex, console)?,
     };
     let db = store::open_or_create(global, console)?;
-    db.put_with(&key, &value, durability)?;
-    db.close()?;
+    let put = store::keyspace(&db, within)
+        .and_then(|keyspace| Ok(keyspace.put_with(&key, &value, durability)?));
+    store::closed(db, put)?;
     announce(&key, &value, console)?;
     Ok(Exit::Done)
 }

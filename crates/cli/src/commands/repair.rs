@@ -1,5 +1,7 @@
 //! `repair`: saves the readable part of a damaged database into a new one.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -117,17 +119,22 @@ fn shown<'a>(keys: &'a [Vec<u8>], console: &'a Console) -> impl Iterator<Item = 
 
 /// Stores everything that the salvage returns.
 fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport> {
-    let mut loader = Loader::new(db);
-    let report = salvage.hand_out(&mut |key, value| {
+    let mut loaders: BTreeMap<String, Loader> = BTreeMap::new();
+    let report = salvage.hand_out(&mut |keyspace, key, value| {
         if interrupt::interrupted() {
             return Err(cleavedb::Error::new(cleavedb::ErrorKind::Closed, "interrupted"));
         }
+        let loader = match loaders.entry(keyspace.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Loader::new(&db.keyspace(keyspace)?)),
+        };
         loader.put(key, value)?;
-        progress.moved(loader.items, loader.bytes);
+        let all = || loaders.values();
+        progress.moved(all().map(|it| it.items).sum(), all().map(|it| it.bytes).sum());
         Ok(())
     });
     let report = report.map_err(|error| interrupt::explain(error.into()));
-    let finished = loader.finish();
+    let finished = loaders.values_mut().try_for_each(Loader::finish);
     let report = report?;
     finished?;
     Ok(report)

@@ -1,9 +1,9 @@
 //! `scan`: lists keys and values in order.
 
-use cleavedb::{Db, Item, Range};
+use cleavedb::{Item, Keyspace, Range};
 use serde::Serialize;
 
-use crate::args::ScanArgs;
+use crate::args::{ScanArgs, Within};
 use crate::bounds::bounds;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
@@ -19,11 +19,17 @@ struct Row<'a> {
     value: Option<JsonBytes<'a>>,
 }
 
-pub(super) fn run(args: &ScanArgs, global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    args: &ScanArgs,
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     check_form(args, console)?;
     interrupt::watch(console)?;
     let db = store::open_to_read(global, console)?;
-    let done = list(&db, args, console);
+    let found = store::find_keyspace(&db, within);
+    let done = found.and_then(|keyspace| list(&keyspace, args, console));
     store::closed(db, done)?;
     Ok(Exit::Done)
 }
@@ -38,10 +44,10 @@ fn check_form(args: &ScanArgs, console: &Console) -> Result<()> {
 }
 
 /// Lists the keys of the arguments.
-pub(super) fn list(db: &Db, args: &ScanArgs, console: &Console) -> Result<()> {
+pub(super) fn list(keyspace: &Keyspace, args: &ScanArgs, console: &Console) -> Result<()> {
     check_form(args, console)?;
     let (from, to) = bounds(&args.bounds, console.hex())?;
-    let range = db.range((from, to));
+    let range = keyspace.range((from, to));
     print(if args.keys_only { range.keys_only() } else { range }, args, console)
 }
 

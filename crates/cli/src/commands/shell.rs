@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
 use clap::Parser;
-use cleavedb::{Db, Durability};
+use cleavedb::{Db, Durability, Keyspace};
 
-use crate::args::ShellArgs;
+use crate::args::{ShellArgs, Within};
 use crate::commands::{count, del, get, put, scan, stats};
 use crate::console::Console;
 use crate::encoding::from_argument;
@@ -21,19 +21,27 @@ use crate::store;
 
 const PROMPT: &str = "cleave> ";
 
-pub(super) fn run(args: &ShellArgs, global: &Global, console: &Console) -> Result<Exit> {
+pub(super) fn run(
+    args: &ShellArgs,
+    within: &Within,
+    global: &Global,
+    console: &Console,
+) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_or_create(global, console)?;
     let on_terminal = io::stdin().is_terminal();
     let durability = args.durability.into();
-    let shell = Shell { db: &db, durability, on_terminal, global, console };
-    let done = shell.read();
+    let done = store::keyspace(&db, within).and_then(|keyspace| {
+        let keyspace = &keyspace;
+        Shell { db: &db, keyspace, durability, on_terminal, global, console }.read()
+    });
     store::closed(db, done)
 }
 
 /// An open database, and the form of answers.
 struct Shell<'a> {
     db: &'a Db,
+    keyspace: &'a Keyspace,
     durability: Durability,
     on_terminal: bool,
     global: &'a Global,
@@ -92,18 +100,18 @@ impl Shell<'_> {
     }
 
     fn run(&self, command: &ShellCommand) -> Result<bool> {
-        let Self { db, durability, global, console, .. } = self;
+        let Self { db, keyspace, durability, global, console, .. } = self;
         let bytes = |argument: &OsString| from_argument(argument, console.hex());
         match command {
-            ShellCommand::Get { key } => get::print(db, &bytes(key)?, true, console)?,
+            ShellCommand::Get { key } => get::print(keyspace, &bytes(key)?, true, console)?,
             ShellCommand::Put { key, value } => {
                 let (key, value) = (bytes(key)?, bytes(value)?);
-                db.put_with(&key, &value, *durability)?;
+                keyspace.put_with(&key, &value, *durability)?;
                 put::announce(&key, &value, console)?;
             }
-            ShellCommand::Del(args) => del::delete(db, args, *durability, console)?,
-            ShellCommand::Scan(args) => scan::list(db, args, console)?,
-            ShellCommand::Count(args) => count::print(db, args, console)?,
+            ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,
+            ShellCommand::Scan(args) => scan::list(keyspace, args, console)?,
+            ShellCommand::Count(args) => count::print(keyspace, args, console)?,
             ShellCommand::Stats => stats::print(db, global, console)?,
             ShellCommand::Sync => db.sync()?,
             ShellCommand::Exit => return Ok(false),

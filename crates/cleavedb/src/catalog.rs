@@ -1,0 +1,257 @@
+//! The catalog: the keyspaces of a database, by name.
+//!
+//! A keyspace is the range of tree keys that begin with its id (decision 0003). Its name and its
+//! options are one record of the *system keyspace*, an ordinary record of the log and the index: so
+//! a keyspace is there, after a crash, whenever a write to it is, and to create or drop one takes
+//! one commit (decision 0040). The records are read at each open (`docs/format.md`, "System
+//! keyspace").
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cleavedb_base::codec::{Cursor, put_varint};
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
+use cleavedb_base::sync::{Mutex, MutexGuard};
+use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
+
+/// First byte of the keys of the system keyspace that name a keyspace.
+pub(crate) const NAMES: u8 = b'k';
+
+/// Name of the keyspace that every database has.
+pub(crate) const DEFAULT_NAME: &str = "default";
+
+/// Longest name of a keyspace, in bytes.
+const NAME_LEN_MAX: usize = 255;
+
+/// Tag of an option in a record.
+const MIN_SEPARATED: u64 = 1;
+
+/// Options of a keyspace, stored with it.
+///
+/// All keyspaces share the memory, the index and the files of their database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KeyspaceOptions {
+    /// Length from which on values leave the index, in bytes; 0 separates every value. Default:
+    /// that of the database ([`crate::Options::min_separated`]).
+    pub min_separated: Option<usize>,
+}
+
+impl KeyspaceOptions {
+    /// Length from which on values leave the index, in a database where it is `usual` and values of
+    /// `long` bytes always do.
+    pub(crate) fn separated_from(self, usual: usize, long: usize) -> usize {
+        self.min_separated.map_or(usual, |least| least.min(long))
+    }
+}
+
+/// A keyspace as the handles of an open database share it.
+#[derive(Debug)]
+pub(crate) struct CatalogEntry {
+    pub(crate) id: KeyspaceId,
+    pub(crate) name: String,
+    /// Length from which on values leave the index, in bytes.
+    pub(crate) separated_from: usize,
+    /// The sequence number of its drop, [`SEQ_MAX`] before.
+    dropped: AtomicU64,
+    /// The same for all keyspaces of an open database.
+    database: Arc<()>,
+}
+
+impl CatalogEntry {
+    /// Fails if it was dropped. A write checks this under the append lock, where a drop marks it.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<()> {
+        self.check_at(SEQ_MAX - 1)
+    }
+
+    /// Fails if it was not there any more as of `seq`.
+    #[inline]
+    pub(crate) fn check_at(&self, seq: SeqNo) -> Result<()> {
+        // Acquire: pairs with the mark of the drop, after which the range may get other keys.
+        if seq < self.dropped.load(Ordering::Acquire) { Ok(()) } else { Err(self.gone()) }
+    }
+
+    #[cold]
+    fn gone(&self) -> Error {
+        let what = "the keyspace was dropped; open it again by its name";
+        Error::new(ErrorKind::NoKeyspace, what).with("keyspace", &self.name)
+    }
+
+    /// Marks it as dropped by the commit `seq`, whose caller holds the append lock.
+    pub(crate) fn drop_at(&self, seq: SeqNo) {
+        self.dropped.store(seq, Ordering::Release);
+    }
+}
+
+/// The keyspaces of an open database.
+pub(crate) struct Catalog {
+    /// The keyspace that every database has.
+    pub(crate) default: Arc<CatalogEntry>,
+    /// The others, by name. Locked while one is created or dropped, before every other lock.
+    named: Mutex<Named>,
+}
+
+/// The keyspaces that have names, and the next id of a range tombstone.
+#[derive(Default)]
+pub(crate) struct Named {
+    pub(crate) keyspaces: BTreeMap<String, Arc<CatalogEntry>>,
+    pub(crate) next_tombstone: u64,
+}
+
+impl Catalog {
+    /// The catalog of a database whose values leave the index from `separated_from` bytes on.
+    pub(crate) fn new(separated_from: usize) -> Self {
+        let default = CatalogEntry {
+            id: KeyspaceId::DEFAULT,
+            name: DEFAULT_NAME.to_owned(),
+            separated_from,
+            dropped: AtomicU64::new(SEQ_MAX),
+            database: Arc::default(),
+        };
+        Self { default: Arc::new(default), named: Mutex::default() }
+    }
+
+    /// Fails unless `keyspace` is one of this open database.
+    #[inline]
+    pub(crate) fn check_own(&self, keyspace: &CatalogEntry) -> Result<()> {
+        if Arc::ptr_eq(&keyspace.database, &self.default.database) {
+            return Ok(());
+        }
+        let what = "a keyspace of another database, or of an earlier open, was used";
+        Err(Error::new(ErrorKind::InvalidArgument, what).with("keyspace", &keyspace.name))
+    }
+
+    /// The lock on the keyspaces that have names.
+    pub(crate) fn named(&self) -> MutexGuard<'_, Named> {
+        self.named.lock()
+    }
+
+    /// A keyspace of this open database.
+    pub(crate) fn entry(&self, id: KeyspaceId, name: &str, separated_from: usize) -> CatalogEntry {
+        CatalogEntry {
+            id,
+            name: name.to_owned(),
+            separated_from,
+            dropped: AtomicU64::new(SEQ_MAX),
+            database: self.default.database.clone(),
+        }
+    }
+}
+
+impl Named {
+    /// The least id that no keyspace has and that is not `in_use` otherwise.
+    pub(crate) fn free_id(&self, in_use: impl Fn(KeyspaceId) -> bool) -> Result<KeyspaceId> {
+        let mut taken: Vec<KeyspaceId> = self.keyspaces.values().map(|entry| entry.id).collect();
+        taken.sort_unstable();
+        let mut ids = (KeyspaceId::DEFAULT.0 + 1..KeyspaceId::SYSTEM.0).map(KeyspaceId);
+        let free = |id: &KeyspaceId| taken.binary_search(id).is_err() && !in_use(*id);
+        ids.find(free).ok_or_else(|| {
+            let what = "a database has at most 65,534 keyspaces, those counted whose data is still \
+                        being removed; drop some, or wait";
+            Error::new(ErrorKind::InvalidArgument, what)
+        })
+    }
+}
+
+/// Fails unless `name` can be that of a keyspace besides the default one.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let what = match name.len() {
+        0 => "a keyspace needs a name",
+        1..=NAME_LEN_MAX if name == DEFAULT_NAME => {
+            "every database has the default keyspace: it is neither created nor dropped"
+        }
+        1..=NAME_LEN_MAX => return Ok(()),
+        _ => "the name of a keyspace has at most 255 bytes",
+    };
+    Err(Error::new(ErrorKind::InvalidArgument, what))
+}
+
+/// The key, in the system keyspace, of the keyspace `name`.
+pub(crate) fn name_key(name: &str) -> Vec<u8> {
+    [&[NAMES], name.as_bytes()].concat()
+}
+
+/// What is stored of a keyspace under its name.
+pub(crate) fn encode(id: KeyspaceId, options: KeyspaceOptions) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_varint(&mut out, u64::from(id.0));
+    if let Some(least) = options.min_separated {
+        put_varint(&mut out, MIN_SEPARATED);
+        put_varint(&mut out, least as u64);
+    }
+    out
+}
+
+/// Reads the name of a keyspace from its key, and its id and its options from its value.
+pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(String, KeyspaceId, KeyspaceOptions)> {
+    let name = key.strip_prefix(&[NAMES]).and_then(|name| str::from_utf8(name).ok());
+    let name = name.ok_or_else(|| Error::corruption("a keyspace has no name"))?;
+    let mut cursor = Cursor::new(value, "keyspace");
+    let id = u16::try_from(cursor.varint()?).ok().map(KeyspaceId);
+    let id = id.filter(|id| ![KeyspaceId::DEFAULT, KeyspaceId::SYSTEM].contains(id));
+    let id = id.ok_or_else(|| Error::corruption("a keyspace has an id that it cannot have"))?;
+    let mut options = KeyspaceOptions::default();
+    while !cursor.is_empty() {
+        match cursor.varint()? {
+            MIN_SEPARATED => {
+                let least = usize::try_from(cursor.varint()?).unwrap_or(usize::MAX);
+                options.min_separated = Some(least);
+            }
+            tag => {
+                let what = "a keyspace has an option that this release does not know";
+                return Err(Error::new(ErrorKind::NewerFormat, what).with("option", tag));
+            }
+        }
+    }
+    Ok((name.to_owned(), id, options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_every_truncation_is_refused() {
+        for min_separated in [None, Some(0), Some(70_000)] {
+            let options = KeyspaceOptions { min_separated };
+            let (key, value) = (name_key("users"), encode(KeyspaceId(513), options));
+            assert_eq!(decode(&key, &value).unwrap(), ("users".into(), KeyspaceId(513), options));
+            // Without its options a record is whole, too.
+            for len in (0..value.len()).filter(|len| *len != 2) {
+                assert!(decode(&key, &value[..len]).is_err(), "{len} of {} bytes", value.len());
+            }
+        }
+        let refused = [(&b"k\xff"[..], &[1][..]), (b"kname", &[0]), (b"kname", &[255, 255, 3])];
+        for (key, value) in refused {
+            assert_eq!(decode(key, value).unwrap_err().kind(), ErrorKind::Corruption);
+        }
+        let newer = decode(b"kname", &[1, 77]).unwrap_err();
+        assert_eq!(newer.kind(), ErrorKind::NewerFormat);
+    }
+
+    #[test]
+    fn the_least_free_id_is_taken_again() {
+        let catalog = Catalog::new(0);
+        let mut named = catalog.named();
+        for (name, id) in [("a", 1), ("b", 3)] {
+            let entry = catalog.entry(KeyspaceId(id), name, 0);
+            named.keyspaces.insert(name.into(), Arc::new(entry));
+        }
+        assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(2));
+        assert_eq!(named.free_id(|id| id.0 == 2).unwrap(), KeyspaceId(4));
+        assert!(named.free_id(|_| true).is_err());
+    }
+
+    #[test]
+    fn a_keyspace_is_there_up_to_its_drop() {
+        let (catalog, other) = (Catalog::new(0), Catalog::new(0));
+        let entry = catalog.entry(KeyspaceId(1), "name", 0);
+        assert!(entry.check().is_ok() && entry.check_at(9).is_ok());
+        entry.drop_at(8);
+        assert!(entry.check_at(7).is_ok());
+        assert_eq!(entry.check_at(8).unwrap_err().kind(), ErrorKind::NoKeyspace);
+        assert!(entry.check().is_err());
+        assert!(catalog.check_own(&entry).is_ok() && other.check_own(&entry).is_err());
+    }
+}

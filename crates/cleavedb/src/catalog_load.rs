@@ -1,0 +1,53 @@
+//! Reads the catalog at an open: the records of the system keyspace.
+//!
+//! A database that has none pays nothing: no table reaches into that keyspace then, and replay says
+//! whether it met such a record.
+
+use std::sync::Arc;
+
+use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::{EntryKind, Error, ErrorKind, KeyspaceId, Result};
+use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
+
+use crate::bounds::Bounds;
+use crate::catalog::{self, NAMES};
+use crate::engine::Engine;
+
+/// Fills the catalog of a database that is being opened.
+pub(crate) fn load(engine: &Engine) -> Result<()> {
+    let Bounds { lower, upper, .. } = Bounds::of(KeyspaceId::SYSTEM, &..);
+    let state = engine.state.load();
+    let mut sources = state.version.iters(Some(&lower), Some(&upper), ReadMode::Cached);
+    for slot in state.memtables.iter().filter(|slot| slot.has_system) {
+        sources.extend(slot.table.iters());
+    }
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let merged = MergeIter::new(sources);
+    let mut records = VisibleIter::new(merged, engine.commit.visible(), Some(lower), Some(upper));
+    let mut named = engine.catalog.named();
+    records.seek_first()?;
+    while records.valid() {
+        let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
+        if records.kind() != EntryKind::Inline {
+            return Err(Error::corruption("a record of the system keyspace is no plain value"));
+        }
+        match key.first() {
+            Some(&NAMES) => {
+                let (name, id, options) = catalog::decode(key, records.value())?;
+                let own = &engine.options;
+                let from = options.separated_from(own.separated_from(), own.long_value());
+                let entry = Arc::new(engine.catalog.entry(id, &name, from));
+                named.keyspaces.insert(name, entry);
+            }
+            kind => {
+                let what = "the system keyspace has a record that this release does not know";
+                let kind = format!("{kind:?}");
+                return Err(Error::new(ErrorKind::NewerFormat, what).with("kind", kind));
+            }
+        }
+        records.next()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! Keyspaces: named spaces of keys of their own in one database, and their handles.
+
+use std::sync::Arc;
+
+use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
+
+use super::{Db, Inner};
+use crate::batch::{KeyspaceBatch, Op, WriteBatch};
+use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions};
+use crate::commit::EncodedOp;
+use crate::engine::Engine;
+use crate::transaction::{KeyspaceTransaction, Transaction};
+use crate::view::Snapshot;
+use crate::write::{self, Terms};
+
+/// A handle on a keyspace: a space of keys of its own in a database, with a name; cheap to clone,
+/// usable from many threads at once.
+///
+/// Keyspaces share the log, the memory, the index and the files of their database, so that many
+/// small ones cost little, and one batch, transaction or snapshot can go over several. Each key is
+/// in exactly one keyspace, and a range never leaves its own. A [`Db`] is also the handle of the
+/// *default keyspace*, which every database has.
+///
+/// A handle keeps its database open, as a [`Db`] does. After a drop of its keyspace its calls fail
+/// with [`ErrorKind::NoKeyspace`].
+///
+/// ```
+/// # let dir = tempfile::tempdir().unwrap();
+/// # let db = cleavedb::Db::open(dir.path().join("db"), Default::default())?;
+/// use cleavedb::WriteBatch;
+///
+/// let users = db.keyspace("users")?;
+/// let emails = db.keyspace("emails")?;
+///
+/// // Both or none of them, also after a crash.
+/// let mut batch = WriteBatch::new();
+/// batch.keyspace(&users).put("7", "Ada")?;
+/// batch.keyspace(&emails).put("ada@example.org", "7")?;
+/// db.write(&batch)?;
+///
+/// assert_eq!(users.get("7")?.unwrap(), "Ada");
+/// assert_eq!(db.get("7")?, None);
+/// let snapshot = db.snapshot();
+/// users.delete("7")?;
+/// assert_eq!(snapshot.keyspace(&users).get("7")?.unwrap(), "Ada");
+///
+/// db.drop_keyspace("emails")?;
+/// assert_eq!(db.keyspaces()?.len(), 1);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Keyspace {
+    pub(super) inner: Arc<Inner>,
+    pub(super) entry: Arc<CatalogEntry>,
+}
+
+impl Keyspace {
+    /// Its name; that of the default keyspace is `default`.
+    pub fn name(&self) -> &str {
+        &self.entry.name
+    }
+
+    /// The database that it belongs to.
+    pub fn database(&self) -> Db {
+        let entry = self.inner.engine.catalog.default.clone();
+        Db { default: Self { inner: self.inner.clone(), entry } }
+    }
+
+    /// The engine; fails if the database is closed, or if the keyspace was dropped.
+    pub(super) fn open_engine(&self) -> Result<&Engine> {
+        self.inner.engine.gate.check_open()?;
+        self.entry.check()?;
+        Ok(&self.inner.engine)
+    }
+
+    /// The same, ready for writes. Whether the keyspace was dropped is asked by the commit.
+    pub(super) fn terms(&self) -> Terms<'_> {
+        let is_default = self.entry.id == KeyspaceId::DEFAULT;
+        let keyspaces = if is_default { &[] } else { std::slice::from_ref(&self.entry) };
+        Terms { keyspaces, ..Terms::default() }
+    }
+
+    /// Stores with the data the length from which on values of this keyspace leave the index;
+    /// `None` leaves it to the database again. For the default keyspace that is the length of the
+    /// database, for opens whose options leave it to the data
+    /// ([`crate::MinSeparated::Stored`]), as presets do. Handles of this open are not affected, and
+    /// existing values stay where they are until they are rewritten. Fails with
+    /// [`ErrorKind::InvalidOptions`] if the layout separates no values.
+    pub fn store_min_separated(&self, least: Option<usize>) -> Result<()> {
+        let engine = self.open_engine()?;
+        engine.check_open()?;
+        check_separates(engine)?;
+        if self.entry.id == KeyspaceId::DEFAULT {
+            return self.database().store_for_all(least);
+        }
+        let named = engine.catalog.named();
+        self.entry.check()?;
+        let stored = catalog::encode(self.entry.id, KeyspaceOptions { min_separated: least });
+        let key = catalog::name_key(self.name());
+        let result = self.inner.write_system(&[(&key, Some(&stored))], Terms::default());
+        drop(named);
+        result
+    }
+}
+
+/// Fails if the layout separates no values: then there is no length to choose.
+pub(super) fn check_separates(engine: &Engine) -> Result<()> {
+    if engine.options.layout.separates() {
+        return Ok(());
+    }
+    let message = "this layout keeps values in the index; there is no length to save";
+    Err(Error::new(ErrorKind::InvalidOptions, message))
+}
+
+impl Inner {
+    /// Commits records of the system keyspace, with the database's default durability: what is
+    /// written to a keyspace later is never safer than the keyspace.
+    fn write_system(&self, records: &[(&[u8], Option<&[u8]>)], terms: Terms<'_>) -> Result<()> {
+        let engine = self.writable()?;
+        let deletes = records.iter().any(|(_, value)| value.is_none());
+        let ops = records.iter().map(|&(key, value)| Op { key, value });
+        let bytes = ops.clone().map(|op| op.len()).sum();
+        let ops: Vec<_> = ops.map(|op| EncodedOp::of_system(op, deletes)).collect();
+        write::write(engine, &ops, bytes, engine.options.durability, terms)
+    }
+}
+
+impl Db {
+    fn handle(&self, entry: &Arc<CatalogEntry>) -> Keyspace {
+        Keyspace { inner: self.inner.clone(), entry: entry.clone() }
+    }
+
+    /// The keyspace `name`, which is created if there is none; `default` is the one that every
+    /// database has. A database that was opened for reading only has no new ones: fails with
+    /// [`ErrorKind::NoKeyspace`] then. [`Db::find_keyspace`] creates nothing.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if let Some(found) = self.find_keyspace(name)? {
+            return Ok(found);
+        }
+        if self.engine().gate.check_writable().is_err() {
+            let what = "there is no keyspace of that name, and the database was opened for reading \
+                        only";
+            return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
+        }
+        match self.create_keyspace(name, KeyspaceOptions::default()) {
+            // Another thread was faster.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => self.keyspace(name),
+            created => created,
+        }
+    }
+
+    /// The keyspace `name`; `None` if there is none.
+    pub fn find_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
+        let engine = self.open_engine()?;
+        if name == DEFAULT_NAME {
+            return Ok(Some(self.default.clone()));
+        }
+        Ok(engine.catalog.named().keyspaces.get(name).map(|entry| self.handle(entry)))
+    }
+
+    /// Creates a keyspace. Its name has 1 to 255 bytes. A database has at most 65,534 keyspaces.
+    /// Fails with [`ErrorKind::AlreadyExists`] if there is one of that name, and with
+    /// [`ErrorKind::InvalidOptions`] if its options do not fit the layout of the database.
+    ///
+    /// It is as durable as a write to it: one that survives a crash finds its keyspace.
+    pub fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let engine = self.open_engine()?;
+        catalog::check_name(name)?;
+        if options.min_separated.is_some() {
+            check_separates(engine)?;
+        }
+        let mut named = engine.catalog.named();
+        if named.keyspaces.contains_key(name) {
+            let what = "there is a keyspace of that name; open it, or drop it first";
+            return Err(Error::new(ErrorKind::AlreadyExists, what).with("keyspace", name));
+        }
+        let id = named.free_id(|_| false)?;
+        let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));
+        self.inner.write_system(&[(&key, Some(&stored))], Terms::default())?;
+        let own = &engine.options;
+        let separated_from = options.separated_from(own.separated_from(), own.long_value());
+        let entry = Arc::new(engine.catalog.entry(id, name, separated_from));
+        named.keyspaces.insert(name.to_owned(), entry.clone());
+        Ok(self.handle(&entry))
+    }
+
+    /// All keyspaces but the default one, in the order of their names.
+    pub fn keyspaces(&self) -> Result<Vec<Keyspace>> {
+        let named = self.open_engine()?.catalog.named();
+        Ok(named.keyspaces.values().map(|entry| self.handle(entry)).collect())
+    }
+
+    /// Drops the keyspace `name` and everything in it, in one step, however much that is. Snapshots
+    /// taken before still see it. Fails with [`ErrorKind::NoKeyspace`] if there is none.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        let engine = self.open_engine()?;
+        catalog::check_name(name)?;
+        let mut named = engine.catalog.named();
+        let Some(entry) = named.keyspaces.get(name).cloned() else {
+            let what = "there is no keyspace of that name";
+            return Err(Error::new(ErrorKind::NoKeyspace, what).with("keyspace", name));
+        };
+        let numbered = |first: SeqNo| entry.drop_at(first);
+        let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
+        self.inner.write_system(&[(&catalog::name_key(name), None)], terms)?;
+        named.keyspaces.remove(name);
+        Ok(())
+    }
+}
+
+impl WriteBatch {
+    /// Its operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
+    pub fn keyspace(&mut self, keyspace: &Keyspace) -> KeyspaceBatch<'_> {
+        self.of(&keyspace.entry)
+    }
+}
+
+impl Snapshot {
+    /// Another keyspace of the same database as of the same moment.
+    #[must_use]
+    pub fn keyspace(&self, keyspace: &Keyspace) -> Self {
+        self.of(&keyspace.entry)
+    }
+}
+
+impl Transaction {
+    /// Its reads and writes of a keyspace: `transaction.keyspace(&users).get("key")?`.
+    pub fn keyspace(&mut self, keyspace: &Keyspace) -> KeyspaceTransaction<'_> {
+        self.of(&keyspace.entry)
+    }
+}

@@ -1,0 +1,147 @@
+//! Keyspaces: spaces of keys of their own, created and dropped whole, with batches, transactions
+//! and snapshots over several.
+
+use std::sync::Arc;
+
+use cleavedb::{Db, Durability, ErrorKind, KeyspaceOptions, WriteBatch};
+use cleavedb_storage_sim::Sim;
+use cleavedb_testkit::keyspaces::Keyspaces;
+use cleavedb_testkit::{Disks, Setup, session};
+
+/// A keyspace of a hundred thousand values and more is tested by the suite of the command line.
+const KEYS: usize = 300;
+
+fn open(setup: &Setup) -> (Disks, Db) {
+    let disks = Disks::forgetful(setup);
+    let db = session::open_all(&disks.storages(), setup).unwrap();
+    (disks, db)
+}
+
+#[test]
+fn keyspaces_are_the_maps_of_the_model() {
+    let mut drops = 0;
+    for (seed, setup) in Setup::all().iter().enumerate() {
+        let mut keyspaces = Keyspaces::new(setup, seed as u64).unwrap();
+        let ran = keyspaces.run(160, true);
+        ran.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
+        drops += keyspaces.drops();
+    }
+    assert!(drops > 50, "{drops} keyspaces were dropped");
+}
+
+#[test]
+fn crashes_leave_whole_operations_on_keyspaces() {
+    for (seed, setup) in Setup::designs().iter().enumerate() {
+        let mut keyspaces = Keyspaces::new(setup, 100 + seed as u64).unwrap();
+        let ran = keyspaces.run(70, false).and_then(|()| keyspaces.check_crashes(12));
+        let states = ran.unwrap_or_else(|failure| panic!("{setup}, seed {seed}: {failure}"));
+        assert!(states > 24, "{setup}: {states} states");
+    }
+}
+
+#[test]
+fn names_are_checked_and_handles_belong_to_their_database() {
+    let setup = &Setup::tiny(cleavedb::Preset::KtStore, true);
+    let (_disks, db) = open(setup);
+    for name in ["", "default", &"x".repeat(256)] {
+        let error = db.create_keyspace(name, KeyspaceOptions::default()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name}");
+    }
+    assert_eq!(db.drop_keyspace("default").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(db.keyspace("default").unwrap().name(), "default");
+    let long = "ä".repeat(127);
+    assert_eq!(db.keyspace(&long).unwrap().name(), long);
+    assert!(db.find_keyspace("other").unwrap().is_none());
+
+    let (_disks, other) = open(setup);
+    let foreign = other.keyspace(&long).unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put("key", "value").unwrap().keyspace(&foreign).put("key", "value").unwrap();
+    assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let refused = db.snapshot().keyspace(&foreign).get("key").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(db.get("key").unwrap(), None);
+    assert_eq!(foreign.database().keyspaces().unwrap().len(), 1);
+}
+
+#[test]
+fn conditional_writes_stay_in_their_keyspace() {
+    for setup in &Setup::designs() {
+        let (_disks, db) = open(setup);
+        let counters = db.keyspace("counters").unwrap();
+        db.put("b", "default").unwrap();
+        assert!(counters.put_if_absent("b", "1").unwrap());
+        assert!(!counters.put_if_absent("b", "2").unwrap());
+        assert!(counters.compare_and_swap("b", Some("1"), Some("3")).unwrap());
+        counters.update("a", |_| Some("first")).unwrap();
+        assert_eq!(counters.pop_first().unwrap().unwrap().key, "a");
+        assert_eq!(counters.pop_last().unwrap().unwrap().value, "3");
+        assert!(counters.pop_first().unwrap().is_none());
+        assert_eq!(db.first_key_value().unwrap().unwrap().value, "default");
+    }
+}
+
+#[test]
+fn a_transaction_that_began_before_a_drop_is_refused() {
+    let (_disks, db) = open(&Setup::tiny(cleavedb::Preset::HashKv, true));
+    let keyspace = db.keyspace("short").unwrap();
+    keyspace.put("key", "value").unwrap();
+    let mut transaction = db.transaction().unwrap();
+    let value = transaction.keyspace(&keyspace).get("key").unwrap().unwrap();
+    transaction.put("copy", value).unwrap();
+    db.drop_keyspace("short").unwrap();
+    // It still sees the keyspace, and must not bring its content back.
+    assert_eq!(transaction.keyspace(&keyspace).get("key").unwrap().unwrap(), "value");
+    assert_eq!(transaction.commit().unwrap_err().kind(), ErrorKind::NoKeyspace);
+    assert_eq!(db.get("copy").unwrap(), None);
+}
+
+#[test]
+fn a_threshold_of_its_own_decides_where_values_lie() {
+    for setup in Setup::designs().iter().filter(|setup| setup.options.layout.separates()) {
+        let sim = Sim::new();
+        let db = session::open(Arc::new(sim.clone()), &setup.clone().in_one_directory()).unwrap();
+        let options = KeyspaceOptions { min_separated: Some(400) };
+        let sparse = db.create_keyspace("sparse", options).unwrap();
+        for i in 0..KEYS {
+            sparse.put_with(format!("{i:04}"), [7; 350], Durability::Os).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact().unwrap();
+        let bytes = |db: &Db| {
+            let tables: u64 = db.metrics().levels.iter().map(|level| level.bytes).sum();
+            tables
+        };
+        assert!(bytes(&db) > KEYS as u64 * 350, "{setup}: values stay in the index");
+        sparse.store_min_separated(Some(0)).unwrap();
+        db.close().unwrap();
+        let db = session::open(Arc::new(sim), &setup.clone().in_one_directory()).unwrap();
+        let sparse = db.keyspace("sparse").unwrap();
+        for i in 0..KEYS {
+            sparse.put_with(format!("{i:04}"), [8; 350], Durability::Os).unwrap();
+        }
+        db.flush().unwrap();
+        db.compact().unwrap();
+        assert!(bytes(&db) < KEYS as u64 * 350, "{setup}: values leave the index");
+        assert_eq!(sparse.get("0001").unwrap().unwrap(), [8; 350][..]);
+    }
+}
+
+#[test]
+fn a_thousand_keyspaces_take_little_memory_and_are_found_again() {
+    let setup = &Setup::tiny(cleavedb::Preset::KtStore, true);
+    let (disks, db) = open(setup);
+    let name = |i: usize| format!("tenant {i:04}");
+    for i in 0..1000 {
+        db.keyspace(&name(i)).unwrap().put("own", i.to_string()).unwrap();
+    }
+    let kill = disks.kill();
+    let db = session::open_all(&kill.storages(), setup).unwrap();
+    let found = db.keyspaces().unwrap();
+    assert_eq!(found.len(), 1000);
+    for (i, keyspace) in found.iter().enumerate() {
+        assert_eq!(keyspace.name(), name(i));
+        assert_eq!(keyspace.get("own").unwrap().unwrap(), i.to_string());
+    }
+    assert_eq!(db.range(..).count(), 0);
+}

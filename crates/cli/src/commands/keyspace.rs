@@ -1,0 +1,48 @@
+//! `keyspace`: lists, creates and drops keyspaces.
+
+use cleavedb::{Db, KeyspaceOptions};
+use serde::Serialize;
+
+use crate::args::KeyspaceCommand;
+use crate::console::Console;
+use crate::failure::{Exit, Result};
+use crate::global::Global;
+use crate::store;
+
+#[derive(Serialize)]
+struct Named<'a> {
+    keyspace: &'a str,
+}
+
+pub(super) fn run(command: &KeyspaceCommand, global: &Global, console: &Console) -> Result<Exit> {
+    match command {
+        KeyspaceCommand::List => {
+            let db = store::open_to_read(global, console)?;
+            let listed = list(&db, console);
+            store::closed(db, listed)?;
+        }
+        KeyspaceCommand::Create { name, min_separated } => {
+            let db = store::open_or_create(global, console)?;
+            let options = KeyspaceOptions { min_separated: *min_separated };
+            let created = db.create_keyspace(name, options).map(drop);
+            store::closed(db, created.map_err(Into::into))?;
+        }
+        KeyspaceCommand::Drop { name } => {
+            let db = store::open_existing(global, console)?;
+            let dropped = db.drop_keyspace(name);
+            store::closed(db, dropped.map_err(Into::into))?;
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn list(db: &Db, console: &Console) -> Result<()> {
+    for keyspace in db.keyspaces()? {
+        let name = keyspace.name();
+        match console.json() {
+            true => console.json_line(&Named { keyspace: name })?,
+            false => console.line(console.shown(name.as_bytes()))?,
+        }
+    }
+    Ok(())
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cleavedb_base::Result;
 use cleavedb_base::sync::Mutex;
 use cleavedb_hot::HotStore;
-use cleavedb_index::MemTable;
+use cleavedb_index::{MemTable, RangeTombstones};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::GroupFilters;
@@ -61,6 +61,8 @@ pub(crate) fn build(
         version: live.version.clone(),
         segments: Arc::new(SegmentSet::default()),
         groups: live.groups.clone(),
+        tombstones: RangeTombstones::default(),
+        forgotten_upto: 0,
     };
     let store = || HotStore::new(database_id, options.groups.hot_bytes, options.groups.heat_limit);
     let hot = options.layout.has_hot_store().then(store);
@@ -92,6 +94,7 @@ pub(crate) fn build(
         salt,
         dead_reads: DeadReads::default(),
         options,
+        forgotten_tombstones: Mutex::default(),
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };

@@ -70,6 +70,9 @@ pub(crate) struct Engine {
     /// Which keys groups may hold. A leaf lock.
     pub(crate) group_filters: Mutex<GroupFilters>,
     pub(crate) poison: Arc<Poison>,
+    /// Ids of range tombstones that were forgotten, until a commit deletes their records. A leaf
+    /// lock.
+    pub(crate) forgotten_tombstones: Mutex<Vec<u64>>,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
     /// A random number that differs at each open.

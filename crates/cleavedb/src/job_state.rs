@@ -41,6 +41,9 @@ pub(crate) struct JobState {
     /// its run of new pointers will enter level 0 there, so younger runs must stay above.
     pub(crate) constraints: Constraints,
     pub(crate) compactions: usize,
+    /// While a collection runs: of what it writes, range tombstones up to this number cover
+    /// nothing.
+    pub(crate) collection_applies: Option<SeqNo>,
     /// Number of threads that remove files or punch holes.
     pub(crate) giving_back: usize,
     /// Files and groups that cannot be collected.

@@ -44,6 +44,8 @@ mod survivors;
 mod dead;
 mod job_state;
 mod engine;
+mod read_points;
+mod range_tombstones;
 mod value_files;
 mod space;
 mod log_files;

@@ -7,7 +7,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
 use cleavedb_base::{FileNumber, Location, Result, SeqNo, ValuePointer};
-use cleavedb_index::{MemTable, Version};
+use cleavedb_index::{MemTable, RangeTombstones, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
 use cleavedb_values::groups::KeyDirectoryReader;
@@ -128,6 +128,10 @@ pub(crate) struct ReadState {
     pub(crate) segments: Arc<SegmentSet>,
     /// The extents of the groups. Their live bytes may be out of date.
     pub(crate) groups: Arc<GroupTable>,
+    /// Deletes of ranges, as long as something that they cover may be left.
+    pub(crate) tombstones: RangeTombstones,
+    /// The greatest sequence number of a range tombstone that was forgotten; 0 if none was.
+    pub(crate) forgotten_upto: SeqNo,
 }
 
 impl ReadState {
@@ -163,6 +167,11 @@ impl ReadState {
     /// The same state with other value files, some of which have the extents of `groups`.
     pub(crate) fn with_groups(&self, segments: SegmentSet, groups: Arc<GroupTable>) -> Self {
         Self { segments: Arc::new(segments), groups, ..self.clone() }
+    }
+
+    /// The same state with other range tombstones.
+    pub(crate) fn with_tombstones(&self, tombstones: RangeTombstones) -> Self {
+        Self { tombstones, ..self.clone() }
     }
 
     /// The place of the record of (`encoded_key`, `seq`): `pointer`, unless a collection with soft

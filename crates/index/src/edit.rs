@@ -136,6 +136,7 @@ mod tests {
             max_seq: 999,
             raw_bytes: 12_345,
             pointer_bytes: 1 << 35,
+            tombstones_applied: 700,
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub mod entry;
 pub mod memtable;
+pub mod range_tombstones;
 pub mod retention;
 pub mod block;
 pub mod table_format;
@@ -27,6 +28,7 @@ pub use edit::{RunPosition, VersionEdit};
 pub use entry::{Entry, EntryIter, IndexHit};
 pub use memtable::{MemHit, MemTable};
 pub use merge::MergeIter;
+pub use range_tombstones::{Fragments, RangeTombstone, RangeTombstones};
 pub use retention::Retention;
 pub use table::ReadMode;
 pub use table_builder::TableBuilder;

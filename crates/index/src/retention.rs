@@ -1,23 +1,30 @@
 //! Which versions of a key are still visible to a reader.
 //!
 //! Live snapshots divide the sequence numbers into stripes; of each key, only the newest version in
-//! each stripe is visible. Flushes, compactions and collections apply this one rule.
+//! each stripe is visible, unless a range tombstone of the same stripe covers it: every reader that
+//! could see the version sees the tombstone too. Flushes, compactions and collections apply this
+//! one rule.
 
 use cleavedb_base::SeqNo;
+
+use crate::range_tombstones::Fragments;
 
 /// Decides for one key after another; versions of a key come newest first.
 pub struct Retention<'a> {
     /// Live snapshots, ascending.
     snapshots: &'a [SeqNo],
+    tombstones: &'a Fragments,
+    /// Sequence numbers of the range tombstones that cover the current key, ascending.
+    covering: Vec<SeqNo>,
     /// Stripe of the last version of the current key that was kept.
     kept: Option<usize>,
 }
 
 impl<'a> Retention<'a> {
-    /// A rule for these live snapshots, in ascending order.
-    pub fn new(snapshots: &'a [SeqNo]) -> Self {
+    /// A rule for these live snapshots, in ascending order, and these range tombstones.
+    pub fn new(snapshots: &'a [SeqNo], tombstones: &'a Fragments) -> Self {
         debug_assert!(snapshots.is_sorted());
-        Self { snapshots, kept: None }
+        Self { snapshots, tombstones, covering: Vec::new(), kept: None }
     }
 
     /// Whether there is a snapshot.
@@ -25,35 +32,70 @@ impl<'a> Retention<'a> {
         !self.snapshots.is_empty()
     }
 
-    /// The next version belongs to another key.
+    /// The next version belongs to another key, which is `key`.
     #[inline]
-    pub fn begin_key(&mut self) {
+    pub fn begin_key(&mut self, key: &[u8]) {
         self.kept = None;
+        if !self.tombstones.is_empty() {
+            self.tombstones.covering(key, &mut self.covering);
+        }
     }
 
     /// Whether a reader can see this version of the current key.
     #[inline]
     pub fn keep(&mut self, seq: SeqNo) -> bool {
         let stripe = self.snapshots.partition_point(|snapshot| *snapshot < seq);
-        if self.kept == Some(stripe) {
+        if self.kept == Some(stripe) || !self.covering.is_empty() && self.is_covered(seq, stripe) {
             return false;
         }
         self.kept = Some(stripe);
         true
+    }
+
+    /// Whether a range tombstone that is newer than `seq` lies in the same `stripe`.
+    fn is_covered(&self, seq: SeqNo, stripe: usize) -> bool {
+        let next = self.covering.partition_point(|tombstone| *tombstone <= seq);
+        let next = self.covering.get(next);
+        next.is_some_and(|next| self.snapshots.get(stripe).is_none_or(|end| next <= end))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::range_tombstones::{RangeTombstone, RangeTombstones};
+
+    /// The versions that stay of a key with these, where tombstones cover it.
+    fn kept(snapshots: &[SeqNo], tombstones: &[SeqNo], versions: &[SeqNo]) -> Vec<SeqNo> {
+        let range = |seq: &SeqNo| RangeTombstone {
+            id: *seq,
+            begin: b"b"[..].into(),
+            end: b"c"[..].into(),
+            seq: *seq,
+            eager: false,
+        };
+        let fragments = RangeTombstones::default().with(tombstones.iter().map(range)).fragments(99);
+        let mut retention = Retention::new(snapshots, &fragments);
+        retention.begin_key(b"c");
+        assert!(retention.keep(1), "behind the range");
+        retention.begin_key(b"b");
+        versions.iter().copied().filter(|seq| retention.keep(*seq)).collect()
+    }
 
     #[test]
     fn the_newest_version_of_each_stripe_is_kept() {
-        let mut retention = Retention::new(&[10, 20]);
-        let kept: Vec<SeqNo> =
-            [25, 21, 20, 15, 11, 10, 3].into_iter().filter(|seq| retention.keep(*seq)).collect();
-        assert_eq!(kept, [25, 20, 10]);
-        retention.begin_key();
-        assert!(retention.keep(4) && !retention.keep(3));
+        assert_eq!(kept(&[10, 20], &[], &[25, 21, 20, 15, 11, 10, 3]), [25, 20, 10]);
+        assert_eq!(kept(&[], &[], &[4, 3]), [4]);
+    }
+
+    #[test]
+    fn a_range_tombstone_drops_what_no_reader_sees_without_it() {
+        assert_eq!(kept(&[], &[30], &[31, 29, 3]), [31]);
+        assert_eq!(kept(&[], &[30], &[30, 29]), [30], "a tombstone deletes older versions only");
+        assert_eq!(kept(&[], &[30], &[29, 3]), []);
+        // The snapshot at 20 does not see the tombstone at 30; the one at 40 does.
+        assert_eq!(kept(&[20, 40], &[30], &[45, 25, 15, 11]), [45, 15]);
+        assert_eq!(kept(&[20], &[15, 20], &[19, 3]), []);
+        assert_eq!(kept(&[20], &[7, 21], &[12, 6]), [12]);
     }
 }

@@ -79,6 +79,14 @@ impl TableBuilder {
         })
     }
 
+    /// The same builder for a table of which range tombstones up to `seq` cover nothing
+    /// ([`TableMeta::tombstones_applied`]).
+    #[must_use]
+    pub fn with_tombstones_applied(mut self, seq: SeqNo) -> Self {
+        self.meta.tombstones_applied = seq;
+        self
+    }
+
     /// Adds an entry, which must follow the one before in index order.
     pub fn add(&mut self, entry: Entry<'_>) -> Result<()> {
         if let Some(padding) = self.padding_before(&entry) {

@@ -314,6 +314,10 @@ pub struct TableMeta {
     pub raw_bytes: u64,
     /// Bytes of the records that this table's pointers own; repeats own none.
     pub pointer_bytes: u64,
+    /// The table holds no version that a range tombstone up to this sequence number covers: when it
+    /// was written all of these were applied, and no snapshot was older than one of them. 0 if that
+    /// is not known.
+    pub tombstones_applied: SeqNo,
 }
 
 impl TableMeta {
@@ -331,6 +335,7 @@ impl TableMeta {
             max_seq: 0,
             raw_bytes: 0,
             pointer_bytes: 0,
+            tombstones_applied: 0,
         }
     }
 
@@ -378,6 +383,7 @@ impl TableMeta {
             self.max_seq,
             self.raw_bytes,
             self.pointer_bytes,
+            self.tombstones_applied,
         ] {
             put_varint(out, field);
         }
@@ -401,12 +407,14 @@ impl TableMeta {
             max_seq: cursor.varint()?,
             raw_bytes: cursor.varint()?,
             pointer_bytes: cursor.varint()?,
+            tombstones_applied: cursor.varint()?,
             smallest: cursor.bytes()?.into(),
             largest: cursor.bytes()?.into(),
         };
         let possible = meta.smallest <= meta.largest
             && meta.min_seq <= meta.max_seq
             && meta.max_seq <= SEQ_MAX
+            && meta.tombstones_applied <= SEQ_MAX
             && meta.tombstones <= meta.entries
             && meta.shadowed < meta.entries;
         if !possible {

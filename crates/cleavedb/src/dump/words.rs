@@ -85,6 +85,7 @@ pub(super) fn properties(meta: &TableMeta) -> Facts<'_> {
         ("max_seq", meta.max_seq.into()),
         ("raw_bytes", meta.raw_bytes.into()),
         ("pointer_bytes", meta.pointer_bytes.into()),
+        ("tombstones_applied", meta.tombstones_applied.into()),
         ("smallest", user_key(&meta.smallest)),
         ("largest", user_key(&meta.largest)),
     ]

@@ -23,6 +23,8 @@ use crate::full_disk::RoomTaken;
 use crate::job_state::{JobState, SHORT};
 use crate::manifest::Edit;
 use crate::options::Background;
+use crate::range_tombstones;
+use crate::read_points::ReadPoints;
 use crate::space::{budget, reserve, sizes};
 use crate::value_files;
 
@@ -82,8 +84,9 @@ impl<'e> Job<'e> for Compact<'e> {
         let mut jobs = engine.jobs.lock();
         let manifest = engine.manifest.lock();
         let version = manifest.live().version.clone();
-        let (snapshots, visible) = engine.snapshots.fix(|| engine.commit.visible());
-        jobs.constraints.seen_by_all = snapshots.first().copied().unwrap_or(visible);
+        let points = ReadPoints::of_compaction(engine);
+        jobs.constraints.seen_by_all = points.seen_by_all();
+        jobs.constraints.tombstones = points.tombstones.clone();
         let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
         begin.check(engine)?;
         let bytes = compaction.bytes_written_max();
@@ -101,7 +104,9 @@ impl<'e> Job<'e> for Compact<'e> {
         // The run of a collection under way may enter level 0 below the inputs.
         let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
         let tables = engine.table_options();
+        let ReadPoints { snapshots, tombstones, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
+        let job = job.with_range_tombstones(tombstones);
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();
@@ -111,9 +116,8 @@ impl<'e> Job<'e> for Compact<'e> {
     fn run(&mut self) -> Result<Self::Output> {
         let mut job = self.job.take().expect("a job runs once");
         let (engine, compaction) = (self.engine, &self.compaction);
-        // A compaction that only moves tables reads none, so whether they are in memory is not
-        // asked.
-        let in_memory = !compaction.moves && compaction.is_in_memory();
+        // Whether tables that are not read are in memory is not asked.
+        let in_memory = compaction.is_read() && compaction.is_in_memory();
         if in_memory {
             job = job.of_inputs_in_memory();
         }
@@ -187,6 +191,7 @@ impl<'e> Job<'e> for Compact<'e> {
 
     fn about(&self) -> About {
         let why = match (self.compaction.moves, self.compaction.level) {
+            _ if self.compaction.drops => "all keys of tables were deleted by range",
             (true, _) => "tables move to the next level",
             (false, 0) => "runs of level 0 merge",
             (false, _) => "a level is full, or has much that is dead, or a caller asked for it",
@@ -211,6 +216,10 @@ pub(crate) fn compact_due(engine: &Engine) -> Result<bool> {
         lacks_room = piece.is_none();
         piece
     });
+    if matches!(compacted, Ok(None)) {
+        // The end of a snapshot may have made one needless.
+        range_tombstones::forget(engine);
+    }
     if !lacks_room || is_full {
         return compacted.map(|tables| tables.is_some());
     }

@@ -14,7 +14,7 @@ use std::time::Instant;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
 use cleavedb_storage::FileClass;
@@ -30,6 +30,7 @@ use crate::failures::JobKind;
 use crate::job_state::JobState;
 use crate::manifest::{Edit, LiveFiles};
 use crate::metrics::{Step, StopWatch};
+use crate::read_points::ReadPoints;
 use crate::state::{MemSlot, Sealed};
 use crate::value_files;
 use crate::value_files::publish;
@@ -85,20 +86,20 @@ impl<'e> Job<'e> for Flush<'e> {
         while engine.commit.visible() < sealed.last_seq && !planted(Bug::FlushBeforeInserts) {
             thread::yield_now();
         }
-        let (snapshots, _) = engine.snapshots.fix(|| engine.commit.visible());
+        let points = ReadPoints::of_flush(engine, sealed.last_seq);
         if self.leads_into_log() && !planted(Bug::LongValueUnsynced) {
             engine.commit.sync_to(sealed.end)?;
         }
-        let mut writer = RunWriter::new(engine);
+        let mut writer = RunWriter::new(engine, points.tombstones_applied());
         writer.cut_like_level0(|| sample(&self.slot));
         let files = NewFiles::new(engine, FileClass::Groups);
         let hot_files = NewFiles::new(engine, FileClass::Hot);
         let mut watch = StopWatch::start();
         let both = (&files as _, &hot_files as _);
-        let written = separate::write_groups(engine, &self.slot, &snapshots, both);
+        let written = separate::write_groups(engine, &self.slot, &points, both);
         let written = written.and_then(|mut grouped| {
             engine.counters.spent(Step::FlushValues, watch.lap());
-            let mut added = self.write_run(&snapshots, &mut grouped, &mut writer)?;
+            let mut added = self.write_run(&points, &mut grouped, &mut writer)?;
             added.overwritten += grouped.hot.as_ref().map_or(0, |hot| hot.promoted);
             writer.finish()?;
             let none = SegmentSet::default();
@@ -194,7 +195,7 @@ impl Flush<'_> {
     /// Writes the run: the versions that the present or a snapshot can see.
     fn write_run(
         &self,
-        snapshots: &[SeqNo],
+        points: &ReadPoints,
         grouped: &mut SeparatedValues,
         writer: &mut RunWriter<'_>,
     ) -> Result<LiveAdded> {
@@ -202,7 +203,10 @@ impl Flush<'_> {
         let version = self.engine.state.load().version.clone();
         // If the tables own no records, this flush can make none of their records dead.
         let owns = version.tables().any(|(_, table)| table.meta().pointer_bytes > 0);
-        let mut retention = Retention::new(snapshots);
+        if grouped.has_hot_entries() {
+            writer.may_be_covered();
+        }
+        let mut retention = Retention::new(&points.snapshots, &points.tombstones);
         let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
         let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
@@ -214,7 +218,7 @@ impl Flush<'_> {
         };
         self.slot.table.for_each_sorted(|entry| {
             if last_key != Some(entry.key) {
-                retention.begin_key();
+                retention.begin_key(entry.key);
                 last_key = Some(entry.key);
                 keys += 1;
                 // A filter that cannot be read makes the estimate worse; the flush goes on. The

@@ -2,6 +2,10 @@
 //! the index or, in a hash group, the records of the group themselves. A collection of neighbouring
 //! keys walks through the index in step with them, which is a merge-join.
 //!
+//! A range tombstone that deletes a key leaves no record in a hash group. While it is in the read
+//! state it is applied to every answer; once it is forgotten, the index is asked about the records
+//! of a hash group that are older.
+//!
 //! In a build with assertions, as all tests are, the index is also asked about every key of a hash
 //! group, to find a group to which a flush has written no group tombstone for a death.
 
@@ -19,13 +23,13 @@ use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
 use cleavedb_values::{GroupTable, LivenessRule};
 
+use crate::read_points::ReadPoints;
 use crate::state::ReadState;
 
 /// A read state, with the sequence numbers as of which a collection reads it.
 pub(crate) struct ReadView {
     pub(crate) state: Arc<ReadState>,
-    pub(crate) snapshots: Vec<SeqNo>,
-    pub(crate) read_point: SeqNo,
+    pub(crate) points: ReadPoints,
 }
 
 /// The rule that decides which records of the groups of `table` live.
@@ -42,11 +46,20 @@ struct ByRecords<'a>(&'a ReadView);
 
 impl Liveness for ByRecords<'_> {
     fn visible(&self, records: &[ScannedRecord<'_>], out: &mut Vec<Visible>) -> Result<()> {
+        let key = records[0].key();
         self.0.ask_memtables(records, out)?;
-        out.extend(records.iter().filter_map(ScannedRecord::as_visible));
-        self.0.retain_seen(out);
+        let gone = self.0.gone(records)?;
+        let left = records.iter().filter(|record| !gone.contains(&record.seq));
+        out.extend(left.filter_map(ScannedRecord::as_visible));
+        self.0.retain_seen(key, out);
         if cfg!(debug_assertions) {
             self.0.audit(records, out)?;
+        }
+        // Of a key without a visible version a tag stays, unless a range tombstone deleted it.
+        if let Some(tag) = records.last().filter(|last| last.is_tag() && out.is_empty())
+            && (gone.contains(&tag.seq) || self.0.points.tombstones.covers(key, tag.seq))
+        {
+            out.push(Visible { seq: tag.seq, content: Content::Delete, in_table: false });
         }
         Ok(())
     }
@@ -124,7 +137,7 @@ impl Liveness for MergeJoinLiveness<'_> {
         let mut last_seq = SEQ_MAX;
         while let Some(entry) = index.peek().filter(|entry| entry.key == key) {
             // If one operation has an entry in two runs, the younger run's entry comes first.
-            if entry.seq <= self.read_view.read_point && entry.seq < last_seq {
+            if entry.seq <= self.read_view.points.read_point && entry.seq < last_seq {
                 last_seq = entry.seq;
                 let content = Content::of(entry.kind, entry.value)?;
                 let content = self.read_view.content(content, entry.seq, records);
@@ -132,7 +145,7 @@ impl Liveness for MergeJoinLiveness<'_> {
             }
             index.next()?;
         }
-        self.read_view.retain_seen(out);
+        self.read_view.retain_seen(key, out);
         if cfg!(debug_assertions) {
             let mut known = Vec::new();
             self.read_view.ask_index(records, &mut known)?;
@@ -156,14 +169,30 @@ impl ReadView {
         self.ask_memtables(records, out)?;
         let key = records[0].key();
         let version = &self.state.version;
-        let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.read_point)?;
+        let found = version.versions_of(u64::MAX, key, hash64(key, 0), self.points.read_point)?;
         for found in found {
             let content = Content::of(found.kind, &found.value)?;
             let content = self.content(content, found.seq, records);
             out.push(Visible { seq: found.seq, content, in_table: true });
         }
-        self.retain_seen(out);
+        self.retain_seen(key, out);
         Ok(())
+    }
+
+    /// The sequence numbers of values and tags that the index does not have any more, among those
+    /// that a range tombstone may have deleted that is forgotten since.
+    fn gone(&self, records: &[ScannedRecord<'_>]) -> Result<Vec<SeqNo>> {
+        let may_be_gone = |record: &&ScannedRecord<'_>| {
+            record.seq < self.state.forgotten_upto && !record.is_tombstone()
+        };
+        let mut asked = records.iter().filter(may_be_gone).map(|record| record.seq).peekable();
+        if asked.peek().is_none() {
+            return Ok(Vec::new());
+        }
+        let key = records[0].key();
+        let (version, hash) = (&self.state.version, hash64(key, 0));
+        let known = version.versions_of(u64::MAX, key, hash, self.points.read_point)?;
+        Ok(asked.filter(|seq| !known.iter().any(|entry| entry.seq == *seq)).collect())
     }
 
     /// The content of an entry. If a collection has moved the record of a soft pointer, the pointer
@@ -185,7 +214,7 @@ impl ReadView {
         let hash = hash64(key, 0);
         let mut hits: Vec<MemHit<'_>> = Vec::new();
         for slot in &self.state.memtables {
-            slot.table.versions_of(key, hash, self.read_point, &mut hits);
+            slot.table.versions_of(key, hash, self.points.read_point, &mut hits);
         }
         for hit in hits {
             let content = Content::of(hit.kind, hit.value)?;
@@ -197,8 +226,9 @@ impl ReadView {
     /// Retains the versions that the present or a snapshot sees, and a marker that is the newest
     /// entry of its key in the tables: the flush of a newer version may write no entry, so that the
     /// marker must stay in a younger place than what the collection writes.
-    fn retain_seen(&self, versions: &mut Vec<Visible>) {
-        let mut retention = Retention::new(&self.snapshots);
+    fn retain_seen(&self, key: &[u8], versions: &mut Vec<Visible>) {
+        let mut retention = Retention::new(&self.points.snapshots, &self.points.tombstones);
+        retention.begin_key(key);
         let newest = versions.iter().find(|version| version.in_table).map(|version| version.seq);
         versions.retain(|version| {
             let marks = version.content == Content::Hot && Some(version.seq) == newest;
@@ -219,7 +249,12 @@ impl ReadView {
             let oldest = versions.iter().rposition(lives);
             versions[..oldest.map_or(0, |at| at + 1)].to_vec()
         };
-        if let Some(tag) = records.last().filter(|last| last.is_tag() && answered.is_empty()) {
+        let is_deleted = |tag: &ScannedRecord<'_>| {
+            let is_forgotten = tag.seq < self.state.forgotten_upto && known.is_empty();
+            is_forgotten || self.points.tombstones.covers(tag.key(), tag.seq)
+        };
+        let tag = records.last().filter(|last| last.is_tag() && answered.is_empty());
+        if let Some(tag) = tag.filter(|tag| !is_deleted(tag)) {
             let newest = known.first().filter(|newest| newest.seq == tag.seq);
             let cold = newest.is_some_and(|newest| self.is_in_a_segment(newest));
             assert!(cold, "a tag and the index differ about {:?}", tag.key());

@@ -24,6 +24,7 @@ use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::job_state::JobState;
 use crate::pressure;
+use crate::range_tombstones;
 use crate::space::reserve;
 
 /// A background job of the engine.
@@ -137,6 +138,7 @@ fn ended(engine: &Engine, kind: JobKind, result: &Result<()>, change: impl FnOnc
     }
     reserve::take_back(engine);
     engine.jobs.finish(kind, result, change);
+    range_tombstones::forget(engine);
 }
 
 /// Opens the tables that a job has published with `edit`, so that their first reads need not open

@@ -2,7 +2,7 @@
 //! level 0.
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, Result};
+use cleavedb_base::{FileNumber, Result, SeqNo};
 use cleavedb_index::compaction::table_ends;
 use cleavedb_index::{Entry, KeySample, RunPosition, TableBuilder, TableMeta};
 use cleavedb_storage::{Access, FileClass};
@@ -14,6 +14,8 @@ use crate::space::sizes;
 /// Tables of sorted entries, which end at the table length and at the table bounds of level 0.
 pub(crate) struct RunWriter<'a> {
     engine: &'a Engine,
+    /// See [`TableMeta::tombstones_applied`].
+    tombstones_applied: SeqNo,
     table_bytes: u64,
     /// Keys before which a table ends, the next one last.
     split_keys: Vec<Box<[u8]>>,
@@ -24,9 +26,11 @@ pub(crate) struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    pub(crate) fn new(engine: &'a Engine) -> Self {
+    /// A writer of a run of which range tombstones up to `tombstones_applied` cover nothing.
+    pub(crate) fn new(engine: &'a Engine, tombstones_applied: SeqNo) -> Self {
         Self {
             engine,
+            tombstones_applied,
             table_bytes: sizes::compaction_options(engine).table_end(),
             split_keys: Vec::new(),
             builder: None,
@@ -34,6 +38,12 @@ impl<'a> RunWriter<'a> {
             numbers: Vec::new(),
             tables: Vec::new(),
         }
+    }
+
+    /// Takes back what [`RunWriter::new`] was told, before the first entry: the run will have
+    /// entries that range tombstones may cover.
+    pub(crate) fn may_be_covered(&mut self) {
+        self.tombstones_applied = 0;
     }
 
     /// Ends tables at the bounds of level 0; `sample` samples the keys to come.
@@ -66,7 +76,9 @@ impl<'a> RunWriter<'a> {
                 self.numbers.push(number);
                 let identity = engine.tables.identity(number);
                 let options = engine.table_options();
-                none.insert(TableBuilder::new(file, identity, number, &options)?).add(entry)
+                let builder = TableBuilder::new(file, identity, number, &options)?;
+                let builder = builder.with_tombstones_applied(self.tombstones_applied);
+                none.insert(builder).add(entry)
             }
         }
     }

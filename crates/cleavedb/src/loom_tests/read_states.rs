@@ -15,8 +15,8 @@ use cleavedb_base::sync::checker::thread;
 use cleavedb_base::{EntryKind, FileNumber, SeqNo};
 use cleavedb_index::edit::AddedTable;
 use cleavedb_index::{
-    BlockCache, Entry, RunPosition, TableBuilder, TableMeta, TableOptions, TableStore, Version,
-    VersionEdit,
+    BlockCache, Entry, RangeTombstones, RunPosition, TableBuilder, TableMeta, TableOptions,
+    TableStore, Version, VersionEdit,
 };
 use cleavedb_storage::{Access, Disk, FileKind, Mode, Name, ObsoleteFiles, Storage};
 use cleavedb_values::SegmentSet;
@@ -104,8 +104,14 @@ fn begin(files: &Files) -> (Arc<World>, Work) {
     let full = Arc::new(MemSlot::new(0, 0));
     full.table.insert(KEY, hash64(KEY, 0), 1, EntryKind::Inline, &[1]);
     let memtables = vec![full.clone()];
-    let first =
-        ReadState { memtables, version: empty, segments: Arc::default(), groups: Arc::default() };
+    let first = ReadState {
+        memtables,
+        version: empty,
+        segments: Arc::default(),
+        groups: Arc::default(),
+        tombstones: RangeTombstones::default(),
+        forgotten_upto: 0,
+    };
     let (publisher, pictures) = (Publisher::new(1), ReadStates::new(first));
     let world = World { publisher, pictures, full, obsolete_files, removed: AtomicU64::new(0) };
     (Arc::new(world), Work { flushed, compacted, compaction })

@@ -23,6 +23,7 @@ use super::pieces::{met, split_keys};
 use super::types::{Compaction, CompactionOptions, older_runs};
 use crate::edit::{AddedTable, VersionEdit};
 use crate::entry::Entry;
+use crate::range_tombstones::Fragments;
 use crate::table::ReadMode;
 use crate::table_format::{TableMeta, TableOptions};
 use crate::table_handle::TableHandle;
@@ -77,9 +78,9 @@ pub enum SubcompactionMode {
 /// Statistics of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionStats {
-    /// Size of all inputs, in bytes.
+    /// Size of all inputs, in bytes; 0 if they are not read, since tables only move or leave.
     pub input_bytes: u64,
-    /// Size of all outputs, in bytes; 0 if tables only moved.
+    /// Size of all outputs, in bytes; 0 if tables only move or leave.
     pub output_bytes: u64,
     /// Entries read.
     pub input_entries: u64,
@@ -96,6 +97,7 @@ pub struct CompactionJob {
     compaction: Compaction,
     /// Ascending.
     snapshots: Vec<SeqNo>,
+    tombstones: Fragments,
     options: CompactionOptions,
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
@@ -153,6 +155,7 @@ impl CompactionJob {
             mode: ReadMode::Last,
             compaction,
             snapshots,
+            tombstones: Fragments::default(),
             options,
             table_options: table_options.clone(),
             grandparents,
@@ -160,6 +163,19 @@ impl CompactionJob {
             outputs: Vec::new(),
             stats: CompactionStats::default(),
         }
+    }
+
+    /// The same job with range tombstones to apply, all of which the readers without a snapshot see.
+    #[must_use]
+    pub fn with_range_tombstones(mut self, tombstones: Fragments) -> Self {
+        self.tombstones = tombstones;
+        self
+    }
+
+    /// See [`TableMeta::tombstones_applied`].
+    fn tombstones_applied(&self) -> SeqNo {
+        let upto = self.tombstones.upto();
+        self.snapshots.first().map_or(upto, |oldest| upto.min(*oldest))
     }
 
     /// The same job for inputs that wait above a running collection: its run of new pointers will
@@ -198,10 +214,10 @@ impl CompactionJob {
         subcompactions: SubcompactionMode,
         cancel: &AtomicBool,
     ) -> Result<()> {
-        self.stats.input_bytes = self.compaction.bytes();
-        if self.compaction.moves {
+        if !self.compaction.is_read() {
             return Ok(());
         }
+        self.stats.input_bytes = self.compaction.bytes();
         let middle = if subcompactions == SubcompactionMode::Never { None } else { self.middle()? };
         let middle = middle.as_deref();
         let stop = Stop::new(cancel);

@@ -5,7 +5,9 @@
 //! tables: neighbours with the fewest overlapping bytes below, per byte of their own. When no level
 //! is over its limit, tables that cost reads too many seeks are compacted (`seeks`), tables with
 //! many tombstones are compacted towards the entries that they hide, or rewritten (`tombstones`),
-//! and small neighbours are merged (`packing`).
+//! as are tables of which an eager range tombstone deletes a part (`hidden_tables`), and small
+//! neighbours are merged (`packing`). Before all of this, tables leave that range tombstones hide
+//! wholly.
 //!
 //! Why no entry sinks below an older one (invariant 1 of [`super`]): tables of a deeper level go
 //! with all tables of the next level that share keys with them. The outputs of running compactions
@@ -13,6 +15,7 @@
 
 use std::sync::Arc;
 
+use super::hidden_tables;
 use super::level0;
 use super::packing;
 use super::picker::Picker;
@@ -40,6 +43,9 @@ pub fn pick(
     constraints: &Constraints,
 ) -> Option<Compaction> {
     let picker = &Picker { version, options, constraints };
+    if let Some(compaction) = hidden_tables::leaving(picker) {
+        return Some(compaction);
+    }
     // Merging runs that are about to leave would only write their bytes once more.
     let merges_first = version.level_bytes(0) < options.l0_bytes;
     if merges_first && let Some(compaction) = level0::merge_level0(picker) {
@@ -60,6 +66,7 @@ pub fn pick(
     let idle = || {
         seeks::seeks_down(picker)
             .or_else(|| tombstones::tombstones(picker))
+            .or_else(|| hidden_tables::rewritten(picker))
             .or_else(|| packing::pack(picker))
     };
     urgent.or_else(merged).or_else(idle)
@@ -103,7 +110,9 @@ pub fn pick_full(
         add(level, None, version.level(level));
     }
     let tables = || inputs.iter().flat_map(|input| &input.tables);
-    let clean = tables().all(|table| table.meta().tombstones == 0 && table.meta().shadowed == 0);
+    let clean = tables()
+        .map(|table| table.meta())
+        .all(|meta| meta.tombstones == 0 && meta.shadowed == 0 && !constraints.may_cover(meta));
     let single = inputs.len() == 1 && clean;
     let blocked = tables().any(|table| constraints.is_busy(table))
         || (0..=bottom).any(|level| constraints.is_written(level, range.0, range.1));

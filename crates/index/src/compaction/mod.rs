@@ -14,6 +14,7 @@ mod types;
 mod picker;
 mod level0;
 mod tombstones;
+mod hidden_tables;
 mod seeks;
 mod packing;
 pub mod leveled;

@@ -60,6 +60,19 @@ impl Picker<'_> {
         Some(Compaction::new(inputs, level + 1, None, moves))
     }
 
+    /// Rewrites `table` of `level`, 1 or deeper, in its place, if allowed.
+    pub(super) fn rewrite(&self, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
+        let meta = table.meta();
+        let waits = self.constraints.is_busy(table)
+            || self.constraints.is_written(level, &meta.smallest, &meta.largest);
+        if waits {
+            return None;
+        }
+        let tables = vec![Arc::clone(table)];
+        let input = CompactionInput { level, position: None, tables };
+        Some(Compaction::new(vec![input], level, None, false))
+    }
+
     /// Whether levels deeper than `level` may have entries that the tombstones of `table` hide.
     pub(super) fn hides(&self, level: u8, table: &TableHandle) -> bool {
         (level + 1..=LEVEL_MAX).any(|deeper| !self.below(deeper, table).is_empty())

@@ -93,8 +93,9 @@ fn piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
 
 /// Drops dead entries from `table` of the deepest level, if it has any.
 fn clean(picker: &Picker<'_>, level: u8, table: &Arc<TableHandle>) -> Option<Compaction> {
-    let dead = table.meta().tombstones + table.meta().shadowed;
-    if dead > 0 { tombstones::in_place(picker, level, table) } else { None }
+    let meta = table.meta();
+    let dead = meta.tombstones + meta.shadowed > 0 || picker.constraints.may_cover(meta);
+    if dead { tombstones::in_place(picker, level, table) } else { None }
 }
 
 fn cut(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {

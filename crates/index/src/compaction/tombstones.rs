@@ -22,7 +22,7 @@ use cleavedb_base::planted::{Bug, planted};
 use super::level0;
 use super::picker::{Picker, bytes_of};
 
-use super::types::{Compaction, CompactionInput};
+use super::types::Compaction;
 
 use crate::edit::LEVEL_MAX;
 
@@ -141,16 +141,8 @@ pub(super) fn in_place(
     level: u8,
     table: &Arc<TableHandle>,
 ) -> Option<Compaction> {
-    let meta = table.meta();
-    let waits = meta.max_seq > picker.constraints.seen_by_all
-        || picker.constraints.is_busy(table)
-        || picker.constraints.is_written(level, &meta.smallest, &meta.largest);
-    if waits {
-        return None;
-    }
-    let tables = vec![Arc::clone(table)];
-    let input = CompactionInput { level, position: None, tables };
-    Some(Compaction::new(vec![input], level, None, false))
+    let waits = table.meta().max_seq > picker.constraints.seen_by_all;
+    if waits { None } else { picker.rewrite(level, table) }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{FileNumber, SeqNo};
 
 use crate::edit::{LEVEL_MAX, RunPosition};
+use crate::range_tombstones::Fragments;
 use crate::table_format::TableMeta;
 use crate::table_handle::TableHandle;
 use crate::version::Version;
@@ -179,6 +180,8 @@ pub struct Constraints {
     /// Greatest sequence number that every reader sees: of each key, entries below its youngest one
     /// up to there are not needed. Default 0.
     pub seen_by_all: SeqNo,
+    /// The range tombstones that a compaction applies. Default: none.
+    pub tombstones: Fragments,
     /// Tables with a damaged block, which a compaction cannot read to the end.
     pub damaged: BTreeSet<FileNumber>,
 }
@@ -204,6 +207,18 @@ impl Constraints {
     /// Whether a running compaction may write keys from `smallest` through `largest` into `level`.
     pub(super) fn is_written(&self, level: u8, smallest: &[u8], largest: &[u8]) -> bool {
         self.writing.iter().any(|range| range.level == level && range.overlaps(smallest, largest))
+    }
+
+    /// Whether a range tombstone that every reader sees may cover entries of the table `meta`.
+    pub(super) fn may_cover(&self, meta: &TableMeta) -> bool {
+        let after = meta.min_seq.max(meta.tombstones_applied);
+        self.tombstones.overlaps(&meta.smallest, &meta.largest, after, self.seen_by_all)
+    }
+
+    /// As [`Constraints::may_cover`], for eager range tombstones.
+    pub(super) fn may_cover_eagerly(&self, meta: &TableMeta) -> bool {
+        let after = meta.min_seq.max(meta.tombstones_applied);
+        self.tombstones.overlaps_eager(&meta.smallest, &meta.largest, after, self.seen_by_all)
     }
 
     /// Whether `table` is read by a running compaction, or must stay in its place.
@@ -245,6 +260,8 @@ pub struct Compaction {
     pub position: Option<RunPosition>,
     /// Whether the tables only move, without being read or written.
     pub moves: bool,
+    /// Whether the tables only leave, since range tombstones hide all of them from every reader.
+    pub drops: bool,
     /// Whether outputs are short, since the next keys will soon have tombstones.
     pub short: bool,
 }
@@ -262,7 +279,7 @@ impl Compaction {
             inputs.is_sorted_by_key(|input| (input.level, std::cmp::Reverse(input.position))),
             "inputs stand youngest place first"
         );
-        Self { inputs, level, position, moves, short: false }
+        Self { inputs, level, position, moves, drops: false, short: false }
     }
 
     /// All inputs.
@@ -284,15 +301,22 @@ impl Compaction {
         bytes > self.bytes() / 2
     }
 
+    /// Whether its tables are read: not if they only move, nor if they leave and have no pointers
+    /// that must be reported.
+    pub fn is_read(&self) -> bool {
+        let leaves = self.drops && self.tables().all(|table| table.meta().pointer_bytes == 0);
+        !self.moves && !leaves
+    }
+
     /// Most bytes that it may write.
     pub fn bytes_written_max(&self) -> u64 {
-        if self.moves { 0 } else { self.bytes() }
+        if self.moves || self.drops { 0 } else { self.bytes() }
     }
 
     /// Whether one table is rewritten in its place.
     pub(super) fn is_in_place(&self) -> bool {
         let [input] = &self.inputs[..] else { return false };
-        input.level == self.level && input.tables.len() == 1 && !self.moves
+        input.level == self.level && input.tables.len() == 1 && !self.moves && !self.drops
     }
 
     /// Smallest and largest key of all inputs.

@@ -23,7 +23,7 @@ use cleavedb_base::{Error, ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_index::{Entry, KeySample};
 use cleavedb_storage::{FileClass, FileKind, Hole, Name};
 use cleavedb_values::collect::output::{CollectionOutput, RunEntry};
-use cleavedb_values::collect::record::Arena;
+use cleavedb_values::collect::record::{Arena, Content};
 use cleavedb_values::collect::survivors::NewSegment;
 use cleavedb_values::groups::Location;
 use cleavedb_values::{SegmentSet, ValueFileEdit, ValueFiles, unexposed};
@@ -62,7 +62,7 @@ impl<'e> Job<'e> for Collect<'e> {
         let engine = self.engine;
         let files = NewFiles::new(engine, FileClass::Survivors);
         let segments = NewFiles::new(engine, FileClass::Segments);
-        let mut writer = RunWriter::new(engine);
+        let mut writer = RunWriter::new(engine, self.read_view.points.tombstones_applied());
         let mut arenas: [Arena; run::PARTS] = std::array::from_fn(|_| Arena::new());
         let mut watch = StopWatch::start();
         let done =
@@ -167,6 +167,7 @@ impl<'e> Job<'e> for Collect<'e> {
         let retries_split = self.retries_split;
         move |state| {
             state.constraints.pinned_above = None;
+            state.collection_applies = None;
             state.collect_alone |= full;
             if retries_split || failed {
                 state.split_waits = None;
@@ -189,6 +190,10 @@ impl<'e> Job<'e> for Collect<'e> {
 
 /// Writes the run of new pointers.
 fn write_run(run: &[RunEntry<'_>], writer: &mut RunWriter<'_>) -> Result<()> {
+    // A marker stays although a range tombstone covers it.
+    if run.iter().any(|entry| entry.content == Content::Hot) {
+        writer.may_be_covered();
+    }
     writer.cut_like_level0(|| sample(run));
     let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
     for RunEntry { key, seq, repeat, content } in run {
@@ -236,7 +241,8 @@ fn counted(job: &Collect<'_>, live: &LiveFiles, gone: &BTreeSet<Location>) -> u6
 /// Records the files that the collection has written: see `survivors`.
 fn remember(job: &Collect<'_>, segments: &[NewSegment], value_files: &ValueFiles) {
     let files = segments.iter().map(|new| (new.name.number(), new.live));
-    let known = (job.epoch, older(&job.read_view.snapshots, job.read_view.read_point));
+    let points = &job.read_view.points;
+    let known = (job.epoch, older(&points.snapshots, points.read_point));
     job.engine.jobs.lock().survivors.written(files, known, value_files);
 }
 

@@ -15,6 +15,7 @@ use crate::jobs::Begin;
 use crate::jobs::liveness::ReadView;
 use crate::limit::{file_rewritten_max, rewritten_max};
 use crate::manifest::LiveFiles;
+use crate::read_points::ReadPoints;
 use crate::space::{budget, reserve};
 use crate::victims::{self, Target};
 
@@ -71,11 +72,12 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
         (jobs.split_waits, jobs.forced) = (None, None);
         return Ok(None);
     };
-    let (mut snapshots, read_point) = engine.snapshots.fix(|| read_point(engine));
+    let mut points = ReadPoints::of_collection(engine, || read_point(engine));
     if planted(Bug::CollectionWithoutSnapshots) {
-        snapshots.clear();
+        points.snapshots.clear();
     }
     jobs.constraints.pinned_above = Some(pinned_above(&target, live));
+    jobs.collection_applies = Some(points.tombstones_applied());
     if let Target::File(victim, _) = target {
         engine.jobs.set_victim(victim);
     }
@@ -91,7 +93,7 @@ pub(super) fn plan(engine: &Engine, begin: Begin) -> Result<Option<Collect<'_>>>
     let _taken = engine.full.take_room(bytes.min(room.unwrap_or(u64::MAX)));
     Ok(Some(Collect {
         engine,
-        read_view: ReadView { state, snapshots, read_point },
+        read_view: ReadView { state, points },
         target,
         groups,
         epoch,

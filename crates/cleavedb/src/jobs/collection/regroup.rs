@@ -59,7 +59,7 @@ pub(super) fn regroup(
         written.extents.extend(extents);
     }
     publish(&written, edit);
-    let collected_at = |home| GroupEdit::Collected(home, job.read_view.read_point);
+    let collected_at = |home| GroupEdit::Collected(home, job.read_view.points.read_point);
     edit.groups.extend(homes.into_iter().map(collected_at));
     if still && !output.splits() {
         merge_small(job, groups, output, edit)?;

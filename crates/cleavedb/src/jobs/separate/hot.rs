@@ -31,7 +31,7 @@ use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
 use cleavedb_hot::segment::{HotKey, HotSegmentBuilder, RECORD_MAX, RECORD_MIN, SEGMENT_MAX};
 use cleavedb_hot::store::{Fill, HotStore};
-use cleavedb_index::{Entry, Retention};
+use cleavedb_index::{Entry, Fragments, Retention};
 use cleavedb_storage::segment::Segment;
 use cleavedb_values::collect::record::{Arena, Content};
 use cleavedb_values::groups::writer::Written;
@@ -110,6 +110,8 @@ pub(super) struct HotFlush<'a, 'e> {
     store: &'a HotStore,
     state: &'a ReadState,
     table: &'a GroupTable,
+    /// Range tombstones that the flush applies.
+    tombstones: &'a Fragments,
     capacity: u64,
     /// Whether the store has numbers left for more segments.
     numbered: bool,
@@ -133,8 +135,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
     pub(super) fn new(
         engine: &'a Engine,
         store: &'a HotStore,
-        state: &'a ReadState,
-        table: &'a GroupTable,
+        (state, table): (&'a ReadState, &'a GroupTable),
+        tombstones: &'a Fragments,
     ) -> Self {
         let capacity = evacuation::capacity(engine.options.groups.hot_bytes, table.live());
         let len: u64 = table.extents_of(GroupId::HOT).map(Extent::len).sum();
@@ -144,6 +146,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             store,
             state,
             table,
+            tombstones,
             capacity,
             numbered,
             len,
@@ -190,7 +193,8 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         match place {
             Some((item, outcome)) if takes && self.fits(items[item].len()) => {
                 outcomes[outcome] = Outcome::Hot;
-                let marks = pinned || kept > 1;
+                // A compaction drops a marker that a range tombstone covers.
+                let marks = pinned || kept > 1 || self.tombstones.covers(newest.key, 0);
                 self.take(items.remove(item), (key, HotReason::Updated), 0, marks);
             }
             _ => {
@@ -354,7 +358,9 @@ impl<'a, 'e> HotFlush<'a, 'e> {
             let newest = self.state.version.get(encoded_key, hash, SEQ_MAX)?;
             let is_newest = newest.is_some_and(|it| it.seq == seq && it.kind == EntryKind::Pointer);
             let heat = self.store.heat(key);
-            if !is_newest || !self.store.keeps(key) {
+            // The copy gets a sequence number that is newer than a range tombstone over the value.
+            let deleted = self.tombstones.covers(encoded_key, seq);
+            if !is_newest || deleted || !self.store.keeps(key) {
                 continue;
             }
             let Some(left) = room.checked_sub(u64::from(pointer.len)) else { break };

@@ -23,7 +23,7 @@ use std::vec::IntoIter;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Result, ValuePointer};
 use cleavedb_index::{Entry, Retention};
 use cleavedb_storage::FileKind;
 use cleavedb_storage::prefetch::prefetch_bytes;
@@ -41,6 +41,7 @@ use super::held_keys::{HeldKeys, no_group};
 use crate::engine::Engine;
 use crate::flush_parts::PARTS;
 use crate::options::Background;
+use crate::read_points::ReadPoints;
 use crate::state::{MemSlot, ReadState};
 
 pub(crate) use self::hot::{HotEntry, HotFlushed, unclean};
@@ -105,6 +106,12 @@ impl SeparatedValues {
     /// Whether the next separated value has gone to a hot segment.
     pub(crate) fn is_hot_next(&mut self) -> bool {
         matches!(self.outcomes.peek(), Some(Outcome::Hot))
+    }
+
+    /// Whether the run gets entries of hot keys. They may be old versions that range tombstones
+    /// cover: the next compaction drops these.
+    pub(crate) fn has_hot_entries(&mut self) -> bool {
+        self.entries.peek().is_some()
     }
 
     /// The next entry of a hot key that stands before `entry` in the run; any, if there is none.
@@ -243,7 +250,7 @@ fn parts<'o>(
 pub(crate) fn write_groups(
     engine: &Engine,
     slot: &MemSlot,
-    snapshots: &[SeqNo],
+    points: &ReadPoints,
     (files, hot_files): (&dyn SegmentFactory, &dyn SegmentFactory),
 ) -> Result<SeparatedValues> {
     let mut separated = SeparatedValues {
@@ -258,7 +265,10 @@ pub(crate) fn write_groups(
         return Ok(separated);
     }
     let (state, table) = groups_now(engine);
-    let hot = engine.hot.as_ref().map(|store| HotFlush::new(engine, store, &state, &table));
+    let hot = engine
+        .hot
+        .as_ref()
+        .map(|store| HotFlush::new(engine, store, (&state, &table), &points.tombstones));
     let mut sorter = Separator {
         held: HeldKeys::new(engine, &state, &table),
         needs_tombstones: table.needs_tombstones(),
@@ -272,12 +282,12 @@ pub(crate) fn write_groups(
         kept: 0,
         hot,
     };
-    let mut retention = Retention::new(snapshots);
+    let mut retention = Retention::new(&points.snapshots, &points.tombstones);
     let mut last_key: Option<&[u8]> = None;
     slot.table.for_each_sorted(|entry| {
         if last_key != Some(entry.key) {
             sorter.end_key(&mut retention)?;
-            retention.begin_key();
+            retention.begin_key(entry.key);
             last_key = Some(entry.key);
         }
         sorter.versions += 1;

@@ -43,9 +43,9 @@ pub(super) struct KeyFilter<'a, S> {
 }
 
 impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
-    pub(super) fn new(snapshots: &'a [SeqNo], keeper: &'a mut S) -> Self {
+    pub(super) fn new(retention: Retention<'a>, keeper: &'a mut S) -> Self {
         Self {
-            retention: Retention::new(snapshots),
+            retention,
             keeper,
             key: Vec::new(),
             last: None,
@@ -69,6 +69,7 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             self.end_key(output)?;
             self.key.clear();
             self.key.extend_from_slice(entry.key);
+            self.retention.begin_key(entry.key);
             output.begin_key(entry.key)?;
         } else if self.last == Some(entry.seq) {
             self.duplicates += 1;
@@ -153,7 +154,6 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
             self.tombstones.clear();
         }
         self.last = None;
-        self.retention.begin_key();
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{FileNumber, Result};
+use cleavedb_base::{FileNumber, Result, SeqNo};
 
 use super::TableFactory;
 use crate::compaction::CompactionOptions;
@@ -50,6 +50,8 @@ pub(super) struct Output<'a> {
     /// Level of the tables.
     level: u8,
     table_options: &'a TableOptions,
+    /// See [`TableMeta::tombstones_applied`].
+    tombstones_applied: SeqNo,
     options: &'a CompactionOptions,
     older: Places<'a>,
     /// Tables of the level below the target that lie at or behind the current key.
@@ -66,7 +68,7 @@ pub(super) struct Output<'a> {
 impl<'a> Output<'a> {
     pub(super) fn new(
         (factory, level): (&'a dyn TableFactory, u8),
-        table_options: &'a TableOptions,
+        (table_options, tombstones_applied): (&'a TableOptions, SeqNo),
         options: &'a CompactionOptions,
         older: Places<'a>,
         grandparents: &'a [Arc<TableHandle>],
@@ -77,6 +79,7 @@ impl<'a> Output<'a> {
             factory,
             level,
             table_options,
+            tombstones_applied,
             options,
             older,
             grandparents,
@@ -133,7 +136,8 @@ impl<'a> Output<'a> {
         if self.builder.is_none() {
             let (number, file, identity) = self.factory.create(self.level)?;
             self.created.push(number);
-            self.builder = Some(TableBuilder::new(file, identity, number, self.table_options)?);
+            let builder = TableBuilder::new(file, identity, number, self.table_options)?;
+            self.builder = Some(builder.with_tombstones_applied(self.tombstones_applied));
         }
         match &mut self.builder {
             Some(builder) => builder.add(entry),

@@ -13,6 +13,7 @@ use super::output::{Output, Places};
 use super::{CompactionJob, TableFactory, ValueGcObserver};
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
+use crate::retention::Retention;
 use crate::table_format::TableMeta;
 use crate::table_set::TableSetIter;
 
@@ -65,14 +66,15 @@ impl CompactionJob {
         let mut created = Vec::new();
         let mut output = Output::new(
             (factory, self.compaction.level),
-            &self.table_options,
+            (&self.table_options, self.tombstones_applied()),
             &self.options,
             Places::new(&self.older, self.older_may_come),
             &self.grandparents,
             &self.split_keys,
             &mut created,
         );
-        let mut filter = KeyFilter::new(&self.snapshots, &mut keeper);
+        let retention = Retention::new(&self.snapshots, &self.tombstones);
+        let mut filter = KeyFilter::new(retention, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();
         let result = entries

@@ -152,7 +152,8 @@ impl<'e> HotFlush<'_, 'e> {
             let source = ValueSource::Log(pointer, None);
             let item = PendingRecord { entry, source, id, seq };
             self.dies(pointer);
-            if self.store.keeps(key) {
+            // What a range tombstone covers is left to the next compaction, by an entry.
+            if self.store.keeps(key) && !self.tombstones.covers(kept, seq) {
                 self.records.push(HotRecord { id, key, heat: 0, reason: HotReason::Kept });
                 self.items.push(item);
             } else {

@@ -1,0 +1,87 @@
+//! Hidden tables: range tombstones free the space of what they delete, although no level is full.
+//!
+//! A table that range tombstones hide wholly from every reader leaves, in any place. Nothing else
+//! comes to light: a version that an entry of the table hides has the same key and is older, so the
+//! tombstone that covers the entry covers it, too. If the table has no pointers it is not even
+//! read; otherwise its entries are, since each pointer that goes must be reported, but no value is.
+//!
+//! A table of which an eager range tombstone may delete a part is rewritten in its place, or taken
+//! down from level 0. There may be older places below it, so its point tombstones may stay.
+//!
+//! Why it ends: a tombstone counts only if every reader sees it, and what is written for it says
+//! that it was applied ([`TableMeta::tombstones_applied`]). A table of level 0 that only moves does
+//! so once.
+
+use std::sync::Arc;
+
+use super::level0;
+use super::picker::Picker;
+use super::types::{Compaction, CompactionInput};
+
+use crate::edit::{LEVEL_MAX, RunPosition};
+use crate::table_format::TableMeta;
+use crate::table_handle::TableHandle;
+use crate::table_set::TableSet;
+
+/// Removes tables of one place that range tombstones hide wholly, unless a running compaction reads
+/// them. A run above a running collection stays, as all merges leave it there.
+pub(super) fn leaving(picker: &Picker<'_>) -> Option<Compaction> {
+    if picker.constraints.tombstones.is_empty() {
+        return None;
+    }
+    let runs = picker.version.runs().iter();
+    let runs = runs.filter(|run| !picker.constraints.is_pinned(run.position));
+    let runs = runs.map(|run| (0, Some(run.position), &run.set));
+    let levels = (1..=LEVEL_MAX).map(|level| (level, None, picker.version.level(level)));
+    runs.chain(levels)
+        .find_map(|(level, position, set)| leaving_place(picker, level, position, set))
+}
+
+/// Removes hidden tables of one place: as many as may be read in one compaction.
+fn leaving_place(
+    picker: &Picker<'_>,
+    level: u8,
+    position: Option<RunPosition>,
+    set: &TableSet,
+) -> Option<Compaction> {
+    let mut read = 0;
+    let goes = |table: &&Arc<TableHandle>| {
+        let meta = table.meta();
+        let goes = is_hidden(picker, meta) && !picker.constraints.is_busy(table);
+        if goes && meta.pointer_bytes > 0 {
+            read += meta.size;
+        }
+        goes && (read <= picker.options.compaction_bytes_max() || read == meta.size)
+    };
+    let tables: Vec<_> = set.tables().iter().filter(goes).cloned().collect();
+    if tables.is_empty() {
+        return None;
+    }
+    let input = CompactionInput { level, position, tables };
+    let compaction = Compaction::new(vec![input], level, position, false);
+    Some(Compaction { drops: true, ..compaction })
+}
+
+/// Whether no reader sees anything of the table `meta`.
+fn is_hidden(picker: &Picker<'_>, meta: &TableMeta) -> bool {
+    let (tombstones, seen_by_all) =
+        (&picker.constraints.tombstones, picker.constraints.seen_by_all);
+    tombstones.hides_all(&meta.smallest, &meta.largest, meta.max_seq, seen_by_all)
+}
+
+/// Rewrites a table of which an eager range tombstone may delete a part, if one is allowed.
+pub(super) fn rewritten(picker: &Picker<'_>) -> Option<Compaction> {
+    if picker.constraints.tombstones.is_empty() {
+        return None;
+    }
+    let covered =
+        |(_, table): &(u8, &Arc<TableHandle>)| picker.constraints.may_cover_eagerly(table.meta());
+    let mut tables = picker.version.tables().filter(covered);
+    tables.find_map(|(level, table)| match level {
+        0 => level0::level0_table_down(picker, table),
+        _ => picker.rewrite(level, table),
+    })
+}
+
+#[cfg(test)]
+mod tests;

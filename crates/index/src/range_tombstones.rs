@@ -1,0 +1,253 @@
+//! Range tombstones: deletes of whole ranges of keys, which every job applies to what it writes.
+//!
+//! A range tombstone deletes every version, older than itself, of every tree key in its range. The
+//! index has no entries for them: the open database holds all of them in memory, as one immutable
+//! set, and jobs look up which of them cover a key.
+//!
+//! The set consists of *tiers*. A tier is cut into fragments: the ranges between neighbouring ends
+//! of its tombstones, sorted, each with the tombstones that cover it. Tombstones that are added
+//! make a new tier, which is merged with the last ones as long as these are not twice as long. So
+//! there are a logarithmic number of tiers, and a tombstone is copied as many times at most. Of
+//! tombstones that overlap each other, each fragment lists all that cover it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use cleavedb_base::SeqNo;
+
+/// A delete of a range of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RangeTombstone {
+    /// Names it; no other one has the same.
+    pub id: u64,
+    /// First tree key of the range.
+    pub begin: Box<[u8]>,
+    /// Tree key behind the range. If it is not greater than `begin`, nothing is deleted.
+    pub end: Box<[u8]>,
+    /// Versions with smaller sequence numbers are deleted.
+    pub seq: SeqNo,
+    /// Whether tables are rewritten for it, even if only a part of them is deleted.
+    pub eager: bool,
+}
+
+/// The sequence numbers of the tombstones that cover one fragment, ascending.
+#[derive(Clone, Debug, Default)]
+struct Cover {
+    all: Box<[SeqNo]>,
+    /// Of these, the eager ones.
+    eager: Box<[SeqNo]>,
+}
+
+/// Some tombstones, and the fragments that they are cut into.
+#[derive(Debug)]
+struct Tier {
+    tombstones: Vec<Arc<RangeTombstone>>,
+    /// Where fragments begin, ascending. Each ends where the next begins; the last has no cover.
+    begins: Vec<Box<[u8]>>,
+    /// The cover of each fragment.
+    covers: Vec<Cover>,
+    /// The newest eager tombstone; 0 if there is none.
+    newest_eager: SeqNo,
+}
+
+/// How many tombstones with each sequence number cover the current fragment.
+#[derive(Default)]
+struct Active(BTreeMap<SeqNo, usize>);
+
+impl Active {
+    fn change(&mut self, seq: SeqNo, begins: bool) {
+        let count = self.0.entry(seq).or_default();
+        *count = if begins { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.0.remove(&seq);
+        }
+    }
+
+    fn list(&self) -> Box<[SeqNo]> {
+        self.0.keys().copied().collect()
+    }
+}
+
+impl Tier {
+    fn new(tombstones: Vec<Arc<RangeTombstone>>) -> Self {
+        let mut ends: Vec<(&[u8], bool, &RangeTombstone)> = Vec::new();
+        for tombstone in tombstones.iter().filter(|it| it.begin < it.end) {
+            ends.push((&tombstone.begin, true, tombstone));
+            ends.push((&tombstone.end, false, tombstone));
+        }
+        // Of the same key ends come first, though the order does not matter.
+        ends.sort_unstable_by_key(|(key, begins, _)| (*key, *begins));
+        let (mut begins, mut covers) = (Vec::new(), Vec::new());
+        let (mut all, mut eager) = (Active::default(), Active::default());
+        for of_key in ends.chunk_by(|a, b| a.0 == b.0) {
+            for (_, begin, tombstone) in of_key {
+                all.change(tombstone.seq, *begin);
+                if tombstone.eager {
+                    eager.change(tombstone.seq, *begin);
+                }
+            }
+            begins.push(of_key[0].0.into());
+            covers.push(Cover { all: all.list(), eager: eager.list() });
+        }
+        let newest_eager = tombstones.iter().filter(|it| it.eager).map(|it| it.seq).max();
+        Self { newest_eager: newest_eager.unwrap_or_default(), begins, covers, tombstones }
+    }
+
+    /// The number of the fragment that holds `key`; none if the first begins behind it.
+    fn fragment(&self, key: &[u8]) -> Option<usize> {
+        self.begins.partition_point(|begin| &**begin <= key).checked_sub(1)
+    }
+
+    /// The covers of the fragments that hold keys from `smallest` through `largest`.
+    fn within(&self, smallest: &[u8], largest: &[u8]) -> &[Cover] {
+        let end = self.begins.partition_point(|begin| &**begin <= largest);
+        &self.covers[self.fragment(smallest).unwrap_or_default().min(end)..end]
+    }
+
+    /// The tombstones that cover `key`.
+    fn cover(&self, key: &[u8]) -> &[SeqNo] {
+        self.fragment(key).map_or(&[], |at| &self.covers[at].all)
+    }
+}
+
+/// Whether one of `seqs`, which ascend, is greater than `after` and at most `upto`.
+fn has_between(seqs: &[SeqNo], after: SeqNo, upto: SeqNo) -> bool {
+    seqs.get(seqs.partition_point(|seq| *seq <= after)).is_some_and(|seq| *seq <= upto)
+}
+
+/// An immutable set of range tombstones, cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct RangeTombstones {
+    /// The longest first.
+    tiers: Arc<[Arc<Tier>]>,
+}
+
+impl RangeTombstones {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tiers.is_empty()
+    }
+
+    /// All of them, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &RangeTombstone> {
+        self.tiers.iter().flat_map(|tier| &tier.tombstones).map(|tombstone| &**tombstone)
+    }
+
+    /// The set with `added` as well.
+    #[must_use]
+    pub fn with(&self, added: impl IntoIterator<Item = RangeTombstone>) -> Self {
+        let mut last: Vec<Arc<RangeTombstone>> = added.into_iter().map(Arc::new).collect();
+        if last.is_empty() {
+            return self.clone();
+        }
+        let mut tiers = self.tiers.to_vec();
+        while let Some(tier) = tiers.pop_if(|tier| tier.tombstones.len() < 2 * last.len()) {
+            last.extend_from_slice(&tier.tombstones);
+        }
+        tiers.push(Arc::new(Tier::new(last)));
+        Self { tiers: tiers.into() }
+    }
+
+    /// The set without those that `ids` name.
+    #[must_use]
+    pub fn without(&self, ids: &BTreeSet<u64>) -> Self {
+        let stays = |tombstone: &&Arc<RangeTombstone>| !ids.contains(&tombstone.id);
+        let tiers = self.tiers.iter().filter_map(|tier| {
+            if tier.tombstones.iter().all(|tombstone| stays(&tombstone)) {
+                return Some(tier.clone());
+            }
+            let rest: Vec<_> = tier.tombstones.iter().filter(stays).cloned().collect();
+            (!rest.is_empty()).then(|| Arc::new(Tier::new(rest)))
+        });
+        Self { tiers: tiers.collect() }
+    }
+
+    /// Those up to sequence number `upto`, for look-ups.
+    pub fn fragments(&self, upto: SeqNo) -> Fragments {
+        Fragments { tiers: self.tiers.clone(), upto }
+    }
+}
+
+/// The range tombstones of a set up to a sequence number, for look-ups by keys.
+#[derive(Clone, Debug, Default)]
+pub struct Fragments {
+    tiers: Arc<[Arc<Tier>]>,
+    upto: SeqNo,
+}
+
+impl Fragments {
+    /// Whether no key is covered.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.tiers.is_empty()
+    }
+
+    /// The sequence number up to which it has all tombstones.
+    pub fn upto(&self) -> SeqNo {
+        self.upto
+    }
+
+    /// Replaces `out` by the sequence numbers of the tombstones that cover `key`, ascending.
+    pub fn covering(&self, key: &[u8], out: &mut Vec<SeqNo>) {
+        out.clear();
+        for tier in &*self.tiers {
+            out.extend(tier.cover(key).iter().take_while(|seq| **seq <= self.upto));
+        }
+        out.sort_unstable();
+    }
+
+    /// Whether a tombstone covers the version `seq` of `key`.
+    pub fn covers(&self, key: &[u8], seq: SeqNo) -> bool {
+        self.tiers.iter().any(|tier| has_between(tier.cover(key), seq, self.upto))
+    }
+
+    /// Whether every key from `smallest` through `largest`, without a gap, is covered by a
+    /// tombstone newer than `max_seq` that is not newer than `seen_by_all`: then no reader sees
+    /// anything of a table with this range, whose newest entry is `max_seq`.
+    pub fn hides_all(
+        &self,
+        smallest: &[u8],
+        largest: &[u8],
+        max_seq: SeqNo,
+        seen_by_all: SeqNo,
+    ) -> bool {
+        let upto = seen_by_all.min(self.upto);
+        let mut at = smallest;
+        while at <= largest {
+            let ends = self.tiers.iter().filter_map(|tier| {
+                let fragment = tier.fragment(at)?;
+                let hides = has_between(&tier.covers[fragment].all, max_seq, upto);
+                // A fragment with a cover is not the last one.
+                tier.begins.get(fragment + 1).filter(|_| hides)
+            });
+            let Some(end) = ends.max() else { return false };
+            at = end;
+        }
+        true
+    }
+
+    /// Whether a tombstone newer than `after`, and not newer than `upto`, covers a key from
+    /// `smallest` through `largest`.
+    pub fn overlaps(&self, smallest: &[u8], largest: &[u8], after: SeqNo, upto: SeqNo) -> bool {
+        let upto = upto.min(self.upto);
+        let covers = |cover: &Cover| has_between(&cover.all, after, upto);
+        self.tiers.iter().any(|tier| tier.within(smallest, largest).iter().any(covers))
+    }
+
+    /// As [`Fragments::overlaps`], but of eager tombstones only.
+    pub fn overlaps_eager(
+        &self,
+        smallest: &[u8],
+        largest: &[u8],
+        after: SeqNo,
+        upto: SeqNo,
+    ) -> bool {
+        let upto = upto.min(self.upto);
+        let covers = |cover: &Cover| has_between(&cover.eager, after, upto);
+        let mut tiers = self.tiers.iter().filter(|tier| tier.newest_eager > after);
+        tiers.any(|tier| tier.within(smallest, largest).iter().any(covers))
+    }
+}
+
+#[cfg(test)]
+mod tests;

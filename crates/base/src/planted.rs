@@ -202,6 +202,12 @@ pub enum Bug {
     ConflictOverlooked,
     /// A commit does not notice that a key of a range that it has read was written since.
     PhantomOverlooked,
+    /// A transaction commits although a range was deleted since that has keys it has read.
+    RangeDeleteOverlooked,
+    /// A read finds a version that a range tombstone deletes.
+    RangeTombstoneUnread,
+    /// The id of a keyspace is given out again while something of the dropped one is left.
+    KeyspaceIdReused,
     /// A checkpoint copies the log without what only the window has.
     CheckpointWithoutDrain,
     /// A close drops a log file that tables still point into.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
+use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
-use cleavedb_base::{Error, ErrorKind, Result};
+use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 
+use crate::bounds::{Bounds, KeyRange};
 use crate::catalog::CatalogEntry;
 
 /// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
@@ -18,6 +19,25 @@ pub(crate) struct Op<'a> {
     pub(crate) key: &'a [u8],
     /// The value, or `None` for a delete.
     pub(crate) value: Option<&'a [u8]>,
+}
+
+/// What one operation of a batch does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change<'a> {
+    /// Writes or deletes a key.
+    One(Op<'a>),
+    /// Deletes all tree keys from the first to the second, excluded.
+    Range(&'a [u8], &'a [u8]),
+}
+
+impl Change<'_> {
+    /// Bytes of keys and value.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::One(op) => op.len(),
+            Self::Range(begin, end) => (begin.len() + end.len()) as u64,
+        }
+    }
 }
 
 impl Op<'_> {
@@ -37,6 +57,14 @@ impl Op<'_> {
     }
 }
 
+/// Fails if an end of a range is longer than any tree key and its successor.
+pub(crate) fn check_end(encoded_key: &[u8]) -> Result<()> {
+    match encoded_key.len().checked_sub(KEYSPACE_PREFIX_LEN + KEY_LEN_MAX + 1) {
+        None | Some(0) => Ok(()),
+        Some(_) => Err(refuse(encoded_key.len() - KEYSPACE_PREFIX_LEN, 0)),
+    }
+}
+
 #[cold]
 fn refuse(key_len: usize, value_len: usize) -> Error {
     let message = if key_len > KEY_LEN_MAX {
@@ -47,18 +75,22 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Fails if a batch of `ops` takes more than `most` bytes of memory while it is committed and in
+/// Fails if a batch of `changes` takes more than `most` bytes of memory while it is committed and in
 /// the MemTable.
 pub(crate) fn check_memory<'a>(
-    ops: impl Iterator<Item = (Op<'a>, &'a Arc<CatalogEntry>)>,
+    changes: impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)>,
     most: usize,
 ) -> Result<()> {
-    let of = |(op, keyspace): (Op<'_>, &Arc<CatalogEntry>)| {
-        let kept = op.value.map_or(0, <[u8]>::len);
-        let kept = if kept < keyspace.separated_from { kept } else { 0 };
-        OP_MEMORY + op.key.len() + kept
+    let of = |(change, keyspace): (Change<'_>, &Arc<CatalogEntry>)| match change {
+        Change::One(op) => {
+            let kept = op.value.map_or(0, <[u8]>::len);
+            let kept = if kept < keyspace.separated_from { kept } else { 0 };
+            OP_MEMORY + op.key.len() + kept
+        }
+        // In the read state, too.
+        Change::Range(begin, end) => 2 * (OP_MEMORY + begin.len() + end.len()),
     };
-    let takes: usize = ops.map(of).sum();
+    let takes: usize = changes.map(of).sum();
     if takes <= most {
         return Ok(());
     }
@@ -68,7 +100,7 @@ pub(crate) fn check_memory<'a>(
     Err(error.with("takes", takes).with("most", most))
 }
 
-/// A set of puts and deletes that [`crate::Db::write`] applies atomically, in the order given: in
+/// A list of puts and deletes that [`crate::Db::write`] applies atomically, in the order given: in
 /// the default keyspace, and in others ([`WriteBatch::keyspace`]).
 ///
 /// ```
@@ -90,8 +122,10 @@ pub struct WriteBatch {
 struct BatchOp {
     /// End of its key in the bytes of the batch.
     key_end: usize,
-    /// End of the value behind the key, for a put.
+    /// End of the value behind the key, for a put; of the second key, for a range.
     value_end: Option<usize>,
+    /// Whether it deletes a range, whose ends are tree keys.
+    is_range: bool,
     /// Place of its keyspace in the list of the batch; none for the default one.
     keyspace: Option<u32>,
 }
@@ -115,6 +149,12 @@ impl KeyspaceBatch<'_> {
         self.batch.push(Op { key: key.as_ref(), value: None }, self.keyspace)?;
         Ok(self)
     }
+
+    /// Adds a delete of all keys of a range. Fails as [`WriteBatch::put`] does.
+    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<&mut Self> {
+        self.batch.push_range(&range, self.keyspace)?;
+        Ok(self)
+    }
 }
 
 impl WriteBatch {
@@ -136,6 +176,13 @@ impl WriteBatch {
         Ok(self)
     }
 
+    /// Adds a delete of all keys of a range: of those that the database has, and that operations
+    /// in front of it have put. Fails as [`WriteBatch::put`] does.
+    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<&mut Self> {
+        self.push_range(&range, None)?;
+        Ok(self)
+    }
+
     /// The operations on a keyspace.
     pub(crate) fn of(&mut self, keyspace: &Arc<CatalogEntry>) -> KeyspaceBatch<'_> {
         let found = self.keyspaces.iter().position(|known| Arc::ptr_eq(known, keyspace));
@@ -148,18 +195,38 @@ impl WriteBatch {
 
     fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
         op.check()?;
-        let value = op.value.unwrap_or_default();
-        let records = self.bytes.len() + op.key.len() + value.len();
+        self.push_bytes((op.key, op.value), keyspace, false)
+    }
+
+    fn push_range(&mut self, range: &impl KeyRange, keyspace: Option<u32>) -> Result<()> {
+        let id = keyspace.map_or(KeyspaceId::DEFAULT, |at| self.keyspaces[at as usize].id);
+        let Bounds { lower, upper, .. } = Bounds::of(id, range);
+        if lower >= upper {
+            return Ok(());
+        }
+        check_end(&lower)?;
+        check_end(&upper)?;
+        self.push_bytes((&lower, Some(&upper)), keyspace, true)
+    }
+
+    fn push_bytes(
+        &mut self,
+        (key, value): (&[u8], Option<&[u8]>),
+        keyspace: Option<u32>,
+        is_range: bool,
+    ) -> Result<()> {
+        let len = value.map_or(0, <[u8]>::len);
+        let records = self.bytes.len() + key.len() + len;
         if records + HEADER_LEN * (self.ops.len() + 1) > BATCH_BYTES_MAX {
             let message = "a batch holds at most 2 GiB of keys, values, and 24 bytes for each \
                            operation; split it";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
-        self.bytes.extend_from_slice(op.key);
+        self.bytes.extend_from_slice(key);
         let key_end = self.bytes.len();
-        self.bytes.extend_from_slice(value);
-        let value_end = op.value.map(|_| self.bytes.len());
-        self.ops.push(BatchOp { key_end, value_end, keyspace });
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        let value_end = value.map(|_| self.bytes.len());
+        self.ops.push(BatchOp { key_end, value_end, is_range, keyspace });
         Ok(())
     }
 
@@ -186,24 +253,26 @@ impl WriteBatch {
     }
 
     /// The operations, in order, each with its keyspace; `default` is the default one.
-    pub(crate) fn ops<'a>(
+    pub(crate) fn changes<'a>(
         &'a self,
         default: &'a Arc<CatalogEntry>,
-    ) -> impl Iterator<Item = (Op<'a>, &'a Arc<CatalogEntry>)> + Clone {
+    ) -> impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)> + Clone {
         let mut start = 0;
-        self.ops.iter().map(move |&BatchOp { key_end, value_end, keyspace }| {
+        self.ops.iter().map(move |&BatchOp { key_end, value_end, is_range, keyspace }| {
             let key = &self.bytes[start..key_end];
             start = value_end.unwrap_or(key_end);
-            let op = Op { key, value: value_end.map(|end| &self.bytes[key_end..end]) };
-            (op, keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
+            let value = value_end.map(|end| &self.bytes[key_end..end]);
+            let change = match value.filter(|_| is_range) {
+                Some(end) => Change::Range(key, end),
+                None => Change::One(Op { key, value }),
+            };
+            (change, keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cleavedb_base::KeyspaceId;
-
     use super::*;
     use crate::catalog::Catalog;
 
@@ -214,14 +283,20 @@ mod tests {
         let catalog = Catalog::new(0);
         let named = Arc::new(catalog.entry(KeyspaceId(5), "named", 0));
         batch.of(&named).delete(b"a").unwrap();
-        let of = |(op, keyspace): (Op<'_>, &Arc<CatalogEntry>)| {
-            (keyspace.id.0, op.key.to_vec(), op.value.map(<[u8]>::to_vec))
-        };
-        let ops: Vec<_> = batch.ops(&catalog.default).map(of).collect();
-        let put = |key: &[u8], value: &[u8]| (0, key.to_vec(), Some(value.to_vec()));
-        let deletes = [(0, b"b".to_vec(), None), (5, b"a".to_vec(), None)];
-        let [delete, last] = deletes;
-        assert_eq!(ops, [put(b"a", b"1"), delete, put(b"c", b""), last]);
+        batch.of(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();
+        let changes: Vec<_> =
+            batch.changes(&catalog.default).map(|(it, keyspace)| (it, keyspace.id.0)).collect();
+        let one = |key, value| Change::One(Op { key, value });
+        assert_eq!(
+            changes,
+            [
+                (one(b"a", Some(b"1")), 0),
+                (one(b"b", None), 0),
+                (one(b"c", Some(b"")), 0),
+                (one(b"a", None), 5),
+                (Change::Range(b"\0\x05x", b"\0\x05y"), 5),
+            ]
+        );
     }
 
     #[test]

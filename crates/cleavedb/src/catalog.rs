@@ -90,13 +90,14 @@ pub(crate) struct Catalog {
     pub(crate) default: Arc<CatalogEntry>,
     /// The others, by name. Locked while one is created or dropped, before every other lock.
     named: Mutex<Named>,
+    /// A number above those of all range tombstones.
+    next_tombstone: AtomicU64,
 }
 
-/// The keyspaces that have names, and the next id of a range tombstone.
+/// The keyspaces that have names.
 #[derive(Default)]
 pub(crate) struct Named {
     pub(crate) keyspaces: BTreeMap<String, Arc<CatalogEntry>>,
-    pub(crate) next_tombstone: u64,
 }
 
 impl Catalog {
@@ -109,7 +110,19 @@ impl Catalog {
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
-        Self { default: Arc::new(default), named: Mutex::default() }
+        let next_tombstone = AtomicU64::new(0);
+        Self { default: Arc::new(default), named: Mutex::default(), next_tombstone }
+    }
+
+    /// A number for a new range tombstone.
+    pub(crate) fn new_tombstone_id(&self) -> u64 {
+        // Relaxed: the number need only differ from all others.
+        self.next_tombstone.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// At an open: there is a range tombstone with this number.
+    pub(crate) fn found_tombstone(&self, id: u64) {
+        self.next_tombstone.fetch_max(id.saturating_add(1), Ordering::Relaxed);
     }
 
     /// Fails unless `keyspace` is one of this open database.

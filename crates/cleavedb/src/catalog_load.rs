@@ -1,4 +1,4 @@
-//! Reads the catalog at an open: the records of the system keyspace.
+//! Reads the records of the system keyspace at an open: the catalog, and range deletes.
 //!
 //! A database that has none pays nothing: no table reaches into that keyspace then, and replay says
 //! whether it met such a record.
@@ -12,6 +12,8 @@ use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use crate::bounds::Bounds;
 use crate::catalog::{self, NAMES};
 use crate::engine::Engine;
+use crate::range_deletes::{self, FORGOTTEN, RANGES};
+use crate::range_tombstones::{add_range_tombstones, set_forgotten_upto};
 
 /// Fills the catalog of a database that is being opened.
 pub(crate) fn load(engine: &Engine) -> Result<()> {
@@ -27,6 +29,7 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
     let merged = MergeIter::new(sources);
     let mut records = VisibleIter::new(merged, engine.commit.visible(), Some(lower), Some(upper));
     let mut named = engine.catalog.named();
+    let mut tombstones = Vec::new();
     records.seek_first()?;
     while records.valid() {
         let key = records.key().get(KEYSPACE_PREFIX_LEN..).unwrap_or_default();
@@ -41,6 +44,15 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
                 let entry = Arc::new(engine.catalog.entry(id, &name, from));
                 named.keyspaces.insert(name, entry);
             }
+            Some(&RANGES) => {
+                let tombstone = range_deletes::decode(key, records.value(), records.seq())?;
+                engine.catalog.found_tombstone(tombstone.id);
+                tombstones.push(tombstone);
+            }
+            Some(&FORGOTTEN) => {
+                let upto = range_deletes::decode_forgotten(records.value())?;
+                set_forgotten_upto(engine, upto);
+            }
             kind => {
                 let what = "the system keyspace has a record that this release does not know";
                 let kind = format!("{kind:?}");
@@ -48,6 +60,9 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
             }
         }
         records.next()?;
+    }
+    if !tombstones.is_empty() {
+        add_range_tombstones(engine, tombstones);
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::RecordKind;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
-use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, Result, ValuePointer};
+use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, KeyspaceId, Result, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::{FileKind, Storage};
@@ -30,7 +30,7 @@ pub struct CheckReport {
     pub value_files: u64,
     /// Records in them.
     pub records: u64,
-    /// Visible keys.
+    /// Visible keys of all keyspaces.
     pub keys: u64,
     /// Bytes of values that visible keys point to.
     pub value_bytes: u64,
@@ -308,10 +308,11 @@ fn check_pointers(
         sources.extend(slot.table.iters());
     }
     sources.extend(state.version.iters(None, None, ReadMode::Ahead));
-    let mut iter = VisibleIter::new(MergeIter::new(sources), seq, None, None);
+    let mut iter = VisibleIter::new(MergeIter::new(sources), seq, None, None)
+        .with_range_tombstones(state.tombstones.fragments(seq));
     let (mut step, mut maps) = (iter.seek_first(), KeyDirectoryReader::default());
     while step.is_ok() && iter.valid() {
-        report.keys += 1;
+        report.keys += u64::from(!iter.key().starts_with(&KeyspaceId::SYSTEM.0.to_be_bytes()));
         if iter.kind() == EntryKind::Pointer {
             let resolved = ValuePointer::decode(iter.value())
                 .and_then(|pointer| state.resolve(pointer, iter.key(), iter.seq(), &mut maps))

@@ -27,7 +27,7 @@ use crate::limit::Need;
 use crate::options::Durability;
 use crate::poison::Poison;
 use crate::publish::Publisher;
-use crate::recent_writes::RecentWrites;
+use crate::recent_writes::{RecentWrites, Written};
 use crate::state::{MemSlot, ReadState};
 
 /// Most operations of a batch whose MemTable buckets are prefetched.
@@ -42,6 +42,8 @@ pub(crate) struct EncodedOp<'a> {
     value: &'a [u8],
     /// Whether it makes other records dead, and adds next to nothing.
     deletes: bool,
+    /// The tree keys from the first to the second, excluded, if it deletes a range.
+    range: Option<(&'a [u8], &'a [u8])>,
 }
 
 impl<'a> EncodedOp<'a> {
@@ -57,6 +59,11 @@ impl<'a> EncodedOp<'a> {
         Self { deletes, ..Self::with_threshold(op, KeyspaceId::SYSTEM, usize::MAX) }
     }
 
+    /// The record of a delete of all tree keys between two, the second excluded.
+    pub(crate) fn of_range(op: Op<'a>, range: (&'a [u8], &'a [u8])) -> Self {
+        Self { range: Some(range), ..Self::of_system(op, true) }
+    }
+
     #[inline]
     fn with_threshold(op: Op<'a>, keyspace: KeyspaceId, separated_from: usize) -> Self {
         let kind = match op.value {
@@ -69,7 +76,7 @@ impl<'a> EncodedOp<'a> {
         let encoded_key = EncodedKey::new(keyspace, op.key);
         let hash = hash64(encoded_key.as_bytes(), 0);
         let header = Header::new(kind, keyspace, 0, op.key, value);
-        Self { header, encoded_key, hash, key: op.key, value, deletes }
+        Self { header, encoded_key, hash, key: op.key, value, deletes, range: None }
     }
 
     #[inline]
@@ -234,7 +241,11 @@ impl Commit {
     /// Notes the keys of a commit for open transactions, under the append lock.
     #[inline]
     fn note(&self, first_seq: SeqNo, ops: &[EncodedOp<'_>]) {
-        self.recent_writes.note(first_seq, ops.iter().map(|op| op.encoded_key.as_bytes()));
+        let written = |op: &'_ EncodedOp<'_>| match op.range {
+            Some((begin, end)) => Written::Range(begin.into(), end.into()),
+            None => Written::Key(op.encoded_key.as_bytes().into()),
+        };
+        self.recent_writes.note(first_seq, ops.iter().map(written));
     }
 
     /// Has every commit from now on noted for a transaction. Returns the last sequence number

@@ -333,9 +333,9 @@ impl Db {
             return Ok(());
         }
         let engine = self.inner.writable()?;
-        let ops = batch.ops(&engine.catalog.default);
+        let changes = batch.changes(&engine.catalog.default);
         let terms = Terms { keyspaces: batch.keyspaces(), ..Terms::default() };
-        write::write_ops(engine, ops, durability, terms)
+        write::write_changes(engine, changes, durability, terms)
     }
 
     /// Writes MemTables to tables, so that an open has nothing to replay.

@@ -26,13 +26,14 @@ use crate::engine::Engine;
 use crate::state::ReadState;
 
 /// Adds range tombstones to the read state, before they become visible.
-#[cfg_attr(not(test), expect(dead_code, reason = "the drop of a keyspace is to call it"))]
 pub(crate) fn add_range_tombstones(engine: &Engine, added: Vec<RangeTombstone>) {
-    engine.state.swap(|state| state.with_tombstones(state.tombstones.with(added.clone())));
+    let durable = engine.commit.durable();
+    let (snapshots, visible) = engine.snapshots.fix(|| engine.commit.visible());
+    let settled = snapshots.first().copied().unwrap_or(visible).min(durable);
+    engine.state.swap(|state| state.with_tombstones(state.tombstones.with(added.clone(), settled)));
 }
 
 /// At an open: the greatest sequence number of a range tombstone that was ever forgotten.
-#[cfg_attr(not(test), expect(dead_code, reason = "an open is to call it"))]
 pub(crate) fn set_forgotten_upto(engine: &Engine, forgotten_upto: SeqNo) {
     engine.state.swap(|state| ReadState { forgotten_upto, ..state.clone() });
 }

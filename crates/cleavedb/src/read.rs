@@ -11,7 +11,7 @@ use cleavedb_base::sync::thread;
 use cleavedb_base::{EncodedKey, EntryKind, Error, KeyspaceId, Result, SeqNo, ValuePointer};
 use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
-use cleavedb_index::{IndexHit, Version};
+use cleavedb_index::{IndexHit, RangeTombstones, Version};
 use cleavedb_values::groups::KeyDirectoryReader;
 
 use crate::dead::MANY;
@@ -52,23 +52,36 @@ pub(crate) fn find_in_memory(
     seq: SeqNo,
 ) -> Option<Result<Answer>> {
     let hit = state.memtables.iter().find_map(|slot| slot.table.get(encoded_key, hash, seq))?;
+    if is_deleted(&state.tombstones, encoded_key, hit.seq, seq) {
+        return Some(Ok(Answer::Absent));
+    }
     Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
+}
+
+/// Whether a range tombstone that a read as of `upto` sees deletes the version `seq` of a key.
+#[inline]
+fn is_deleted(tombstones: &RangeTombstones, encoded_key: &[u8], seq: SeqNo, upto: SeqNo) -> bool {
+    tombstones.covers(encoded_key, seq, upto) && !planted(Bug::RangeTombstoneUnread)
 }
 
 /// The answer of the tables.
 #[inline]
 pub(crate) fn find_in_tables(
-    version: &Version,
+    state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
     seq: SeqNo,
     seeks: Option<&Jobs>,
 ) -> Result<Answer> {
     let found = match seeks {
-        None => version.get(encoded_key, hash, seq)?,
-        Some(jobs) => get_charging(version, encoded_key, hash, seq, jobs)?,
+        None => state.version.get(encoded_key, hash, seq)?,
+        Some(jobs) => get_charging(&state.version, encoded_key, hash, seq, jobs)?,
     };
     match found {
+        // Also a marker: a hot key that was written since the range tombstone has a newer one.
+        Some(found) if is_deleted(&state.tombstones, encoded_key, found.seq, seq) => {
+            Ok(Answer::Absent)
+        }
         Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
         None => Ok(Answer::Absent),
     }
@@ -220,12 +233,17 @@ fn find(
     let answer = match find_in_memory(&state, encoded_key, hash, visible) {
         Some(answer) => answer?,
         None => match find_hot(engine, &state, encoded_key, heats)? {
+            Hot::Version(seq, _)
+                if seq <= visible && is_deleted(&state.tombstones, encoded_key, seq, visible) =>
+            {
+                Answer::Absent
+            }
             Hot::Version(seq, value) if seq <= visible => Answer::Inline(value),
             // Its flush has published it since the sequence number was loaded.
             Hot::Version(..) if snapshot.is_none() => return Ok((state, Answer::Hot)),
             Hot::Moving => Answer::Hot,
             Hot::Version(..) | Hot::None => {
-                find_in_tables(&state.version, encoded_key, hash, visible, seeks(engine))?
+                find_in_tables(&state, encoded_key, hash, visible, seeks(engine))?
             }
         },
     };
@@ -312,13 +330,7 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let mut find_one = |(encoded_key, hash, known): (EncodedKey, u64, Option<Answer>)| {
         let mut answer = match known {
             Some(answer) => answer,
-            None => find_in_tables(
-                &state.version,
-                encoded_key.as_bytes(),
-                hash,
-                snapshot,
-                seeks(engine),
-            )?,
+            None => find_in_tables(&state, encoded_key.as_bytes(), hash, snapshot, seeks(engine))?,
         };
         if let Answer::Record(pointer, seq) = &mut answer {
             match cached(engine, encoded_key.as_bytes(), hash, *seq) {

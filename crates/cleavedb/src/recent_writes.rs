@@ -6,6 +6,7 @@
 //! optimistic methods for concurrency control", 1981, section 3.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
@@ -31,11 +32,29 @@ struct Noted {
     /// Sequence numbers behind which writes are needed, and the number of transactions that need
     /// them.
     needed: BTreeMap<SeqNo, usize>,
-    /// The writes, by ascending sequence number, and tree keys.
-    writes: VecDeque<(SeqNo, Box<[u8]>)>,
+    /// The writes, by ascending sequence number.
+    writes: VecDeque<(SeqNo, Written)>,
     bytes: usize,
     /// The last write that was forgotten although it was needed.
     forgotten: SeqNo,
+}
+
+/// What an operation has written.
+#[derive(Debug)]
+pub(crate) enum Written {
+    /// A tree key.
+    Key(Box<[u8]>),
+    /// All tree keys from the first to the second, excluded.
+    Range(Box<[u8]>, Box<[u8]>),
+}
+
+impl Written {
+    fn len(&self) -> usize {
+        match self {
+            Self::Key(key) => key.len(),
+            Self::Range(begin, end) => begin.len() + end.len(),
+        }
+    }
 }
 
 impl RecentWrites {
@@ -61,25 +80,25 @@ impl RecentWrites {
         }
     }
 
-    /// Notes the tree keys of a commit, if a transaction is open. The caller holds the append lock,
+    /// Notes the writes of a commit, if a transaction is open. The caller holds the append lock,
     /// by which it sees whether one is.
     #[inline]
-    pub(crate) fn note<'k>(&self, first_seq: SeqNo, keys: impl Iterator<Item = &'k [u8]>) {
+    pub(crate) fn note(&self, first_seq: SeqNo, writes: impl Iterator<Item = Written>) {
         if self.watched.load(Ordering::Relaxed) {
-            self.note_now(first_seq, keys);
+            self.note_now(first_seq, writes);
         }
     }
 
     #[cold]
-    fn note_now<'k>(&self, first_seq: SeqNo, keys: impl Iterator<Item = &'k [u8]>) {
+    fn note_now(&self, first_seq: SeqNo, writes: impl Iterator<Item = Written>) {
         let mut noted = self.noted.lock();
         let Some(needed) = noted.needed.keys().next().copied() else { return };
         while noted.writes.front().is_some_and(|(seq, _)| *seq <= needed) {
             noted.forget_first();
         }
-        for (seq, key) in (first_seq..).zip(keys) {
-            noted.bytes += key.len() + WRITE_BYTES;
-            noted.writes.push_back((seq, key.into()));
+        for (seq, written) in (first_seq..).zip(writes) {
+            noted.bytes += written.len() + WRITE_BYTES;
+            noted.writes.push_back((seq, written));
         }
         while noted.bytes > BYTES_MAX {
             noted.forgotten = noted.forget_first();
@@ -96,7 +115,7 @@ impl RecentWrites {
             return Err(Error::new(ErrorKind::Conflict, what));
         }
         let later = noted.writes.partition_point(|(seq, _)| *seq <= reads.seq);
-        match noted.writes.range(later..).find(|(_, key)| reads.has(key)) {
+        match noted.writes.range(later..).find(|(_, written)| reads.meets(written)) {
             None => Ok(()),
             Some(_) => {
                 let what = "what the transaction has read was written by another one since; run \
@@ -110,8 +129,8 @@ impl RecentWrites {
 impl Noted {
     /// Forgets the oldest write; returns its sequence number.
     fn forget_first(&mut self) -> SeqNo {
-        let Some((seq, key)) = self.writes.pop_front() else { return 0 };
-        self.bytes -= key.len() + WRITE_BYTES;
+        let Some((seq, written)) = self.writes.pop_front() else { return 0 };
+        self.bytes -= written.len() + WRITE_BYTES;
         seq
     }
 }
@@ -154,6 +173,24 @@ impl ReadSet {
         }
     }
 
+    /// Whether any of it was written.
+    fn meets(&self, written: &Written) -> bool {
+        match written {
+            Written::Key(key) => self.has(key),
+            Written::Range(begin, end) => self.meets_range(begin, end),
+        }
+    }
+
+    /// Whether any of it lies between `begin` and `end`, excluded.
+    fn meets_range(&self, begin: &[u8], end: &[u8]) -> bool {
+        let within = (Bound::Included(begin), Bound::Excluded(end));
+        let overlaps = |(first, last): &(Vec<u8>, Vec<u8>)| &first[..] < end && begin <= &last[..];
+        begin < end
+            && !planted(Bug::RangeDeleteOverlooked)
+            && (self.keys.range::<[u8], _>(within).next().is_some()
+                || self.ranges.iter().any(overlaps))
+    }
+
     fn has(&self, key: &[u8]) -> bool {
         let within = |(first, last): &(Vec<u8>, Vec<u8>)| &first[..] <= key && key <= &last[..];
         let in_range = || self.ranges.iter().any(within) && !planted(Bug::PhantomOverlooked);
@@ -172,10 +209,27 @@ mod tests {
         reads
     }
 
+    fn key_of(key: &[u8]) -> Written {
+        Written::Key(key.into())
+    }
+
+    #[test]
+    fn a_delete_of_a_range_that_was_read_is_a_conflict() {
+        let recent = noted(&[]);
+        let range = Written::Range(b"b"[..].into(), b"d"[..].into());
+        recent.note(11, std::iter::once(range));
+        let is_fine = |reads: &ReadSet| recent.check(reads).is_ok();
+        assert!(is_fine(&reads(10, &[b"a", b"d"], &[(b"a", b"aa"), (b"d", b"e")])));
+        assert!(!is_fine(&reads(10, &[b"c"], &[])) && is_fine(&reads(11, &[b"c"], &[])));
+        for range in [(&b"a"[..], &b"b"[..]), (b"a", b"z"), (b"bb", b"c"), (b"c", b"e")] {
+            assert!(!is_fine(&reads(10, &[], &[range])), "{range:?}");
+        }
+    }
+
     fn noted(writes: &[(SeqNo, &[u8])]) -> RecentWrites {
         let recent = RecentWrites::default();
         recent.watch(10);
-        writes.iter().for_each(|(seq, key)| recent.note(*seq, std::iter::once(*key)));
+        writes.iter().for_each(|(seq, key)| recent.note(*seq, std::iter::once(key_of(key))));
         recent
     }
 
@@ -203,10 +257,10 @@ mod tests {
         let recent = noted(&[(11, b"a")]);
         recent.watch(11);
         recent.unwatch(10);
-        recent.note(12, std::iter::once(&b"b"[..]));
+        recent.note(12, std::iter::once(key_of(b"b")));
         assert_eq!(recent.noted.lock().writes.len(), 1, "the first is not needed any more");
         recent.unwatch(11);
-        recent.note(13, std::iter::once(&b"c"[..]));
+        recent.note(13, std::iter::once(key_of(b"c")));
         assert!(recent.noted.lock().writes.is_empty());
     }
 
@@ -214,7 +268,7 @@ mod tests {
     fn what_was_forgotten_is_a_conflict() {
         let recent = noted(&[]);
         let long = vec![b'k'; BYTES_MAX / 4];
-        (11..16).for_each(|seq| recent.note(seq, std::iter::once(&long[..])));
+        (11..16).for_each(|seq| recent.note(seq, std::iter::once(key_of(&long))));
         assert_eq!(recent.check(&reads(10, &[], &[])).unwrap_err().kind(), ErrorKind::Conflict);
         recent.check(&reads(15, &[b"a"], &[])).unwrap();
     }

@@ -14,7 +14,7 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
-use crate::batch::Op;
+use crate::batch::{Change, Op};
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::catalog::CatalogEntry;
 use crate::cursor::Cursor;
@@ -248,16 +248,16 @@ impl Transaction {
         }
         let engine = self.database.writable()?;
         let keyspaces = &self.keyspaces;
-        let ops = self.writes.iter().filter_map(|(key, value)| {
+        let changes = self.writes.iter().filter_map(|(key, value)| {
             let (id, key) = split_encoded_key(key)?;
             let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id);
             let op = Op { key, value: value.as_deref() };
-            Some((op, keyspace.unwrap_or(&engine.catalog.default)))
+            Some((Change::One(op), keyspace.unwrap_or(&engine.catalog.default)))
         });
         // A cursor that is still held has nothing to add to what is committed.
         let reads = std::mem::take(&mut *self.reads.lock());
         let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
-        write::write_ops(engine, ops, durability, terms)
+        write::write_changes(engine, changes, durability, terms)
     }
 
     /// Drops it without effect, as a drop does.

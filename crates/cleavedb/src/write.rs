@@ -9,7 +9,7 @@ use cleavedb_base::sync::{MutexGuard, thread};
 use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_storage::log::FileHeader;
 
-use crate::batch::{Op, check_memory};
+use crate::batch::{Change, check_memory};
 use crate::catalog::CatalogEntry;
 use crate::commit::{Append, EncodedOp, need};
 use crate::engine::Engine;
@@ -19,6 +19,7 @@ use crate::limit::{Limit, Need};
 use crate::manifest::Edit;
 use crate::metrics::StallCause;
 use crate::options::{Background, Durability};
+use crate::range_deletes::RangeDeletes;
 use crate::recent_writes::ReadSet;
 use crate::space::{budget, reserve};
 use crate::{log_files, memtables, pressure, reclaim, scheduler};
@@ -34,19 +35,59 @@ pub(crate) struct Terms<'a> {
     pub(crate) numbered: Option<&'a dyn Fn(SeqNo)>,
 }
 
-/// Commits operations on keyspaces as one batch.
-pub(crate) fn write_ops<'a>(
+/// Commits changes of keyspaces as one batch.
+pub(crate) fn write_changes<'a>(
     engine: &Engine,
-    ops: impl Iterator<Item = (Op<'a>, &'a Arc<CatalogEntry>)> + Clone,
+    changes: impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)> + Clone,
     durability: Durability,
     terms: Terms<'_>,
 ) -> Result<()> {
     terms.keyspaces.iter().try_for_each(|keyspace| engine.catalog.check_own(keyspace))?;
-    check_memory(ops.clone(), engine.options.batch_max())?;
-    let bytes = ops.clone().map(|(op, _)| op.len()).sum();
-    let encoded: Vec<EncodedOp<'_>> =
-        ops.map(|(op, keyspace)| EncodedOp::new(op, keyspace)).collect();
-    write(engine, &encoded, bytes, durability, terms)
+    check_memory(changes.clone(), engine.options.batch_max())?;
+    let bytes = changes.clone().map(|(change, _)| change.len()).sum();
+    let mut ranges = RangeDeletes::new(engine);
+    for (position, (change, _)) in changes.clone().enumerate() {
+        if let Change::Range(begin, end) = change {
+            ranges.add(position, begin, end, false);
+        }
+    }
+    ranges.tidy();
+    let mut count = 0;
+    let one = |(change, keyspace): (Change<'a>, &'a Arc<CatalogEntry>)| match change {
+        Change::One(op) => EncodedOp::new(op, keyspace),
+        Change::Range(..) => {
+            count += 1;
+            ranges.op(count - 1)
+        }
+    };
+    let ops: Vec<EncodedOp<'_>> = changes.map(one).collect();
+    if count == 0 {
+        return write(engine, &ops, bytes, durability, terms);
+    }
+    write_ranges(engine, (ops, bytes), &ranges, durability, terms)?;
+    ranges.done();
+    Ok(())
+}
+
+/// Commits `ops`, some of which are those of `ranges`.
+pub(crate) fn write_ranges(
+    engine: &Engine,
+    (mut ops, bytes): (Vec<EncodedOp<'_>>, u64),
+    ranges: &RangeDeletes<'_>,
+    durability: Durability,
+    terms: Terms<'_>,
+) -> Result<()> {
+    // Records that are removed stand behind all others, which keep their places.
+    let removals: Vec<EncodedOp<'_>> = ranges.removals().collect();
+    ops.extend(removals);
+    let before = terms.numbered;
+    let numbered = |first: SeqNo| {
+        if let Some(before) = before {
+            before(first);
+        }
+        ranges.numbered(first);
+    };
+    write(engine, &ops, bytes, durability, Terms { numbered: Some(&numbered), ..terms })
 }
 
 /// Commits a batch of `bytes` bytes of keys and values.
@@ -303,10 +344,10 @@ fn commit_batch(
 ) -> Result<()> {
     let len = ops.iter().map(EncodedOp::len).sum();
     let append = lock_with_room(engine, ops, len)?;
+    terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
     if let Some(reads) = terms.reads {
         engine.commit.recent_writes.check(reads)?;
     }
-    terms.keyspaces.iter().try_for_each(|keyspace| keyspace.check())?;
     let numbered = terms.numbered.unwrap_or(&|_| {});
     engine.commit.write(append, (ops, len), durability, numbered, || engine.state.load())
 }

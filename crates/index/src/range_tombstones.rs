@@ -7,8 +7,10 @@
 //! The set consists of *tiers*. A tier is cut into fragments: the ranges between neighbouring ends
 //! of its tombstones, sorted, each with the tombstones that cover it. Tombstones that are added
 //! make a new tier, which is merged with the last ones as long as these are not twice as long. So
-//! there are a logarithmic number of tiers, and a tombstone is copied as many times at most. Of
-//! tombstones that overlap each other, each fragment lists all that cover it.
+//! there are a logarithmic number of tiers, and a tombstone is copied as many times at most. Where
+//! tombstones overlap, a fragment lists only those that can matter: not one that a newer one
+//! outdoes for every reader and every job. So the lists stay short if the same keys are deleted
+//! again and again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,6 +48,8 @@ struct Tier {
     begins: Vec<Box<[u8]>>,
     /// The cover of each fragment.
     covers: Vec<Cover>,
+    /// The newest tombstone; 0 if there is none.
+    newest: SeqNo,
     /// The newest eager tombstone; 0 if there is none.
     newest_eager: SeqNo,
 }
@@ -68,8 +72,17 @@ impl Active {
     }
 }
 
+/// Of `seqs`, which ascend, those that matter: the newest one up to `settled`, and all behind it.
+fn that_matter(seqs: Box<[SeqNo]>, settled: SeqNo) -> Box<[SeqNo]> {
+    match seqs.partition_point(|seq| *seq <= settled) {
+        0 | 1 => seqs,
+        outdone => seqs[outdone - 1..].into(),
+    }
+}
+
 impl Tier {
-    fn new(tombstones: Vec<Arc<RangeTombstone>>) -> Self {
+    /// The fragments of `tombstones`, of which those up to `settled` are seen by all.
+    fn new(tombstones: Vec<Arc<RangeTombstone>>, settled: SeqNo) -> Self {
         let mut ends: Vec<(&[u8], bool, &RangeTombstone)> = Vec::new();
         for tombstone in tombstones.iter().filter(|it| it.begin < it.end) {
             ends.push((&tombstone.begin, true, tombstone));
@@ -87,10 +100,16 @@ impl Tier {
                 }
             }
             begins.push(of_key[0].0.into());
-            covers.push(Cover { all: all.list(), eager: eager.list() });
+            let (all, eager) = (all.list(), eager.list());
+            let (all, eager) = (that_matter(all, settled), that_matter(eager, settled));
+            covers.push(Cover { all, eager });
         }
-        let newest_eager = tombstones.iter().filter(|it| it.eager).map(|it| it.seq).max();
-        Self { newest_eager: newest_eager.unwrap_or_default(), begins, covers, tombstones }
+        let newest = |only: fn(&RangeTombstone) -> bool| {
+            let those = tombstones.iter().filter(|it| only(it));
+            those.map(|it| it.seq).max().unwrap_or_default()
+        };
+        let (newest, newest_eager) = (newest(|_| true), newest(|it| it.eager));
+        Self { newest, newest_eager, begins, covers, tombstones }
     }
 
     /// The number of the fragment that holds `key`; none if the first begins behind it.
@@ -115,11 +134,19 @@ fn has_between(seqs: &[SeqNo], after: SeqNo, upto: SeqNo) -> bool {
     seqs.get(seqs.partition_point(|seq| *seq <= after)).is_some_and(|seq| *seq <= upto)
 }
 
+/// Whether a tombstone not newer than `upto` covers the version `seq` of `key`.
+fn covers(tiers: &[Arc<Tier>], key: &[u8], seq: SeqNo, upto: SeqNo) -> bool {
+    tiers.iter().any(|tier| tier.newest > seq && has_between(tier.cover(key), seq, upto))
+}
+
 /// An immutable set of range tombstones, cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct RangeTombstones {
     /// The longest first.
     tiers: Arc<[Arc<Tier>]>,
+    /// The greatest number up to which tombstones may have been left out where a newer one, up to
+    /// that number too, outdoes them.
+    settled: SeqNo,
 }
 
 impl RangeTombstones {
@@ -128,14 +155,22 @@ impl RangeTombstones {
         self.tiers.is_empty()
     }
 
+    /// Whether one of them, not newer than `upto`, covers the version `seq` of `key`.
+    #[inline]
+    pub fn covers(&self, key: &[u8], seq: SeqNo, upto: SeqNo) -> bool {
+        !self.tiers.is_empty() && covers(&self.tiers, key, seq, upto)
+    }
+
     /// All of them, in no order.
     pub fn iter(&self) -> impl Iterator<Item = &RangeTombstone> {
         self.tiers.iter().flat_map(|tier| &tier.tombstones).map(|tombstone| &**tombstone)
     }
 
-    /// The set with `added` as well.
+    /// The set with `added` as well. All tombstones up to `settled` are durable, and every reader
+    /// from now on sees them.
     #[must_use]
-    pub fn with(&self, added: impl IntoIterator<Item = RangeTombstone>) -> Self {
+    pub fn with(&self, added: impl IntoIterator<Item = RangeTombstone>, settled: SeqNo) -> Self {
+        let settled = settled.max(self.settled);
         let mut last: Vec<Arc<RangeTombstone>> = added.into_iter().map(Arc::new).collect();
         if last.is_empty() {
             return self.clone();
@@ -144,8 +179,8 @@ impl RangeTombstones {
         while let Some(tier) = tiers.pop_if(|tier| tier.tombstones.len() < 2 * last.len()) {
             last.extend_from_slice(&tier.tombstones);
         }
-        tiers.push(Arc::new(Tier::new(last)));
-        Self { tiers: tiers.into() }
+        tiers.push(Arc::new(Tier::new(last, settled)));
+        Self { tiers: tiers.into(), settled }
     }
 
     /// The set without those that `ids` name.
@@ -157,14 +192,15 @@ impl RangeTombstones {
                 return Some(tier.clone());
             }
             let rest: Vec<_> = tier.tombstones.iter().filter(stays).cloned().collect();
-            (!rest.is_empty()).then(|| Arc::new(Tier::new(rest)))
+            (!rest.is_empty()).then(|| Arc::new(Tier::new(rest, self.settled)))
         });
-        Self { tiers: tiers.collect() }
+        Self { tiers: tiers.collect(), settled: self.settled }
     }
 
-    /// Those up to sequence number `upto`, for look-ups.
+    /// Those up to sequence number `upto`, for look-ups, and all others that are settled: some of
+    /// them may stand for older ones.
     pub fn fragments(&self, upto: SeqNo) -> Fragments {
-        Fragments { tiers: self.tiers.clone(), upto }
+        Fragments { tiers: self.tiers.clone(), upto: upto.max(self.settled) }
     }
 }
 
@@ -198,7 +234,7 @@ impl Fragments {
 
     /// Whether a tombstone covers the version `seq` of `key`.
     pub fn covers(&self, key: &[u8], seq: SeqNo) -> bool {
-        self.tiers.iter().any(|tier| has_between(tier.cover(key), seq, self.upto))
+        covers(&self.tiers, key, seq, self.upto)
     }
 
     /// Whether every key from `smallest` through `largest`, without a gap, is covered by a

@@ -74,7 +74,8 @@ mod tests {
             seq: *seq,
             eager: false,
         };
-        let fragments = RangeTombstones::default().with(tombstones.iter().map(range)).fragments(99);
+        let fragments =
+            RangeTombstones::default().with(tombstones.iter().map(range), 0).fragments(99);
         let mut retention = Retention::new(snapshots, &fragments);
         retention.begin_key(b"c");
         assert!(retention.keep(1), "behind the range");

@@ -1,6 +1,7 @@
 //! VisibleIter: the keys that one snapshot sees, each once, in both directions.
 //!
-//! The newest version of a key at or below the snapshot counts; a tombstone hides the key. Forwards
+//! The newest version of a key at or below the snapshot counts; a tombstone hides the key, and so
+//! does a newer range tombstone. Forwards
 //! that version is the first one read, so the merge stays on it and only the key is copied.
 //! Backwards versions come oldest first, so the iterator keeps the newest so far and has already
 //! passed the key when it stops.
@@ -11,6 +12,7 @@ use cleavedb_base::{EntryKind, Result, SeqNo};
 
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
+use crate::range_tombstones::Fragments;
 
 /// Versions of one key that are skipped one by one before the iterator seeks past them.
 const STEPS_MAX: usize = 8;
@@ -30,6 +32,7 @@ pub struct VisibleIter {
     snapshot: SeqNo,
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
+    tombstones: Fragments,
     state: State,
     key: Vec<u8>,
     seq: SeqNo,
@@ -53,6 +56,7 @@ impl VisibleIter {
             snapshot,
             lower,
             upper,
+            tombstones: Fragments::default(),
             state: State::Invalid,
             key: Vec::new(),
             seq: 0,
@@ -60,6 +64,18 @@ impl VisibleIter {
             value: Vec::new(),
             dead: 0,
         }
+    }
+
+    /// The same iterator without the keys that range tombstones hide.
+    #[must_use]
+    pub fn with_range_tombstones(self, tombstones: Fragments) -> Self {
+        Self { tombstones, ..self }
+    }
+
+    /// Whether `key` has no value if this is its newest version.
+    #[inline]
+    fn is_deleted(tombstones: &Fragments, key: &[u8], seq: SeqNo, kind: EntryKind) -> bool {
+        kind == EntryKind::Delete || !tombstones.is_empty() && tombstones.covers(key, seq)
     }
 
     /// Entries that were skipped since the last call: tombstones, and versions that the snapshot
@@ -220,7 +236,7 @@ impl VisibleIter {
             (self.seq, self.kind) = (entry.seq, entry.kind);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            if self.kind != EntryKind::Delete {
+            if !Self::is_deleted(&self.tombstones, &self.key, self.seq, self.kind) {
                 self.state = State::Forward;
                 break;
             }
@@ -292,7 +308,7 @@ impl VisibleIter {
         (self.seq, self.kind) = (entry.seq, entry.kind);
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        Some(entry.kind != EntryKind::Delete)
+        Some(!Self::is_deleted(&self.tombstones, entry.key, entry.seq, entry.kind))
     }
 }
 

@@ -3,6 +3,8 @@
 //! Keys come from a small pool, so that keys get several versions; values contain the number of
 //! their write, so that all are different and an old one cannot pass for a new one.
 
+use std::cmp::Ordering;
+
 use cleavedb::Durability;
 use cleavedb_storage_sim::sim::Rng;
 
@@ -28,6 +30,8 @@ pub struct Profile {
     pub collects: bool,
     /// Chance, in percent, that a write is one of several of a batch.
     pub batches: u64,
+    /// Chance, in percent, that a write deletes a range.
+    pub ranges: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
     /// end it.
     pub endings: u64,
@@ -47,6 +51,7 @@ impl Profile {
             synced: 20,
             collects: true,
             batches: 20,
+            ranges: 0,
             endings: 0,
             kills: true,
         }
@@ -69,6 +74,7 @@ impl Profile {
             synced: 10,
             collects: true,
             batches: 20,
+            ranges: 0,
             endings: 0,
             kills: true,
         }
@@ -120,6 +126,14 @@ impl Generator {
 
     fn write(&mut self) -> Write {
         let key = self.key();
+        if self.profile.ranges > 0 && self.rng.chance(self.profile.ranges) {
+            let other = self.key();
+            return match key.cmp(&other) {
+                Ordering::Less => Write::delete_range(&key, &other),
+                Ordering::Greater => Write::delete_range(&other, &key),
+                Ordering::Equal => Write::delete_range(&key, &[&key[..], b"\0"].concat()),
+            };
+        }
         if self.rng.chance(25) {
             return Write::delete(&key);
         }

@@ -8,7 +8,7 @@ use cleavedb::{Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Snap
 use cleavedb_storage_sim::sim::{PowerLoss, Rng};
 
 use crate::disks::{Disks, Images};
-use crate::op::Scan;
+use crate::op::{Scan, Write};
 use crate::read::{Checked, collect, compare, compare_value};
 use crate::session::open_all;
 use crate::setup::Setup;
@@ -210,6 +210,17 @@ impl Keyspaces {
         for _ in 0..1 + self.rng.index(8) {
             let (keyspace, (key, value)) = (self.any()?, self.drawn());
             let is_default = keyspace.name() == DEFAULT;
+            if self.rng.index(8) == 0 {
+                let (other, _) = self.drawn();
+                let (from, to) = if key < other { (key, other) } else { (other, key) };
+                match is_default {
+                    true => batch.delete_range(&from[..]..&to[..]).map(drop),
+                    false => batch.keyspace(&keyspace).delete_range(&from[..]..&to[..]).map(drop),
+                }
+                .map_err(failed)?;
+                writes.push((keyspace, Write::delete_range(&from, &to)));
+                continue;
+            }
             match (&value, is_default) {
                 (Some(value), true) => batch.put(&key, value).map(drop),
                 (None, true) => batch.delete(&key).map(drop),
@@ -217,12 +228,14 @@ impl Keyspaces {
                 (None, false) => batch.keyspace(&keyspace).delete(&key).map(drop),
             }
             .map_err(failed)?;
-            writes.push((keyspace, (key, value)));
+            writes.push((keyspace, Write { key, value, upto: None }));
         }
         let durability = self.durability();
         self.db().write_with(&batch, durability).map_err(failed)?;
         for (keyspace, write) in writes {
-            self.set(&keyspace, write);
+            if let Some(state) = self.model.get_mut(keyspace.name()) {
+                state.apply(&[write]);
+            }
         }
         Ok(durability == Durability::Sync)
     }

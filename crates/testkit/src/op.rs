@@ -9,32 +9,40 @@ use std::sync::Arc;
 
 use cleavedb::Durability;
 
-/// A put, or, without a value, a delete.
-#[derive(Clone, PartialEq, Eq)]
+/// A put, or, without a value, a delete: of a key or of a range.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Write {
-    /// The key.
+    /// The key, or the first of a range.
     pub key: Vec<u8>,
     /// The value of a put.
     pub value: Option<Arc<[u8]>>,
+    /// The key behind the range that is deleted.
+    pub upto: Option<Vec<u8>>,
 }
 
 impl Write {
     /// A put.
     pub fn put(key: &[u8], value: Vec<u8>) -> Self {
-        Self { key: key.to_vec(), value: Some(value.into()) }
+        Self { key: key.to_vec(), value: Some(value.into()), upto: None }
     }
 
     /// A delete.
     pub fn delete(key: &[u8]) -> Self {
-        Self { key: key.to_vec(), value: None }
+        Self { key: key.to_vec(), ..Self::default() }
+    }
+
+    /// A delete of all keys from `key` to `upto`, excluded.
+    pub fn delete_range(key: &[u8], upto: &[u8]) -> Self {
+        Self { upto: Some(upto.to_vec()), ..Self::delete(key) }
     }
 }
 
 impl fmt::Debug for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.value {
-            Some(value) => write!(f, "{}={}B", short(&self.key), value.len()),
-            None => write!(f, "-{}", short(&self.key)),
+        match (&self.value, &self.upto) {
+            (Some(value), _) => write!(f, "{}={}B", short(&self.key), value.len()),
+            (None, Some(upto)) => write!(f, "-{}..{}", short(&self.key), short(upto)),
+            (None, None) => write!(f, "-{}", short(&self.key)),
         }
     }
 }

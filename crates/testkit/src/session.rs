@@ -58,16 +58,20 @@ pub fn open_read_only(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db
 /// Commits a batch; a single write uses the plain call.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
     if let [write] = writes {
-        return match &write.value {
-            Some(value) => db.put_with(&write.key, value, durability),
-            None => db.delete_with(&write.key, durability),
+        let key = &write.key[..];
+        return match (&write.value, &write.upto) {
+            (Some(value), _) => db.put_with(key, value, durability),
+            (None, Some(upto)) => db.delete_range_with(key..&upto[..], durability),
+            (None, None) => db.delete_with(key, durability),
         };
     }
     let mut batch = WriteBatch::new();
     for write in writes {
-        match &write.value {
-            Some(value) => batch.put(&write.key, value)?,
-            None => batch.delete(&write.key)?,
+        let key = &write.key[..];
+        match (&write.value, &write.upto) {
+            (Some(value), _) => batch.put(key, value)?,
+            (None, Some(upto)) => batch.delete_range(key..&upto[..])?,
+            (None, None) => batch.delete(key)?,
         };
     }
     db.write_with(&batch, durability)

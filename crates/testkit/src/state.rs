@@ -40,8 +40,18 @@ impl State {
     /// Applies the writes of one batch, in order.
     pub fn apply(&mut self, batch: &[Write]) {
         for write in batch {
-            self.set(&write.key, write.value.as_ref());
+            match &write.upto {
+                Some(upto) => self.delete_range(&write.key, upto),
+                None => self.set(&write.key, write.value.as_ref()),
+            }
         }
+    }
+
+    /// Removes the keys from `from` to `to`, excluded.
+    pub fn delete_range(&mut self, from: &[u8], to: &[u8]) {
+        let within = |key: &&Vec<u8>| from <= &key[..] && &key[..] < to;
+        let keys: Vec<_> = self.map.keys().filter(within).cloned().collect();
+        keys.iter().for_each(|key| self.set(key, None));
     }
 
     /// The value of a key.

@@ -136,7 +136,7 @@ impl Interleaving {
                 Ok(())
             }
             2 => {
-                let write = Write { key: self.key(), value: self.value() };
+                let write = Write { key: self.key(), value: self.value(), upto: None };
                 commit(&self.db, std::slice::from_ref(&write), Durability::Os).map_err(text)?;
                 self.applied(&[write]);
                 Ok(())
@@ -244,7 +244,8 @@ impl Interleaving {
                 if let Some(key) = changed().filter(|_| !pending.is_empty()) {
                     return Err(format!("committed although {} was changed", key.escape_ascii()));
                 }
-                let writes = pending.into_iter().map(|(key, value)| Write { key, value });
+                let writes =
+                    pending.into_iter().map(|(key, value)| Write { key, value, upto: None });
                 let writes: Vec<Write> = writes.collect();
                 self.committed += u64::from(!writes.is_empty());
                 self.applied(&writes);

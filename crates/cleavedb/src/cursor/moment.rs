@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cleavedb_base::checksum::hash64;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, Result, SeqNo, ValuePointer};
 use cleavedb_index::{EntryIter, MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::process::Own;
@@ -39,7 +40,11 @@ impl Moment {
         }
         sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
         let merged = MergeIter::new(sources);
-        VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()))
+        let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
+        match planted(Bug::RangeTombstoneUnread) {
+            true => iter,
+            false => iter.with_range_tombstones(self.state.tombstones.fragments(self.seq)),
+        }
     }
 
     /// The value of a version, if the record cache has it. A cursor neither fills the cache nor

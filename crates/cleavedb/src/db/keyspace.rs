@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result, SeqNo};
+use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 
 use super::{Db, Inner};
 use crate::batch::{KeyspaceBatch, Op, WriteBatch};
+use crate::bounds::Bounds;
 use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions};
 use crate::commit::EncodedOp;
 use crate::engine::Engine;
+use crate::range_deletes::RangeDeletes;
 use crate::transaction::{KeyspaceTransaction, Transaction};
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
@@ -97,7 +101,7 @@ impl Keyspace {
         self.entry.check()?;
         let stored = catalog::encode(self.entry.id, KeyspaceOptions { min_separated: least });
         let key = catalog::name_key(self.name());
-        let result = self.inner.write_system(&[(&key, Some(&stored))], Terms::default());
+        let result = self.inner.write_system(&key, &stored);
         drop(named);
         result
     }
@@ -113,15 +117,13 @@ pub(super) fn check_separates(engine: &Engine) -> Result<()> {
 }
 
 impl Inner {
-    /// Commits records of the system keyspace, with the database's default durability: what is
+    /// Commits a record of the system keyspace, with the database's default durability: what is
     /// written to a keyspace later is never safer than the keyspace.
-    fn write_system(&self, records: &[(&[u8], Option<&[u8]>)], terms: Terms<'_>) -> Result<()> {
+    fn write_system(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let engine = self.writable()?;
-        let deletes = records.iter().any(|(_, value)| value.is_none());
-        let ops = records.iter().map(|&(key, value)| Op { key, value });
-        let bytes = ops.clone().map(|op| op.len()).sum();
-        let ops: Vec<_> = ops.map(|op| EncodedOp::of_system(op, deletes)).collect();
-        write::write(engine, &ops, bytes, engine.options.durability, terms)
+        let op = Op { key, value: Some(value) };
+        let ops = [EncodedOp::of_system(op, false)];
+        write::write(engine, &ops, op.len(), engine.options.durability, Terms::default())
     }
 }
 
@@ -174,9 +176,15 @@ impl Db {
             let what = "there is a keyspace of that name; open it, or drop it first";
             return Err(Error::new(ErrorKind::AlreadyExists, what).with("keyspace", name));
         }
-        let id = named.free_id(|_| false)?;
+        // Of a keyspace that was dropped something may be left as long as its range tombstone is.
+        let tombstones = engine.state.load().tombstones.clone();
+        let is_left = |id: KeyspaceId| {
+            let first = EncodedKey::new(id, b"");
+            tombstones.covers(first.as_bytes(), 0, SEQ_MAX) && !planted(Bug::KeyspaceIdReused)
+        };
+        let id = named.free_id(is_left)?;
         let (key, stored) = (catalog::name_key(name), catalog::encode(id, options));
-        self.inner.write_system(&[(&key, Some(&stored))], Terms::default())?;
+        self.inner.write_system(&key, &stored)?;
         let own = &engine.options;
         let separated_from = options.separated_from(own.separated_from(), own.long_value());
         let entry = Arc::new(engine.catalog.entry(id, name, separated_from));
@@ -202,8 +210,20 @@ impl Db {
         };
         let numbered = |first: SeqNo| entry.drop_at(first);
         let terms = Terms { numbered: Some(&numbered), ..Terms::default() };
-        self.inner.write_system(&[(&catalog::name_key(name), None)], terms)?;
+        let engine = self.inner.writable()?;
+        let (key, Bounds { lower, upper, .. }) =
+            (catalog::name_key(name), Bounds::of(entry.id, &..));
+        let mut ranges = RangeDeletes::new(engine);
+        ranges.add(1, &lower, &upper, true);
+        ranges.tidy();
+        let name_op = Op { key: &key, value: None };
+        let ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
+        let bytes = name_op.len() + (lower.len() + upper.len()) as u64;
+        write::write_ranges(engine, (ops, bytes), &ranges, engine.options.durability, terms)?;
+        ranges.done();
         named.keyspaces.remove(name);
+        // What it leaves is dropped by jobs.
+        engine.jobs.wake();
         Ok(())
     }
 }

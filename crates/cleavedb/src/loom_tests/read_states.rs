@@ -29,7 +29,7 @@ use crate::state::{MemSlot, ReadState, ReadStates};
 fn newest(state: &ReadState, visible: SeqNo) -> Answer {
     let hash = hash64(KEY, 0);
     let in_memory = find_in_memory(state, KEY, hash, visible);
-    in_memory.unwrap_or_else(|| find_in_tables(&state.version, KEY, hash, visible, None)).unwrap()
+    in_memory.unwrap_or_else(|| find_in_tables(state, KEY, hash, visible, None)).unwrap()
 }
 
 const KEY: &[u8] = b"\0\0key";

@@ -249,7 +249,7 @@ fn ranges_that_split_and_merge_survive_every_crash() {
         (4 << 10, 4 << 10);
     let write = |write| Op::Write(vec![write], Durability::Sync);
     let put = |i| write(Write::put(&key(i), value(i, 1)));
-    let delete = |i| write(Write { key: key(i), value: None });
+    let delete = |i| write(Write::delete(&key(i)));
     let regroup = || [Op::Flush, Op::Collect, Op::Step(8)];
     // A flush cuts what it adds behind all others; what comes in between fills a range.
     let (even, odd) = ((0..12).step_by(3), (0..12).filter(|i| i % 3 > 0));

@@ -29,7 +29,7 @@ fn filled_in(storages: &[Arc<dyn Storage>], setup: &Setup) -> (Db, State) {
     for round in 0..3 {
         for i in (0..KEYS).filter(|i| i % 3 >= round) {
             let value = format!("{round}{}", "x".repeat(i * 7 % 900)).into_bytes();
-            let write = Write { key: key(i), value: Some(value.into()) };
+            let write = Write::put(&key(i), value);
             session::commit(&db, std::slice::from_ref(&write), Durability::Os).unwrap();
             state.apply(&[write]);
         }

@@ -114,6 +114,8 @@ fn a_threshold_of_its_own_decides_where_values_lie() {
         };
         assert!(bytes(&db) > KEYS as u64 * 350, "{setup}: values stay in the index");
         sparse.store_min_separated(Some(0)).unwrap();
+        // A keyspace is a handle on its database, too.
+        drop(sparse);
         db.close().unwrap();
         let db = session::open(Arc::new(sim), &setup.clone().in_one_directory()).unwrap();
         let sparse = db.keyspace("sparse").unwrap();

@@ -10,6 +10,9 @@ use cleavedb::Background;
 use cleavedb_storage::{Disk, Storage};
 use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 
+/// Chance, in percent, that a write of every other seed deletes a range.
+const RANGES: u64 = 12;
+
 /// Seeds, each run under every setup.
 const SEEDS: u64 = 150;
 
@@ -51,7 +54,8 @@ fn check(test: &str, seed: u64, setup: &Setup, result: Result<u64, String>) -> u
 fn on_simulated_disks(test: &str, part: u64) {
     let setups = Setup::all();
     for seed in seeds(SEEDS).filter(|seed| number("CLEAVEDB_SEED").is_some() || seed % 2 == part) {
-        let ops = Generator::new(seed, Profile::model()).take(OPS);
+        let profile = Profile { ranges: part * RANGES, ..Profile::model() };
+        let ops = Generator::new(seed, profile).take(OPS);
         let mut answers = Vec::new();
         for setup in &setups {
             let session = Session::on(Disks::forgetful(setup), setup, State::default());

@@ -43,6 +43,7 @@ proptest! {
     fn look_ups_agree_with_a_list(
         changes in changes(),
         upto in 0..32u64,
+        settled in prop_oneof![Just(0), 1..20u64],
         (after, seen) in (0..30u64, 0..32u64),
         (low, high) in (key(), key()),
     ) {
@@ -57,7 +58,7 @@ proptest! {
                 })
                 .collect();
             let before = set.clone();
-            set = set.with(added.clone());
+            set = set.with(added.clone(), settled);
             assert_eq!(before.iter().count(), list.len(), "the old set is as it was");
             list.extend(added);
             let ids: BTreeSet<u64> = (0..64).filter(|bit| leaving >> bit & 1 == 1).collect();
@@ -71,6 +72,7 @@ proptest! {
         members.sort_unstable();
         assert_eq!(members, list.iter().map(|tombstone| tombstone.id).collect::<Vec<_>>());
         let fragments = set.fragments(upto);
+        let upto = if id > 0 { upto.max(settled) } else { upto };
         assert_eq!(fragments.upto(), upto);
         list.retain(|tombstone| tombstone.seq <= upto);
         let mut covering = vec![99];
@@ -81,11 +83,17 @@ proptest! {
             expected.sort_unstable();
             expected.dedup();
             covering.dedup();
-            assert_eq!(covering, expected);
-            assert_eq!(fragments.covers(&key, after), expected.iter().any(|seq| *seq > after));
+            // The newest settled one stands for all before it.
+            let stands = expected.iter().rposition(|seq| *seq <= settled).unwrap_or(0);
+            assert!(covering.ends_with(&expected[stands..]), "{covering:?} of {expected:?}");
+            assert!(covering.iter().all(|seq| expected.contains(seq)));
+            let covered = expected.iter().any(|seq| *seq > after);
+            assert_eq!(fragments.covers(&key, after), covered);
+            assert_eq!(set.covers(&key, after, upto), covered);
         }
         let (low, high) = if low <= high { (low, high) } else { (high, low) };
         let within = |key: &&Vec<u8>| low <= **key && **key <= high;
+        let seen = seen.max(settled);
         let (all, upto) = (keys(), upto.min(seen));
         let between = |it: &&RangeTombstone| (after + 1..=upto).contains(&it.seq);
         let is_hidden = |key: &Vec<u8>| list.iter().filter(between).any(|it| covers(it, key));
@@ -108,11 +116,26 @@ fn tiers_are_few() {
     let mut set = RangeTombstones::default();
     for id in 0..5_000u64 {
         let (begin, end) = (id.to_be_bytes(), (id + 1).to_be_bytes());
-        set = set.with([tombstone(id, &begin, &end, id + 1)]);
+        set = set.with([tombstone(id, &begin, &end, id + 1)], 0);
         let lens: Vec<usize> = set.tiers.iter().map(|tier| tier.tombstones.len()).collect();
         assert!(lens.len() <= 14 && lens.windows(2).all(|pair| pair[0] >= 2 * pair[1]), "{lens:?}");
     }
     let fragments = set.fragments(4_000);
     let hides = |last: u64| fragments.hides_all(&0u64.to_be_bytes(), &last.to_be_bytes(), 0, 5_000);
     assert!(hides(3_999) && !hides(4_000));
+}
+
+/// Deletes of everything up to a key that moves on, as a log of events makes them, must not make
+/// each fragment list all of them.
+#[test]
+fn settled_tombstones_make_short_lists() {
+    let mut set = RangeTombstones::default();
+    for id in 1..2_000u64 {
+        let end = id.to_be_bytes();
+        set = set.with([tombstone(id, &[], &end, id)], id.saturating_sub(5));
+    }
+    let listed: usize = set.tiers.iter().flat_map(|tier| &tier.covers).map(|it| it.all.len()).sum();
+    assert!(listed < 30_000, "{listed} sequence numbers are listed");
+    assert!(set.covers(&7u64.to_be_bytes(), 1_900, 2_000));
+    assert!(!set.covers(&1_999u64.to_be_bytes(), 0, 2_000));
 }

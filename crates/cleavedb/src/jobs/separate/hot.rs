@@ -193,7 +193,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         match place {
             Some((item, outcome)) if takes && self.fits(items[item].len()) => {
                 outcomes[outcome] = Outcome::Hot;
-                // A compaction drops a marker that a range tombstone covers.
+                // A range tombstone hides the old marker, and a compaction may have dropped it.
                 let marks = pinned || kept > 1 || self.tombstones.covers(newest.key, 0);
                 self.take(items.remove(item), (key, HotReason::Updated), 0, marks);
             }

@@ -6,6 +6,8 @@ mod reads;
 mod transactions;
 mod conditional;
 mod checkpoints;
+#[cfg(test)]
+mod range_tombstone_tests;
 
 use std::path::Path;
 use std::sync::Arc;

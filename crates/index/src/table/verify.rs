@@ -36,8 +36,10 @@ impl Table {
     /// Reads every block and checks checksums, the order of all entries, and that index, filter and
     /// properties agree with them. That the blocks fill the file was checked when it was opened.
     pub fn verify(self: &Arc<Self>) -> Result<()> {
+        // Entries do not tell the file's length, nor which range tombstones were applied to them.
+        let TableMeta { number, size, tombstones_applied, .. } = self.meta;
         let mut tally = Tally {
-            meta: TableMeta { size: self.meta.size, ..TableMeta::empty(self.meta.number) },
+            meta: TableMeta { size, tombstones_applied, ..TableMeta::empty(number) },
             last_key: Vec::new(),
             last_seq: 0,
         };

@@ -8,6 +8,8 @@ mod transactions;
 mod conditional;
 mod checkpoints;
 mod keyspace;
+#[cfg(test)]
+mod range_tombstone_tests;
 
 use std::ops::Deref;
 use std::path::Path;

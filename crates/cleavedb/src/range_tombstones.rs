@@ -88,7 +88,7 @@ fn may_be_left(version: &Version, tombstone: &RangeTombstone) -> bool {
     let mut places = runs.chain((1..=LEVEL_MAX).map(|level| version.level(level)));
     begin < end
         && places.any(|place| {
-            let tables = place.within(Some(begin), Some(end)).iter().map(|table| table.meta());
-            tables.into_iter().any(|meta| meta.min_seq < *seq && meta.tombstones_applied < *seq)
+            let mut tables = place.within(Some(begin), Some(end)).iter().map(|table| table.meta());
+            tables.any(|meta| meta.min_seq < *seq && meta.tombstones_applied < *seq)
         })
 }

@@ -225,13 +225,16 @@ impl ReadView {
 
     /// Retains the versions that the present or a snapshot sees, and a marker that is the newest
     /// entry of its key in the tables: the flush of a newer version may write no entry, so that the
-    /// marker must stay in a younger place than what the collection writes.
+    /// marker must stay in a younger place than what the collection writes. If a range tombstone
+    /// covers the marker, a newer version has a newer one.
     fn retain_seen(&self, key: &[u8], versions: &mut Vec<Visible>) {
         let mut retention = Retention::new(&self.points.snapshots, &self.points.tombstones);
         retention.begin_key(key);
         let newest = versions.iter().find(|version| version.in_table).map(|version| version.seq);
         versions.retain(|version| {
-            let marks = version.content == Content::Hot && Some(version.seq) == newest;
+            let marks = version.content == Content::Hot
+                && Some(version.seq) == newest
+                && !self.points.tombstones.covers(key, version.seq);
             retention.keep(version.seq) || marks && !planted(Bug::MarkerBelowCollected)
         });
     }

@@ -1,5 +1,5 @@
-//! Random histories of flushes, snapshots, collections and concurrent compactions, compared with a
-//! model that keeps every operation.
+//! Random histories of flushes, range tombstones, snapshots, collections and concurrent
+//! compactions, compared with a model that keeps every operation.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use super::{
 use crate::edit::VersionEdit;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
+use crate::range_tombstones::{RangeTombstone, RangeTombstones};
 use crate::table::ReadMode;
 use crate::table_format::TableOptions;
 use crate::testing::{Dropped, Item, World, forwards, sort};
@@ -54,6 +55,7 @@ struct History {
     collections: u64,
     jobs: Vec<CompactionJob>,
     reported: HashSet<Report>,
+    tombstones: RangeTombstones,
     options: CompactionOptions,
 }
 
@@ -72,6 +74,7 @@ impl History {
             collections: 0,
             jobs: Vec::new(),
             reported: HashSet::new(),
+            tombstones: RangeTombstones::default(),
             options: CompactionOptions {
                 level0,
                 l0_bytes: 3000,
@@ -105,6 +108,27 @@ impl History {
         self.install(self.epoch, &items);
     }
 
+    /// Deletes a range of keys.
+    fn delete_range(&mut self, seed: u64) {
+        self.last_seq += 1;
+        let (begin, end) = (key(seed), key(seed / KEYS));
+        self.tombstones = self.tombstones.with(
+            [RangeTombstone {
+                id: self.last_seq,
+                begin: begin.into_bytes().into(),
+                end: end.into_bytes().into(),
+                seq: self.last_seq,
+                eager: seed.is_multiple_of(2),
+            }],
+            0,
+        );
+    }
+
+    /// Whether a range tombstone hides the version `seq` of `key` from a reader at `snapshot`.
+    fn is_deleted(&self, key: &[u8], seq: u64, snapshot: u64) -> bool {
+        self.tombstones.fragments(snapshot).covers(key, seq)
+    }
+
     fn install(&mut self, epoch: u64, items: &[Item]) {
         let mut edit = VersionEdit::default();
         let mut sample = KeySample::default();
@@ -129,7 +153,8 @@ impl History {
             .into_iter()
             .filter_map(|snapshot| {
                 let versions = self.model.range(range.clone()).map(|((_, seq), _)| *seq);
-                versions.filter(|seq| *seq <= snapshot).max()
+                let newest = versions.filter(|seq| *seq <= snapshot).max();
+                newest.filter(|seq| !self.is_deleted(&range.start().0, *seq, snapshot))
             })
             .collect();
         let versions = self.model.range(range).rev();
@@ -208,7 +233,8 @@ impl History {
 
     fn constraints(&self) -> Constraints {
         let seen_by_all = self.snapshots.iter().copied().min().unwrap_or(self.last_seq);
-        Constraints { seen_by_all, ..self.constraints.clone() }
+        let tombstones = self.tombstones.fragments(self.last_seq);
+        Constraints { seen_by_all, tombstones, ..self.constraints.clone() }
     }
 
     fn pick(&self) -> Option<Compaction> {
@@ -227,7 +253,7 @@ impl History {
     fn pick_full(&self, lower: Option<u64>, upper: Option<u64>) -> Option<Compaction> {
         let bytes = |n: u64| key(n).into_bytes();
         let (lower, upper) = (lower.map(bytes), upper.map(bytes));
-        pick_full(&self.version, &self.constraints, lower.as_deref(), upper.as_deref())
+        pick_full(&self.version, &self.constraints(), lower.as_deref(), upper.as_deref())
     }
 
     fn begin_compaction(&mut self, picked: Option<Compaction>) -> bool {
@@ -235,13 +261,10 @@ impl History {
         self.check_pick(&compaction);
         self.constraints.start(&compaction);
         let table_options = TableOptions { block_bytes: 150, ..TableOptions::default() };
-        self.jobs.push(CompactionJob::prepare(
-            &self.version,
-            compaction,
-            self.snapshots.clone(),
-            &self.options,
-            &table_options,
-        ));
+        let (snapshots, options) = (self.snapshots.clone(), &self.options);
+        let job =
+            CompactionJob::prepare(&self.version, compaction, snapshots, options, &table_options);
+        self.jobs.push(job.with_range_tombstones(self.tombstones.fragments(self.last_seq)));
         true
     }
 
@@ -268,7 +291,7 @@ impl History {
     }
 
     fn step(&mut self, op: u8, seed: u64) {
-        match op % 12 {
+        match op % 13 {
             0..=4 => self.flush(seed),
             6 if seed.is_multiple_of(4) => {
                 let bound = |part: u64| (!part.is_multiple_of(4)).then_some(part / 4);
@@ -288,6 +311,7 @@ impl History {
             }
             10 => self.begin_collection(seed),
             11 => self.end_collection(),
+            12 => self.delete_range(seed),
             _ => {}
         }
     }
@@ -300,10 +324,13 @@ impl History {
                 let name = key(n);
                 let range = (name.clone().into_bytes(), 0)..=(name.clone().into_bytes(), snapshot);
                 let expected = self.model.range(range).next_back().map(|(_, item)| item);
+                let deleted = |seq| self.is_deleted(name.as_bytes(), seq, snapshot);
                 let expected = expected.filter(|item| item.kind != EntryKind::Delete);
+                let expected = expected.filter(|item| !deleted(item.seq));
                 let hash = hash64(name.as_bytes(), 0);
                 let found = self.version.get(name.as_bytes(), hash, snapshot).unwrap();
                 let found = found.filter(|found| found.kind != EntryKind::Delete);
+                let found = found.filter(|found| !deleted(found.seq));
                 assert_eq!(found.as_ref().map(|f| f.seq), expected.map(|item| item.seq));
                 assert_eq!(found.map(|f| f.value.to_vec()), expected.map(|i| i.value.clone()));
                 visible.extend(expected.cloned());
@@ -311,11 +338,15 @@ impl History {
             let merged = MergeIter::new(self.version.iters(None, None, ReadMode::Cached));
             let mut iter = VisibleIter::new(merged, snapshot, None, None);
             iter.seek_last().unwrap();
-            for item in visible.iter().rev() {
-                assert_eq!((iter.key(), iter.value()), (&item.key[..], &item.value[..]));
+            let mut visible = visible.iter().rev();
+            while iter.valid() {
+                if !self.is_deleted(iter.key(), iter.seq(), snapshot) {
+                    let expected = visible.next().map(|item| (&item.key[..], &item.value[..]));
+                    assert_eq!(Some((iter.key(), iter.value())), expected);
+                }
                 iter.prev().unwrap();
             }
-            assert!(!iter.valid());
+            assert!(visible.next().is_none());
         }
     }
 

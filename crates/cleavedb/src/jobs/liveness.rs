@@ -179,11 +179,11 @@ impl ReadView {
         Ok(())
     }
 
-    /// The sequence numbers of values and tags that the index does not have any more, among those
-    /// that a range tombstone may have deleted that is forgotten since.
+    /// The sequence numbers of values, short ones too, and tags that the index does not have any
+    /// more, among those that a range tombstone may have deleted that is forgotten since.
     fn gone(&self, records: &[ScannedRecord<'_>]) -> Result<Vec<SeqNo>> {
         let may_be_gone = |record: &&ScannedRecord<'_>| {
-            record.seq < self.state.forgotten_upto && !record.is_tombstone()
+            record.seq < self.state.forgotten_upto && record.kind != RecordKind::Delete
         };
         let mut asked = records.iter().filter(may_be_gone).map(|record| record.seq).peekable();
         if asked.peek().is_none() {

@@ -95,6 +95,15 @@ fn short_sessions_of_batches_survive_every_crash() {
 }
 
 #[test]
+fn deleted_ranges_survive_every_crash() {
+    let profile = Profile { ranges: 25, ..Profile::crash() };
+    let plan = Plan { profile, ..Plan::default() };
+    for setup in &Setup::designs() {
+        visit("deleted_ranges_survive_every_crash", setup, plan.clone(), STATES / 48);
+    }
+}
+
+#[test]
 fn long_values_beside_an_index_survive_every_crash() {
     let test = "long_values_beside_an_index_survive_every_crash";
     for (preset, window) in [(Preset::Lsm, true), (Preset::Lsm, false), (Preset::Ohdb, true)] {

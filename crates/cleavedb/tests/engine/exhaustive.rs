@@ -31,7 +31,7 @@ fn op(choice: usize, n: usize, least: usize) -> Op {
         0 => write(vec![Write::put(a, value(n))], Durability::Os),
         1 => write(vec![Write::put(b, value(n))], Durability::Sync),
         2 => write(vec![Write::delete(a)], Durability::Os),
-        3 => write(vec![Write::delete(b)], Durability::Buffered),
+        3 => write(vec![Write::delete_range(b, b"c")], Durability::Buffered),
         4 => write(vec![Write::put(a, value(n)), Write::delete(b)], Durability::Os),
         5 => Op::Flush,
         6 => Op::Step(1),

@@ -23,7 +23,8 @@ const POWER_IMAGES: usize = 6;
 const OPS: usize = 30;
 
 fn workload(seed: u64) -> Vec<Op> {
-    let profile = Profile { kills: false, reads: true, synced: 30, ..Profile::crash() };
+    let ranges = seed % 2 * 20;
+    let profile = Profile { kills: false, reads: true, synced: 30, ranges, ..Profile::crash() };
     let mut ops = Generator::new(seed, profile).take(OPS);
     ops.retain(|op| !matches!(op, Op::Reopen | Op::Verify));
     ops.extend([Op::Flush, Op::Collect, Op::Sync]);

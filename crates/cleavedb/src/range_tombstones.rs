@@ -1,6 +1,6 @@
 //! How range tombstones enter the read state, and leave it once nothing that they cover is left.
 //!
-//! A tombstone is forgotten when nobody needs it any more:
+//! A tombstone is forgotten when no job and no reader needs it any more:
 //!
 //! * Everything up to it is in tables: no MemTable has a version that it covers.
 //! * No snapshot is older: every reader sees it.
@@ -38,8 +38,8 @@ pub(crate) fn set_forgotten_upto(engine: &Engine, forgotten_upto: SeqNo) {
     engine.state.swap(|state| ReadState { forgotten_upto, ..state.clone() });
 }
 
-/// Removes the range tombstones from the read state that nobody needs any more, and adds their ids
-/// to [`Engine::forgotten_tombstones`].
+/// Removes the range tombstones from the read state that are needed no more, and adds their ids to
+/// [`Engine::forgotten_tombstones`].
 pub(crate) fn forget(engine: &Engine) {
     if engine.state.load().tombstones.is_empty() {
         return;

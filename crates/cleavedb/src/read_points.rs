@@ -37,11 +37,12 @@ impl ReadPoints {
         Self::fix(engine, || engine.commit.visible(), last_seq)
     }
 
-    /// For a collection as of `read_point`: the tombstones up to there. Either the read point is
-    /// durable, or the collection syncs the log through it before its edit
+    /// For a collection as of `read_point`: the visible tombstones up to there. Either the read
+    /// point is durable, or the collection syncs the log through it before its edit
     /// ([`crate::options::LogPolicy::sync_before_drop`]).
     pub(crate) fn of_collection(engine: &Engine, read_point: impl Fn() -> SeqNo) -> Self {
-        Self::fix(engine, read_point, SeqNo::MAX)
+        // What is durable may not be visible yet, and its tombstones not in the read state.
+        Self::fix(engine, read_point, engine.commit.visible())
     }
 
     fn fix(engine: &Engine, read_point: impl Fn() -> SeqNo, tombstones_upto: SeqNo) -> Self {

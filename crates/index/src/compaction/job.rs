@@ -165,7 +165,7 @@ impl CompactionJob {
         }
     }
 
-    /// The same job with range tombstones to apply, all of which the readers without a snapshot see.
+    /// The same job with range tombstones to apply, which all readers without a snapshot see.
     #[must_use]
     pub fn with_range_tombstones(mut self, tombstones: Fragments) -> Self {
         self.tombstones = tombstones;

@@ -20,8 +20,11 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
+/// Begin, end and sequence number of a tombstone.
+type Drawn = (Vec<u8>, Vec<u8>, SeqNo);
+
 /// Batches of tombstones to add; after each of them some leave.
-fn changes() -> impl Strategy<Value = Vec<(Vec<(Vec<u8>, Vec<u8>, SeqNo)>, u64)>> {
+fn changes() -> impl Strategy<Value = Vec<(Vec<Drawn>, u64)>> {
     let one = (key(), key(), 1..30u64);
     proptest::collection::vec((proptest::collection::vec(one, 0..5), any::<u64>()), 0..12)
 }

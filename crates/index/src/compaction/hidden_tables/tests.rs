@@ -140,7 +140,7 @@ fn a_part_of_a_table_is_deleted_in_its_place_once() {
     ];
     let below = vec![Item::inline("c", 5, ""), Item::inline("d", 6, "")];
     let before = version(&world, &[(2, part.to_vec()), (4, below.clone())]);
-    assert!(picked(&before, &deleted(("b", "c"), false, 60)).is_none(), "nobody is in a hurry");
+    assert!(picked(&before, &deleted(("b", "c"), false, 60)).is_none(), "it is not eager");
     assert!(picked(&before, &deleted(("b", "c"), true, 49)).is_none(), "a snapshot is older");
     let constraints = deleted(("b", "c"), true, 60);
     let compaction = picked(&before, &constraints).unwrap();

@@ -49,6 +49,12 @@ pub(super) enum Verdict {
 }
 
 impl Known {
+    /// Sequence number of the newest version that was found.
+    pub(super) fn newest(&self) -> SeqNo {
+        let records = self.records.iter().map(|found| found.seq);
+        records.chain(self.entry.map(|entry| entry.seq)).max().unwrap_or_default()
+    }
+
     /// `trusted` says that tables know every record that is not young; `values_are_whole`, that no
     /// record is missing.
     pub(super) fn verdict(&self, trusted: bool, values_are_whole: bool) -> Verdict {

@@ -22,19 +22,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
-use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
+use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
 use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::table::Table;
-use cleavedb_index::{BlockCache, Entry};
+use cleavedb_index::{BlockCache, Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
 use cleavedb_storage::log::salvage::{Met, header_in_window, proven_header, salvage};
 use cleavedb_storage::{File, FileKind, Name};
 use cleavedb_values::ValueLayout;
 
-use crate::catalog::{self, DEFAULT_NAME};
+use crate::catalog::{self, DEFAULT_NAME, NAMES};
 use crate::manifest::{LiveFiles, Loaded, Manifest};
-use crate::options::{Options, Preset};
+use crate::options::{LogPolicy, Options, Preset};
+use crate::range_deletes::{self, RANGES};
 use crate::unopened::{Unopened, window_behind};
 
 use known::{Found, Indexed, Known, Location, Verdict};
@@ -55,6 +56,14 @@ pub struct Salvage {
     /// Whether every value file was read without damage.
     values_are_whole: bool,
     report: SalvageReport,
+}
+
+/// What the system keyspace says.
+struct System {
+    /// The names of keyspaces.
+    names: BTreeMap<KeyspaceId, String>,
+    /// The ranges that were deleted.
+    deleted: RangeTombstones,
 }
 
 /// Called with the name of a keyspace, a key of it, and its value.
@@ -237,6 +246,14 @@ impl Salvage {
             Some(_) => is_young,
             None => is_young && flushed.is_some_and(|flushed| seq > flushed),
         };
+        // A flush may have released what lies in front of the replay head.
+        let layout = self.live.as_ref().and_then(|live| live.layout);
+        let log = layout.map(|layout| LogPolicy::of(&layout));
+        let keeps = facts.zip(log).is_none_or(|(facts, log)| log.is_whole(facts.live));
+        let released = match head.flatten().filter(|head| head.file == number && !keeps) {
+            Some(head) => head.position - head.base,
+            None => 0,
+        };
         let (keys, mut rubbish) = (&mut self.keys, None);
         let mut damage = Damage { report: &mut self.report, name, is_young };
         let no_record = "bytes that belong to no record: damage, or a write torn by a crash";
@@ -259,6 +276,7 @@ impl Salvage {
                 Met::Damaged(_) => damage.note("a record is damaged", offset),
                 // The pages of a key directory hold no records.
                 Met::Rubbish(_) if name.kind() == FileKind::Group => {}
+                Met::Rubbish(_) if offset < released => {}
                 // Behind its end the log's part of the window holds what was there before.
                 Met::Rubbish(_) => rubbish = Some(offset),
                 Met::Unreadable(error) => {
@@ -296,7 +314,8 @@ impl Salvage {
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
         let mut keys = std::mem::take(&mut self.keys);
         let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());
-        let names = self.names(system)?;
+        let System { names, deleted } = self.read_system(system)?;
+        keys.retain(|key, known| !deleted.covers(key, known.newest(), SEQ_MAX));
         self.hand_out_keys(keys, &mut |encoded_key, value| {
             let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             match names.get(&id) {
@@ -307,21 +326,31 @@ impl Salvage {
         Ok(self.report)
     }
 
-    /// The names of keyspaces by their ids, from the records of the system keyspace.
-    fn names(&mut self, system: BTreeMap<Vec<u8>, Known>) -> Result<BTreeMap<KeyspaceId, String>> {
+    /// Reads the records of the system keyspace.
+    fn read_system(&mut self, records: BTreeMap<Vec<u8>, Known>) -> Result<System> {
         let mut names = BTreeMap::from([(KeyspaceId::DEFAULT, DEFAULT_NAME.to_owned())]);
-        let (mut damage, counted) = (Vec::new(), (self.report.keys, self.report.value_bytes));
-        self.hand_out_keys(system, &mut |encoded_key, value| {
+        let (mut ranges, mut damage) = (Vec::new(), Vec::new());
+        let seqs: BTreeMap<Vec<u8>, SeqNo> =
+            records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
+        let counted = (self.report.keys, self.report.value_bytes);
+        self.hand_out_keys(records, &mut |encoded_key, value| {
             let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
-            match catalog::decode(key, value) {
-                Ok((name, id, _)) => drop(names.insert(id, name)),
-                Err(error) => damage.push(error),
-            }
+            let read = match key.first() {
+                Some(&NAMES) => catalog::decode(key, value).map(|(name, id, _)| {
+                    names.insert(id, name);
+                }),
+                Some(&RANGES) => {
+                    let seq = seqs.get(encoded_key).copied().unwrap_or_default();
+                    range_deletes::decode(key, value, seq).map(|range| ranges.push(range))
+                }
+                _ => Ok(()),
+            };
+            damage.extend(read.err());
             Ok(())
         })?;
         damage.into_iter().for_each(|error| self.report.note(error));
         (self.report.keys, self.report.value_bytes) = counted;
-        Ok(names)
+        Ok(System { names, deleted: RangeTombstones::default().with(ranges, 0) })
     }
 
     fn hand_out_keys(

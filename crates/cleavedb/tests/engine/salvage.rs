@@ -125,6 +125,46 @@ pub(crate) fn for_each_preset(test: impl Fn(Preset, &Path, &Path, &State)) {
 }
 
 #[test]
+fn keyspaces_are_saved_by_name_and_deleted_ranges_stay_deleted() {
+    for preset in Preset::ALL {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, mut expected) = (dir.path().join("db"), BTreeMap::new());
+        let mut options = Options::preset(preset);
+        options.memtable_bytes = Some(64 << 10);
+        let db = Db::open(&path, options).unwrap();
+        let gone = db.keyspace("gone").unwrap();
+        for name in ["default", "users", "gone"] {
+            let keyspace = db.keyspace(name).unwrap();
+            for i in 0..60 {
+                let (key, value) = (format!("{i:02}"), format!("{name} {i}").repeat(40));
+                keyspace.put_with(&key, &value, Durability::Os).unwrap();
+                if name != "gone" && !(20..40).contains(&i) {
+                    expected.insert((name.to_owned(), key.into_bytes()), value.into_bytes());
+                }
+            }
+            db.flush().unwrap();
+            keyspace.delete_range("20".."40").unwrap();
+        }
+        drop(gone);
+        db.drop_keyspace("gone").unwrap();
+        db.close().unwrap();
+        let mut saved = BTreeMap::new();
+        let salvage = Salvage::search(&path).unwrap();
+        let report = salvage.hand_out(&mut |keyspace, key, value| {
+            saved.insert((keyspace.to_owned(), key.to_vec()), value.to_vec());
+            Ok(())
+        });
+        let report = report.unwrap();
+        let names =
+            |of: &BTreeMap<(String, Vec<u8>), Vec<u8>>| -> Vec<_> { of.keys().cloned().collect() };
+        assert_eq!(names(&saved), names(&expected), "{preset}");
+        assert!(saved == expected, "{preset}");
+        let whole = (report.keys, report.damages) == (expected.len() as u64, 0);
+        assert!(whole, "{preset}: {report:?}");
+    }
+}
+
+#[test]
 fn a_whole_store_is_saved_as_it_is() {
     for_each_preset(|preset, whole, _, state| {
         let (saved, report) = saved(whole);

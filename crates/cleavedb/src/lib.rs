@@ -64,6 +64,7 @@ mod write;
 mod read;
 pub mod encode;
 mod item;
+mod outside_ranges;
 mod pending_writes;
 mod cursor;
 mod range;

@@ -8,20 +8,32 @@ use bytes::Bytes;
 use cleavedb_base::{EntryKind, Result, SeqNo};
 use cleavedb_index::{Entry, EntryIter};
 
+use crate::outside_ranges::Ranges;
+
+/// The writes of a transaction: values, or `None` for deletes, by tree key.
+pub(crate) type Writes = BTreeMap<Vec<u8>, Option<Bytes>>;
+
+/// Ranges of tree keys that a transaction has deleted, each from its first key to its second,
+/// excluded.
+pub(crate) type Deleted = [(Vec<u8>, Vec<u8>)];
+
 /// Writes of a transaction within a range: values, or `None` for deletes, by ascending tree key. As
 /// entries they are versions of the transaction's snapshot, in front of those of the database.
 #[derive(Clone)]
 pub(crate) struct PendingWrites {
     writes: Arc<[(Vec<u8>, Option<Bytes>)]>,
     seq: SeqNo,
+    /// What it has deleted by ranges: that of the database is not seen, its own writes are.
+    pub(crate) deleted: Ranges,
     /// The current one; as many as there are if there is none.
     at: usize,
 }
 
 impl PendingWrites {
-    /// Those of `writes` from `lower` (inclusive) to `upper` (exclusive), as versions `seq`.
+    /// Those of `writes` from `lower` (inclusive) to `upper` (exclusive), as versions `seq`, after
+    /// the ranges `deleted` were deleted.
     pub(crate) fn new(
-        writes: &BTreeMap<Vec<u8>, Option<Bytes>>,
+        (writes, deleted): (&Writes, &Deleted),
         (lower, upper): (&[u8], &[u8]),
         seq: SeqNo,
     ) -> Self {
@@ -30,12 +42,12 @@ impl PendingWrites {
         let within = (lower < upper).then(|| writes.range::<[u8], _>(range));
         let writes: Arc<[_]> =
             within.into_iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
-        Self { at: writes.len(), writes, seq }
+        Self { at: writes.len(), writes, seq, deleted: Ranges::of(deleted) }
     }
 
     /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
-        self.writes.is_empty()
+        self.writes.is_empty() && self.deleted.is_empty()
     }
 
     /// Number of writes whose entries are in front of (`key`, `seq`) in the order of the index.
@@ -98,7 +110,7 @@ mod tests {
     #[test]
     fn entries_are_found_in_the_order_of_the_index() {
         let writes = ["b", "d"].map(|key| (key.as_bytes().to_vec(), None));
-        let mut iter = PendingWrites::new(&BTreeMap::from(writes), (b"", b"z"), 7);
+        let mut iter = PendingWrites::new((&BTreeMap::from(writes), &[]), (b"", b"z"), 7);
         let mut found = |key: &[u8], seq, before| {
             let sought = if before { iter.seek_before(key, seq) } else { iter.seek(key, seq) };
             sought.unwrap();

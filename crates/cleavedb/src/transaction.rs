@@ -5,7 +5,7 @@
 //! ([`ReadSet`]), and is then one batch. So committed transactions are serializable, in the order
 //! of their commits, and no other write waits for one that is open.
 
-use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,13 +14,13 @@ use cleavedb_base::sync::Mutex;
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
-use crate::batch::{Change, Op};
+use crate::batch::{Change, Op, check_end};
 use crate::bounds::{Bounds, KeyRange, Prefix};
 use crate::catalog::CatalogEntry;
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::options::Durability;
-use crate::pending_writes::PendingWrites;
+use crate::pending_writes::{PendingWrites, Writes};
 use crate::range::Range;
 use crate::recent_writes::ReadSet;
 use crate::view::Snapshot;
@@ -59,12 +59,13 @@ pub struct Transaction {
     database: Arc<dyn Commits>,
     snapshot: Snapshot,
     reads: Arc<Mutex<ReadSet>>,
-    /// Values, or `None` for deletes, by tree key.
-    writes: BTreeMap<Vec<u8>, Option<Bytes>>,
+    writes: Writes,
     /// Keyspaces that it has read or written besides the default one, each once.
     keyspaces: Vec<Arc<CatalogEntry>>,
-    /// What each write since the first savepoint has replaced.
-    undo: Vec<(Vec<u8>, Option<Option<Bytes>>)>,
+    /// Ranges that it has deleted before these writes, by their tree keys.
+    ranges: Vec<(Vec<u8>, Vec<u8>)>,
+    /// What takes back each change since the first savepoint.
+    undo: Vec<Undo>,
     has_savepoint: bool,
     #[expect(dead_code, reason = "held for what its drop does")]
     watch: Watch,
@@ -92,6 +93,14 @@ impl Drop for Watch {
     }
 }
 
+/// What takes back a change of a transaction's writes.
+enum Undo {
+    /// The key had this write, or none.
+    Write(Vec<u8>, Option<Option<Bytes>>),
+    /// A range was added.
+    Range,
+}
+
 /// A state of a transaction's writes, to return to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Savepoint(usize);
@@ -112,7 +121,8 @@ impl Transaction {
             database,
             snapshot,
             reads,
-            writes: BTreeMap::new(),
+            writes: Writes::new(),
+            ranges: Vec::new(),
             keyspaces: Vec::new(),
             undo: Vec::new(),
             has_savepoint: false,
@@ -137,7 +147,7 @@ impl Transaction {
 
     fn get_from(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
         match self.own(snapshot.keyspace_id(), key) {
-            Some(own) => Ok(own.clone()),
+            Some(own) => Ok(own),
             None => snapshot.get(key),
         }
     }
@@ -155,13 +165,17 @@ impl Transaction {
     }
 
     /// What it has written under `key`; if it has not, the key is noted as read.
-    fn own(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<&Option<Bytes>> {
+    fn own(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<Option<Bytes>> {
         let encoded_key = EncodedKey::new(keyspace, key);
-        let own = self.writes.get(encoded_key.as_bytes());
-        if own.is_none() {
-            self.reads.lock().add(encoded_key.as_bytes());
+        let key = encoded_key.as_bytes();
+        if let Some(own) = self.writes.get(key) {
+            return Some(own.clone());
         }
-        own
+        if self.ranges.iter().any(|(begin, end)| &begin[..] <= key && key < &end[..]) {
+            return Some(None);
+        }
+        self.reads.lock().add(key);
+        None
     }
 
     /// Stores `value` under `key` at the commit. Fails as [`crate::Db::put`] does on a key or value
@@ -182,7 +196,35 @@ impl Transaction {
         let value = op.value.map(Bytes::copy_from_slice);
         let undone = self.has_savepoint.then(|| key.clone());
         let before = self.writes.insert(key, value);
-        self.undo.extend(undone.map(|key| (key, before)));
+        self.undo.extend(undone.map(|key| Undo::Write(key, before)));
+        Ok(())
+    }
+
+    /// Removes all keys of a range at the commit: those that are there then, and those that it has
+    /// put itself before. That is one small write, and none of the keys counts as read. Fails as
+    /// [`crate::Keyspace::delete_range`] does.
+    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
+        self.change_range(Bounds::of(self.snapshot.keyspace_id(), &range))
+    }
+
+    fn change_range(&mut self, Bounds { lower, upper, .. }: Bounds) -> Result<()> {
+        if lower >= upper {
+            return Ok(());
+        }
+        check_end(&lower).and_then(|()| check_end(&upper))?;
+        let within = (Bound::Included(&lower[..]), Bound::Excluded(&upper[..]));
+        let own: Vec<_> =
+            self.writes.range::<[u8], _>(within).map(|(key, _)| key.clone()).collect();
+        for key in own {
+            let before = self.writes.remove(&key);
+            if self.has_savepoint {
+                self.undo.push(Undo::Write(key, before));
+            }
+        }
+        self.ranges.push((lower, upper));
+        if self.has_savepoint {
+            self.undo.push(Undo::Range);
+        }
         Ok(())
     }
 
@@ -205,7 +247,8 @@ impl Transaction {
     fn cursor_over(&self, snapshot: &Snapshot, range: impl KeyRange) -> Cursor {
         let bounds = Bounds::of(snapshot.keyspace_id(), &range);
         let seq = self.reads.lock().seq;
-        let writes = PendingWrites::new(&self.writes, (&bounds.lower, &bounds.upper), seq);
+        let own = (&self.writes, &self.ranges[..]);
+        let writes = PendingWrites::new(own, (&bounds.lower, &bounds.upper), seq);
         snapshot.cursor(range).within(writes, self.reads.clone())
     }
 
@@ -223,10 +266,11 @@ impl Transaction {
             let what = "the transaction was taken back to before this savepoint";
             return Err(Error::new(ErrorKind::InvalidArgument, what));
         }
-        for (key, before) in self.undo.drain(savepoint.0..).rev() {
-            match before {
-                Some(before) => _ = self.writes.insert(key, before),
-                None => _ = self.writes.remove(&key),
+        for undo in self.undo.drain(savepoint.0..).rev() {
+            match undo {
+                Undo::Write(key, Some(before)) => _ = self.writes.insert(key, before),
+                Undo::Write(key, None) => _ = self.writes.remove(&key),
+                Undo::Range => _ = self.ranges.pop(),
             }
         }
         Ok(())
@@ -243,21 +287,23 @@ impl Transaction {
     /// kinds nothing was written. Without writes it succeeds: all that was read is as of one
     /// moment.
     pub fn commit_with(self, durability: Durability) -> Result<()> {
-        if self.writes.is_empty() {
+        if self.writes.is_empty() && self.ranges.is_empty() {
             return self.database.open_engine().map(drop);
         }
         let engine = self.database.writable()?;
         let keyspaces = &self.keyspaces;
-        let changes = self.writes.iter().filter_map(|(key, value)| {
+        let default = &engine.catalog.default;
+        let ranges = self.ranges.iter().map(|(begin, end)| (Change::Range(begin, end), default));
+        let writes = self.writes.iter().filter_map(|(key, value)| {
             let (id, key) = split_encoded_key(key)?;
             let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id);
             let op = Op { key, value: value.as_deref() };
-            Some((Change::One(op), keyspace.unwrap_or(&engine.catalog.default)))
+            Some((Change::One(op), keyspace.unwrap_or(default)))
         });
         // A cursor that is still held has nothing to add to what is committed.
         let reads = std::mem::take(&mut *self.reads.lock());
         let terms = Terms { reads: Some(&reads), keyspaces, numbered: None };
-        write::write_changes(engine, changes, durability, terms)
+        write::write_changes(engine, ranges.chain(writes), durability, terms)
     }
 
     /// Drops it without effect, as a drop does.
@@ -292,6 +338,11 @@ impl KeyspaceTransaction<'_> {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let op = Op { key: key.as_ref(), value: None };
         self.transaction.change(self.snapshot.keyspace_id(), op)
+    }
+
+    /// Removes all keys of a range at the commit; see [`Transaction::delete_range`].
+    pub fn delete_range(&mut self, range: impl KeyRange) -> Result<()> {
+        self.transaction.change_range(Bounds::of(self.snapshot.keyspace_id(), &range))
     }
 
     /// Keys of a range and their values, with the writes of the transaction up to now.

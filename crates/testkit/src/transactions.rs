@@ -72,6 +72,12 @@ struct Open {
     written_since: Vec<Vec<u8>>,
 }
 
+/// All keys that are used from `from` to `to`, excluded.
+fn keys_within(from: &[u8], to: &[u8]) -> Vec<Vec<u8>> {
+    let all = (0..KEYS).map(|number| format!("key{number:02}").into_bytes());
+    all.filter(|key| from <= &key[..] && &key[..] < to).collect()
+}
+
 /// `state` with the writes of a transaction.
 fn with_pending(state: &State, pending: &Pending) -> State {
     let mut state = state.clone();
@@ -136,7 +142,10 @@ impl Interleaving {
                 Ok(())
             }
             2 => {
-                let write = Write { key: self.key(), value: self.value(), upto: None };
+                let write = match self.rng.chance(20) {
+                    true => Write::delete_range(&self.key(), &self.key()),
+                    false => Write { key: self.key(), value: self.value(), upto: None },
+                };
                 commit(&self.db, std::slice::from_ref(&write), Durability::Os).map_err(text)?;
                 self.applied(&[write]);
                 Ok(())
@@ -152,7 +161,12 @@ impl Interleaving {
 
     fn applied(&mut self, writes: &[Write]) {
         self.model.apply(writes);
-        let keys = || writes.iter().map(|write| write.key.clone());
+        let keys = || {
+            writes.iter().flat_map(|write| match &write.upto {
+                Some(upto) => keys_within(&write.key, upto),
+                None => vec![write.key.clone()],
+            })
+        };
         self.open.iter_mut().for_each(|open| open.written_since.extend(keys()));
     }
 
@@ -167,6 +181,12 @@ impl Interleaving {
                     open.transaction.rollback_to(savepoint).map_err(text)?;
                     open.pending = pending;
                 }
+            }
+            2 => {
+                let to = format!("key{:02}", self.rng.below(KEYS)).into_bytes();
+                open.transaction.delete_range(&key[..]..&to[..]).map_err(text)?;
+                let deleted = keys_within(&key, &to).into_iter().map(|key| (key, None));
+                open.pending.extend(deleted);
             }
             _ => {
                 match &value {

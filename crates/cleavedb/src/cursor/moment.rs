@@ -12,6 +12,7 @@ use cleavedb_values::Chunk;
 
 use crate::bounds::Bounds;
 use crate::engine::Engine;
+use crate::outside_ranges::OutsideRanges;
 use crate::pending_writes::PendingWrites;
 use crate::read::{self, Heats};
 use crate::snapshot::HeldSnapshot;
@@ -34,11 +35,20 @@ impl Moment {
     pub(super) fn open(&self, bounds: &Bounds) -> VisibleIter {
         let Bounds { lower, upper, .. } = bounds;
         let mut sources: Vec<Box<dyn EntryIter>> = Vec::new();
-        sources.extend(self.pending.clone().map(|pending| Box::new(pending) as _));
         for slot in &self.state.memtables {
             sources.extend(slot.table.iters());
         }
         sources.extend(self.state.version.iters(Some(lower), Some(upper), ReadMode::Cached));
+        if let Some(pending) = &self.pending {
+            if !pending.deleted.is_empty() {
+                let outside = |inner| -> Box<dyn EntryIter> {
+                    Box::new(OutsideRanges { inner, ranges: pending.deleted.clone() })
+                };
+                sources = sources.into_iter().map(outside).collect();
+            }
+            // Of equal versions the first source has the one that counts.
+            sources.insert(0, Box::new(pending.clone()));
+        }
         let merged = MergeIter::new(sources);
         let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
         match planted(Bug::RangeTombstoneUnread) {

@@ -206,6 +206,12 @@ pub enum Bug {
     RangeDeleteOverlooked,
     /// A read finds a version that a range tombstone deletes.
     RangeTombstoneUnread,
+    /// A compaction applies a range tombstone that a loss of power may take back.
+    TombstoneNotDurable,
+    /// A range tombstone is forgotten while tables have versions that it covers.
+    TombstoneForgottenEarly,
+    /// A hash group takes a record for alive whose range tombstone is forgotten.
+    ForgottenRecordRevived,
     /// The id of a keyspace is given out again while something of the dropped one is left.
     KeyspaceIdReused,
     /// A checkpoint copies the log without what only the window has.

@@ -18,6 +18,7 @@
 use std::collections::BTreeSet;
 
 use cleavedb_base::SeqNo;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_index::edit::LEVEL_MAX;
 use cleavedb_index::{RangeTombstone, Version};
 use cleavedb_values::GroupId;
@@ -86,7 +87,8 @@ fn may_be_left(version: &Version, tombstone: &RangeTombstone) -> bool {
     let RangeTombstone { begin, end, seq, .. } = tombstone;
     let runs = version.runs().iter().map(|run| &run.set);
     let mut places = runs.chain((1..=LEVEL_MAX).map(|level| version.level(level)));
-    begin < end
+    !planted(Bug::TombstoneForgottenEarly)
+        && begin < end
         && places.any(|place| {
             let mut tables = place.within(Some(begin), Some(end)).iter().map(|table| table.meta());
             tables.any(|meta| meta.min_seq < *seq && meta.tombstones_applied < *seq)

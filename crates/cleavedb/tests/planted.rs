@@ -28,6 +28,7 @@ use cleavedb_testkit::endless::{
 use cleavedb_testkit::full::{collected_on_a_full_disk, filled_twice};
 use cleavedb_testkit::hot::{matrix, promotions_follow_reads};
 use cleavedb_testkit::hot_damage::damaged_hot_segments;
+use cleavedb_testkit::keyspaces::Keyspaces;
 use cleavedb_testkit::session::{open, open_all, open_read_only};
 use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
@@ -352,6 +353,26 @@ fn model_with_record_caches(seed: u64) -> Result<(), String> {
     model_of(&Setup::record_caches(), seed)
 }
 
+/// The same where writes delete ranges.
+fn model_with_ranges(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let profile = Profile { ranges: 25, ..Profile::model() };
+    model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
+}
+
+/// Crashes where writes delete ranges.
+fn crash_with_ranges(seed: u64) -> Result<(), String> {
+    let profile = Profile { ranges: 25, ..Profile::crash() };
+    let plan = Plan { seed, images_max: 8, depth: 1, profile, ..Plan::default() };
+    crash_of(&Setup::tiny(Preset::ALL[seed as usize % Preset::ALL.len()], true), plan, seed)
+}
+
+fn keyspaces(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    Keyspaces::new(&designs[seed as usize % designs.len()], seed)?.run(120, true)
+}
+
 /// The same where slices of partitions merge before.
 fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
     let [_, _, grouped @ ..] = Setup::crowded_partitions();
@@ -359,7 +380,10 @@ fn model_in_crowded_partitions(seed: u64) -> Result<(), String> {
 }
 
 fn model_of(setups: &[Setup], seed: u64) -> Result<(), String> {
-    let ops = Generator::new(seed, Profile::model()).take(150);
+    model_of_ops(setups, &Generator::new(seed, Profile::model()).take(150))
+}
+
+fn model_of_ops(setups: &[Setup], ops: &[Op]) -> Result<(), String> {
     for setup in setups {
         let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
         ops.iter().try_for_each(|op| session.run(op))?;
@@ -561,6 +585,12 @@ caught! {
     a_failed_job_that_leaves_its_files: FailedJobLeavesFiles by full_disk;
     a_commit_that_does_not_notice_a_changed_key: ConflictOverlooked by transactions;
     a_commit_that_does_not_notice_a_new_key: PhantomOverlooked by transactions;
+    a_commit_that_does_not_notice_a_deleted_range: RangeDeleteOverlooked by transactions;
+    a_range_tombstone_that_reads_pass_over: RangeTombstoneUnread by model_with_ranges;
+    a_range_tombstone_applied_before_it_is_durable: TombstoneNotDurable by crash_with_ranges;
+    a_range_tombstone_that_is_forgotten_early: TombstoneForgottenEarly by model_with_ranges;
+    a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
+    a_keyspace_with_the_id_of_a_dropped_one: KeyspaceIdReused by keyspaces;
     a_checkpoint_without_what_only_the_window_has: CheckpointWithoutDrain by checkpoint;
     a_close_that_forgets_a_log_file: CloseForgetsALog by full_when_closed;
     a_reserve_that_is_not_refilled: ReserveNotRefilled by no_free_byte;

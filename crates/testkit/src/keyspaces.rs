@@ -293,6 +293,15 @@ impl Keyspaces {
                 }
             }
         }
+        let now = self.db().keyspaces().map_err(failed)?;
+        for Held { snapshot, model, .. } in &self.held {
+            for later in now.iter().filter(|keyspace| !model.contains_key(keyspace.name())) {
+                let seen = snapshot.keyspace(later).range(..).next();
+                if seen.is_some() {
+                    return Err(format!("a snapshot sees {}, created later", later.name()));
+                }
+            }
+        }
         for keyspace in &self.dropped {
             expect(keyspace.get("key01").map(drop), ErrorKind::NoKeyspace)?;
             expect(keyspace.put("key01", "value"), ErrorKind::NoKeyspace)?;

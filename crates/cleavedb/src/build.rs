@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cleavedb_base::Result;
 use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_hot::HotStore;
 use cleavedb_index::{MemTable, RangeTombstones};
 use cleavedb_storage::log::Log;
@@ -95,6 +96,7 @@ pub(crate) fn build(
         dead_reads: DeadReads::default(),
         options,
         forgotten_tombstones: Mutex::default(),
+        searches_left_out: AtomicUsize::new(0),
         gate: Gate::new(intent),
         locks: Mutex::new(locks),
     };

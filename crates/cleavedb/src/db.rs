@@ -124,6 +124,9 @@ impl Inner {
         engine.gate.check_own()?;
         // A concurrent close waits here.
         let mut threads = self.threads.lock();
+        if self.begun.load(Ordering::Acquire) {
+            session::remove_forgotten(engine);
+        }
         if !engine.gate.close() {
             return Ok(());
         }

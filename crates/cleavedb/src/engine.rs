@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
+use cleavedb_base::sync::atomic::AtomicUsize;
 use cleavedb_base::{Error, ErrorKind, FileNumber, Result};
 use cleavedb_hot::HotStore;
 use cleavedb_index::{TableOptions, TableStore};
@@ -73,6 +74,8 @@ pub(crate) struct Engine {
     /// Ids of range tombstones that were forgotten, until a commit deletes their records. A leaf
     /// lock.
     pub(crate) forgotten_tombstones: Mutex<Vec<u64>>,
+    /// Searches for range tombstones to forget that were left out, since there are very many.
+    pub(crate) searches_left_out: AtomicUsize,
     pub(crate) gate: Gate,
     pub(crate) counters: Counters,
     /// A random number that differs at each open.

@@ -76,14 +76,19 @@ impl<'e> RangeDeletes<'e> {
 
     /// Has the commit, if it deletes a range, remove records of forgotten tombstones.
     pub(crate) fn tidy(&mut self) {
-        if self.records.is_empty() {
-            return;
+        if !self.records.is_empty() {
+            self.remove_some();
         }
+    }
+
+    /// Has the commit remove records of forgotten tombstones. Returns whether there are any.
+    pub(crate) fn remove_some(&mut self) -> bool {
         let mut ids = self.engine.forgotten_tombstones.lock();
         let rest = ids.len().saturating_sub(REMOVED_MAX);
         self.removed = ids.drain(rest..).map(|id| (key_of(id), id)).collect();
         // Under the lock of the ids: it is not less than any of their numbers.
         put_varint(&mut self.forgotten, self.engine.state.load().forgotten_upto);
+        !self.removed.is_empty()
     }
 
     /// The operation of range delete `at`, in the order of their places.

@@ -19,12 +19,21 @@ use std::collections::BTreeSet;
 
 use cleavedb_base::SeqNo;
 use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::sync::atomic::Ordering;
 use cleavedb_index::edit::LEVEL_MAX;
 use cleavedb_index::{RangeTombstone, Version};
 use cleavedb_values::GroupId;
 
 use crate::engine::Engine;
 use crate::state::ReadState;
+
+/// Range tombstones among which a search goes after every job.
+const SEARCHED_AT_ONCE: usize = 1 << 14;
+
+/// Memory of a range tombstone and its fragments, about, in bytes; and the part of the memory that
+/// all of them may take, as a divisor.
+const BYTES: usize = 256;
+const MEMORY_PART: usize = 16;
 
 /// Adds range tombstones to the read state, before they become visible.
 pub(crate) fn add_range_tombstones(engine: &Engine, added: Vec<RangeTombstone>) {
@@ -42,7 +51,8 @@ pub(crate) fn set_forgotten_upto(engine: &Engine, forgotten_upto: SeqNo) {
 /// Removes the range tombstones from the read state that are needed no more, and adds their ids to
 /// [`Engine::forgotten_tombstones`].
 pub(crate) fn forget(engine: &Engine) {
-    if engine.state.load().tombstones.is_empty() {
+    let count = engine.state.load().tombstones.len();
+    if count == 0 || is_left_out(engine, count) {
         return;
     }
     let upto = needless_upto(engine);
@@ -64,6 +74,26 @@ pub(crate) fn forget(engine: &Engine) {
         ReadState { forgotten_upto: state.forgotten_upto.max(newest), ..state }
     });
     forgotten.extend(leaving().map(|it| it.id));
+}
+
+/// Whether a search among `count` range tombstones is left out: it takes time for each, and comes
+/// after each job.
+fn is_left_out(engine: &Engine, count: usize) -> bool {
+    // Relaxed: a search more or less does not matter.
+    let before = engine.searches_left_out.fetch_add(1, Ordering::Relaxed);
+    let enough = before >= count / SEARCHED_AT_ONCE;
+    if enough {
+        engine.searches_left_out.store(0, Ordering::Relaxed);
+    }
+    !enough
+}
+
+/// The number up to which tables are rewritten for every range tombstone: if all of them take more
+/// memory than they should, that of most of them, so that these can be forgotten; 0 otherwise.
+pub(crate) fn eager_upto(engine: &Engine) -> SeqNo {
+    let state = engine.state.load();
+    let takes = state.tombstones.len().saturating_mul(BYTES);
+    if takes > engine.options.memory_bytes / MEMORY_PART { state.tombstones.most_upto() } else { 0 }
 }
 
 /// The sequence number up to which only tables can still need a range tombstone.

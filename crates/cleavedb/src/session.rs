@@ -19,14 +19,16 @@ use cleavedb_storage::{
 };
 use cleavedb_values::ValueFileEdit;
 
-use crate::commit::Append;
+use crate::commit::{Append, EncodedOp};
 use crate::engine::Engine;
 use crate::jobs::removal;
 use crate::manifest::{Edit, LiveFiles, Manifest, Session};
+use crate::options::Durability;
+use crate::range_deletes::RangeDeletes;
 use crate::recovery::{is_copy, last_log, number_of_copy};
 use crate::space::{reserve, sizes};
 use crate::stats::since_open;
-use crate::write::SEQS_RESERVED;
+use crate::write::{self, SEQS_RESERVED, Terms};
 use crate::{log_files, value_files};
 
 /// Most log that a close leaves to the replay of the next open, in bytes: a few milliseconds. Less
@@ -236,6 +238,28 @@ pub(crate) fn end_log_file(engine: &Engine) -> Result<()> {
     let mut edit = Edit::default();
     value_files::advance_head(engine, manifest.live(), append.appender.end(), &mut edit);
     engine.commit_edit(&mut manifest, &edit)
+}
+
+/// Most commits that a close makes to remove records of range tombstones that were forgotten.
+const TIDYING_MAX: usize = 2048;
+
+/// Removes records of forgotten range tombstones, so that the next open does not read them. What
+/// cannot be done without waiting is left for later.
+pub(crate) fn remove_forgotten(engine: &Engine) {
+    for _ in 0..TIDYING_MAX {
+        let mut ranges = RangeDeletes::new(engine);
+        let busy = reserve::is_full(engine) || !engine.throttle.is_idle();
+        if busy || !ranges.remove_some() {
+            return;
+        }
+        let ops: Vec<EncodedOp<'_>> = ranges.removals().collect();
+        let bytes = ops.iter().map(EncodedOp::len).sum();
+        if write::write(engine, &ops, bytes, Durability::Buffered, Terms::default()).is_err() {
+            return;
+        }
+        drop(ops);
+        ranges.done();
+    }
 }
 
 /// Whether a close may leave the log since the last flush to replay, since it is short.

@@ -6,8 +6,8 @@
 //!
 //! The set consists of *tiers*. A tier is cut into fragments: the ranges between neighbouring ends
 //! of its tombstones, sorted, each with the tombstones that cover it. Tombstones that are added
-//! make a new tier, which is merged with the last ones as long as these are not twice as long. So
-//! there are a logarithmic number of tiers, and a tombstone is copied as many times at most. Where
+//! make a new tier, which is merged with the last ones as long as these are not several times as
+//! long: there are few tiers to look into, and a tombstone is copied a few times for each. Where
 //! tombstones overlap, a fragment lists only those that can matter: not one that a newer one
 //! outdoes for every reader and every job. So the lists stay short if the same keys are deleted
 //! again and again.
@@ -16,6 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cleavedb_base::SeqNo;
+
+/// How many times longer a tier is than the next one.
+const RATIO: usize = 6;
 
 /// A delete of a range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,10 @@ struct Tier {
     tombstones: Vec<Arc<RangeTombstone>>,
     /// Where fragments begin, ascending. Each ends where the next begins; the last has no cover.
     begins: Vec<Box<[u8]>>,
+    /// What all beginnings begin with, and of each the next eight bytes, as a number: a search
+    /// mostly needs these alone.
+    common: Box<[u8]>,
+    heads: Vec<u64>,
     /// The cover of each fragment.
     covers: Vec<Cover>,
     /// The newest tombstone; 0 if there is none.
@@ -109,12 +116,21 @@ impl Tier {
             those.map(|it| it.seq).max().unwrap_or_default()
         };
         let (newest, newest_eager) = (newest(|_| true), newest(|it| it.eager));
-        Self { newest, newest_eager, begins, covers, tombstones }
+        let common: Box<[u8]> = common(&begins).into();
+        let heads = begins.iter().map(|begin| head(begin, &common)).collect();
+        Self { newest, newest_eager, begins, common, heads, covers, tombstones }
     }
 
     /// The number of the fragment that holds `key`; none if the first begins behind it.
     fn fragment(&self, key: &[u8]) -> Option<usize> {
-        self.begins.partition_point(|begin| &**begin <= key).checked_sub(1)
+        if !key.starts_with(&self.common) {
+            return if *key < *self.common { None } else { self.begins.len().checked_sub(1) };
+        }
+        let head = head(key, &self.common);
+        let less = self.heads.partition_point(|other| *other < head);
+        let same = self.heads[less..].partition_point(|other| *other == head);
+        let same = &self.begins[less..less + same];
+        (less + same.partition_point(|begin| &**begin <= key)).checked_sub(1)
     }
 
     /// The covers of the fragments that hold keys from `smallest` through `largest`.
@@ -127,6 +143,22 @@ impl Tier {
     fn cover(&self, key: &[u8]) -> &[SeqNo] {
         self.fragment(key).map_or(&[], |at| &self.covers[at].all)
     }
+}
+
+/// What all `keys`, which ascend, begin with.
+fn common(keys: &[Box<[u8]>]) -> &[u8] {
+    let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return &[] };
+    let same = first.iter().zip(last).take_while(|(a, b)| a == b).count();
+    &first[..same]
+}
+
+/// The eight bytes of `key` behind `common`, as a number in the order of keys.
+fn head(key: &[u8], common: &[u8]) -> u64 {
+    let rest = &key[common.len().min(key.len())..];
+    let mut head = [0; 8];
+    let len = rest.len().min(8);
+    head[..len].copy_from_slice(&rest[..len]);
+    u64::from_be_bytes(head)
 }
 
 /// Whether one of `seqs`, which ascend, is greater than `after` and at most `upto`.
@@ -155,6 +187,16 @@ impl RangeTombstones {
         self.tiers.is_empty()
     }
 
+    /// A number up to which most of them are, if they are many.
+    pub fn most_upto(&self) -> SeqNo {
+        self.tiers.first().map_or(0, |tier| tier.newest)
+    }
+
+    /// Number of them.
+    pub fn len(&self) -> usize {
+        self.tiers.iter().map(|tier| tier.tombstones.len()).sum()
+    }
+
     /// Whether one of them, not newer than `upto`, covers the version `seq` of `key`.
     #[inline]
     pub fn covers(&self, key: &[u8], seq: SeqNo, upto: SeqNo) -> bool {
@@ -176,7 +218,7 @@ impl RangeTombstones {
             return self.clone();
         }
         let mut tiers = self.tiers.to_vec();
-        while let Some(tier) = tiers.pop_if(|tier| tier.tombstones.len() < 2 * last.len()) {
+        while let Some(tier) = tiers.pop_if(|tier| tier.tombstones.len() < RATIO * last.len()) {
             last.extend_from_slice(&tier.tombstones);
         }
         tiers.push(Arc::new(Tier::new(last, settled)));

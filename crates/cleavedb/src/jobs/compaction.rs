@@ -87,6 +87,7 @@ impl<'e> Job<'e> for Compact<'e> {
         let points = ReadPoints::of_compaction(engine);
         jobs.constraints.seen_by_all = points.seen_by_all();
         jobs.constraints.tombstones = points.tombstones.clone();
+        jobs.constraints.eager_upto = range_tombstones::eager_upto(engine);
         let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
         begin.check(engine)?;
         let bytes = compaction.bytes_written_max();

@@ -182,6 +182,8 @@ pub struct Constraints {
     pub seen_by_all: SeqNo,
     /// The range tombstones that a compaction applies. Default: none.
     pub tombstones: Fragments,
+    /// Range tombstones up to this number count as eager, since there are too many. Default: 0.
+    pub eager_upto: SeqNo,
     /// Tables with a damaged block, which a compaction cannot read to the end.
     pub damaged: BTreeSet<FileNumber>,
 }
@@ -217,8 +219,11 @@ impl Constraints {
 
     /// As [`Constraints::may_cover`], for eager range tombstones.
     pub(super) fn may_cover_eagerly(&self, meta: &TableMeta) -> bool {
+        let (smallest, largest) = (&meta.smallest, &meta.largest);
         let after = meta.min_seq.max(meta.tombstones_applied);
-        self.tombstones.overlaps_eager(&meta.smallest, &meta.largest, after, self.seen_by_all)
+        let upto = self.eager_upto.min(self.seen_by_all);
+        self.tombstones.overlaps_eager(smallest, largest, after, self.seen_by_all)
+            || after < upto && self.tombstones.overlaps(smallest, largest, after, upto)
     }
 
     /// Whether `table` is read by a running compaction, or must stay in its place.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cleavedb_base::SeqNo;
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 
-use super::{RangeTombstone, RangeTombstones};
+use super::{RATIO, RangeTombstone, RangeTombstones};
 
 fn tombstone(id: u64, begin: &[u8], end: &[u8], seq: SeqNo) -> RangeTombstone {
     RangeTombstone { id, begin: begin.into(), end: end.into(), seq, eager: id.is_multiple_of(3) }
@@ -121,7 +121,10 @@ fn tiers_are_few() {
         let (begin, end) = (id.to_be_bytes(), (id + 1).to_be_bytes());
         set = set.with([tombstone(id, &begin, &end, id + 1)], 0);
         let lens: Vec<usize> = set.tiers.iter().map(|tier| tier.tombstones.len()).collect();
-        assert!(lens.len() <= 14 && lens.windows(2).all(|pair| pair[0] >= 2 * pair[1]), "{lens:?}");
+        assert!(
+            lens.len() <= 6 && lens.windows(2).all(|pair| pair[0] >= RATIO * pair[1]),
+            "{lens:?}"
+        );
     }
     let fragments = set.fragments(4_000);
     let hides = |last: u64| fragments.hides_all(&0u64.to_be_bytes(), &last.to_be_bytes(), 0, 5_000);

@@ -7,7 +7,7 @@ use cleavedb_base::record::HEADER_LEN;
 use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 
 use crate::bounds::{Bounds, KeyRange};
-use crate::catalog::CatalogEntry;
+use crate::catalog::{CatalogEntry, KeyspaceRef};
 
 /// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
 /// prepared for the commit, and as an index entry, which may hold a pointer.
@@ -75,8 +75,8 @@ fn refuse(key_len: usize, value_len: usize) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
 }
 
-/// Fails if a batch of `changes` takes more than `most` bytes of memory while it is committed and in
-/// the MemTable.
+/// Fails if a batch of `changes` takes more than `most` bytes of memory while it is committed and
+/// in the MemTable.
 pub(crate) fn check_memory<'a>(
     changes: impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)>,
     most: usize,
@@ -183,8 +183,8 @@ impl WriteBatch {
         Ok(self)
     }
 
-    /// The operations on a keyspace.
-    pub(crate) fn of(&mut self, keyspace: &Arc<CatalogEntry>) -> KeyspaceBatch<'_> {
+    /// Its operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
+    pub fn keyspace(&mut self, KeyspaceRef(keyspace): &KeyspaceRef) -> KeyspaceBatch<'_> {
         let found = self.keyspaces.iter().position(|known| Arc::ptr_eq(known, keyspace));
         let at = found.unwrap_or_else(|| {
             self.keyspaces.push(keyspace.clone());
@@ -281,9 +281,9 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
         let catalog = Catalog::new(0);
-        let named = Arc::new(catalog.entry(KeyspaceId(5), "named", 0));
-        batch.of(&named).delete(b"a").unwrap();
-        batch.of(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();
+        let named = KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(5), "named", 0)));
+        batch.keyspace(&named).delete(b"a").unwrap();
+        batch.keyspace(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();
         let changes: Vec<_> =
             batch.changes(&catalog.default).map(|(it, keyspace)| (it, keyspace.id.0)).collect();
         let one = |key, value| Change::One(Op { key, value });

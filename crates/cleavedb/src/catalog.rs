@@ -84,6 +84,18 @@ impl CatalogEntry {
     }
 }
 
+/// A keyspace as batches, snapshots and transactions name it: a [`crate::Keyspace`] derefs to it,
+/// and so does a [`crate::Db`] to that of the default one.
+#[derive(Clone, Debug)]
+pub struct KeyspaceRef(pub(crate) Arc<CatalogEntry>);
+
+impl KeyspaceRef {
+    /// Its name; that of the default keyspace is `default`.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+}
+
 /// The keyspaces of an open database.
 pub(crate) struct Catalog {
     /// The keyspace that every database has.

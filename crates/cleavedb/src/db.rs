@@ -1,11 +1,8 @@
-//! The database handle: open, write, maintenance and close; [`reads`] has its reads.
+//! The database handle: open, maintenance and close. What it does with keys is in [`keyspace`].
 
 mod builder;
 mod read_only;
-mod reads;
-mod writes;
 mod transactions;
-mod conditional;
 mod checkpoints;
 mod keyspace;
 #[cfg(test)]
@@ -25,6 +22,7 @@ pub use self::builder::Builder;
 pub use self::keyspace::Keyspace;
 use crate::batch::WriteBatch;
 use crate::build::build;
+use crate::catalog::KeyspaceRef;
 use crate::check::{self, CheckProgress, CheckReport};
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
@@ -278,9 +276,9 @@ impl Db {
         pressure::update_pressure(&engine);
         let engine = Own::new(Arc::new(engine));
         let (threads, begun) = (Own::new(Mutex::default()), AtomicBool::new(false));
-        let entry = engine.catalog.default.clone();
+        let reference = KeyspaceRef(engine.catalog.default.clone());
         let inner = Arc::new(Inner { engine, threads, begun, report });
-        Ok(Self { default: Keyspace { inner, entry } })
+        Ok(Self { default: Keyspace { inner, reference } })
     }
 
     /// Options for the database in `path` as it was created: its layout, its space limit, and the

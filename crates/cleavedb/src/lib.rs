@@ -98,7 +98,7 @@ mod shuttle_tests;
 pub use batch::{KeyspaceBatch, WriteBatch};
 pub use bounds::{KeyRange, Prefix};
 pub use bytes::Bytes;
-pub use catalog::KeyspaceOptions;
+pub use catalog::{KeyspaceOptions, KeyspaceRef};
 pub use check::{CheckProgress, CheckReport};
 pub use checkpoint::CheckpointReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};

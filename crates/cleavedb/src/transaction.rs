@@ -16,7 +16,7 @@ use cleavedb_storage::process::Own;
 
 use crate::batch::{Change, Op, check_end};
 use crate::bounds::{Bounds, KeyRange, Prefix};
-use crate::catalog::CatalogEntry;
+use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::options::Durability;
@@ -130,13 +130,14 @@ impl Transaction {
         })
     }
 
-    /// Its reads and writes of another keyspace than the one that `snapshot` is of.
-    pub(crate) fn of(&mut self, keyspace: &Arc<CatalogEntry>) -> KeyspaceTransaction<'_> {
-        let known = self.keyspaces.iter().any(|known| Arc::ptr_eq(known, keyspace));
-        if !known && keyspace.id != KeyspaceId::DEFAULT {
-            self.keyspaces.push(keyspace.clone());
+    /// Its reads and writes of a keyspace: `transaction.keyspace(&users).get("key")?`.
+    pub fn keyspace(&mut self, keyspace: &KeyspaceRef) -> KeyspaceTransaction<'_> {
+        let KeyspaceRef(entry) = keyspace;
+        let known = self.keyspaces.iter().any(|known| Arc::ptr_eq(known, entry));
+        if !known && entry.id != KeyspaceId::DEFAULT {
+            self.keyspaces.push(entry.clone());
         }
-        let snapshot = self.snapshot.of(keyspace);
+        let snapshot = self.snapshot.keyspace(keyspace);
         KeyspaceTransaction { transaction: self, snapshot }
     }
 
@@ -310,8 +311,7 @@ impl Transaction {
     pub fn rollback(self) {}
 }
 
-/// The reads and writes of a transaction in one keyspace; see [`Transaction::keyspace`]. Its methods
-/// are those of [`Transaction`].
+/// The reads and writes of a transaction in one keyspace; see [`Transaction::keyspace`].
 pub struct KeyspaceTransaction<'t> {
     transaction: &'t mut Transaction,
     snapshot: Snapshot,

@@ -8,7 +8,7 @@ use cleavedb_base::{KeyspaceId, Result, SeqNo};
 use cleavedb_storage::process::Own;
 
 use crate::bounds::{Bounds, KeyRange, Prefix};
-use crate::catalog::CatalogEntry;
+use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::item::Item;
@@ -42,9 +42,10 @@ impl Snapshot {
         Self { held, keyspace, engine, handle }
     }
 
-    /// Another keyspace as of the same moment.
-    pub(crate) fn of(&self, keyspace: &Arc<CatalogEntry>) -> Self {
-        Self { keyspace: keyspace.clone(), ..self.clone() }
+    /// Another keyspace of the same database as of the same moment.
+    #[must_use]
+    pub fn keyspace(&self, keyspace: &KeyspaceRef) -> Self {
+        Self { keyspace: keyspace.0.clone(), ..self.clone() }
     }
 
     /// Id of the keyspace that it is of.

@@ -72,7 +72,7 @@ pub enum Command {
         #[command(flatten)]
         within: Within,
     },
-    /// Remove a key, if it exists, or all keys that begin with some bytes
+    /// Remove a key, if it exists, or all keys of a range, in one step
     Del {
         /// Which keys
         #[command(flatten)]
@@ -314,13 +314,13 @@ pub struct Elsewhere {
 
 /// The keys to remove.
 #[derive(Args, Debug)]
-#[group(required = true, multiple = false)]
 pub struct DelArgs {
     /// The key
+    #[arg(conflicts_with_all = ["prefix", "from", "to"])]
     pub key: Option<OsString>,
-    /// All keys that begin with these bytes, at least one
-    #[arg(long, value_name = "BYTES")]
-    pub prefix: Option<OsString>,
+    /// Or all keys of a range.
+    #[command(flatten)]
+    pub bounds: BoundArgs,
 }
 
 /// How a shell runs commands.

@@ -24,7 +24,7 @@ pub fn bounds(args: &BoundArgs, hex: bool) -> Result<(KeyBound, KeyBound)> {
 }
 
 /// The least key above all keys with `prefix`; `None` if there is none.
-pub fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     match Prefix(prefix).ends().1 {
         Bound::Excluded(end) => Some(end.into_owned()),
         Bound::Included(_) | Bound::Unbounded => None,

@@ -388,7 +388,7 @@ fn compare_all(
 /// Compares names and content of all keyspaces with a model.
 fn check_content(db: &Db, model: &Model) -> Checked {
     let mut handles = db.keyspaces().map_err(failed)?;
-    let names: Vec<&str> = handles.iter().map(Keyspace::name).collect();
+    let names: Vec<&str> = handles.iter().map(|keyspace| keyspace.name()).collect();
     let known: Vec<&str> = model.keys().map(|name| &**name).filter(|n| *n != DEFAULT).collect();
     if names != known {
         return Err(format!("the keyspaces are {names:?}, expected {known:?}"));

@@ -1,5 +1,10 @@
 //! Keyspaces: named spaces of keys of their own in one database, and their handles.
 
+mod reads;
+mod writes;
+mod conditional;
+
+use std::ops::Deref;
 use std::sync::Arc;
 
 use cleavedb_base::limits::SEQ_MAX;
@@ -7,14 +12,12 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EncodedKey, Error, ErrorKind, KeyspaceId, Result, SeqNo};
 
 use super::{Db, Inner};
-use crate::batch::{KeyspaceBatch, Op, WriteBatch};
+use crate::batch::Op;
 use crate::bounds::Bounds;
-use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions};
+use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, KeyspaceRef};
 use crate::commit::EncodedOp;
 use crate::engine::Engine;
 use crate::range_deletes::RangeDeletes;
-use crate::transaction::{KeyspaceTransaction, Transaction};
-use crate::view::Snapshot;
 use crate::write::{self, Terms};
 
 /// A handle on a keyspace: a space of keys of its own in a database, with a name; cheap to clone,
@@ -55,32 +58,39 @@ use crate::write::{self, Terms};
 #[derive(Clone)]
 pub struct Keyspace {
     pub(super) inner: Arc<Inner>,
-    pub(super) entry: Arc<CatalogEntry>,
+    pub(super) reference: KeyspaceRef,
+}
+
+impl Deref for Keyspace {
+    type Target = KeyspaceRef;
+
+    fn deref(&self) -> &KeyspaceRef {
+        &self.reference
+    }
 }
 
 impl Keyspace {
-    /// Its name; that of the default keyspace is `default`.
-    pub fn name(&self) -> &str {
-        &self.entry.name
+    fn entry(&self) -> &Arc<CatalogEntry> {
+        &self.reference.0
     }
 
     /// The database that it belongs to.
     pub fn database(&self) -> Db {
-        let entry = self.inner.engine.catalog.default.clone();
-        Db { default: Self { inner: self.inner.clone(), entry } }
+        let reference = KeyspaceRef(self.inner.engine.catalog.default.clone());
+        Db { default: Self { inner: self.inner.clone(), reference } }
     }
 
     /// The engine; fails if the database is closed, or if the keyspace was dropped.
     pub(super) fn open_engine(&self) -> Result<&Engine> {
         self.inner.engine.gate.check_open()?;
-        self.entry.check()?;
+        self.entry().check()?;
         Ok(&self.inner.engine)
     }
 
     /// The same, ready for writes. Whether the keyspace was dropped is asked by the commit.
-    pub(super) fn terms(&self) -> Terms<'_> {
-        let is_default = self.entry.id == KeyspaceId::DEFAULT;
-        let keyspaces = if is_default { &[] } else { std::slice::from_ref(&self.entry) };
+    fn terms(&self) -> Terms<'_> {
+        let is_default = self.entry().id == KeyspaceId::DEFAULT;
+        let keyspaces = if is_default { &[] } else { std::slice::from_ref(self.entry()) };
         Terms { keyspaces, ..Terms::default() }
     }
 
@@ -94,12 +104,12 @@ impl Keyspace {
         let engine = self.open_engine()?;
         engine.check_open()?;
         check_separates(engine)?;
-        if self.entry.id == KeyspaceId::DEFAULT {
+        if self.entry().id == KeyspaceId::DEFAULT {
             return self.database().store_for_all(least);
         }
         let named = engine.catalog.named();
-        self.entry.check()?;
-        let stored = catalog::encode(self.entry.id, KeyspaceOptions { min_separated: least });
+        self.entry().check()?;
+        let stored = catalog::encode(self.entry().id, KeyspaceOptions { min_separated: least });
         let key = catalog::name_key(self.name());
         let result = self.inner.write_system(&key, &stored);
         drop(named);
@@ -129,7 +139,7 @@ impl Inner {
 
 impl Db {
     fn handle(&self, entry: &Arc<CatalogEntry>) -> Keyspace {
-        Keyspace { inner: self.inner.clone(), entry: entry.clone() }
+        Keyspace { inner: self.inner.clone(), reference: KeyspaceRef(entry.clone()) }
     }
 
     /// The keyspace `name`, which is created if there is none; `default` is the one that every
@@ -225,27 +235,5 @@ impl Db {
         // What it leaves is dropped by jobs.
         engine.jobs.wake();
         Ok(())
-    }
-}
-
-impl WriteBatch {
-    /// Its operations on a keyspace: `batch.keyspace(&users).put("key", "value")?`.
-    pub fn keyspace(&mut self, keyspace: &Keyspace) -> KeyspaceBatch<'_> {
-        self.of(&keyspace.entry)
-    }
-}
-
-impl Snapshot {
-    /// Another keyspace of the same database as of the same moment.
-    #[must_use]
-    pub fn keyspace(&self, keyspace: &Keyspace) -> Self {
-        self.of(&keyspace.entry)
-    }
-}
-
-impl Transaction {
-    /// Its reads and writes of a keyspace: `transaction.keyspace(&users).get("key")?`.
-    pub fn keyspace(&mut self, keyspace: &Keyspace) -> KeyspaceTransaction<'_> {
-        self.of(&keyspace.entry)
     }
 }

@@ -309,8 +309,8 @@ impl Salvage {
     }
 
     /// Calls `visit` with every key that can be saved and its value, in no order, and returns a
-    /// report of the rest. A keyspace whose name is lost is called `keyspace` with its number. Stops
-    /// at the first error of `visit`, and returns it.
+    /// report of the rest. A keyspace whose name is lost is called `keyspace` with its number.
+    /// Stops at the first error of `visit`, and returns it.
     pub fn hand_out(mut self, visit: &mut Visit<'_>) -> Result<SalvageReport> {
         let mut keys = std::mem::take(&mut self.keys);
         let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());

@@ -15,7 +15,7 @@ use cleavedb_testkit::{
 };
 
 /// Distinct states that each of the large shards visits.
-const STATES: u64 = 50_000;
+const STATES: u64 = 30_000;
 
 /// Operations of one workload.
 const OPS: usize = 40;

@@ -14,7 +14,7 @@ use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 const RANGES: u64 = 12;
 
 /// Seeds, each run under every setup.
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 100;
 
 /// Operations of one sequence.
 const OPS: usize = 150;

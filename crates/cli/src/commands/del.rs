@@ -1,22 +1,16 @@
-//! `del`: removes a key, or all keys that begin with some bytes.
-
-use std::ffi::OsStr;
+//! `del`: removes a key, or all keys of a range.
 
 use cleavedb::{Durability, Keyspace};
 use serde::Serialize;
 
-use crate::args::{DelArgs, Within};
-use crate::bounds::end_of_prefix;
+use crate::args::{BoundArgs, DelArgs, Within};
+use crate::bounds::bounds;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument};
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
-use crate::loader::Loader;
 use crate::store;
-
-/// Keys that are looked up before they are removed.
-const PIECE: usize = 1000;
 
 #[derive(Serialize)]
 struct Deleted<'a> {
@@ -24,8 +18,7 @@ struct Deleted<'a> {
 }
 
 #[derive(Serialize)]
-struct DeletedAll<'a> {
-    prefix: JsonBytes<'a>,
+struct DeletedAll {
     keys: u64,
 }
 
@@ -50,51 +43,42 @@ pub(super) fn delete(
     durability: Durability,
     console: &Console,
 ) -> Result<()> {
-    if let Some(prefix) = &args.prefix {
-        return delete_all(keyspace, prefix, console);
-    }
-    let key = args.key.as_deref().expect("one of them is required");
+    let Some(key) = args.key.as_deref() else {
+        return delete_all(keyspace, &args.bounds, durability, console);
+    };
     let key = from_argument(key, console.hex())?;
     keyspace.delete_with(&key, durability)?;
     let deleted = Deleted { key: console.json_bytes(&key) };
     if console.json() { console.json_line(&deleted) } else { Ok(()) }
 }
 
-/// Removes the keys that begin with `prefix`; keys removed before a failure stay removed.
-fn delete_all(keyspace: &Keyspace, prefix: &OsStr, console: &Console) -> Result<()> {
-    let prefix = from_argument(prefix, console.hex())?;
-    if prefix.is_empty() {
-        let what = "an empty prefix is that of every key; name one byte at least";
+/// Counts the keys of a range, and removes them in one step: all, or, after a failure or Ctrl-C,
+/// none.
+fn delete_all(
+    keyspace: &Keyspace,
+    args: &BoundArgs,
+    durability: Durability,
+    console: &Console,
+) -> Result<()> {
+    if args.from.is_none() && args.to.is_none() && args.prefix.is_none() {
+        let what = "name a key, or a range by --prefix, --from or --to";
         return Err(Failure::Usage(what.to_owned()));
     }
-    let mut loader = Loader::new(keyspace);
-    let to = end_of_prefix(&prefix);
-    let deleted = delete_from(keyspace, prefix.clone(), to.as_deref(), &mut loader);
-    let finished = loader.finish();
-    deleted.and(finished)?;
-    let keys = loader.stored;
+    let (from, to) = bounds(args, console.hex())?;
+    if from.as_deref().unwrap_or_default().is_empty() && to.is_none() {
+        let what = "this is the range of every key; name one byte at least, or drop the keyspace";
+        return Err(Failure::Usage(what.to_owned()));
+    }
+    let range = || (from.as_deref(), to.as_deref());
+    let mut keys = 0;
+    for item in keyspace.range(range()).keys_only() {
+        interrupt::check()?;
+        item?;
+        keys += 1;
+    }
+    keyspace.delete_range_with(range(), durability)?;
     if console.json() {
-        return console.json_line(&DeletedAll { prefix: console.json_bytes(&prefix), keys });
+        return console.json_line(&DeletedAll { keys });
     }
     console.line(format_args!("deleted {keys} keys"))
-}
-
-/// Removes the keys from `from` up to `to`. Ranges are reopened often: a long-lived one would keep
-/// deleted data, on a disk that may be full.
-fn delete_from(
-    keyspace: &Keyspace,
-    mut from: Vec<u8>,
-    to: Option<&[u8]>,
-    loader: &mut Loader,
-) -> Result<()> {
-    loop {
-        let some = keyspace.range((Some(&from[..]), to)).keys_only().take(PIECE);
-        let keys = some.map(|item| Ok(item?.key)).collect::<Result<Vec<_>>>()?;
-        for key in &keys {
-            interrupt::check()?;
-            loader.delete(key)?;
-        }
-        let Some(last) = keys.last() else { return Ok(()) };
-        from = [last, &b"\0"[..]].concat();
-    }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 mod keys;
+mod keyspaces;
 mod level0;
 mod formats;
 mod care;

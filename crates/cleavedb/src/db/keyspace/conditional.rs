@@ -124,7 +124,7 @@ impl Keyspace {
         })
     }
 
-    /// As [`super::Db::transact`], on this keyspace alone.
+    /// As [`crate::Db::transact`], on this keyspace alone.
     fn transact_here<T>(
         &self,
         mut body: impl FnMut(&mut KeyspaceTransaction<'_>) -> Result<T>,

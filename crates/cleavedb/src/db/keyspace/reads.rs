@@ -14,12 +14,12 @@ use crate::view::Snapshot;
 impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        read::get(self.open_engine()?, (self.entry.id, key.as_ref()), None)
+        read::get(self.open_engine()?, (self.entry().id, key.as_ref()), None)
     }
 
     /// Whether `key` is there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        read::contains(self.open_engine()?, (self.entry.id, key.as_ref()), None)
+        read::contains(self.open_engine()?, (self.entry().id, key.as_ref()), None)
     }
 
     /// The values of `keys`, in their order, as of one moment. Reads from storage run in parallel:
@@ -65,16 +65,16 @@ impl Keyspace {
 
     /// A cursor over a range, as of now: it can be moved to any key of it, and both ways.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        let bounds = Bounds::of(self.entry.id, &range);
+        let bounds = Bounds::of(self.entry().id, &range);
         let refused = self.inner.engine.gate.check_open().err();
         let cursor = Cursor::new(self.inner.engine.clone(), bounds, None, refused);
         // Behind the start of the cursor: it sees a keyspace whole that is dropped later.
-        cursor.checked(|seq| self.entry.check_at(seq))
+        cursor.checked(|seq| self.entry().check_at(seq))
     }
 
     /// The keyspace as it is now, for later reads; [`Snapshot::keyspace`] reads others as of the
     /// same moment. While it is held, the versions that it sees take space.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(self.inner.engine.clone(), self.entry.clone(), self.inner.clone())
+        Snapshot::new(self.inner.engine.clone(), self.entry().clone(), self.inner.clone())
     }
 }

@@ -61,14 +61,14 @@ impl Keyspace {
 
     /// As [`Keyspace::delete_range`], with another durability.
     pub fn delete_range_with(&self, range: impl KeyRange, durability: Durability) -> Result<()> {
-        let Bounds { lower, upper, .. } = Bounds::of(self.entry.id, &range);
+        let Bounds { lower, upper, .. } = Bounds::of(self.entry().id, &range);
         let engine = self.open_engine()?;
         if lower >= upper {
             return Ok(());
         }
         check_end(&lower).and_then(|()| check_end(&upper))?;
         self.inner.writable()?;
-        let change = std::iter::once((Change::Range(&lower, &upper), &self.entry));
+        let change = std::iter::once((Change::Range(&lower, &upper), self.entry()));
         write::write_changes(engine, change, durability, self.terms())
     }
 
@@ -76,7 +76,7 @@ impl Keyspace {
     fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.inner.writable()?;
-        let prepared = EncodedOp::new(op, &self.entry);
+        let prepared = EncodedOp::new(op, self.entry());
         write::write(engine, &[prepared], op.len(), durability, self.terms())
     }
 }

@@ -1,0 +1,44 @@
+//! `keyspace`, and `--keyspace` of the commands that read or write keys.
+
+use crate::common::Home;
+
+#[test]
+fn keyspaces_are_apart_and_are_dropped_whole() {
+    let home = Home::new();
+    home.run(&["put", "key", "default"]).ok();
+    home.run(&["put", "--keyspace", "users", "key", "of users"]).ok();
+    home.run(&["keyspace", "create", "empty"]).ok();
+    home.run(&["keyspace", "create", "empty"]).fails(4, "there is a keyspace of that name");
+    assert_eq!(home.run(&["keyspace", "list"]).text(), "empty\nusers\n");
+    let json = home.run(&["--json", "keyspace", "list"]).text();
+    assert_eq!(json, "{\"keyspace\":\"empty\"}\n{\"keyspace\":\"users\"}\n");
+    assert_eq!(home.run(&["get", "key"]).ok(), b"default");
+    assert_eq!(home.run(&["get", "-k", "users", "key"]).ok(), b"of users");
+    assert_eq!(home.run(&["scan", "-k", "default"]).text(), "key\tdefault\n");
+    assert_eq!(home.run(&["count", "-k", "empty"]).text(), "0\n");
+    home.run(&["get", "-k", "user", "key"]).fails(4, "no keyspace of that name");
+    home.run(&["del", "-k", "user", "key"]).fails(4, "no keyspace of that name");
+    home.run(&["keyspace", "drop", "users"]).ok();
+    home.run(&["keyspace", "drop", "users"]).fails(4, "no keyspace of that name");
+    home.run(&["put", "-k", "users", "other", "again"]).ok();
+    assert_eq!(home.run(&["scan", "-k", "users"]).text(), "other\tagain\n");
+    home.run(&["check"]).ok();
+}
+
+#[test]
+fn data_goes_from_one_keyspace_to_another() {
+    let home = Home::new();
+    home.fill(&[("apple", "red"), ("banana", "yellow")]);
+    let file = home.path("fruit.jsonl");
+    let file = file.to_str().unwrap();
+    home.run(&["export", "--jsonl", file]).ok();
+    home.run(&["import", "-k", "fruit", "--jsonl", file]).ok();
+    assert_eq!(
+        home.run(&["del", "-k", "fruit", "--from", "b", "--to", "c"]).text(),
+        "deleted 1 keys\n"
+    );
+    assert_eq!(home.run(&["scan", "-k", "fruit"]).text(), "apple\tred\n");
+    assert_eq!(home.run(&["count"]).text(), "2\n");
+    home.run(&["repair", "cleave.db", "new"]).ok();
+    assert_eq!(home.run(&["--db", "new", "scan", "-k", "fruit"]).text(), "apple\tred\n");
+}

@@ -87,7 +87,12 @@ pub(crate) fn write_ranges(
         }
         ranges.numbered(first);
     };
-    write(engine, &ops, bytes, durability, Terms { numbered: Some(&numbered), ..terms })
+    write(engine, &ops, bytes, durability, Terms { numbered: Some(&numbered), ..terms })?;
+    if durability == Durability::Sync {
+        // Jobs may apply it from now on, although nothing was flushed.
+        engine.jobs.wake();
+    }
+    Ok(())
 }
 
 /// Commits a batch of `bytes` bytes of keys and values.

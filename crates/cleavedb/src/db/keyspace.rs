@@ -17,6 +17,7 @@ use crate::bounds::Bounds;
 use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, KeyspaceRef};
 use crate::commit::EncodedOp;
 use crate::engine::Engine;
+use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
 use crate::write::{self, Terms};
 
@@ -208,8 +209,16 @@ impl Db {
         Ok(named.keyspaces.values().map(|entry| self.handle(entry)).collect())
     }
 
-    /// Drops the keyspace `name` and everything in it, in one step, however much that is. Snapshots
-    /// taken before still see it. Fails with [`ErrorKind::NoKeyspace`] if there is none.
+    /// Drops the keyspace `name` and everything in it, in one step, however much that is, that
+    /// survives power loss. Snapshots taken before still see it. Fails with
+    /// [`ErrorKind::NoKeyspace`] if there is none.
+    ///
+    /// Background work then gives its space back, once no snapshot needs it. Tables that have
+    /// nothing else leave, and those with other keys are rewritten. Values in the index go with
+    /// them (`lsm`, `ohdb`). Of values outside it (`wisckey`, `hashkv`, `ktstore`, `hoakv`) files
+    /// and extents without anything alive are dropped unread, and what lies among values of other
+    /// keyspaces is collected when dead values exceed [`crate::Options::space_amplification`].
+    /// Values in the hot store of `hoakv` leave it as any that are not used any more.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         let engine = self.open_engine()?;
         catalog::check_name(name)?;
@@ -229,11 +238,10 @@ impl Db {
         let name_op = Op { key: &key, value: None };
         let ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
         let bytes = name_op.len() + (lower.len() + upper.len()) as u64;
-        write::write_ranges(engine, (ops, bytes), &ranges, engine.options.durability, terms)?;
+        // Durable, so that jobs may drop what it leaves, which they are woken for.
+        write::write_ranges(engine, (ops, bytes), &ranges, Durability::Sync, terms)?;
         ranges.done();
         named.keyspaces.remove(name);
-        // What it leaves is dropped by jobs.
-        engine.jobs.wake();
         Ok(())
     }
 }

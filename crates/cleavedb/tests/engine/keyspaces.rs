@@ -129,6 +129,39 @@ fn a_threshold_of_its_own_decides_where_values_lie() {
     }
 }
 
+/// Without a flush or any other call that asks for it.
+#[test]
+fn a_drop_gives_the_space_back() {
+    for setup in &Setup::designs() {
+        let (disks, db) = open(setup);
+        let (big, small) = (db.keyspace("big").unwrap(), db.keyspace("small").unwrap());
+        for i in 0..3 * KEYS {
+            big.put_with(format!("{i:05}"), [i as u8; 900], Durability::Os).unwrap();
+            if i % 8 == 0 {
+                small.put_with(format!("{i:05}"), [i as u8; 900], Durability::Os).unwrap();
+            }
+        }
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let bytes = |db: &Db| {
+            let metrics = db.metrics();
+            let tables: u64 = metrics.levels.iter().map(|level| level.bytes).sum();
+            tables + metrics.value_files.iter().filter_map(|file| file.bytes).sum::<u64>()
+        };
+        let before = bytes(&db);
+        drop(big);
+        db.drop_keyspace("big").unwrap();
+        db.wait_idle().unwrap();
+        let (after, kept) = (bytes(&db), 3 * KEYS as u64 / 8 * 900);
+        // The log of the drop, the space goal and what a hot store may hold come on top.
+        let goal =
+            kept * 2 + setup.options.space_floor + setup.options.groups.hot_bytes.min(1 << 16);
+        assert!(before > 700_000 && after < goal + (64 << 10), "{setup}: {before}, then {after}");
+        assert_eq!(small.range(..).count(), 3 * KEYS / 8 + 1);
+        drop((small, db, disks));
+    }
+}
+
 #[test]
 fn a_thousand_keyspaces_take_little_memory_and_are_found_again() {
     let setup = &Setup::tiny(cleavedb::Preset::KtStore, true);

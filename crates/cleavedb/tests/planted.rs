@@ -501,7 +501,7 @@ fn lost_edits(seed: u64) -> Result<(), String> {
 fn no_free_byte(seed: u64) -> Result<(), String> {
     let designs = Setup::designs();
     let (killed, design) = (seed.is_multiple_of(2), seed as usize / 2 % designs.len());
-    freed_without_a_free_byte(&designs[design], killed)
+    freed_without_a_free_byte(&designs[design], killed, false)
 }
 
 /// Stores that are closed when a write was refused, as in `full_disk.rs`.

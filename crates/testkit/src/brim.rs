@@ -101,7 +101,7 @@ pub fn refused_when_full(setup: &Setup, records: u32) -> Checked<()> {
 
 /// Fills the disk, closes or kills the store, and fills the rest of the disk; then deletes half of
 /// the store and writes it again. Fails if the new records need much more space than was freed.
-pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
+pub fn freed_without_a_free_byte(setup: &Setup, killed: bool, ranges: bool) -> Checked<()> {
     let mut setup = setup.clone();
     // So large that a flush does not write a block to each group.
     set_segments(&mut setup.options, 64 << 10, 16 << 10);
@@ -130,7 +130,12 @@ pub fn freed_without_a_free_byte(setup: &Setup, killed: bool) -> Checked<()> {
     }
     let db = open(&sim, &setup.options)?;
     for i in (0..count).filter(|i| i % 8 < 4) {
-        db.delete(key(i)).map_err(|e| format!("delete {i} of {count}: {e}"))?;
+        let deleted = match ranges {
+            true if i % 8 == 0 => db.delete_range(key(i)..key(i + 4)),
+            true => Ok(()),
+            false => db.delete(key(i)),
+        };
+        deleted.map_err(|e| format!("delete {i} of {count}: {e}"))?;
     }
     db.compact().map_err(|e| format!("compact: {e}"))?;
     db.collect().map_err(|e| format!("collect: {e}"))?;

@@ -11,20 +11,26 @@ use cleavedb_testkit::brim::{
     refused_when_full,
 };
 
-fn all_designs(killed: bool) {
+fn all_designs(killed: bool, ranges: bool) {
     for setup in Setup::designs() {
-        freed_without_a_free_byte(&setup, killed).unwrap_or_else(|e| panic!("{setup}: {e}"));
+        let freed = freed_without_a_free_byte(&setup, killed, ranges);
+        freed.unwrap_or_else(|e| panic!("{setup}: {e}"));
     }
 }
 
 #[test]
 fn a_closed_store_without_a_free_byte_gives_back_what_is_deleted() {
-    all_designs(false);
+    all_designs(false, false);
 }
 
 #[test]
 fn a_killed_store_without_a_free_byte_gives_back_what_is_deleted() {
-    all_designs(true);
+    all_designs(true, false);
+}
+
+#[test]
+fn a_store_without_a_free_byte_gives_back_deleted_ranges() {
+    all_designs(false, true);
 }
 
 /// A write began a MemTable and a log file, and was then refused: the close dropped the log file

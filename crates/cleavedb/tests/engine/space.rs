@@ -23,6 +23,21 @@ fn a_full_store_says_so_reads_and_deletes_and_then_takes_writes_again() {
 }
 
 #[test]
+fn a_full_store_gives_back_a_deleted_range() {
+    for setup in Setup::designs() {
+        let store = FullStore::new(limited(&setup)).unwrap();
+        let count = store.fill(0.., 0).unwrap();
+        store.db.delete_range(..key(count / 2)).unwrap();
+        store.within().unwrap();
+        let again = store.fill(count.., 1).unwrap();
+        println!("{setup}: {count} records, {again} in the place of {}", count / 2);
+        assert!(again > count / 3, "{setup}: {again} of {count}");
+        let old = (0..count).map(|i| (i, (i >= count / 2).then_some(0)));
+        store.check(old.chain((count..count + again).map(|i| (i, Some(1))))).unwrap();
+    }
+}
+
+#[test]
 fn a_collection_on_a_full_disk_leaves_nothing_behind() {
     for setup in Setup::designs().iter().filter(|setup| setup.options.preset != Preset::Lsm) {
         let failed = collected_on_a_full_disk(setup, 60).unwrap_or_else(|e| panic!("{setup}: {e}"));

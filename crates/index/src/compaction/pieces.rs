@@ -1,13 +1,14 @@
 //! Pieces: compaction on a disk that has no room for all outputs at once.
 //!
 //! A piece is a short enough compaction into the next level, or rewrite of a table of the deepest
-//! level, that may free space; those with most tombstones come first. Where none is short
-//! enough, a table with too much overlap is cut: it is rewritten in its place as several tables,
-//! which end where the tables that they will overlap begin, so that each overlaps little. Runs of
-//! level 0 are cut at the same keys; otherwise they would stay joined.
+//! level, or of one with keys that range tombstones cover, that may free space; those with most
+//! tombstones come first. Where none is short enough, a table with too much overlap is cut: it is
+//! rewritten in its place as several tables, which end where the tables that they will overlap
+//! begin, so that each overlaps little. Runs of level 0 are cut at the same keys; otherwise they
+//! would stay joined.
 //!
-//! Why it ends: a piece brings entries one level down, or drops all dead entries of a table; and a
-//! table is cut only into shorter ones.
+//! Why it ends: a piece brings entries one level down, drops all dead entries of a table, or applies
+//! range tombstones to it; and a table is cut only into shorter ones.
 
 use std::slice;
 
@@ -73,6 +74,7 @@ fn piece(picker: &Picker<'_>, bytes_max: u64) -> Option<Compaction> {
         let tables = picker.version.level(level).tables().iter();
         tables.filter_map(move |table| match Some(level) == bottom {
             true => clean(picker, level, table),
+            false if picker.constraints.may_cover(table.meta()) => picker.rewrite(level, table),
             false => picker.tables_down(level, slice::from_ref(table)),
         })
     });

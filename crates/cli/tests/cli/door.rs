@@ -8,11 +8,18 @@ use std::process::Command;
 
 use crate::common::Home;
 
+/// Copies a program, in another process: if this one had it open for writing, a child that another
+/// test starts at that moment would too, and the program could not be run ("text file busy").
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg(from).arg(to).status().unwrap();
+    assert!(copied.success(), "{}", to.display());
+}
+
 /// Copies `cleave` to where no other program is beside it.
 fn alone(home: &Home) -> Command {
     let cleave = home.path("bin/cleave");
     fs::create_dir(home.path("bin")).unwrap();
-    fs::copy(env!("CARGO_BIN_EXE_cleave"), &cleave).unwrap();
+    copy(Path::new(env!("CARGO_BIN_EXE_cleave")), &cleave);
     let mut command = Command::new(cleave);
     command.env("PATH", home.path("path")).current_dir(home.path("."));
     command
@@ -22,8 +29,10 @@ fn alone(home: &Home) -> Command {
 fn install(directory: &Path, script: &str) {
     let program = directory.join("cleave-bench");
     fs::create_dir_all(directory).unwrap();
-    fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let draft = directory.join("draft");
+    fs::write(&draft, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&draft, fs::Permissions::from_mode(0o755)).unwrap();
+    copy(&draft, &program);
 }
 
 #[test]

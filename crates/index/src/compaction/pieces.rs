@@ -7,8 +7,8 @@
 //! begin, so that each overlaps little. Runs of level 0 are cut at the same keys; otherwise they
 //! would stay joined.
 //!
-//! Why it ends: a piece brings entries one level down, drops all dead entries of a table, or applies
-//! range tombstones to it; and a table is cut only into shorter ones.
+//! Why it ends: a piece brings entries one level down, drops all dead entries of a table, or
+//! applies range tombstones to it; and a table is cut only into shorter ones.
 
 use std::slice;
 

@@ -10,7 +10,7 @@ use crate::clients::{clients, lookers};
 use crate::{Check, answers, bucket_crashes, buckets, collections, schedules, splits};
 
 /// Seeds after which a mistake counts as missed.
-const SEEDS: u64 = 120;
+const SEEDS: u64 = 240;
 
 /// Runs `check` with a bug planted, until it fails; then, with the same seed, without.
 fn caught(bug: Bug, check: Check) {

@@ -248,7 +248,8 @@ const TIDYING_MAX: usize = 2048;
 pub(crate) fn remove_forgotten(engine: &Engine) {
     for _ in 0..TIDYING_MAX {
         let mut ranges = RangeDeletes::new(engine);
-        let busy = reserve::is_full(engine) || !engine.throttle.is_idle();
+        let waits = engine.state.load().waiting() > 0 || !engine.throttle.is_idle();
+        let busy = reserve::is_full(engine) || waits;
         if busy || !ranges.remove_some() {
             return;
         }

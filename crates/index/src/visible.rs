@@ -1,10 +1,9 @@
 //! VisibleIter: the keys that one snapshot sees, each once, in both directions.
 //!
 //! The newest version of a key at or below the snapshot counts; a tombstone hides the key, and so
-//! does a newer range tombstone. Forwards
-//! that version is the first one read, so the merge stays on it and only the key is copied.
-//! Backwards versions come oldest first, so the iterator keeps the newest so far and has already
-//! passed the key when it stops.
+//! does a newer range tombstone. Forwards that version is the first one read, so the merge stays on
+//! it and only the key is copied. Backwards versions come oldest first, so the iterator keeps the
+//! newest so far and has already passed the key when it stops.
 
 use bytes::Bytes;
 use cleavedb_base::limits::SEQ_MAX;

@@ -88,7 +88,7 @@ impl Keyspace {
         Ok(&self.inner.engine)
     }
 
-    /// The same, ready for writes. Whether the keyspace was dropped is asked by the commit.
+    /// What a write to it depends on: the commit asks whether the keyspace was dropped.
     fn terms(&self) -> Terms<'_> {
         let is_default = self.entry().id == KeyspaceId::DEFAULT;
         let keyspaces = if is_default { &[] } else { std::slice::from_ref(self.entry()) };
@@ -108,18 +108,17 @@ impl Keyspace {
         if self.entry().id == KeyspaceId::DEFAULT {
             return self.database().store_for_all(least);
         }
-        let named = engine.catalog.named();
+        // Held until the record is written, so that a drop comes before or after it.
+        let _named = engine.catalog.named();
         self.entry().check()?;
         let stored = catalog::encode(self.entry().id, KeyspaceOptions { min_separated: least });
         let key = catalog::name_key(self.name());
-        let result = self.inner.write_system(&key, &stored);
-        drop(named);
-        result
+        self.inner.write_system(&key, &stored)
     }
 }
 
 /// Fails if the layout separates no values: then there is no length to choose.
-pub(super) fn check_separates(engine: &Engine) -> Result<()> {
+fn check_separates(engine: &Engine) -> Result<()> {
     if engine.options.layout.separates() {
         return Ok(());
     }

@@ -33,6 +33,10 @@ pub enum EntryKind {
     Pointer = 3,
     /// The key is hot: the hot store has its newest version, which is at least this young.
     Hot = 4,
+    /// As [`EntryKind::Inline`], behind the expiry of the value.
+    ExpiringInline = 5,
+    /// As [`EntryKind::Pointer`], behind the expiry of the value.
+    ExpiringPointer = 6,
 }
 
 impl EntryKind {
@@ -43,7 +47,31 @@ impl EntryKind {
             2 => Some(Self::Inline),
             3 => Some(Self::Pointer),
             4 => Some(Self::Hot),
+            5 => Some(Self::ExpiringInline),
+            6 => Some(Self::ExpiringPointer),
             _ => None,
+        }
+    }
+
+    /// Whether the entry points to a record.
+    #[inline]
+    pub fn is_pointer(self) -> bool {
+        matches!(self, Self::Pointer | Self::ExpiringPointer)
+    }
+
+    /// Whether an [`crate::Expiry`] stands in front of the value or the pointer.
+    #[inline]
+    pub fn expires(self) -> bool {
+        matches!(self, Self::ExpiringInline | Self::ExpiringPointer)
+    }
+
+    /// The kind of the same entry without an expiry.
+    #[inline]
+    pub fn without_expiry(self) -> Self {
+        match self {
+            Self::ExpiringInline => Self::Inline,
+            Self::ExpiringPointer => Self::Pointer,
+            kind => kind,
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod look_ups;
 pub mod planted;
 pub mod error;
 pub mod codec;
+pub mod expiry;
 pub mod checksum;
 pub mod filter;
 pub mod key;
@@ -20,5 +21,6 @@ pub mod pointer;
 pub mod record;
 
 pub use error::{Error, ErrorKind, Result};
+pub use expiry::Expiry;
 pub use key::{EncodedKey, EntryKind, KeyspaceId, SeqNo};
-pub use pointer::{FileNumber, Location, ValuePointer};
+pub use pointer::{EntryRoom, FileNumber, Location, ValuePointer};

@@ -254,6 +254,14 @@ pub enum Bug {
     ReaderTakesNoLock,
     /// The recovery of a handle that only reads removes files on the disk.
     ReaderRemovesBelow,
+    /// A read returns a value that has expired.
+    ExpiredIsRead,
+    /// A value that has expired leaves no tombstone, so that older ones come back.
+    ExpiredHidesNothing,
+    /// A value that has expired leaves although a snapshot began before.
+    ExpiredUnderSnapshot,
+    /// A collection of a hash group takes a record for alive that has expired and left the index.
+    ExpiredRecordRevived,
 }
 
 /// Whether `bug` is planted: always false in a build for users.

@@ -5,6 +5,8 @@
 
 use crate::codec::{Cursor, put_varint, write_varint};
 use crate::error::Result;
+use crate::expiry::Expiry;
+use crate::key::EntryKind;
 
 /// Number of a file; unique for the life of a database, shared by all kinds of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,15 +30,39 @@ pub struct ValuePointer {
 }
 
 impl ValuePointer {
-    /// Longest encoding, in bytes.
-    pub const ENCODED_LEN_MAX: usize = 25;
+    /// Longest encoding of an index entry, in bytes, an expiry included.
+    pub const ENCODED_LEN_MAX: usize = Expiry::LEN + 25;
 
     /// The encoding of an index entry, three varints, at the front of `out`; returns its length.
     /// See `docs/format.md`, "Pointer". It needs no allocation, since every commit makes one.
     #[inline]
-    pub fn encode(&self, out: &mut [u8; Self::ENCODED_LEN_MAX]) -> usize {
+    pub fn encode(&self, out: &mut EntryRoom) -> usize {
+        self.encode_at(0, out)
+    }
+
+    /// Kind and length of the index entry of a value with this expiry, which is written to the
+    /// front of `out`.
+    #[inline]
+    pub fn encode_entry(&self, expiry: Expiry, out: &mut EntryRoom) -> (EntryKind, usize) {
+        if expiry.is_never() {
+            return (EntryKind::Pointer, self.encode(out));
+        }
+        out[..Expiry::LEN].copy_from_slice(&expiry.encode());
+        (EntryKind::ExpiringPointer, self.encode_at(Expiry::LEN, out))
+    }
+
+    #[inline]
+    fn encode_at(&self, from: usize, out: &mut EntryRoom) -> usize {
         let fields = [self.file.0, self.offset, u64::from(self.len)];
-        fields.into_iter().fold(0, |at, field| at + write_varint(&mut out[at..], field))
+        fields.into_iter().fold(from, |at, field| at + write_varint(&mut out[at..], field))
+    }
+
+    /// The pointer of an index entry of this kind, and the expiry of the value.
+    #[inline]
+    pub fn of_entry(kind: EntryKind, value: &[u8]) -> Result<(Self, Expiry)> {
+        debug_assert!(kind.is_pointer(), "an entry of another kind has no pointer");
+        let (expiry, pointer) = Expiry::split(kind.expires(), value)?;
+        Ok((Self::decode(pointer)?, expiry))
     }
 
     /// Reads a pointer that fills `bytes` exactly.
@@ -49,6 +75,9 @@ impl ValuePointer {
         Ok(Self { file, offset, len })
     }
 }
+
+/// Buffer for the encoding of an index entry.
+pub type EntryRoom = [u8; ValuePointer::ENCODED_LEN_MAX];
 
 /// Beginning of an extent of a group or of the hot store, which identifies it in edits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,8 +115,14 @@ mod tests {
     fn pointers_round_trip_and_refuse_trailing_bytes() {
         let pointer = ValuePointer { file: FileNumber(u64::MAX), offset: u64::MAX, len: u32::MAX };
         let mut out = [0; ValuePointer::ENCODED_LEN_MAX];
-        assert_eq!(pointer.encode(&mut out), out.len());
-        assert_eq!(ValuePointer::decode(&out).unwrap(), pointer);
-        assert!(ValuePointer::decode(&[&out[..], &[0]].concat()).is_err());
+        let len = pointer.encode(&mut out);
+        assert_eq!(ValuePointer::decode(&out[..len]).unwrap(), pointer);
+        assert!(ValuePointer::decode(&out[..=len]).is_err());
+        for expiry in [Expiry::NEVER, Expiry::at(0), Expiry::at(1_800_000_000_000)] {
+            let (kind, len) = pointer.encode_entry(expiry, &mut out);
+            assert_eq!(kind.expires(), !expiry.is_never());
+            assert_eq!(ValuePointer::of_entry(kind, &out[..len]).unwrap(), (pointer, expiry));
+            assert!(ValuePointer::of_entry(kind, &out[..len - 1]).is_err());
+        }
     }
 }

@@ -12,6 +12,7 @@
 
 use crate::checksum::{Hash64, check32, fold, hash64};
 use crate::error::{Error, Result};
+use crate::expiry::Expiry;
 use crate::key::{KeyspaceId, SeqNo};
 use crate::limits::{SEQ_MAX, VALUE_LEN_MAX};
 use crate::planted::{Bug, planted};
@@ -32,6 +33,10 @@ pub enum RecordKind {
     Separated = 3,
     /// In a group: the key alone. The value of this operation is in the cold log.
     Tag = 4,
+    /// As [`RecordKind::Inline`], with the expiry in front of the value.
+    ExpiringInline = 5,
+    /// As [`RecordKind::Separated`], with the expiry in front of the value.
+    ExpiringSeparated = 6,
     /// Joins two parts of a log file: says where the first ended and what was durable by then.
     SyncMarker = 16,
     /// First record of every log file and segment.
@@ -53,6 +58,8 @@ impl RecordKind {
             2 => Self::Inline,
             3 => Self::Separated,
             4 => Self::Tag,
+            5 => Self::ExpiringInline,
+            6 => Self::ExpiringSeparated,
             16 => Self::SyncMarker,
             17 => Self::FileHeader,
             18 => Self::Edit,
@@ -65,13 +72,36 @@ impl RecordKind {
 
     /// Whether a user's operation made this record; the store itself makes the others.
     pub fn is_operation(self) -> bool {
-        matches!(self, Self::Delete | Self::Inline | Self::Separated)
+        self == Self::Delete || self.is_inline() || self.is_separated()
+    }
+
+    /// Whether the index holds the value of this record itself.
+    #[inline]
+    pub fn is_inline(self) -> bool {
+        matches!(self, Self::Inline | Self::ExpiringInline)
+    }
+
+    /// Whether the index points to this record.
+    #[inline]
+    pub fn is_separated(self) -> bool {
+        matches!(self, Self::Separated | Self::ExpiringSeparated)
+    }
+
+    /// Whether an [`Expiry`] stands in front of the value.
+    #[inline]
+    pub fn expires(self) -> bool {
+        matches!(self, Self::ExpiringInline | Self::ExpiringSeparated)
+    }
+
+    /// Bytes at the front of the value that stay with the key where a separated value is left out:
+    /// those of the expiry.
+    #[inline]
+    pub fn front_len(self) -> usize {
+        if self.expires() { Expiry::LEN } else { 0 }
     }
 }
 
 const KIND_BITS: u8 = 0x1f;
-/// Reserved for records that carry an expiry time; this release refuses them.
-const FLAG_EXPIRY: u8 = 0x20;
 const FLAG_MORE: u8 = 0x40;
 
 /// What ties a record to one file: seeds its header checksums.
@@ -161,7 +191,7 @@ impl Header {
         key: &[u8],
         value: &[u8],
     ) -> Self {
-        debug_assert!(seq <= SEQ_MAX && value.len() <= VALUE_LEN_MAX);
+        debug_assert!(seq <= SEQ_MAX && value.len() <= kind.front_len() + VALUE_LEN_MAX);
         Self {
             payload_check: payload_check(kind, keyspace, key, value),
             seq,
@@ -204,7 +234,7 @@ impl Header {
         }
         let seq_kind = u64::from_le_bytes(bytes[8..16].try_into().ok()?);
         let kind = seq_kind as u8;
-        if kind & !(KIND_BITS | FLAG_MORE) != 0 || kind & FLAG_EXPIRY != 0 {
+        if kind & !(KIND_BITS | FLAG_MORE) != 0 {
             return None;
         }
         let header = Self {
@@ -216,7 +246,14 @@ impl Header {
             key_len: u16::from_le_bytes(bytes[20..22].try_into().ok()?),
             keyspace: KeyspaceId(u16::from_le_bytes(bytes[22..24].try_into().ok()?)),
         };
-        (header.value_len as usize <= VALUE_LEN_MAX).then_some(header)
+        let front = header.kind.front_len();
+        (front..=front + VALUE_LEN_MAX).contains(&(header.value_len as usize)).then_some(header)
+    }
+
+    /// Length of the user's value, in bytes: the value of the record without its expiry.
+    #[inline]
+    pub fn user_value_len(&self) -> usize {
+        self.value_len as usize - self.kind.front_len()
     }
 
     /// Whether `key` and `value` are those that the payload checksum was computed over.
@@ -233,7 +270,8 @@ pub struct Record<'a> {
     pub header: Header,
     /// The user key.
     pub key: &'a [u8],
-    /// The value, or the payload of a record of the store itself.
+    /// The value, behind its expiry if the kind says so; or the payload of a record of the store
+    /// itself.
     pub value: &'a [u8],
 }
 

@@ -1,6 +1,7 @@
 //! A batch of operations that are applied atomically.
 
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, KEYSPACE_PREFIX_LEN, VALUE_LEN_MAX};
 use cleavedb_base::record::HEADER_LEN;
@@ -8,6 +9,7 @@ use cleavedb_base::{Error, ErrorKind, KeyspaceId, Result};
 
 use crate::bounds::{Bounds, KeyRange};
 use crate::catalog::{CatalogEntry, KeyspaceRef};
+use crate::time::Lifetime;
 
 /// Estimated memory of an operation besides its key and an inline value, in bytes: while it is
 /// prepared for the commit, and as an index entry, which may hold a pointer.
@@ -19,6 +21,22 @@ pub(crate) struct Op<'a> {
     pub(crate) key: &'a [u8],
     /// The value, or `None` for a delete.
     pub(crate) value: Option<&'a [u8]>,
+    /// When the value expires.
+    pub(crate) lifetime: Lifetime,
+}
+
+impl<'a> Op<'a> {
+    /// A put whose value lives as long as its keyspace says.
+    #[inline]
+    pub(crate) fn put(key: &'a [u8], value: &'a [u8]) -> Self {
+        Self { key, value: Some(value), lifetime: Lifetime::OfKeyspace }
+    }
+
+    /// A delete.
+    #[inline]
+    pub(crate) fn delete(key: &'a [u8]) -> Self {
+        Self { key, value: None, lifetime: Lifetime::OfKeyspace }
+    }
 }
 
 /// What one operation of a batch does.
@@ -126,6 +144,7 @@ struct BatchOp {
     value_end: Option<usize>,
     /// Whether it deletes a range, whose ends are tree keys.
     is_range: bool,
+    lifetime: Lifetime,
     /// Place of its keyspace in the list of the batch; none for the default one.
     keyspace: Option<u32>,
 }
@@ -139,14 +158,37 @@ pub struct KeyspaceBatch<'b> {
 impl KeyspaceBatch<'_> {
     /// Adds a put. Fails as [`WriteBatch::put`] does.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        let op = Op { key: key.as_ref(), value: Some(value.as_ref()) };
-        self.batch.push(op, self.keyspace)?;
+        self.batch.push(Op::put(key.as_ref(), value.as_ref()), self.keyspace)?;
+        Ok(self)
+    }
+
+    /// Adds a put of a value that expires; see [`WriteBatch::put_with_ttl`].
+    pub fn put_with_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<&mut Self> {
+        let lifetime = Lifetime::For(ttl);
+        self.batch.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, self.keyspace)?;
+        Ok(self)
+    }
+
+    /// Adds a put of a value that expires at `time`; see [`WriteBatch::put_until`].
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Option<SystemTime>,
+    ) -> Result<&mut Self> {
+        let lifetime = Lifetime::until(time);
+        self.batch.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, self.keyspace)?;
         Ok(self)
     }
 
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.batch.push(Op { key: key.as_ref(), value: None }, self.keyspace)?;
+        self.batch.push(Op::delete(key.as_ref()), self.keyspace)?;
         Ok(self)
     }
 
@@ -166,13 +208,40 @@ impl WriteBatch {
     /// Adds a put. Fails on an oversize key or value, or on a full batch (2 GiB of keys, values and
     /// 24 bytes for each operation); the batch is then unchanged.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.push(Op { key: key.as_ref(), value: Some(value.as_ref()) }, None)?;
+        self.push(Op::put(key.as_ref(), value.as_ref()), None)?;
+        Ok(self)
+    }
+
+    /// Adds a put of a value that is not there any more once `ttl` has passed since the write of
+    /// the batch. Fails as [`WriteBatch::put`] does.
+    pub fn put_with_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<&mut Self> {
+        let lifetime = Lifetime::For(ttl);
+        self.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, None)?;
+        Ok(self)
+    }
+
+    /// Adds a put of a value that is not there any more from `time` on; without a time it stays,
+    /// whatever the keyspace says ([`crate::KeyspaceOptions::ttl`]). Fails as [`WriteBatch::put`]
+    /// does.
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Option<SystemTime>,
+    ) -> Result<&mut Self> {
+        let lifetime = Lifetime::until(time);
+        self.push(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, None)?;
         Ok(self)
     }
 
     /// Adds a delete. Fails as [`WriteBatch::put`] does.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<&mut Self> {
-        self.push(Op { key: key.as_ref(), value: None }, None)?;
+        self.push(Op::delete(key.as_ref()), None)?;
         Ok(self)
     }
 
@@ -195,7 +264,7 @@ impl WriteBatch {
 
     fn push(&mut self, op: Op<'_>, keyspace: Option<u32>) -> Result<()> {
         op.check()?;
-        self.push_bytes((op.key, op.value), keyspace, false)
+        self.push_bytes((op.key, op.value), keyspace, (false, op.lifetime))
     }
 
     fn push_range(&mut self, range: &impl KeyRange, keyspace: Option<u32>) -> Result<()> {
@@ -206,14 +275,14 @@ impl WriteBatch {
         }
         check_end(&lower)?;
         check_end(&upper)?;
-        self.push_bytes((&lower, Some(&upper)), keyspace, true)
+        self.push_bytes((&lower, Some(&upper)), keyspace, (true, Lifetime::OfKeyspace))
     }
 
     fn push_bytes(
         &mut self,
         (key, value): (&[u8], Option<&[u8]>),
         keyspace: Option<u32>,
-        is_range: bool,
+        (is_range, lifetime): (bool, Lifetime),
     ) -> Result<()> {
         let len = value.map_or(0, <[u8]>::len);
         let records = self.bytes.len() + key.len() + len;
@@ -226,7 +295,7 @@ impl WriteBatch {
         let key_end = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or_default());
         let value_end = value.map(|_| self.bytes.len());
-        self.ops.push(BatchOp { key_end, value_end, is_range, keyspace });
+        self.ops.push(BatchOp { key_end, value_end, is_range, lifetime, keyspace });
         Ok(())
     }
 
@@ -258,13 +327,14 @@ impl WriteBatch {
         default: &'a Arc<CatalogEntry>,
     ) -> impl Iterator<Item = (Change<'a>, &'a Arc<CatalogEntry>)> + Clone {
         let mut start = 0;
-        self.ops.iter().map(move |&BatchOp { key_end, value_end, is_range, keyspace }| {
+        self.ops.iter().map(move |op| {
+            let &BatchOp { key_end, value_end, is_range, lifetime, keyspace } = op;
             let key = &self.bytes[start..key_end];
             start = value_end.unwrap_or(key_end);
             let value = value_end.map(|end| &self.bytes[key_end..end]);
             let change = match value.filter(|_| is_range) {
                 Some(end) => Change::Range(key, end),
-                None => Change::One(Op { key, value }),
+                None => Change::One(Op { key, value, lifetime }),
             };
             (change, keyspace.map_or(default, |at| &self.keyspaces[at as usize]))
         })
@@ -281,12 +351,13 @@ mod tests {
         let mut batch = WriteBatch::new();
         batch.put(b"a", b"1").unwrap().delete(b"b").unwrap().put(b"c", b"").unwrap();
         let catalog = Catalog::new(0);
-        let named = KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(5), "named", 0)));
+        let named = KeyspaceRef(Arc::new(catalog.entry(KeyspaceId(5), "named", 0, None)));
         batch.keyspace(&named).delete(b"a").unwrap();
         batch.keyspace(&named).delete_range("x".."y").unwrap().delete_range("y".."x").unwrap();
         let changes: Vec<_> =
             batch.changes(&catalog.default).map(|(it, keyspace)| (it, keyspace.id.0)).collect();
-        let one = |key, value| Change::One(Op { key, value });
+        let lifetime = Lifetime::OfKeyspace;
+        let one = |key, value| Change::One(Op { key, value, lifetime });
         assert_eq!(
             changes,
             [

@@ -33,6 +33,7 @@ use crate::replay::RecoveryReport;
 use crate::snapshot::SnapshotList;
 use crate::state::{MemSlot, ReadState, ReadStates};
 use crate::throttle::Throttle;
+use crate::time::Time;
 use crate::value_files;
 
 /// Puts the engine together from what recovery found.
@@ -72,6 +73,7 @@ pub(crate) fn build(
     let engine = Engine {
         storage,
         database_id,
+        time: Time::new(options.time.clone()),
         catalog: Catalog::new(options.separated_from()),
         commit,
         state: ReadStates::new(state),

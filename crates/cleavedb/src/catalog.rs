@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb_base::codec::{Cursor, put_varint};
 use cleavedb_base::limits::SEQ_MAX;
@@ -24,8 +25,9 @@ pub(crate) const DEFAULT_NAME: &str = "default";
 /// Longest name of a keyspace, in bytes.
 const NAME_LEN_MAX: usize = 255;
 
-/// Tag of an option in a record.
+/// Tags of options in a record.
 const MIN_SEPARATED: u64 = 1;
+const TTL: u64 = 2;
 
 /// Options of a keyspace, stored with it.
 ///
@@ -35,6 +37,9 @@ pub struct KeyspaceOptions {
     /// Length from which on values leave the index, in bytes; 0 separates every value. Default:
     /// that of the database ([`crate::Options::min_separated`]).
     pub min_separated: Option<usize>,
+    /// How long values live that are put without a time to live of their own: after that they are
+    /// not there any more. Stored in milliseconds, rounded up. Default: for good.
+    pub ttl: Option<Duration>,
 }
 
 impl KeyspaceOptions {
@@ -52,6 +57,8 @@ pub(crate) struct CatalogEntry {
     pub(crate) name: String,
     /// Length from which on values leave the index, in bytes.
     pub(crate) separated_from: usize,
+    /// How long values live that have no time to live of their own.
+    pub(crate) ttl: Option<Duration>,
     /// The sequence number of its drop, [`SEQ_MAX`] before.
     dropped: AtomicU64,
     /// The same for all keyspaces of an open database.
@@ -119,6 +126,7 @@ impl Catalog {
             id: KeyspaceId::DEFAULT,
             name: DEFAULT_NAME.to_owned(),
             separated_from,
+            ttl: None,
             dropped: AtomicU64::new(SEQ_MAX),
             database: Arc::default(),
         };
@@ -153,11 +161,18 @@ impl Catalog {
     }
 
     /// A keyspace of this open database.
-    pub(crate) fn entry(&self, id: KeyspaceId, name: &str, separated_from: usize) -> CatalogEntry {
+    pub(crate) fn entry(
+        &self,
+        id: KeyspaceId,
+        name: &str,
+        separated_from: usize,
+        ttl: Option<Duration>,
+    ) -> CatalogEntry {
         CatalogEntry {
             id,
             name: name.to_owned(),
             separated_from,
+            ttl,
             dropped: AtomicU64::new(SEQ_MAX),
             database: self.default.database.clone(),
         }
@@ -205,6 +220,10 @@ pub(crate) fn encode(id: KeyspaceId, options: KeyspaceOptions) -> Vec<u8> {
         put_varint(&mut out, MIN_SEPARATED);
         put_varint(&mut out, least as u64);
     }
+    if let Some(ttl) = options.ttl {
+        put_varint(&mut out, TTL);
+        put_varint(&mut out, u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX));
+    }
     out
 }
 
@@ -223,6 +242,7 @@ pub(crate) fn decode(key: &[u8], value: &[u8]) -> Result<(String, KeyspaceId, Ke
                 let least = usize::try_from(cursor.varint()?).unwrap_or(usize::MAX);
                 options.min_separated = Some(least);
             }
+            TTL => options.ttl = Some(Duration::from_millis(cursor.varint()?)),
             tag => {
                 let what = "a keyspace has an option that this release does not know";
                 return Err(Error::new(ErrorKind::NewerFormat, what).with("option", tag));
@@ -239,11 +259,13 @@ mod tests {
     #[test]
     fn records_round_trip_and_every_truncation_is_refused() {
         for min_separated in [None, Some(0), Some(70_000)] {
-            let options = KeyspaceOptions { min_separated };
+            let ttl = min_separated.map(|least| Duration::from_millis(least as u64));
+            let options = KeyspaceOptions { min_separated, ttl };
             let (key, value) = (name_key("users"), encode(KeyspaceId(513), options));
             assert_eq!(decode(&key, &value).unwrap(), ("users".into(), KeyspaceId(513), options));
             // Without its options a record is whole, too.
-            for len in (0..value.len()).filter(|len| *len != 2) {
+            let whole = [2, value.len() - encode(KeyspaceId(1), options).len() + 1];
+            for len in (0..value.len()).filter(|len| !whole.contains(len)) {
                 assert!(decode(&key, &value[..len]).is_err(), "{len} of {} bytes", value.len());
             }
         }
@@ -260,7 +282,7 @@ mod tests {
         let catalog = Catalog::new(0);
         let mut named = catalog.named();
         for (name, id) in [("a", 1), ("b", 3)] {
-            let entry = catalog.entry(KeyspaceId(id), name, 0);
+            let entry = catalog.entry(KeyspaceId(id), name, 0, None);
             named.keyspaces.insert(name.into(), Arc::new(entry));
         }
         assert_eq!(named.free_id(|_| false).unwrap(), KeyspaceId(2));
@@ -271,7 +293,7 @@ mod tests {
     #[test]
     fn a_keyspace_is_there_up_to_its_drop() {
         let (catalog, other) = (Catalog::new(0), Catalog::new(0));
-        let entry = catalog.entry(KeyspaceId(1), "name", 0);
+        let entry = catalog.entry(KeyspaceId(1), "name", 0, None);
         assert!(entry.check().is_ok() && entry.check_at(9).is_ok());
         entry.drop_at(8);
         assert!(entry.check_at(7).is_ok());

@@ -41,7 +41,7 @@ pub(crate) fn load(engine: &Engine) -> Result<()> {
                 let (name, id, options) = catalog::decode(key, records.value())?;
                 let own = &engine.options;
                 let from = options.separated_from(own.separated_from(), own.long_value());
-                let entry = Arc::new(engine.catalog.entry(id, &name, from));
+                let entry = Arc::new(engine.catalog.entry(id, &name, from, options.ttl));
                 named.keyspaces.insert(name, entry);
             }
             Some(&RANGES) => {

@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
 use crate::read::{self, Heats};
+use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 
 /// What a check has read, and the problems that it found.
@@ -82,7 +83,7 @@ impl CheckProgress {
 /// Checks the whole database in its current state.
 pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
-    let held = engine.snapshots.take(|| engine.commit.visible());
+    let held = engine.snapshots.take(|| engine.commit.visible(), &engine.time);
     // Under the manifest's lock the read state and the table of value files match.
     let (state, live, hot) = {
         let manifest = engine.manifest.lock();
@@ -102,7 +103,7 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
     check_live_bytes(&state, &live, (hot, &left_alone), &mut report);
     progress.add(index);
-    check_pointers(engine, &state, held.seq, &mut report, progress);
+    check_pointers(engine, &state, held.at, &mut report, progress);
     check_directory(engine, &mut report)?;
     Ok(report)
 }
@@ -273,8 +274,8 @@ impl Owned<'_> {
         merged.seek_first()?;
         while merged.valid() {
             let entry = merged.entry();
-            if entry.kind == EntryKind::Pointer && !entry.repeat {
-                let pointer = ValuePointer::decode(entry.value)?;
+            if entry.kind.is_pointer() && !entry.repeat {
+                let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
                 let (key, maps) = (entry.key, &mut self.maps);
                 match self.state.resolve(pointer, key, entry.seq, maps) {
                     Ok(pointer) => self.add(pointer),
@@ -298,21 +299,24 @@ impl Owned<'_> {
 fn check_pointers(
     engine: &Engine,
     state: &ReadState,
-    seq: u64,
+    at: ReadPoint,
     report: &mut CheckReport,
     progress: &CheckProgress,
 ) {
+    let seq = at.seq;
     debug_assert!(seq <= SEQ_MAX);
     let mut sources = Vec::new();
     for slot in &state.memtables {
         sources.extend(slot.table.iters());
     }
     sources.extend(state.version.iters(None, None, ReadMode::Ahead));
+    // As of no time: values that have expired are checked, too, as long as they are there.
     let mut iter = VisibleIter::new(MergeIter::new(sources), seq, None, None)
         .with_range_tombstones(state.tombstones.fragments(seq));
     let (mut step, mut maps) = (iter.seek_first(), KeyDirectoryReader::default());
     while step.is_ok() && iter.valid() {
-        report.keys += u64::from(!iter.key().starts_with(&KeyspaceId::SYSTEM.0.to_be_bytes()));
+        let counts = !iter.key().starts_with(&KeyspaceId::SYSTEM.0.to_be_bytes());
+        report.keys += u64::from(counts && !iter.expiry().is_over(at.time));
         if iter.kind() == EntryKind::Pointer {
             let resolved = ValuePointer::decode(iter.value())
                 .and_then(|pointer| state.resolve(pointer, iter.key(), iter.seq(), &mut maps))
@@ -324,8 +328,8 @@ fn check_pointers(
             report.note(resolved.map(|_| ()));
         }
         if iter.kind() == EntryKind::Hot {
-            let found = read::get_encoded(engine, iter.key(), Some(seq), Heats::No);
-            if let Ok(Some(value)) = &found {
+            let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
+            if let Ok(Some((value, _))) = &found {
                 report.value_bytes += value.len() as u64;
                 progress.add(value.len() as u64);
             }

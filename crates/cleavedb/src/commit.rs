@@ -8,6 +8,7 @@
 //! window and insert them into the MemTable in parallel, and the commits become visible in commit
 //! order. A write returns once it is visible and as durable as requested.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use cleavedb_base::checksum::hash64;
@@ -16,7 +17,9 @@ use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
-use cleavedb_base::{EncodedKey, EntryKind, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
+};
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use cleavedb_storage::{Storage, Watermark};
 
@@ -29,6 +32,7 @@ use crate::poison::Poison;
 use crate::publish::Publisher;
 use crate::recent_writes::{RecentWrites, Written};
 use crate::state::{MemSlot, ReadState};
+use crate::time::Time;
 
 /// Most operations of a batch whose MemTable buckets are prefetched.
 const PREFETCHED_MAX: usize = 8;
@@ -39,7 +43,8 @@ pub(crate) struct EncodedOp<'a> {
     encoded_key: EncodedKey,
     hash: u64,
     key: &'a [u8],
-    value: &'a [u8],
+    /// The value as it is stored: behind its expiry, if it has one.
+    value: Cow<'a, [u8]>,
     /// Whether it makes other records dead, and adds next to nothing.
     deletes: bool,
     /// The tree keys from the first to the second, excluded, if it deletes a range.
@@ -47,10 +52,31 @@ pub(crate) struct EncodedOp<'a> {
 }
 
 impl<'a> EncodedOp<'a> {
-    /// Decides whether the value leaves the index, by its length, and computes the checksum.
+    /// Decides whether the value leaves the index, by its length, and when it expires, and computes
+    /// the checksum.
     #[inline]
-    pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry) -> Self {
-        Self::with_threshold(op, keyspace.id, keyspace.separated_from)
+    pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry, time: &Time) -> Self {
+        let expiry = op.lifetime.expiry(keyspace.ttl, time);
+        if expiry.is_never() {
+            return Self::with_threshold(op, keyspace.id, keyspace.separated_from);
+        }
+        Self::expiring(op, expiry, keyspace, time)
+    }
+
+    /// A put of a value that expires. One that has expired already is a delete: so while a snapshot
+    /// is held, nothing expires for it that was written after it.
+    #[cold]
+    fn expiring(op: Op<'a>, expiry: Expiry, keyspace: &CatalogEntry, time: &Time) -> Self {
+        let value = op.value.filter(|_| !expiry.is_over(time.millis()));
+        let Some(value) = value else {
+            return Self::with_threshold(Op { value: None, ..op }, keyspace.id, usize::MAX);
+        };
+        let kind = match value.len() >= keyspace.separated_from {
+            true => RecordKind::ExpiringSeparated,
+            false => RecordKind::ExpiringInline,
+        };
+        let stored = Cow::Owned([&expiry.encode()[..], value].concat());
+        Self::of_kind(kind, keyspace.id, op.key, stored)
     }
 
     /// A record of the system keyspace, whose values stay in the index; `deletes` says that it
@@ -71,12 +97,21 @@ impl<'a> EncodedOp<'a> {
             Some(value) if value.len() >= separated_from => RecordKind::Separated,
             Some(_) => RecordKind::Inline,
         };
+        Self::of_kind(kind, keyspace, op.key, Cow::Borrowed(op.value.unwrap_or_default()))
+    }
+
+    #[inline]
+    fn of_kind(
+        kind: RecordKind,
+        keyspace: KeyspaceId,
+        key: &'a [u8],
+        value: Cow<'a, [u8]>,
+    ) -> Self {
         let deletes = kind == RecordKind::Delete;
-        let value = op.value.unwrap_or_default();
-        let encoded_key = EncodedKey::new(keyspace, op.key);
+        let encoded_key = EncodedKey::new(keyspace, key);
         let hash = hash64(encoded_key.as_bytes(), 0);
-        let header = Header::new(kind, keyspace, 0, op.key, value);
-        Self { header, encoded_key, hash, key: op.key, value, deletes, range: None }
+        let header = Header::new(kind, keyspace, 0, key, &value);
+        Self { header, encoded_key, hash, key, value, deletes, range: None }
     }
 
     #[inline]
@@ -86,7 +121,7 @@ impl<'a> EncodedOp<'a> {
 
     /// Whether its value leaves the index.
     pub(crate) fn is_separated(&self) -> bool {
-        self.header.kind == RecordKind::Separated
+        self.header.kind.is_separated()
     }
 }
 
@@ -277,7 +312,7 @@ impl Commit {
         let mut offset = reserved.offset;
         for (i, op) in ops.iter().enumerate() {
             let head = head(op, ops, i, append.next_seq, reserved.identity, offset);
-            for part in [&head, op.key, op.value] {
+            for part in [&head, op.key, &op.value] {
                 self.log.stream(&mut append.appender, part)?;
             }
             offset += op.len();
@@ -396,7 +431,7 @@ fn store(mut slot: Slot<'_>, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved: 
     for (i, op) in ops.iter().enumerate() {
         slot.push(&head(op, ops, i, first_seq, reserved.identity, offset));
         slot.push(op.key);
-        slot.push(op.value);
+        slot.push(&op.value);
         offset += op.len();
     }
     debug_assert!(slot.is_full());
@@ -423,7 +458,7 @@ fn insert(memtable: &MemSlot, ops: &[EncodedOp<'_>], first_seq: SeqNo, reserved:
     for (i, op) in ops.iter().enumerate() {
         let place = RecordLocation { file: reserved.file, offset };
         let entry = (op.encoded_key.as_bytes(), op.hash);
-        insert_record(memtable, entry, first_seq + i as u64, &op.header, op.value, place);
+        insert_record(memtable, entry, first_seq + i as u64, &op.header, &op.value, place);
         offset += op.len();
     }
 }
@@ -447,14 +482,23 @@ pub(crate) fn insert_record(
 ) {
     let table = &memtable.table;
     match header.kind {
-        RecordKind::Separated => {
+        RecordKind::Separated | RecordKind::ExpiringSeparated => {
             let len = header.record_len() as u32;
             let pointer = ValuePointer { file: place.file, offset: place.offset, len };
             let mut encoded = [0; ValuePointer::ENCODED_LEN_MAX];
-            let encoded_len = pointer.encode(&mut encoded);
-            table.insert(encoded_key, hash, seq, EntryKind::Pointer, &encoded[..encoded_len]);
+            // A record that expires was checked to have its expiry.
+            let expiry = Expiry::split(header.kind.expires(), value);
+            let expiry = expiry.map_or(Expiry::NEVER, |(expiry, _)| expiry);
+            memtable.expires(expiry);
+            let (kind, encoded_len) = pointer.encode_entry(expiry, &mut encoded);
+            table.insert(encoded_key, hash, seq, kind, &encoded[..encoded_len]);
         }
         RecordKind::Inline => table.insert(encoded_key, hash, seq, EntryKind::Inline, value),
+        RecordKind::ExpiringInline => {
+            let expiry = Expiry::split(true, value).map_or(Expiry::NEVER, |(expiry, _)| expiry);
+            memtable.expires(expiry);
+            table.insert(encoded_key, hash, seq, EntryKind::ExpiringInline, value);
+        }
         _ => {
             memtable.deletes.fetch_add(1, Ordering::Relaxed);
             table.insert(encoded_key, hash, seq, EntryKind::Delete, &[]);

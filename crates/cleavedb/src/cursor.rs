@@ -10,6 +10,7 @@ mod values;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
@@ -25,7 +26,8 @@ use crate::item::Item;
 use crate::pending_writes::PendingWrites;
 use crate::read;
 use crate::recent_writes::ReadSet;
-use crate::snapshot::HeldSnapshot;
+use crate::snapshot::{HeldSnapshot, ReadPoint};
+use crate::time;
 
 use self::moment::Moment;
 use self::values::{CursorEntry, ReadAhead};
@@ -120,11 +122,12 @@ impl Cursor {
     ) -> Self {
         // The snapshot first, then the read state: later changes of the read state may drop
         // versions, but this one has all versions of the snapshot.
-        let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let now = || Arc::new(engine.snapshots.take(|| engine.commit.visible(), &engine.time));
         let held = snapshot.or_else(|| refused.is_none().then(now));
-        let seq = held.as_ref().map_or(0, |held| held.seq);
+        let none = ReadPoint { seq: 0, time: 0 };
+        let at = held.as_ref().map_or(none, |held| held.at);
         let state = Own::new(engine.state.load_full());
-        let cursor = Self::of(Moment { engine, state, seq, held, pending: None }, bounds);
+        let cursor = Self::of(Moment { engine, state, at, held, pending: None }, bounds);
         let place = refused.map_or(Place::Start, Place::Failed);
         Self { place, ..cursor }
     }
@@ -148,11 +151,11 @@ impl Cursor {
 
     /// A cursor over the same range as of the same moment.
     pub(crate) fn twin(&self) -> Self {
-        let Moment { engine, state, seq, held, pending } = &self.moment;
+        let Moment { engine, state, at, held, pending } = &self.moment;
         let moment = Moment {
             engine: engine.clone(),
             state: Own::new(Arc::clone(state)),
-            seq: *seq,
+            at: *at,
             held: held.clone(),
             pending: pending.clone(),
         };
@@ -167,7 +170,7 @@ impl Cursor {
 
     /// The same cursor; fails if `check` refuses the sequence number that it reads at.
     pub(crate) fn checked(mut self, check: impl FnOnce(SeqNo) -> Result<()>) -> Self {
-        if let (Err(e), Place::Start) = (check(self.moment.seq), &self.place) {
+        if let (Err(e), Place::Start) = (check(self.moment.at.seq), &self.place) {
             self.place = Place::Failed(e);
         }
         self
@@ -265,6 +268,15 @@ impl Cursor {
         let Some((at, value)) = self.read_value()? else { return Ok(None) };
         self.row[at].set_value(value.clone());
         Ok(Some(value))
+    }
+
+    /// When the value of the key that it is on expires; `None` if it does not, or if the cursor is
+    /// on no key. The value is not read.
+    pub fn expiry(&self) -> Option<SystemTime> {
+        match &self.place {
+            Place::On(at) => time::expires_at(self.row[*at].expiry),
+            _ => None,
+        }
     }
 
     /// The key that it is on and its value; `None` if it is on no key.

@@ -40,12 +40,14 @@ use crate::poison::Poison;
 use crate::snapshot::SnapshotList;
 use crate::state::ReadStates;
 use crate::throttle::Throttle;
+use crate::time::Time;
 
 /// Everything behind a [`crate::Db`].
 pub(crate) struct Engine {
     pub(crate) options: Options,
     pub(crate) storage: Arc<MultiDirStorage>,
     pub(crate) database_id: u64,
+    pub(crate) time: Time,
     /// Its keyspaces.
     pub(crate) catalog: Catalog,
     pub(crate) commit: Commit,
@@ -90,6 +92,13 @@ impl Engine {
     /// The options with which tables are written.
     pub(crate) fn table_options(&self) -> TableOptions {
         table_options(&self.options)
+    }
+
+    /// Values that expired up to this time should have given their space back by `now`; both are in
+    /// milliseconds since 1970.
+    pub(crate) fn long_before(&self, now: u64) -> u64 {
+        let within = u64::try_from(self.options.expired_within.as_millis()).unwrap_or(u64::MAX);
+        now.saturating_sub(within)
     }
 
     /// Creates an empty file with an unused number. Its directory entry is not durable yet.

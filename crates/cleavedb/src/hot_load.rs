@@ -193,8 +193,7 @@ fn for_each_of_both(
         let len = record.len() as u32;
         let pointer = ValuePointer { file: extent.place.file, offset, len };
         visit(&Record { header, key, value }, pointer)?;
-        let separated = header.kind == RecordKind::Separated;
-        let listed_len = key_end + if separated { 0 } else { value.len() };
+        let listed_len = key_end + key_block::listed_len(&header);
         (rest, listed) = (later, listed.get(listed_len..).unwrap_or_default());
         offset += u64::from(len);
     }

@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod time;
 mod volume;
 mod group_options;
 mod flush_parts;
@@ -123,7 +124,8 @@ pub use metrics::{
 pub use options::{Background, Durability, MinSeparated, Options, Preset};
 pub use range::Range;
 pub use replay::RecoveryReport;
-pub use salvage::{Salvage, SalvageReport};
+pub use salvage::{Salvage, SalvageReport, Saved};
+pub use time::{ManualTime, TimeSource};
 pub use totals::Totals;
 pub use transaction::{KeyspaceTransaction, Savepoint, Transaction};
 pub use view::Snapshot;

@@ -48,7 +48,7 @@ pub(crate) fn rotate_for_promotions(engine: &Engine, store: &HotStore) {
     }
     drop(state);
     let mut append = engine.commit.append();
-    // See `rotate_deletes`.
+    // See `rotate_if`.
     if append.appender.is_begun() && engine.state.load().waiting() == 0 {
         rotate_memtable(engine, &mut append);
     }
@@ -57,16 +57,28 @@ pub(crate) fn rotate_for_promotions(engine: &Engine, store: &HotStore) {
 /// Seals the MemTable for a flush if it has at least `least` deletes, since the entries that they
 /// hide take space until then. Returns whether it did.
 pub(crate) fn rotate_deletes(engine: &Engine, least: u64) -> bool {
+    rotate_if(engine, |slot| slot.deletes.load(Ordering::Relaxed) >= least)
+}
+
+/// Seals the MemTable for a flush if its values that expire have expired, since they take space in
+/// the log until then.
+pub(crate) fn rotate_expired(engine: &Engine) -> bool {
+    let now = engine.snapshots.expired_before(&engine.time);
+    let long_ago = engine.long_before(now);
+    rotate_if(engine, |slot| slot.has_expired(now, long_ago))
+}
+
+/// Seals the MemTable for a flush if no other one waits, and it `is_due`. Returns whether it did.
+fn rotate_if(engine: &Engine, is_due: impl Fn(&MemSlot) -> bool) -> bool {
     let state = engine.state.load();
-    let many = |slot: &MemSlot| slot.deletes.load(Ordering::Relaxed) >= least;
-    if state.waiting() > 0 || !many(state.youngest()) || engine.check_open().is_err() {
+    if state.waiting() > 0 || !is_due(state.youngest()) || engine.check_open().is_err() {
         return false;
     }
     drop(state);
     let mut append = engine.commit.append();
     // Another thread may have sealed it meanwhile. Before the first write since the open, the log
     // has not begun: nothing could follow the MemTable, and no thread would flush it.
-    let rotates = many(&append.memtable) && append.appender.is_begun();
+    let rotates = is_due(&append.memtable) && append.appender.is_begun();
     if rotates {
         rotate_memtable(engine, &mut append);
     }

@@ -9,6 +9,9 @@ mod memory;
 mod disk;
 mod validate;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use cleavedb_index::Compression;
 use cleavedb_index::cache::READ_AHEAD;
 use cleavedb_index::compaction::Level0;
@@ -17,6 +20,7 @@ use cleavedb_storage::log::WriteBack;
 use cleavedb_values::ValueLayout;
 
 use crate::group_options::GroupOptions;
+use crate::time::{SystemClock, TimeSource};
 use crate::volume::Volume;
 
 pub(crate) use log::LogPolicy;
@@ -193,6 +197,14 @@ pub struct Options {
     /// the last unsynced writes are lost. Default: false; such an open fails with
     /// [`crate::ErrorKind::Corruption`], so that the file can be restored.
     pub accept_lost_window: bool,
+    /// How long values that have expired may take space, if background work is not behind: their
+    /// entries leave the index when half of a table has expired, or this long after the first value
+    /// of a table has. Then their space counts as that of deleted values. Default: 24 hours. A
+    /// shorter time has the index, and values in it, rewritten more often.
+    pub expired_within: Duration,
+    /// Tells the time by which values expire. Default: the clock of the system; an open database
+    /// does not go back with it.
+    pub time: Arc<dyn TimeSource>,
     /// Groups of values, for `HashKv` and `KtStore`.
     pub groups: GroupOptions,
     /// Directories besides the database's own, and the classes placed there. Existing ones need not
@@ -247,6 +259,8 @@ impl Options {
             space_floor: 64 << 20,
             space_limit: None,
             accept_lost_window: false,
+            expired_within: Duration::from_secs(24 * 60 * 60),
+            time: Arc::new(SystemClock),
             groups: GroupOptions::default(),
             volumes: Vec::new(),
             background: Background::Threads(2),

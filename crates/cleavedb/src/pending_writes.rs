@@ -5,13 +5,46 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::{EntryKind, Result, SeqNo};
+use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 use cleavedb_index::{Entry, EntryIter};
 
 use crate::outside_ranges::Ranges;
 
+/// A value that a transaction has put.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PendingPut {
+    pub(crate) expiry: Expiry,
+    /// The value, as an index entry holds it: behind its expiry, if it has one.
+    stored: Bytes,
+}
+
+impl PendingPut {
+    pub(crate) fn new(value: &[u8], expiry: Expiry) -> Self {
+        let stored = match expiry.is_never() {
+            true => Bytes::copy_from_slice(value),
+            false => [&expiry.encode()[..], value].concat().into(),
+        };
+        Self { expiry, stored }
+    }
+
+    fn kind(&self) -> EntryKind {
+        if self.expiry.is_never() { EntryKind::Inline } else { EntryKind::ExpiringInline }
+    }
+
+    /// The value, to keep.
+    pub(crate) fn value(&self) -> Bytes {
+        self.stored.slice(self.stored.len() - self.bytes().len()..)
+    }
+
+    /// The value.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        let front = if self.expiry.is_never() { 0 } else { Expiry::LEN };
+        &self.stored[front..]
+    }
+}
+
 /// The writes of a transaction: values, or `None` for deletes, by tree key.
-pub(crate) type Writes = BTreeMap<Vec<u8>, Option<Bytes>>;
+pub(crate) type Writes = BTreeMap<Vec<u8>, Option<PendingPut>>;
 
 /// Ranges of tree keys that a transaction has deleted, each from its first key to its second,
 /// excluded.
@@ -21,7 +54,7 @@ pub(crate) type Deleted = [(Vec<u8>, Vec<u8>)];
 /// entries they are versions of the transaction's snapshot, in front of those of the database.
 #[derive(Clone)]
 pub(crate) struct PendingWrites {
-    writes: Arc<[(Vec<u8>, Option<Bytes>)]>,
+    writes: Arc<[(Vec<u8>, Option<PendingPut>)]>,
     seq: SeqNo,
     /// What it has deleted by ranges: that of the database is not seen, its own writes are.
     pub(crate) deleted: Ranges,
@@ -63,13 +96,13 @@ impl EntryIter for PendingWrites {
 
     fn entry(&self) -> Entry<'_> {
         let (key, value) = &self.writes[self.at];
-        let kind = if value.is_some() { EntryKind::Inline } else { EntryKind::Delete };
-        let value = value.as_deref().unwrap_or_default();
+        let kind = value.as_ref().map_or(EntryKind::Delete, PendingPut::kind);
+        let value = value.as_ref().map_or(&[][..], |put| &put.stored);
         Entry { key, seq: self.seq, kind, repeat: false, value }
     }
 
     fn keep_value(&self) -> Bytes {
-        self.writes[self.at].1.clone().unwrap_or_default()
+        self.writes[self.at].1.as_ref().map_or_else(Bytes::new, |put| put.stored.clone())
     }
 
     fn seek_first(&mut self) -> Result<()> {

@@ -95,13 +95,13 @@ impl<'e> RangeDeletes<'e> {
     pub(crate) fn op(&self, at: usize) -> EncodedOp<'_> {
         let record = &self.records[at];
         let ends = (&*record.tombstone.begin, &*record.tombstone.end);
-        EncodedOp::of_range(Op { key: &record.key, value: Some(&record.value) }, ends)
+        EncodedOp::of_range(Op::put(&record.key, &record.value), ends)
     }
 
     /// The operations that remove records, at the end of the commit.
     pub(crate) fn removals(&self) -> impl Iterator<Item = EncodedOp<'_>> {
-        let removes = self.removed.iter().map(|(key, _)| Op { key, value: None });
-        let says = Op { key: &[FORGOTTEN], value: Some(&self.forgotten) };
+        let removes = self.removed.iter().map(|(key, _)| Op::delete(key));
+        let says = Op::put(&[FORGOTTEN], &self.forgotten);
         let says = (!self.removed.is_empty()).then_some(says);
         removes.chain(says).map(|op| EncodedOp::of_system(op, true))
     }

@@ -8,7 +8,9 @@ use cleavedb_base::limits::KEY_LEN_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EncodedKey, EntryKind, Error, KeyspaceId, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, Error, Expiry, KeyspaceId, Result, SeqNo, ValuePointer,
+};
 use cleavedb_hot::HotStore;
 use cleavedb_index::compaction::compacts_on_seeks;
 use cleavedb_index::{IndexHit, RangeTombstones, Version};
@@ -18,27 +20,44 @@ use crate::dead::MANY;
 use crate::engine::Engine;
 use crate::job_state::Jobs;
 use crate::memtables;
+use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
 
 /// Answer of the index for a key.
 pub(crate) enum Answer {
     Absent,
-    /// The value: from the index, or from the record cache.
-    Inline(Bytes),
-    /// The place of the value's record, and its sequence number.
-    Record(ValuePointer, SeqNo),
+    /// The value, from the index or from the record cache, and when it expires.
+    Inline(Bytes, Expiry),
+    /// The place of the value's record, its sequence number, and when the value expires.
+    Record(ValuePointer, SeqNo, Expiry),
     /// The hot store has the newest version.
     Hot,
 }
 
 impl Answer {
+    /// What an entry says at the time `now`, in milliseconds since 1970. `inline` is its value, to
+    /// keep.
     #[inline]
-    fn of(kind: EntryKind, seq: SeqNo, value: &[u8], inline: impl Fn() -> Bytes) -> Result<Self> {
+    fn of(
+        (kind, seq, value): (EntryKind, SeqNo, &[u8]),
+        inline: impl Fn() -> Bytes,
+        now: impl Fn() -> u64,
+    ) -> Result<Self> {
         Ok(match kind {
             EntryKind::Delete => Self::Absent,
-            EntryKind::Inline => Self::Inline(inline()),
-            EntryKind::Pointer => Self::Record(ValuePointer::decode(value)?, seq),
+            EntryKind::Inline => Self::Inline(inline(), Expiry::NEVER),
+            EntryKind::Pointer => Self::Record(ValuePointer::decode(value)?, seq, Expiry::NEVER),
             EntryKind::Hot => Self::Hot,
+            EntryKind::ExpiringInline | EntryKind::ExpiringPointer => {
+                let (expiry, rest) = Expiry::split(true, value)?;
+                match kind {
+                    _ if expiry.is_over(now()) && !planted(Bug::ExpiredIsRead) => Self::Absent,
+                    EntryKind::ExpiringPointer => {
+                        Self::Record(ValuePointer::decode(rest)?, seq, expiry)
+                    }
+                    _ => Self::Inline(inline().slice(Expiry::LEN..), expiry),
+                }
+            }
         })
     }
 }
@@ -49,13 +68,14 @@ pub(crate) fn find_in_memory(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
-    seq: SeqNo,
+    (seq, now): (SeqNo, impl Fn() -> u64),
 ) -> Option<Result<Answer>> {
     let hit = state.memtables.iter().find_map(|slot| slot.table.get(encoded_key, hash, seq))?;
     if is_deleted(&state.tombstones, encoded_key, hit.seq, seq) {
         return Some(Ok(Answer::Absent));
     }
-    Some(Answer::of(hit.kind, hit.seq, hit.value, || Bytes::copy_from_slice(hit.value)))
+    let entry = (hit.kind, hit.seq, hit.value);
+    Some(Answer::of(entry, || Bytes::copy_from_slice(hit.value), now))
 }
 
 /// Whether a range tombstone that a read as of `upto` sees deletes the version `seq` of a key.
@@ -70,7 +90,7 @@ pub(crate) fn find_in_tables(
     state: &ReadState,
     encoded_key: &[u8],
     hash: u64,
-    seq: SeqNo,
+    (seq, now): (SeqNo, impl Fn() -> u64),
     seeks: Option<&Jobs>,
 ) -> Result<Answer> {
     let found = match seeks {
@@ -82,7 +102,10 @@ pub(crate) fn find_in_tables(
         Some(found) if is_deleted(&state.tombstones, encoded_key, found.seq, seq) => {
             Ok(Answer::Absent)
         }
-        Some(found) => Answer::of(found.kind, found.seq, &found.value, || found.value.clone()),
+        Some(found) => {
+            let entry = (found.kind, found.seq, &found.value[..]);
+            Answer::of(entry, || found.value.clone(), now)
+        }
         None => Ok(Answer::Absent),
     }
 }
@@ -135,8 +158,18 @@ fn read_record(
 pub(crate) fn get(
     engine: &Engine,
     (keyspace, key): (KeyspaceId, &[u8]),
-    snapshot: Option<SeqNo>,
+    snapshot: Option<ReadPoint>,
 ) -> Result<Option<Bytes>> {
+    Ok(get_with_expiry(engine, (keyspace, key), snapshot)?.map(|(value, _)| value))
+}
+
+/// As [`get`], with the expiry of the value.
+#[inline]
+pub(crate) fn get_with_expiry(
+    engine: &Engine,
+    (keyspace, key): (KeyspaceId, &[u8]),
+    snapshot: Option<ReadPoint>,
+) -> Result<Option<(Bytes, Expiry)>> {
     // No such key can exist.
     if key.len() > KEY_LEN_MAX {
         return Ok(None);
@@ -156,7 +189,7 @@ pub(crate) enum Heats {
 pub(crate) fn contains(
     engine: &Engine,
     (keyspace, key): (KeyspaceId, &[u8]),
-    snapshot: Option<SeqNo>,
+    snapshot: Option<ReadPoint>,
 ) -> Result<bool> {
     if key.len() > KEY_LEN_MAX {
         return Ok(false);
@@ -166,31 +199,31 @@ pub(crate) fn contains(
     loop {
         match find(engine, encoded_key, hash, snapshot, Heats::Yes)?.1 {
             Answer::Absent => return Ok(false),
-            Answer::Inline(_) | Answer::Record(..) => return Ok(true),
+            Answer::Inline(..) | Answer::Record(..) => return Ok(true),
             Answer::Hot => {}
         }
     }
 }
 
-/// As [`get`], for a tree key.
+/// As [`get_with_expiry`], for a tree key.
 pub(crate) fn get_encoded(
     engine: &Engine,
     encoded_key: &[u8],
-    snapshot: Option<SeqNo>,
+    snapshot: Option<ReadPoint>,
     heats: Heats,
-) -> Result<Option<Bytes>> {
+) -> Result<Option<(Bytes, Expiry)>> {
     let hash = hash64(encoded_key, 0);
     loop {
         let (state, found) = find(engine, encoded_key, hash, snapshot, heats)?;
-        let (pointer, seq) = match found {
+        let (pointer, seq, expiry) = match found {
             Answer::Absent => return Ok(None),
-            Answer::Inline(value) => return Ok(Some(value)),
-            Answer::Record(pointer, seq) => (pointer, seq),
+            Answer::Inline(value, expiry) => return Ok(Some((value, expiry))),
+            Answer::Record(pointer, seq, expiry) => (pointer, seq, expiry),
             // A flush is changing what is hot.
             Answer::Hot => continue,
         };
         if let Some(value) = cached(engine, encoded_key, hash, seq) {
-            return Ok(Some(value));
+            return Ok(Some((value, expiry)));
         }
         // The MemTable is shared by all read states since it was begun, so its youngest entries
         // may point into a log file that this read state does not know yet.
@@ -213,7 +246,7 @@ pub(crate) fn get_encoded(
         if planted(Bug::CorruptIsAbsent) && value.is_err() {
             return Ok(None);
         }
-        return value.map(Some);
+        return value.map(|value| Some((value, expiry)));
     }
 }
 
@@ -224,13 +257,15 @@ fn find(
     engine: &Engine,
     encoded_key: &[u8],
     hash: u64,
-    snapshot: Option<SeqNo>,
+    snapshot: Option<ReadPoint>,
     heats: Heats,
 ) -> Result<(Guard<Arc<ReadState>>, Answer)> {
     let changes = engine.hot.as_ref().map(HotStore::changes);
     let (state, visible) =
-        engine.state.look(|| snapshot.unwrap_or_else(|| engine.commit.visible()));
-    let answer = match find_in_memory(&state, encoded_key, hash, visible) {
+        engine.state.look(|| snapshot.map_or_else(|| engine.commit.visible(), |at| at.seq));
+    // The clock is asked only about values that expire.
+    let now = || snapshot.map_or_else(|| engine.time.millis(), |at| at.time);
+    let answer = match find_in_memory(&state, encoded_key, hash, (visible, now)) {
         Some(answer) => answer?,
         None => match find_hot(engine, &state, encoded_key, heats)? {
             Hot::Version(seq, _)
@@ -238,12 +273,12 @@ fn find(
             {
                 Answer::Absent
             }
-            Hot::Version(seq, value) if seq <= visible => Answer::Inline(value),
+            Hot::Version(seq, value) if seq <= visible => Answer::Inline(value, Expiry::NEVER),
             // Its flush has published it since the sequence number was loaded.
             Hot::Version(..) if snapshot.is_none() => return Ok((state, Answer::Hot)),
             Hot::Moving => Answer::Hot,
             Hot::Version(..) | Hot::None => {
-                find_in_tables(&state, encoded_key, hash, visible, seeks(engine))?
+                find_in_tables(&state, encoded_key, hash, (visible, now), seeks(engine))?
             }
         },
     };
@@ -308,8 +343,9 @@ fn check_changes(engine: &Engine, state: &Arc<ReadState>, before: Option<u64>) -
 pub(crate) fn multi_get<K: AsRef<[u8]>>(
     engine: &Engine,
     (keyspace, keys): (KeyspaceId, &[K]),
-    snapshot: SeqNo,
+    snapshot: ReadPoint,
 ) -> Vec<Result<Option<Bytes>>> {
+    let at = (snapshot.seq, || snapshot.time);
     // Loaded after the snapshot, so it has every file that the snapshot's entries name.
     let state = engine.state.load_full();
     let begin = |key: &K| {
@@ -319,10 +355,10 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
         }
         let encoded_key = EncodedKey::new(keyspace, key);
         let hash = hash64(encoded_key.as_bytes(), 0);
-        let known = find_in_memory(&state, encoded_key.as_bytes(), hash, snapshot).transpose()?;
+        let known = find_in_memory(&state, encoded_key.as_bytes(), hash, at).transpose()?;
         let known = known.or_else(|| is_hot(engine, encoded_key.as_bytes()).then_some(Answer::Hot));
         if known.is_none() && keys.len() > 1 {
-            state.version.expect(encoded_key.as_bytes(), hash, snapshot);
+            state.version.expect(encoded_key.as_bytes(), hash, snapshot.seq);
         }
         Ok((encoded_key, hash, known))
     };
@@ -330,11 +366,11 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     let mut find_one = |(encoded_key, hash, known): (EncodedKey, u64, Option<Answer>)| {
         let mut answer = match known {
             Some(answer) => answer,
-            None => find_in_tables(&state, encoded_key.as_bytes(), hash, snapshot, seeks(engine))?,
+            None => find_in_tables(&state, encoded_key.as_bytes(), hash, at, seeks(engine))?,
         };
-        if let Answer::Record(pointer, seq) = &mut answer {
+        if let Answer::Record(pointer, seq, expiry) = &mut answer {
             match cached(engine, encoded_key.as_bytes(), hash, *seq) {
-                Some(value) => answer = Answer::Inline(value),
+                Some(value) => answer = Answer::Inline(value, *expiry),
                 None => {
                     *pointer = state.resolve(*pointer, encoded_key.as_bytes(), *seq, &mut maps)?;
                     state.segments.will_need(*pointer);
@@ -345,12 +381,15 @@ pub(crate) fn multi_get<K: AsRef<[u8]>>(
     };
     let value_of = |(encoded_key, hash, answer): (EncodedKey, u64, Answer)| match answer {
         Answer::Absent => Ok(None),
-        Answer::Inline(value) => Ok(Some(value)),
-        Answer::Record(pointer, seq) => {
+        Answer::Inline(value, _) => Ok(Some(value)),
+        Answer::Record(pointer, seq, _) => {
             let version = (encoded_key.as_bytes(), hash, seq);
             read_record(engine, &state, pointer, version).map(Some)
         }
-        Answer::Hot => get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), Heats::No),
+        Answer::Hot => {
+            let found = get_encoded(engine, encoded_key.as_bytes(), Some(snapshot), Heats::No)?;
+            Ok(found.map(|(value, _)| value))
+        }
     };
     let begun: Vec<Result<_>> = keys.iter().map(begin).collect();
     let found: Vec<Result<_>> =

@@ -1,4 +1,5 @@
-//! ReadPoints: what a job must keep for readers, and what it may drop because of range tombstones.
+//! ReadPoints: what a job must keep for readers, and what it may drop because of range tombstones
+//! or because it has expired.
 //!
 //! A job fixes both before it reads. The snapshots and the read point come from one moment, under
 //! the lock of the snapshots. The tombstones come from the read state, which is loaded after it: a
@@ -11,7 +12,7 @@
 
 use cleavedb_base::SeqNo;
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_index::Fragments;
+use cleavedb_index::{Fragments, Retention};
 
 use crate::engine::Engine;
 
@@ -22,6 +23,9 @@ pub(crate) struct ReadPoints {
     /// What readers without a snapshot see, or as much of it as the job takes into account.
     pub(crate) read_point: SeqNo,
     pub(crate) tombstones: Fragments,
+    /// Values that expired up to this time, in milliseconds since 1970, are not there for any
+    /// reader.
+    pub(crate) expired_before: u64,
 }
 
 impl ReadPoints {
@@ -50,10 +54,17 @@ impl ReadPoints {
     }
 
     fn fix(engine: &Engine, read_point: impl Fn() -> SeqNo, tombstones_upto: SeqNo) -> Self {
+        // Before the snapshots: one that ends in between kept its values only too long.
+        let expired_before = engine.snapshots.expired_before(&engine.time);
         let (snapshots, read_point) = engine.snapshots.fix(read_point);
         let upto = read_point.min(tombstones_upto);
         let tombstones = engine.state.load().tombstones.fragments(upto);
-        Self { snapshots, read_point, tombstones }
+        Self { snapshots, read_point, tombstones, expired_before }
+    }
+
+    /// The rule that decides which versions stay.
+    pub(crate) fn retention(&self) -> Retention<'_> {
+        Retention::new(&self.snapshots, &self.tombstones, self.expired_before)
     }
 
     /// The greatest number that every reader sees.

@@ -296,7 +296,7 @@ impl<'a> Replay<'a> {
                 let entry = (encoded_key.as_bytes(), hash64(encoded_key.as_bytes(), 0));
                 let place = RecordLocation { file: log.number, offset };
                 self.max_seq = self.max_seq.max(header.seq);
-                if header.kind == RecordKind::Separated {
+                if header.kind.is_separated() {
                     self.slot().has_long_in(log.number);
                 }
                 let slot = self.slot();

@@ -1,4 +1,5 @@
-//! Snapshots: points in commit order that readers still use.
+//! Snapshots: points in commit order that readers still use, each with the time as of which values
+//! that expire are there or not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,21 +9,53 @@ use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::Mutex;
 use cleavedb_storage::process;
 
-/// The live snapshots, and the number of holders of each.
+use crate::time::Time;
+
+/// What a reader sees: versions up to a sequence number, as of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReadPoint {
+    pub(crate) seq: SeqNo,
+    /// In milliseconds since the beginning of 1970.
+    pub(crate) time: u64,
+}
+
+/// The holders of a snapshot.
+struct Holders {
+    count: usize,
+    /// The time of the first one.
+    time: u64,
+}
+
+/// The live snapshots, and the holders of each.
 #[derive(Default)]
 pub(crate) struct SnapshotList {
-    held: Mutex<BTreeMap<SeqNo, usize>>,
+    held: Mutex<BTreeMap<SeqNo, Holders>>,
 }
 
 impl SnapshotList {
     /// Takes a snapshot of the visible state. `visible` is called under the lock under which jobs
     /// list the snapshots, so that a job either sees the snapshot or drops nothing that it needs.
-    pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo) -> HeldSnapshot {
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        visible: impl Fn() -> SeqNo,
+        time: &Time,
+    ) -> HeldSnapshot {
         let early = planted(Bug::SnapshotOutsideLock).then(&visible);
         let mut held = self.held.lock();
         let seq = early.unwrap_or_else(visible);
-        *held.entry(seq).or_default() += 1;
-        HeldSnapshot { seq, list: self.clone(), process: process::id() }
+        let time = time.millis();
+        held.entry(seq).or_insert(Holders { count: 0, time }).count += 1;
+        HeldSnapshot { at: ReadPoint { seq, time }, list: self.clone(), process: process::id() }
+    }
+
+    /// Values that expired up to this time, in milliseconds since 1970, are not there for any
+    /// reader of now or later: neither for a snapshot nor without one.
+    pub(crate) fn expired_before(&self, time: &Time) -> u64 {
+        let held = self.held.lock();
+        let now = time.millis();
+        // A later snapshot has no earlier time.
+        let first = held.values().next().filter(|_| !planted(Bug::ExpiredUnderSnapshot));
+        first.map_or(now, |first| first.time.min(now))
     }
 
     /// The live snapshots, ascending, and a read point taken under the same lock.
@@ -33,13 +66,13 @@ impl SnapshotList {
 
     /// Number of snapshots held.
     pub(crate) fn len(&self) -> usize {
-        self.held.lock().values().sum()
+        self.held.lock().values().map(|holders| holders.count).sum()
     }
 }
 
 /// A snapshot that is held until dropped.
 pub(crate) struct HeldSnapshot {
-    pub(crate) seq: SeqNo,
+    pub(crate) at: ReadPoint,
     list: Arc<SnapshotList>,
     process: u32,
 }
@@ -51,10 +84,10 @@ impl Drop for HeldSnapshot {
             return;
         }
         let mut held = self.list.held.lock();
-        if let Some(count) = held.get_mut(&self.seq) {
-            *count -= 1;
-            if *count == 0 {
-                held.remove(&self.seq);
+        if let Some(holders) = held.get_mut(&self.at.seq) {
+            holders.count -= 1;
+            if holders.count == 0 {
+                held.remove(&self.at.seq);
             }
         }
     }

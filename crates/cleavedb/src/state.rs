@@ -6,7 +6,7 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::{ArcSwap, Guard};
-use cleavedb_base::{FileNumber, Location, Result, SeqNo, ValuePointer};
+use cleavedb_base::{Expiry, FileNumber, Location, Result, SeqNo, ValuePointer};
 use cleavedb_index::{MemTable, RangeTombstones, Version};
 use cleavedb_storage::log::Log;
 use cleavedb_storage::pages::PagePool;
@@ -26,6 +26,9 @@ pub(crate) struct MemSlot {
     pub(crate) written_before: u64,
     /// Tombstones in it.
     pub(crate) deletes: AtomicU64,
+    /// When the first and the last of its values expire, of those that do.
+    first_expiry: AtomicU64,
+    last_expiry: AtomicU64,
     /// Bytes of batches in it that were longer than a log file.
     pub(crate) long_bytes: AtomicU64,
     /// The log file of the newest of its long values; 0 if it has none.
@@ -73,11 +76,28 @@ impl MemSlot {
             has_system: false,
             written_before: 0,
             deletes: AtomicU64::new(0),
+            first_expiry: AtomicU64::new(u64::MAX),
+            last_expiry: AtomicU64::new(0),
             long_bytes: AtomicU64::new(0),
             long_in: AtomicU64::new(0),
             sealed: OnceLock::new(),
             flushed: OnceLock::new(),
         }
+    }
+
+    /// Counts a value with this expiry.
+    pub(crate) fn expires(&self, expiry: Expiry) {
+        if !expiry.is_never() {
+            self.first_expiry.fetch_min(expiry.millis(), Ordering::Relaxed);
+            self.last_expiry.fetch_max(expiry.millis(), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether it has values that expire, and all of them have expired by `now`, or the first had
+    /// by `long_ago`.
+    pub(crate) fn has_expired(&self, now: u64, long_ago: u64) -> bool {
+        let last = self.last_expiry.load(Ordering::Relaxed);
+        last > 0 && (last <= now || self.first_expiry.load(Ordering::Relaxed) <= long_ago)
     }
 
     /// Marks its content as durable elsewhere: its last reader releases its part of `log`.

@@ -136,6 +136,7 @@ fn work(engine: &Engine, kinds: &[JobKind]) {
                 clear_pages(engine);
                 if pause >= DELETES_REST && !reserve::is_full(engine) {
                     memtables::rotate_deletes(engine, MANY / 2);
+                    memtables::rotate_expired(engine);
                 }
                 pause = (pause * 2).min(IDLE_LOOK_MAX);
             }

@@ -7,6 +7,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use cleavedb_base::key::split_encoded_key;
@@ -20,9 +21,10 @@ use crate::catalog::{CatalogEntry, KeyspaceRef};
 use crate::cursor::Cursor;
 use crate::engine::Engine;
 use crate::options::Durability;
-use crate::pending_writes::{PendingWrites, Writes};
+use crate::pending_writes::{PendingPut, PendingWrites, Writes};
 use crate::range::Range;
 use crate::recent_writes::ReadSet;
+use crate::time::{self, Lifetime};
 use crate::view::Snapshot;
 use crate::write::{self, Terms};
 
@@ -67,7 +69,6 @@ pub struct Transaction {
     /// What takes back each change since the first savepoint.
     undo: Vec<Undo>,
     has_savepoint: bool,
-    #[expect(dead_code, reason = "held for what its drop does")]
     watch: Watch,
 }
 
@@ -96,7 +97,7 @@ impl Drop for Watch {
 /// What takes back a change of a transaction's writes.
 enum Undo {
     /// The key had this write, or none.
-    Write(Vec<u8>, Option<Option<Bytes>>),
+    Write(Vec<u8>, Option<Option<PendingPut>>),
     /// A range was added.
     Range,
 }
@@ -116,7 +117,7 @@ impl Transaction {
         let seq = engine.commit.watch();
         let watch = Watch { engine, seq };
         let snapshot = snapshot();
-        let reads = Arc::new(Mutex::new(ReadSet::new(snapshot.seq()?)));
+        let reads = Arc::new(Mutex::new(ReadSet::new(snapshot.at()?.seq)));
         Ok(Self {
             database,
             snapshot,
@@ -147,9 +148,28 @@ impl Transaction {
     }
 
     fn get_from(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Bytes>> {
-        match self.own(snapshot.keyspace_id(), key) {
-            Some(own) => Ok(own),
+        match self.own(snapshot, key)? {
+            Some(own) => Ok(own.map(|put| put.value())),
             None => snapshot.get(key),
+        }
+    }
+
+    /// The value of `key`, its own writes included, and when it expires, if it does.
+    pub fn get_with_expiry(
+        &self,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
+        self.get_with_expiry_from(&self.snapshot, key.as_ref())
+    }
+
+    fn get_with_expiry_from(
+        &self,
+        snapshot: &Snapshot,
+        key: &[u8],
+    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
+        match self.own(snapshot, key)? {
+            Some(own) => Ok(own.map(|put| (put.value(), time::expires_at(put.expiry)))),
+            None => snapshot.get_with_expiry(key),
         }
     }
 
@@ -159,42 +179,67 @@ impl Transaction {
     }
 
     fn is_in(&self, snapshot: &Snapshot, key: &[u8]) -> Result<bool> {
-        match self.own(snapshot.keyspace_id(), key) {
+        match self.own(snapshot, key)? {
             Some(own) => Ok(own.is_some()),
             None => snapshot.contains_key(key),
         }
     }
 
     /// What it has written under `key`; if it has not, the key is noted as read.
-    fn own(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<Option<Bytes>> {
-        let encoded_key = EncodedKey::new(keyspace, key);
+    fn own(&self, snapshot: &Snapshot, key: &[u8]) -> Result<Option<Option<PendingPut>>> {
+        let encoded_key = EncodedKey::new(snapshot.keyspace_id(), key);
         let key = encoded_key.as_bytes();
         if let Some(own) = self.writes.get(key) {
-            return Some(own.clone());
+            let now = snapshot.at()?.time;
+            return Ok(Some(own.clone().filter(|put| !put.expiry.is_over(now))));
         }
         if self.ranges.iter().any(|(begin, end)| &begin[..] <= key && key < &end[..]) {
-            return Some(None);
+            return Ok(Some(None));
         }
         self.reads.lock().add(key);
-        None
+        Ok(None)
     }
 
     /// Stores `value` under `key` at the commit. Fails as [`crate::Db::put`] does on a key or value
     /// that is too long.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let op = Op { key: key.as_ref(), value: Some(value.as_ref()) };
-        self.change(self.snapshot.keyspace_id(), op)
+        self.change(&self.snapshot.entry(), Op::put(key.as_ref(), value.as_ref()))
     }
 
     /// Removes `key` at the commit, if it exists.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.change(self.snapshot.keyspace_id(), Op { key: key.as_ref(), value: None })
+        self.change(&self.snapshot.entry(), Op::delete(key.as_ref()))
     }
 
-    fn change(&mut self, keyspace: KeyspaceId, op: Op<'_>) -> Result<()> {
+    /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
+    /// [`Transaction::put`] does.
+    pub fn put_with_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let (lifetime, entry) = (Lifetime::For(ttl), self.snapshot.entry());
+        self.change(&entry, Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) })
+    }
+
+    /// Stores `value` under `key` at the commit, until `time`, or for good. Fails as
+    /// [`Transaction::put`] does.
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Option<SystemTime>,
+    ) -> Result<()> {
+        let (lifetime, entry) = (Lifetime::until(time), self.snapshot.entry());
+        self.change(&entry, Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) })
+    }
+
+    fn change(&mut self, keyspace: &CatalogEntry, op: Op<'_>) -> Result<()> {
         op.check()?;
-        let key = EncodedKey::new(keyspace, op.key).as_bytes().to_vec();
-        let value = op.value.map(Bytes::copy_from_slice);
+        let key = EncodedKey::new(keyspace.id, op.key).as_bytes().to_vec();
+        let expiry = op.lifetime.expiry(keyspace.ttl, &self.watch.engine.time);
+        let value = op.value.map(|value| PendingPut::new(value, expiry));
         let undone = self.has_savepoint.then(|| key.clone());
         let before = self.writes.insert(key, value);
         self.undo.extend(undone.map(|key| Undo::Write(key, before)));
@@ -298,7 +343,13 @@ impl Transaction {
         let writes = self.writes.iter().filter_map(|(key, value)| {
             let (id, key) = split_encoded_key(key)?;
             let keyspace = keyspaces.iter().find(|keyspace| keyspace.id == id);
-            let op = Op { key, value: value.as_deref() };
+            let op = match value {
+                Some(put) => {
+                    let lifetime = Lifetime::Until(put.expiry);
+                    Op { lifetime, ..Op::put(key, put.bytes()) }
+                }
+                None => Op::delete(key),
+            };
             Some((Change::One(op), keyspace.unwrap_or(default)))
         });
         // A cursor that is still held has nothing to add to what is committed.
@@ -330,14 +381,55 @@ impl KeyspaceTransaction<'_> {
 
     /// Stores `value` under `key` at the commit. Fails as [`Transaction::put`] does.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        let op = Op { key: key.as_ref(), value: Some(value.as_ref()) };
-        self.transaction.change(self.snapshot.keyspace_id(), op)
+        let op = Op::put(key.as_ref(), value.as_ref());
+        self.transaction.change(&self.snapshot.entry(), op)
+    }
+
+    /// The value of `key`, and when it expires; see [`Transaction::get_with_expiry`].
+    pub fn get_with_expiry(
+        &self,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
+        self.transaction.get_with_expiry_from(&self.snapshot, key.as_ref())
+    }
+
+    /// Stores `value` under `key` at the commit, until `ttl` has passed from now on. Fails as
+    /// [`Transaction::put`] does.
+    pub fn put_with_ttl(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        ttl: Duration,
+    ) -> Result<()> {
+        let op = Op { lifetime: Lifetime::For(ttl), ..Op::put(key.as_ref(), value.as_ref()) };
+        self.transaction.change(&self.snapshot.entry(), op)
+    }
+
+    /// Stores `value` under `key` at the commit, until `time`, or for good. Fails as
+    /// [`Transaction::put`] does.
+    pub fn put_until(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        time: Option<SystemTime>,
+    ) -> Result<()> {
+        let op = Op { lifetime: Lifetime::until(time), ..Op::put(key.as_ref(), value.as_ref()) };
+        self.transaction.change(&self.snapshot.entry(), op)
+    }
+
+    /// Stores `value` under `key` at the commit, with this lifetime.
+    pub(crate) fn put_living(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        lifetime: Lifetime,
+    ) -> Result<()> {
+        self.transaction.change(&self.snapshot.entry(), Op { lifetime, ..Op::put(key, value) })
     }
 
     /// Removes `key` at the commit, if it exists.
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
-        let op = Op { key: key.as_ref(), value: None };
-        self.transaction.change(self.snapshot.keyspace_id(), op)
+        self.transaction.change(&self.snapshot.entry(), Op::delete(key.as_ref()))
     }
 
     /// Removes all keys of a range at the commit; see [`Transaction::delete_range`].

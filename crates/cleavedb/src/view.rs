@@ -2,9 +2,10 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
-use cleavedb_base::{KeyspaceId, Result, SeqNo};
+use cleavedb_base::{KeyspaceId, Result};
 use cleavedb_storage::process::Own;
 
 use crate::bounds::{Bounds, KeyRange, Prefix};
@@ -14,7 +15,8 @@ use crate::engine::Engine;
 use crate::item::Item;
 use crate::range::Range;
 use crate::read;
-use crate::snapshot::HeldSnapshot;
+use crate::snapshot::{HeldSnapshot, ReadPoint};
+use crate::time;
 
 /// A keyspace as of one moment; [`Snapshot::keyspace`] is another one as of the same moment. Holds
 /// what it sees until the last clone is dropped, or until [`crate::Db::close_now`].
@@ -37,7 +39,7 @@ impl Snapshot {
         keyspace: Arc<CatalogEntry>,
         handle: Arc<dyn Any + Send + Sync>,
     ) -> Self {
-        let take = |()| Arc::new(engine.snapshots.take(|| engine.commit.visible()));
+        let take = |()| Arc::new(engine.snapshots.take(|| engine.commit.visible(), &engine.time));
         let held = engine.gate.check_open().ok().map(take);
         Self { held, keyspace, engine, handle }
     }
@@ -48,20 +50,25 @@ impl Snapshot {
         Self { keyspace: keyspace.0.clone(), ..self.clone() }
     }
 
+    /// The keyspace that it is of.
+    pub(crate) fn entry(&self) -> Arc<CatalogEntry> {
+        self.keyspace.clone()
+    }
+
     /// Id of the keyspace that it is of.
     pub(crate) fn keyspace_id(&self) -> KeyspaceId {
         self.keyspace.id
     }
 
     /// What it sees, if it may still be read.
-    pub(crate) fn seq(&self) -> Result<SeqNo> {
+    pub(crate) fn at(&self) -> Result<ReadPoint> {
         let gate = &self.engine.gate;
-        let seq = match &self.held {
-            Some(held) => gate.check_held().map(|()| held.seq),
-            None => gate.check_open().map(|()| 0),
+        let at = match &self.held {
+            Some(held) => gate.check_held().map(|()| held.at),
+            None => gate.check_open().map(|()| ReadPoint { seq: 0, time: 0 }),
         }?;
         self.engine.catalog.check_own(&self.keyspace)?;
-        self.keyspace.check_at(seq).map(|()| seq)
+        self.keyspace.check_at(at.seq).map(|()| at)
     }
 
     fn key<'k>(&self, key: &'k impl AsRef<[u8]>) -> (KeyspaceId, &'k [u8]) {
@@ -70,22 +77,32 @@ impl Snapshot {
 
     /// The value that `key` had.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
-        let found = read::get(&self.engine, self.key(&key), Some(self.seq()?));
+        let found = read::get(&self.engine, self.key(&key), Some(self.at()?));
         // Behind the read: see `Gate::check_held`.
-        self.seq().and(found)
+        self.at().and(found)
+    }
+
+    /// The value that `key` had, and when it expires, if it does.
+    pub fn get_with_expiry(
+        &self,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
+        let found = read::get_with_expiry(&self.engine, self.key(&key), Some(self.at()?));
+        let found = self.at().and(found)?;
+        Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
     }
 
     /// Whether `key` was there; its value is not read.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        let found = read::contains(&self.engine, self.key(&key), Some(self.seq()?));
-        self.seq().and(found)
+        let found = read::contains(&self.engine, self.key(&key), Some(self.at()?));
+        self.at().and(found)
     }
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
         let found =
-            self.seq().map(|seq| read::multi_get(&self.engine, (self.keyspace.id, keys), seq));
-        match self.seq().and(found) {
+            self.at().map(|at| read::multi_get(&self.engine, (self.keyspace.id, keys), at));
+        match self.at().and(found) {
             Ok(found) => found,
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),
         }
@@ -113,7 +130,7 @@ impl Snapshot {
 
     /// As [`crate::Db::cursor`], at the snapshot, which the cursor holds a clone of.
     pub fn cursor(&self, range: impl KeyRange) -> Cursor {
-        let (engine, refused) = (self.engine.clone(), self.seq().err());
+        let (engine, refused) = (self.engine.clone(), self.at().err());
         Cursor::new(engine, Bounds::of(self.keyspace.id, &range), self.held.clone(), refused)
     }
 }

@@ -54,7 +54,7 @@ pub(crate) fn write_changes<'a>(
     ranges.tidy();
     let mut count = 0;
     let one = |(change, keyspace): (Change<'a>, &'a Arc<CatalogEntry>)| match change {
-        Change::One(op) => EncodedOp::new(op, keyspace),
+        Change::One(op) => EncodedOp::new(op, keyspace, &engine.time),
         Change::Range(..) => {
             count += 1;
             ranges.op(count - 1)

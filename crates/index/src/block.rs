@@ -12,7 +12,7 @@
 //!
 //! The zeros align the end of a data block with the end of a page; mostly there are few or none.
 //!
-//! `tag` holds the kind in bits 0, 1 and 7, whether it is a repeat in bit 2, and the length of
+//! `tag` holds the kind in bits 0, 1 and 7 ([`kind_bits`]), whether it is a repeat in bit 2, and the length of
 //! `seq` in bits 3 to 6. `seq` is the zigzag difference to the base, which is the sequence number
 //! of the block's first entry, little-endian without its leading zeros. The end of an entry follows
 //! from its lengths, so that it can be skipped without decoding it.
@@ -28,7 +28,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use cleavedb_base::codec::get_varint;
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::{EntryKind, Error, Result, SeqNo};
+use cleavedb_base::{EntryKind, Error, Expiry, Result, SeqNo};
 
 use crate::entry::{Entry, IndexHit};
 
@@ -39,8 +39,10 @@ pub(crate) use builder::BlockBuilder;
 /// Tag bits of the kind.
 const TAG_KIND: u8 = 0x83;
 
-/// The kind of a marker of a hot key in these bits.
+/// The kinds of a marker of a hot key, and of values that expire, in these bits.
 const TAG_HOT: u8 = 0x83;
+const TAG_EXPIRING_INLINE: u8 = 0x82;
+const TAG_EXPIRING_POINTER: u8 = 0x81;
 
 /// Tag bit of a repeated entry.
 const TAG_REPEAT: u8 = 0x04;
@@ -54,6 +56,17 @@ const TAIL_LEN: usize = 12;
 
 /// Greatest distance between restarts of a data block, in entries.
 pub(crate) const RESTART_INTERVAL: usize = 16;
+
+/// The tag bits of a kind.
+#[inline]
+fn kind_bits(kind: EntryKind) -> u8 {
+    match kind {
+        EntryKind::Hot => TAG_HOT,
+        EntryKind::ExpiringInline => TAG_EXPIRING_INLINE,
+        EntryKind::ExpiringPointer => TAG_EXPIRING_POINTER,
+        EntryKind::Delete | EntryKind::Inline | EntryKind::Pointer => kind as u8,
+    }
+}
 
 /// Length of the longest common prefix, eight bytes at a time.
 #[inline]
@@ -108,6 +121,8 @@ impl Parsed {
             1 => EntryKind::Delete,
             2 => EntryKind::Inline,
             TAG_HOT => EntryKind::Hot,
+            TAG_EXPIRING_INLINE => EntryKind::ExpiringInline,
+            TAG_EXPIRING_POINTER => EntryKind::ExpiringPointer,
             _ => EntryKind::Pointer,
         }
     }
@@ -200,7 +215,12 @@ impl Block {
         let value_at = seq_at.checked_add(seq_len)?;
         let end = value_at.checked_add(head.value_len)?;
         let kind = head.tag & TAG_KIND;
-        let known = matches!(kind, 1..=3) || kind == TAG_HOT && head.value_len == 0;
+        let known = match kind {
+            1..=3 => true,
+            TAG_HOT => head.value_len == 0,
+            TAG_EXPIRING_INLINE | TAG_EXPIRING_POINTER => head.value_len >= Expiry::LEN,
+            _ => false,
+        };
         if end > self.restarts_at || seq_len > 8 || !known {
             return None;
         }

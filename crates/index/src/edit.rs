@@ -121,6 +121,8 @@ impl VersionEdit {
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::Expiry;
+
     use super::*;
 
     fn meta(number: u64) -> TableMeta {
@@ -137,6 +139,8 @@ mod tests {
             raw_bytes: 12_345,
             pointer_bytes: 1 << 35,
             tombstones_applied: 700,
+            first_expiry: Expiry::at(1_800_000_000_000),
+            half_expired: Expiry::NEVER,
         }
     }
 

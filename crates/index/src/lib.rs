@@ -7,6 +7,7 @@ pub mod memtable;
 pub mod range_tombstones;
 pub mod retention;
 pub mod block;
+mod expiry_sample;
 pub mod table_format;
 mod table_index;
 pub mod table_builder;

@@ -2,11 +2,13 @@
 //!
 //! Live snapshots divide the sequence numbers into stripes; of each key, only the newest version in
 //! each stripe is visible, unless a range tombstone of the same stripe covers it: every reader that
-//! could see the version sees the tombstone too. Flushes, compactions and collections apply this
+//! could see the version sees the tombstone too. A version whose value has expired for every reader
+//! counts as a tombstone: older versions stay hidden. Flushes, compactions and collections apply this
 //! one rule.
 
-use cleavedb_base::SeqNo;
+use cleavedb_base::{EntryKind, Expiry, SeqNo};
 
+use crate::entry::Entry;
 use crate::range_tombstones::Fragments;
 
 /// Decides for one key after another; versions of a key come newest first.
@@ -14,6 +16,8 @@ pub struct Retention<'a> {
     /// Live snapshots, ascending.
     snapshots: &'a [SeqNo],
     tombstones: &'a Fragments,
+    /// Values that expired up to here, in milliseconds since 1970, are not there for any reader.
+    expired_before: u64,
     /// Sequence numbers of the range tombstones that cover the current key, ascending.
     covering: Vec<SeqNo>,
     /// Stripe of the last version of the current key that was kept.
@@ -21,15 +25,38 @@ pub struct Retention<'a> {
 }
 
 impl<'a> Retention<'a> {
-    /// A rule for these live snapshots, in ascending order, and these range tombstones.
-    pub fn new(snapshots: &'a [SeqNo], tombstones: &'a Fragments) -> Self {
+    /// A rule for these live snapshots, in ascending order, these range tombstones, and readers to
+    /// which values that expired up to `expired_before`, in milliseconds since 1970, are not there.
+    pub fn new(
+        snapshots: &'a [SeqNo],
+        tombstones: &'a Fragments,
+        expired_before: u64,
+    ) -> Self {
         debug_assert!(snapshots.is_sorted());
-        Self { snapshots, tombstones, covering: Vec::new(), kept: None }
+        Self { snapshots, tombstones, expired_before, covering: Vec::new(), kept: None }
     }
 
     /// Whether there is a snapshot.
     pub fn has_snapshots(&self) -> bool {
         !self.snapshots.is_empty()
+    }
+
+    /// Whether the value of `entry` has expired for every reader.
+    #[inline]
+    pub fn is_expired(&self, entry: &Entry<'_>) -> bool {
+        entry.kind.expires()
+            && Expiry::split(true, entry.value)
+                .is_ok_and(|(expiry, _)| expiry.is_over(self.expired_before))
+    }
+
+    /// The entry as it counts from now on: a tombstone, if its value has expired.
+    #[inline]
+    pub fn unexpired<'e>(&self, entry: Entry<'e>) -> Entry<'e> {
+        if self.is_expired(&entry) {
+            Entry { kind: EntryKind::Delete, value: &[], ..entry }
+        } else {
+            entry
+        }
     }
 
     /// The next version belongs to another key, which is `key`.
@@ -76,7 +103,7 @@ mod tests {
         };
         let fragments =
             RangeTombstones::default().with(tombstones.iter().map(range), 0).fragments(99);
-        let mut retention = Retention::new(snapshots, &fragments);
+        let mut retention = Retention::new(snapshots, &fragments, 0);
         retention.begin_key(b"c");
         assert!(retention.keep(1), "behind the range");
         retention.begin_key(b"b");

@@ -17,6 +17,7 @@ use cleavedb_storage::{File, FileKind, Name};
 
 use crate::block::{BlockBuilder, RESTART_INTERVAL};
 use crate::entry::Entry;
+use crate::expiry_sample::ExpirySample;
 use crate::table_format::{
     BLOCK_TARGET_MAX, BlockHandle, Compression, Footer, Sealer, TRAILER_LEN, TableMeta,
     TableOptions,
@@ -51,6 +52,7 @@ pub struct TableBuilder {
     /// Bytes written, in front of the buffer.
     written: u64,
     meta: TableMeta,
+    expiries: ExpirySample,
 }
 
 impl TableBuilder {
@@ -76,6 +78,7 @@ impl TableBuilder {
             buffer: AlignedBuf::with_capacity(WRITE_BYTES + options.block_bytes),
             written: 0,
             meta: TableMeta::empty(number),
+            expiries: ExpirySample::default(),
         })
     }
 
@@ -111,7 +114,7 @@ impl TableBuilder {
             self.last_key.extend_from_slice(entry.key);
         }
         self.last_seq = entry.seq;
-        self.meta.count(&entry, new_key)?;
+        self.meta.count(&entry, new_key, &mut self.expiries)?;
         self.block.add(&entry);
         if self.block.len() >= self.block_bytes { self.finish_block(0) } else { Ok(()) }
     }
@@ -212,6 +215,7 @@ impl TableBuilder {
             self.index_block(handle, None, true);
         }
         self.meta.largest = std::mem::take(&mut self.last_key).into();
+        self.meta.set_expiries(std::mem::take(&mut self.expiries));
         let footer = self.add_meta_blocks()?;
         self.buffer.extend_from_slice(&footer.encode(self.identity, self.offset()));
         self.write_end()?;

@@ -19,10 +19,13 @@ use cleavedb_base::checksum::check32;
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::limits::{SEQ_MAX, VALUE_LEN_MAX};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{EntryKind, Error, ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EntryKind, Error, ErrorKind, Expiry, FileNumber, Result, SeqNo, ValuePointer,
+};
 use cleavedb_storage::aligned::AlignedBuf;
 
 use crate::entry::Entry;
+use crate::expiry_sample::ExpirySample;
 
 /// First bytes of the last field of every table.
 const MAGIC: [u8; 8] = *b"CLVTABLE";
@@ -318,6 +321,11 @@ pub struct TableMeta {
     /// was written all of these were applied, and no snapshot was older than one of them. 0 if that
     /// is not known.
     pub tombstones_applied: SeqNo,
+    /// When the first of its values expires, repeats left out: [`Expiry::NEVER`] if none does.
+    pub first_expiry: Expiry,
+    /// By when half of its entries have expired, estimated from a sample: [`Expiry::NEVER`] if
+    /// fewer than half expire.
+    pub half_expired: Expiry,
 }
 
 impl TableMeta {
@@ -336,13 +344,20 @@ impl TableMeta {
             raw_bytes: 0,
             pointer_bytes: 0,
             tombstones_applied: 0,
+            first_expiry: Expiry::NEVER,
+            half_expired: Expiry::NEVER,
         }
     }
 
-    /// Counts an entry; `new_key` says that the one before has another key. Size and largest key
-    /// are set when the table is finished.
+    /// Counts an entry; `new_key` says that the one before has another key. Size, largest key and
+    /// what `expiries` tells are set when the table is finished.
     #[inline]
-    pub(crate) fn count(&mut self, entry: &Entry<'_>, new_key: bool) -> Result<()> {
+    pub(crate) fn count(
+        &mut self,
+        entry: &Entry<'_>,
+        new_key: bool,
+        expiries: &mut ExpirySample,
+    ) -> Result<()> {
         if self.entries == 0 {
             self.smallest = entry.key.into();
         }
@@ -353,12 +368,30 @@ impl TableMeta {
         self.raw_bytes += (entry.key.len() + entry.value.len()) as u64;
         match entry.kind {
             EntryKind::Delete => self.tombstones += 1,
-            EntryKind::Pointer if !entry.repeat => {
-                self.pointer_bytes += u64::from(ValuePointer::decode(entry.value)?.len);
+            kind if kind.is_pointer() && !entry.repeat => {
+                let (pointer, expiry) = ValuePointer::of_entry(kind, entry.value)?;
+                self.pointer_bytes += u64::from(pointer.len);
+                if kind.expires() {
+                    expiries.add(expiry);
+                }
             }
-            EntryKind::Pointer | EntryKind::Inline | EntryKind::Hot => {}
+            EntryKind::ExpiringInline if !entry.repeat => {
+                expiries.add(Expiry::split(true, entry.value)?.0);
+            }
+            _ => {}
         }
         Ok(())
+    }
+
+    /// Sets what the expiries of its entries tell, when all were counted.
+    pub(crate) fn set_expiries(&mut self, expiries: ExpirySample) {
+        (self.first_expiry, self.half_expired) = expiries.first_and_half(self.entries);
+    }
+
+    /// Whether it is time to drop its expired values, so that their space comes back: half of its
+    /// entries have expired by `now`, or the first value had by `long_ago`.
+    pub fn is_due(&self, now: u64, long_ago: u64) -> bool {
+        self.half_expired.is_over(now) || self.first_expiry.is_over(long_ago)
     }
 
     /// Whether the table may hold a key from `smallest` through `largest`.
@@ -384,6 +417,9 @@ impl TableMeta {
             self.raw_bytes,
             self.pointer_bytes,
             self.tombstones_applied,
+            // One more, so that never is 0, which is short.
+            self.first_expiry.millis().wrapping_add(1),
+            self.half_expired.millis().wrapping_add(1),
         ] {
             put_varint(out, field);
         }
@@ -408,6 +444,8 @@ impl TableMeta {
             raw_bytes: cursor.varint()?,
             pointer_bytes: cursor.varint()?,
             tombstones_applied: cursor.varint()?,
+            first_expiry: Expiry::at(cursor.varint()?.wrapping_sub(1)),
+            half_expired: Expiry::at(cursor.varint()?.wrapping_sub(1)),
             smallest: cursor.bytes()?.into(),
             largest: cursor.bytes()?.into(),
         };
@@ -415,6 +453,7 @@ impl TableMeta {
             && meta.min_seq <= meta.max_seq
             && meta.max_seq <= SEQ_MAX
             && meta.tombstones_applied <= SEQ_MAX
+            && meta.first_expiry <= meta.half_expired
             && meta.tombstones <= meta.entries
             && meta.shadowed < meta.entries;
         if !possible {

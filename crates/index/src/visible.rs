@@ -1,15 +1,16 @@
 //! VisibleIter: the keys that one snapshot sees, each once, in both directions.
 //!
 //! The newest version of a key at or below the snapshot counts; a tombstone hides the key, and so
-//! does a newer range tombstone. Forwards that version is the first one read, so the merge stays on
+//! does a newer range tombstone, or an expiry that is over at the time of the snapshot. Forwards that version is the first one read, so the merge stays on
 //! it and only the key is copied. Backwards versions come oldest first, so the iterator keeps the
 //! newest so far and has already passed the key when it stops.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::limits::SEQ_MAX;
-use cleavedb_base::{EntryKind, Result, SeqNo};
+use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 
-use crate::entry::EntryIter;
+use crate::entry::{Entry, EntryIter};
 use crate::merge::MergeIter;
 use crate::range_tombstones::Fragments;
 
@@ -32,10 +33,13 @@ pub struct VisibleIter {
     lower: Option<Vec<u8>>,
     upper: Option<Vec<u8>>,
     tombstones: Fragments,
+    /// The time of the snapshot, in milliseconds since 1970.
+    time: u64,
     state: State,
     key: Vec<u8>,
     seq: SeqNo,
     kind: EntryKind,
+    /// Kept when the iterator moves back.
     value: Vec<u8>,
     /// Entries that were skipped since the last call of [`VisibleIter::take_dead`].
     dead: u64,
@@ -56,6 +60,7 @@ impl VisibleIter {
             lower,
             upper,
             tombstones: Fragments::default(),
+            time: 0,
             state: State::Invalid,
             key: Vec::new(),
             seq: 0,
@@ -71,10 +76,23 @@ impl VisibleIter {
         Self { tombstones, ..self }
     }
 
-    /// Whether `key` has no value if this is its newest version.
+    /// The same iterator as of this time, in milliseconds since 1970: values that expired up to
+    /// then are not there. Without it no value has expired.
+    #[must_use]
+    pub fn at_time(self, millis: u64) -> Self {
+        Self { time: millis, ..self }
+    }
+
+    /// Whether a key has no value if this is its newest version.
     #[inline]
-    fn is_deleted(tombstones: &Fragments, key: &[u8], seq: SeqNo, kind: EntryKind) -> bool {
-        kind == EntryKind::Delete || !tombstones.is_empty() && tombstones.covers(key, seq)
+    fn is_deleted((tombstones, time): (&Fragments, u64), entry: &Entry<'_>) -> bool {
+        let is_over = || {
+            let expiry = Expiry::split(true, entry.value);
+            expiry.is_ok_and(|(it, _)| it.is_over(time)) && !planted(Bug::ExpiredIsRead)
+        };
+        entry.kind == EntryKind::Delete
+            || !tombstones.is_empty() && tombstones.covers(entry.key, entry.seq)
+            || entry.kind.expires() && is_over()
     }
 
     /// Entries that were skipped since the last call: tombstones, and versions that the snapshot
@@ -103,15 +121,27 @@ impl VisibleIter {
         self.seq
     }
 
-    /// Inline or Pointer.
+    /// Inline, Pointer or Hot: [`VisibleIter::expiry`] tells whether the value expires.
     #[inline]
     pub fn kind(&self) -> EntryKind {
-        self.kind
+        self.kind.without_expiry()
+    }
+
+    /// When the value expires. That of a hot key is with its record.
+    pub fn expiry(&self) -> Expiry {
+        Expiry::split(self.kind.expires(), self.stored()).map_or(Expiry::NEVER, |(it, _)| it)
     }
 
     /// The inline value or the encoded pointer.
     #[inline]
     pub fn value(&self) -> &[u8] {
+        let front = if self.kind.expires() { Expiry::LEN } else { 0 };
+        self.stored().get(front..).unwrap_or_default()
+    }
+
+    /// The value, behind its expiry if it has one.
+    #[inline]
+    fn stored(&self) -> &[u8] {
         match self.state {
             State::Forward => self.merged.entry().value,
             State::Invalid | State::Backward => &self.value,
@@ -121,10 +151,14 @@ impl VisibleIter {
     /// The value, to keep; see [`EntryIter::keep_value`].
     #[inline]
     pub fn keep_value(&self) -> Bytes {
-        match self.state {
+        let mut value = match self.state {
             State::Forward => self.merged.keep_value(),
-            State::Invalid | State::Backward => Bytes::copy_from_slice(&self.value),
+            State::Invalid | State::Backward => return Bytes::copy_from_slice(self.value()),
+        };
+        if self.kind.expires() {
+            value.advance(Expiry::LEN.min(value.len()));
         }
+        value
     }
 
     /// Moves to the first key.
@@ -235,7 +269,7 @@ impl VisibleIter {
             (self.seq, self.kind) = (entry.seq, entry.kind);
             self.key.clear();
             self.key.extend_from_slice(entry.key);
-            if !Self::is_deleted(&self.tombstones, &self.key, self.seq, self.kind) {
+            if !Self::is_deleted((&self.tombstones, self.time), &entry) {
                 self.state = State::Forward;
                 break;
             }
@@ -307,7 +341,7 @@ impl VisibleIter {
         (self.seq, self.kind) = (entry.seq, entry.kind);
         self.value.clear();
         self.value.extend_from_slice(entry.value);
-        Some(!Self::is_deleted(&self.tombstones, entry.key, entry.seq, entry.kind))
+        Some(!Self::is_deleted((&self.tombstones, self.time), &entry))
     }
 }
 

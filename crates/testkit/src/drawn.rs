@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use cleavedb::{
     Background, Compression, Db, Durability, ErrorKind, GroupLayout, GroupOptions, Level0,
     LivenessRule, Metrics, MinSeparated, Options, Partition, Preset, Relocation, Snapshot,
@@ -91,6 +93,8 @@ pub fn redrawn(base: &Options, live: u64, rng: &mut Rng) -> Options {
         // No limit but the disk's, whatever the last open had.
         space_limit: Some(u64::MAX),
         accept_lost_window: base.accept_lost_window,
+        expired_within: Duration::from_millis([0, 100, 100_000][rng.index(3)]),
+        time: base.time.clone(),
         groups: base.layout.groups.map(|groups| groups_redrawn(groups, rng)).unwrap_or_default(),
         volumes: base.volumes.clone(),
         background: match rng.below(4) {

@@ -185,7 +185,8 @@ impl Explorer {
         self.totals.thorough += u64::from(thorough);
         let Recording { setup, hashes, keys, .. } = recording;
         let others = &self.plan.recover_with;
-        let setup = &others.get((depth - 1) % others.len().max(1)).unwrap_or(setup).clone();
+        let recovers = others.get((depth - 1) % others.len().max(1)).unwrap_or(setup);
+        let setup = &recovers.at(setup.now());
         let oracle = Oracle { setup, hashes, keys };
         let outcome = oracle.check(images, bounds, thorough).and_then(|survived| {
             let deeper = depth < self.plan.depth && self.rng.below(self.plan.deeper_one_in) == 0;

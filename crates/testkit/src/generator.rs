@@ -32,6 +32,8 @@ pub struct Profile {
     pub batches: u64,
     /// Chance, in percent, that a write deletes a range.
     pub ranges: u64,
+    /// Chance, in percent, that the value of a put expires; if there is one, time passes now and then.
+    pub ttls: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
     /// end it.
     pub endings: u64,
@@ -52,6 +54,7 @@ impl Profile {
             collects: true,
             batches: 20,
             ranges: 0,
+            ttls: 0,
             endings: 0,
             kills: true,
         }
@@ -75,6 +78,7 @@ impl Profile {
             collects: true,
             batches: 20,
             ranges: 0,
+            ttls: 0,
             endings: 0,
             kills: true,
         }
@@ -140,7 +144,17 @@ impl Generator {
         let len = self.profile.value_lens[self.rng.index(self.profile.value_lens.len())];
         let len = len + self.rng.index(len / 16 + 1);
         self.writes += 1;
-        Write::put(&key, value(self.writes, len))
+        let put = Write::put(&key, value(self.writes, len));
+        if self.profile.ttls == 0 || !self.rng.chance(self.profile.ttls) {
+            return put;
+        }
+        // Most die soon, some at once, some never in this test.
+        let ttl = match self.rng.below(10) {
+            0 => 0,
+            1 => 1 << 40,
+            _ => 1 + self.rng.below(300),
+        };
+        Write { ttl: Some(ttl), ..put }
     }
 
     fn writes(&mut self) -> Op {
@@ -181,6 +195,9 @@ impl Generator {
     fn op(&mut self) -> Op {
         if self.profile.reads && self.rng.chance(30) {
             return self.read();
+        }
+        if self.profile.ttls > 0 && self.rng.chance(8) {
+            return Op::Wait(1 + self.rng.below(200));
         }
         if self.profile.endings > 0 && self.rng.chance(self.profile.endings) {
             return if self.profile.kills && self.rng.chance(50) { Op::Kill } else { Op::Reopen };

@@ -157,7 +157,10 @@ impl Keyspaces {
         let name = format!("keyspace {}", self.rng.index(KEYSPACES));
         let separates = self.setup.options.layout.separates();
         let least = [None, Some(0), Some(100), Some(5000)][self.rng.index(4)];
-        let options = KeyspaceOptions { min_separated: least.filter(|_| separates) };
+        let options = KeyspaceOptions {
+            min_separated: least.filter(|_| separates),
+            ..KeyspaceOptions::default()
+        };
         let created = self.db().create_keyspace(&name, options);
         match self.model.contains_key(&name) {
             true => expect(created.map(drop), ErrorKind::AlreadyExists)?,
@@ -228,7 +231,7 @@ impl Keyspaces {
                 (None, false) => batch.keyspace(&keyspace).delete(&key).map(drop),
             }
             .map_err(failed)?;
-            writes.push((keyspace, Write { key, value, upto: None }));
+            writes.push((keyspace, Write { key, value, ..Write::default() }));
         }
         let durability = self.durability();
         self.db().write_with(&batch, durability).map_err(failed)?;

@@ -18,12 +18,14 @@ pub struct Write {
     pub value: Option<Arc<[u8]>>,
     /// The key behind the range that is deleted.
     pub upto: Option<Vec<u8>>,
+    /// How long the value of a put lives, in milliseconds.
+    pub ttl: Option<u64>,
 }
 
 impl Write {
     /// A put.
     pub fn put(key: &[u8], value: Vec<u8>) -> Self {
-        Self { key: key.to_vec(), value: Some(value.into()), upto: None }
+        Self { key: key.to_vec(), value: Some(value.into()), ..Self::default() }
     }
 
     /// A delete.
@@ -40,7 +42,10 @@ impl Write {
 impl fmt::Debug for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.value, &self.upto) {
-            (Some(value), _) => write!(f, "{}={}B", short(&self.key), value.len()),
+            (Some(value), _) => {
+                write!(f, "{}={}B", short(&self.key), value.len())?;
+                self.ttl.map_or(Ok(()), |ttl| write!(f, " for {ttl}ms"))
+            }
             (None, Some(upto)) => write!(f, "-{}..{}", short(&self.key), short(upto)),
             (None, None) => write!(f, "-{}", short(&self.key)),
         }
@@ -97,6 +102,8 @@ pub enum Op {
     Sync,
     /// Checks the store's own integrity.
     Verify,
+    /// Moves the clock on, by this number of milliseconds.
+    Wait(u64),
     /// Closes, and opens again.
     Reopen,
     /// Kills the process, and opens again.

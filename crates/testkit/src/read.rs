@@ -1,8 +1,9 @@
 //! Reads ranges in every order, and whole stores, with errors as text.
 
-use cleavedb::{Bytes, Db, Item, Range};
+use cleavedb::{Bytes, Db, Error, Item, Range};
 
 use crate::op::{Scan, short};
+use crate::setup::millis;
 use crate::state::State;
 
 /// Why a check failed.
@@ -74,6 +75,13 @@ pub fn compare_value(
 
 /// Everything in a store, front to back.
 pub fn everything(db: &Db) -> Checked<State> {
-    let items = collect(db.range(..), Scan::Forward)?;
-    Ok(items.into_iter().map(|item| (item.key.to_vec(), item.value[..].into())).collect())
+    let failed = |e: Error| format!("a scan failed: {e}");
+    let (mut cursor, mut state) = (db.cursor(..), State::default());
+    while cursor.next().map_err(failed)? {
+        let (item, expiry) = (cursor.item().map_err(failed)?, millis(cursor.expiry()));
+        if let Some(Item { key, value }) = item {
+            state.set_living(&key, Some((value[..].into(), expiry)));
+        }
+    }
+    Ok(state)
 }

@@ -33,7 +33,7 @@ struct Promise {
 /// The state before a recording began.
 #[derive(Default)]
 struct Past {
-    hashes: Vec<u64>,
+    states: Vec<State>,
     /// Commits that must survive a kill, and a power loss.
     least: [usize; 2],
     keys: BTreeSet<Vec<u8>>,
@@ -45,8 +45,9 @@ pub struct Recording {
     pub setup: Setup,
     /// The disks.
     pub disks: Disks,
-    /// Hash of the state after each number of commits, from 0 on.
+    /// Hash of the state after each number of commits, from 0 on, as of the end of the recording.
     pub hashes: Vec<u64>,
+    states: Vec<State>,
     /// Every key of the first state, and every key that was written.
     pub keys: Vec<Vec<u8>>,
     /// For each commit, the number of disk operations before it began.
@@ -59,8 +60,8 @@ pub struct Recording {
 impl Recording {
     /// Runs `ops` on an empty disk.
     pub fn first(setup: &Setup, ops: &[Op]) -> Checked<Self> {
-        let past = Past { hashes: vec![State::default().hash()], ..Past::default() };
-        Self::run(setup, Disks::new(setup), State::default(), past, ops)
+        let past = Past { states: vec![State::default()], ..Past::default() };
+        Self::run(&setup.at(setup.now()), Disks::new(setup), State::default(), past, ops)
     }
 
     /// Runs `ops` on the disks `images` that a crash of this recording left, in which `survived`
@@ -75,23 +76,26 @@ impl Recording {
         ops: &[Op],
     ) -> Checked<Self> {
         let past = Past {
-            hashes: self.hashes[..=survived].to_vec(),
+            states: self.states[..=survived].to_vec(),
             least: bounds.map(|bounds| bounds.least),
             keys: self.keys.iter().cloned().collect(),
         };
+        // Time goes on in the new recording, and not in this one.
+        let setup = &setup.at(self.setup.now());
         Self::run(setup, Disks::from_images(images, setup), state, past, ops)
     }
 
     fn run(setup: &Setup, disks: Disks, state: State, past: Past, ops: &[Op]) -> Checked<Self> {
-        let Past { hashes, least, mut keys } = past;
+        let Past { states, least, mut keys } = past;
         let [kill, power] = least;
         let mut recording = Self {
             setup: setup.clone(),
             disks: disks.clone(),
             keys: Vec::new(),
-            begun: vec![0; hashes.len() - 1],
+            begun: vec![0; states.len() - 1],
             after: Vec::new(),
-            hashes,
+            hashes: Vec::new(),
+            states,
             promises: vec![
                 Promise { at: 0, commits: kill, durability: Durability::Os },
                 Promise { at: 0, commits: power, durability: Durability::Sync },
@@ -110,19 +114,22 @@ impl Recording {
             recording.after.push(recording.disks.time());
         }
         session.leave(false)?;
+        let now = setup.now();
+        recording.states.iter_mut().for_each(|state| state.pass_until(now));
+        recording.hashes = recording.states.iter().map(State::hash).collect();
         recording.keys = keys.into_iter().collect();
         Ok(recording)
     }
 
     fn promise(&mut self, durability: Durability) {
-        let (at, commits) = (self.disks.time(), self.hashes.len() - 1);
+        let (at, commits) = (self.disks.time(), self.states.len() - 1);
         self.promises.push(Promise { at, commits, durability });
     }
 
     fn ran(&mut self, op: &Op, session: &Session) {
         match op {
             Op::Write(_, durability) => {
-                self.hashes.push(session.model().hash());
+                self.states.push(session.model().clone());
                 self.promise(*durability);
             }
             Op::Flush | Op::Compact | Op::Collect | Op::Sync | Op::Reopen | Op::Kill => {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb::{Db, Durability, Error, Snapshot, WriteBatch};
 use cleavedb_base::checksum::hash64;
@@ -57,7 +58,9 @@ pub fn open_read_only(storages: &[Arc<dyn Storage>], setup: &Setup) -> Result<Db
 
 /// Commits a batch; a single write uses the plain call.
 pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), Error> {
-    if let [write] = writes {
+    if let [write] = writes
+        && write.ttl.is_none()
+    {
         let key = &write.key[..];
         return match (&write.value, &write.upto) {
             (Some(value), _) => db.put_with(key, value, durability),
@@ -69,7 +72,10 @@ pub fn commit(db: &Db, writes: &[Write], durability: Durability) -> Result<(), E
     for write in writes {
         let key = &write.key[..];
         match (&write.value, &write.upto) {
-            (Some(value), _) => batch.put(key, value)?,
+            (Some(value), _) => match write.ttl {
+                Some(ttl) => batch.put_with_ttl(key, value, Duration::from_millis(ttl))?,
+                None => batch.put(key, value)?,
+            },
             (None, Some(upto)) => batch.delete_range(key..&upto[..])?,
             (None, None) => batch.delete(key)?,
         };
@@ -105,7 +111,8 @@ impl Session {
     /// Opens the store in `storages`, which hold `model`: its own directory, and volumes.
     pub fn open(storages: Vec<Arc<dyn Storage>>, setup: &Setup, model: State) -> Checked<Self> {
         let db = open_all(&storages, setup).map_err(|e| format!("open failed: {e}"))?;
-        let (setup, snapshots) = (setup.clone(), Vec::new());
+        let (setup, snapshots, mut model) = (setup.clone(), Vec::new(), model);
+        model.pass_until(setup.now());
         let (db, disks) = (Some(db), None);
         Ok(Self { storages, disks, setup, db, model, snapshots, walk: None, answers: 0 })
     }
@@ -168,6 +175,11 @@ impl Session {
             Op::Compact => self.db().compact().map_err(failed),
             Op::Collect => self.db().collect().map_err(failed),
             Op::Sync => self.db().sync().map_err(failed),
+            Op::Wait(millis) => {
+                self.setup.clock.advance(Duration::from_millis(*millis));
+                self.model.pass_until(self.setup.now());
+                Ok(())
+            }
             Op::Verify => self.verify(),
             Op::Reopen => self.reopen(true),
             Op::Kill => self.reopen(false),

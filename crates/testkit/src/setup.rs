@@ -1,11 +1,13 @@
 //! How the engine is run in a test: its options, and the abilities of the disk under it.
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cleavedb::{
     Background, Compression, Durability, FileClass, GroupLayout, GroupOptions, Level0,
-    LivenessRule, MinSeparated, Options, Partition, Preset, Relocation, SurvivorRoute,
-    VictimPolicy, Volume,
+    LivenessRule, ManualTime, MinSeparated, Options, Partition, Preset, Relocation, SurvivorRoute,
+    TimeSource, VictimPolicy, Volume,
 };
 
 /// Options, and whether the log window outlives the process.
@@ -17,6 +19,8 @@ pub struct Setup {
     pub options: Options,
     /// Whether bytes in the window survive the death of the process.
     pub window_survives: bool,
+    /// The clock of the options, by which values expire.
+    pub clock: Arc<ManualTime>,
 }
 
 impl fmt::Display for Setup {
@@ -43,9 +47,18 @@ pub fn tiny(preset: Preset) -> Options {
         space_floor: 128 << 10,
         groups: usual.layout.groups.map(tiny_groups).unwrap_or_default(),
         durability: Durability::Os,
+        expired_within: Duration::from_millis(100),
         background: Background::Manual,
         ..usual
     }
+}
+
+/// The time at which a test begins, in milliseconds.
+const NOON: u64 = 1_000_000;
+
+/// A time in milliseconds since the beginning of 1970.
+pub fn millis(time: Option<SystemTime>) -> Option<u64> {
+    Some(time?.duration_since(UNIX_EPOCH).ok()?.as_millis() as u64)
 }
 
 /// Sets the segment lengths of groups, if there are groups with such segments.
@@ -99,7 +112,25 @@ impl Setup {
     /// Tiny sizes.
     pub fn tiny(preset: Preset, window_survives: bool) -> Self {
         let window = if window_survives { "" } else { " without a lasting window" };
-        Self { name: format!("{preset}{window}"), options: tiny(preset), window_survives }
+        let (name, options) = (format!("{preset}{window}"), tiny(preset));
+        let clock = Arc::new(ManualTime::default());
+        clock.advance(Duration::from_millis(NOON));
+        let options = Options { time: clock.clone(), ..options };
+        Self { name, options, window_survives, clock }
+    }
+
+    /// The time that its clock shows, in milliseconds.
+    pub fn now(&self) -> u64 {
+        millis(Some(self.clock.now())).unwrap_or_default()
+    }
+
+    /// The same with a clock of its own that shows this time, in milliseconds.
+    #[must_use]
+    pub fn at(&self, now: u64) -> Self {
+        let clock = Arc::new(ManualTime::default());
+        clock.advance(Duration::from_millis(now));
+        let options = Options { time: clock.clone(), ..self.options.clone() };
+        Self { options, clock, ..self.clone() }
     }
 
     /// Tiny sizes, `hashkv` with a cold log, which is collected often.

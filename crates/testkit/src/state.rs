@@ -1,4 +1,5 @@
-//! The model: the content as an ordered map, with a hash that is updated with every change.
+//! The model: the content as an ordered map, with a hash that is updated with every change, as of a
+//! time: values that have expired are not in it.
 //!
 //! The hash is a sum over the pairs, so that an update costs no more than that of the map, and the
 //! state after each of a thousand writes can be recognised later without keeping a thousand maps.
@@ -10,12 +11,26 @@ use cleavedb_base::checksum::hash64;
 
 use crate::op::Write;
 
+/// A value, and when it expires, in milliseconds.
+type Living = (Arc<[u8]>, Option<u64>);
+
 /// An ordered map and the hash of its content.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct State {
-    map: BTreeMap<Vec<u8>, Arc<[u8]>>,
+    map: BTreeMap<Vec<u8>, Living>,
     hash: u64,
+    /// The time of writes, in milliseconds.
+    now: u64,
 }
+
+/// Two states are equal if their contents are.
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        self.map == other.map
+    }
+}
+
+impl Eq for State {}
 
 /// Hash of one pair: a term of the sum.
 pub fn pair_hash(key: &[u8], value: &[u8]) -> u64 {
@@ -25,16 +40,34 @@ pub fn pair_hash(key: &[u8], value: &[u8]) -> u64 {
 impl State {
     /// Puts or, without a value, removes a key.
     pub fn set(&mut self, key: &[u8], value: Option<&Arc<[u8]>>) {
+        self.set_living(key, value.map(|value| (value.clone(), None)));
+    }
+
+    /// The same with a value that may expire.
+    pub fn set_living(&mut self, key: &[u8], value: Option<Living>) {
+        let hash = |(value, expiry): &Living| match expiry {
+            None => pair_hash(key, value),
+            Some(expiry) => hash64(&expiry.to_le_bytes(), pair_hash(key, value)),
+        };
         let old = match value {
-            Some(value) => {
-                self.hash = self.hash.wrapping_add(pair_hash(key, value));
-                self.map.insert(key.to_vec(), value.clone())
+            Some(living) => {
+                self.hash = self.hash.wrapping_add(hash(&living));
+                self.map.insert(key.to_vec(), living)
             }
             None => self.map.remove(key),
         };
         if let Some(old) = old {
-            self.hash = self.hash.wrapping_sub(pair_hash(key, &old));
+            self.hash = self.hash.wrapping_sub(hash(&old));
         }
+    }
+
+    /// Lets time pass until `now`, in milliseconds: what has expired by then goes.
+    pub fn pass_until(&mut self, now: u64) {
+        self.now = now;
+        let is_over = |(_, expiry): &Living| expiry.is_some_and(|expiry| expiry <= now);
+        let over = self.map.iter().filter(|(_, living)| is_over(living));
+        let over: Vec<_> = over.map(|(key, _)| key.clone()).collect();
+        over.iter().for_each(|key| self.set(key, None));
     }
 
     /// Applies the writes of one batch, in order.
@@ -42,7 +75,11 @@ impl State {
         for write in batch {
             match &write.upto {
                 Some(upto) => self.delete_range(&write.key, upto),
-                None => self.set(&write.key, write.value.as_ref()),
+                None => {
+                    let expiry = write.ttl.map(|ttl| self.now + ttl);
+                    let value = write.value.clone().filter(|_| write.ttl != Some(0));
+                    self.set_living(&write.key, value.map(|value| (value, expiry)));
+                }
             }
         }
     }
@@ -56,12 +93,12 @@ impl State {
 
     /// The value of a key.
     pub fn get(&self, key: &[u8]) -> Option<&[u8]> {
-        self.map.get(key).map(|value| &**value)
+        self.map.get(key).map(|(value, _)| &**value)
     }
 
     /// All pairs, in key order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], &[u8])> {
-        self.map.iter().map(|(key, value)| (&key[..], &value[..]))
+        self.map.iter().map(|(key, (value, _))| (&key[..], &value[..]))
     }
 
     /// Pairs from `from` (inclusive) to `to` (exclusive).

@@ -144,7 +144,7 @@ impl Interleaving {
             2 => {
                 let write = match self.rng.chance(20) {
                     true => Write::delete_range(&self.key(), &self.key()),
-                    false => Write { key: self.key(), value: self.value(), upto: None },
+                    false => Write { key: self.key(), value: self.value(), ..Write::default() },
                 };
                 commit(&self.db, std::slice::from_ref(&write), Durability::Os).map_err(text)?;
                 self.applied(&[write]);
@@ -265,7 +265,7 @@ impl Interleaving {
                     return Err(format!("committed although {} was changed", key.escape_ascii()));
                 }
                 let writes =
-                    pending.into_iter().map(|(key, value)| Write { key, value, upto: None });
+                    pending.into_iter().map(|(key, value)| Write { key, value, ..Write::default() });
                 let writes: Vec<Write> = writes.collect();
                 self.committed += u64::from(!writes.is_empty());
                 self.applied(&writes);

@@ -11,19 +11,22 @@ pub struct OwnedRecord {
     bytes: Bytes,
     keyspace: KeyspaceId,
     key_len: u16,
+    /// Length of the expiry in front of the value.
+    front_len: u8,
 }
 
 impl OwnedRecord {
     /// The record of this header, which `bytes` hold and nothing else.
     pub(crate) fn new(bytes: Bytes, header: &Header) -> Self {
         debug_assert_eq!(bytes.len(), header.record_len());
-        Self { bytes, keyspace: header.keyspace, key_len: header.key_len }
+        let front_len = header.kind.front_len() as u8;
+        Self { bytes, keyspace: header.keyspace, key_len: header.key_len, front_len }
     }
 
     /// Whether this is a record of that key.
     #[inline]
     pub(crate) fn is_of(&self, encoded_key: &[u8]) -> bool {
-        let key = &self.bytes[HEADER_LEN..self.value_at()];
+        let key = &self.bytes[HEADER_LEN..self.key_end()];
         split_encoded_key(encoded_key) == Some((self.keyspace, key))
     }
 
@@ -33,15 +36,15 @@ impl OwnedRecord {
         self.bytes.len()
     }
 
-    /// Its value, which shares the memory of the record.
+    /// Its value, without its expiry, which shares the memory of the record.
     #[inline]
     pub fn into_value(mut self) -> Bytes {
-        self.bytes.advance(self.value_at());
+        self.bytes.advance(self.key_end() + usize::from(self.front_len));
         self.bytes
     }
 
     #[inline]
-    fn value_at(&self) -> usize {
+    fn key_end(&self) -> usize {
         HEADER_LEN + usize::from(self.key_len)
     }
 }

@@ -242,7 +242,7 @@ impl SegmentSet {
         }
         let record = self.far(pointer, encoded_key, seq)?;
         record.visit(|_| Ok(()))?;
-        Ok(u64::from(record.header.value_len))
+        Ok(record.header.user_value_len() as u64)
     }
 
     /// As [`SegmentSet::read`], from a chunk that holds the record.
@@ -276,7 +276,7 @@ impl SegmentSet {
         let (keyspace, key) = split_encoded_key(encoded_key)
             .ok_or_else(|| Error::corruption("a tree key is too short"))?;
         let record = self.find(pointer)?.verify_key(&bytes, pointer, keyspace, key)?;
-        let found = record.map(|record| (record.header.seq, record.value.len()));
+        let found = record.map(|record| (record.header.seq, record.header.user_value_len()));
         Ok(found.map(|(seq, value_len)| (seq, bytes.slice(bytes.len() - value_len..))))
     }
 

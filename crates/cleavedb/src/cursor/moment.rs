@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::outside_ranges::OutsideRanges;
 use crate::pending_writes::PendingWrites;
 use crate::read::{self, Heats};
-use crate::snapshot::HeldSnapshot;
+use crate::snapshot::{HeldSnapshot, ReadPoint};
 use crate::state::ReadState;
 
 /// What a cursor reads: the database as of one moment.
@@ -23,7 +23,7 @@ pub(super) struct Moment {
     /// Keeps the directory locked until the cursor is dropped.
     pub(super) engine: Own<Arc<Engine>>,
     pub(super) state: Own<Arc<ReadState>>,
-    pub(super) seq: SeqNo,
+    pub(super) at: ReadPoint,
     /// Keeps the versions that the cursor sees from being dropped.
     pub(super) held: Option<Arc<HeldSnapshot>>,
     /// Writes of a transaction, which come before what is stored.
@@ -50,10 +50,11 @@ impl Moment {
             sources.insert(0, Box::new(pending.clone()));
         }
         let merged = MergeIter::new(sources);
-        let iter = VisibleIter::new(merged, self.seq, Some(lower.clone()), Some(upper.clone()));
+        let iter = VisibleIter::new(merged, self.at.seq, Some(lower.clone()), Some(upper.clone()));
+        let iter = iter.at_time(self.at.time);
         match planted(Bug::RangeTombstoneUnread) {
             true => iter,
-            false => iter.with_range_tombstones(self.state.tombstones.fragments(self.seq)),
+            false => iter.with_range_tombstones(self.state.tombstones.fragments(self.at.seq)),
         }
     }
 
@@ -82,11 +83,11 @@ impl Moment {
         if let Some(pointer) = pointer
             && let Some((seq, value)) =
                 self.state.segments.read_version(chunk, pointer, encoded_key)?
-            && seq <= self.seq
+            && seq <= self.at.seq
         {
             return Ok(value);
         }
-        let found = read::get_encoded(&self.engine, encoded_key, Some(self.seq), Heats::No)?;
-        found.ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
+        let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), Heats::No)?;
+        found.map(|(value, _)| value).ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
     }
 }

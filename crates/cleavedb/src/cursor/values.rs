@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cleavedb_base::{EntryKind, Error, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Error, Expiry, Result, SeqNo, ValuePointer};
 use cleavedb_index::VisibleIter;
 use cleavedb_values::{Chunk, ReadBuffers, ValueLayout};
 
@@ -92,6 +92,8 @@ impl ReadAhead {
 pub(super) struct CursorEntry {
     pub(super) encoded_key: Bytes,
     seq: SeqNo,
+    /// When its value expires; a hot key has none that does.
+    pub(super) expiry: Expiry,
     value: EntryValue,
 }
 
@@ -121,7 +123,8 @@ impl CursorEntry {
             EntryKind::Hot => EntryValue::Hot,
             _ => EntryValue::Known(iter.keep_value()),
         };
-        Self { encoded_key: Bytes::copy_from_slice(iter.key()), seq: iter.seq(), value }
+        let (encoded_key, expiry) = (Bytes::copy_from_slice(iter.key()), iter.expiry());
+        Self { encoded_key, seq: iter.seq(), expiry, value }
     }
 
     pub(super) fn set_value(&mut self, value: Bytes) {
@@ -159,7 +162,7 @@ impl Cursor {
                 at = self.read_ahead(at);
             }
         }
-        let CursorEntry { encoded_key, seq, value } = &self.row[at];
+        let CursorEntry { encoded_key, seq, value, .. } = &self.row[at];
         let segments = &self.moment.state.segments;
         let value = match value {
             EntryValue::Known(value) => Ok(value.clone()),

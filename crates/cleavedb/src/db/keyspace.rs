@@ -3,9 +3,11 @@
 mod reads;
 mod writes;
 mod conditional;
+mod expiring;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
@@ -19,6 +21,7 @@ use crate::commit::EncodedOp;
 use crate::engine::Engine;
 use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;
+use crate::read;
 use crate::write::{self, Terms};
 
 /// A handle on a keyspace: a space of keys of its own in a database, with a name; cheap to clone,
@@ -108,12 +111,37 @@ impl Keyspace {
         if self.entry().id == KeyspaceId::DEFAULT {
             return self.database().store_for_all(least);
         }
+        self.store_options(engine, |options| options.min_separated = least)
+    }
+
+    /// Stores with the data how long values of this keyspace live that are put without a time to
+    /// live of their own; `None` for good. Handles of this open are not affected, nor are values
+    /// that are there. Fails with [`ErrorKind::InvalidArgument`] for the default keyspace.
+    pub fn store_ttl(&self, ttl: Option<Duration>) -> Result<()> {
+        let engine = self.open_engine()?;
+        engine.check_open()?;
+        if self.entry().id == KeyspaceId::DEFAULT {
+            let what = "the default keyspace has no time to live; use one with a name, or \
+                        put_with_ttl";
+            return Err(Error::new(ErrorKind::InvalidArgument, what));
+        }
+        self.store_options(engine, |options| options.ttl = ttl)
+    }
+
+    /// Changes the options that are stored with the keyspace.
+    fn store_options(
+        &self,
+        engine: &Engine,
+        change: impl FnOnce(&mut KeyspaceOptions),
+    ) -> Result<()> {
         // Held until the record is written, so that a drop comes before or after it.
         let _named = engine.catalog.named();
         self.entry().check()?;
-        let stored = catalog::encode(self.entry().id, KeyspaceOptions { min_separated: least });
         let key = catalog::name_key(self.name());
-        self.inner.write_system(&key, &stored)
+        let stored = read::get(engine, (KeyspaceId::SYSTEM, &key), None)?.unwrap_or_default();
+        let (_, id, mut options) = catalog::decode(&key, &stored)?;
+        change(&mut options);
+        self.inner.write_system(&key, &catalog::encode(id, options))
     }
 }
 
@@ -131,7 +159,7 @@ impl Inner {
     /// written to a keyspace later is never safer than the keyspace.
     fn write_system(&self, key: &[u8], value: &[u8]) -> Result<()> {
         let engine = self.writable()?;
-        let op = Op { key, value: Some(value) };
+        let op = Op::put(key, value);
         let ops = [EncodedOp::of_system(op, false)];
         write::write(engine, &ops, op.len(), engine.options.durability, Terms::default())
     }
@@ -197,7 +225,7 @@ impl Db {
         self.inner.write_system(&key, &stored)?;
         let own = &engine.options;
         let separated_from = options.separated_from(own.separated_from(), own.long_value());
-        let entry = Arc::new(engine.catalog.entry(id, name, separated_from));
+        let entry = Arc::new(engine.catalog.entry(id, name, separated_from, options.ttl));
         named.keyspaces.insert(name.to_owned(), entry.clone());
         Ok(self.handle(&entry))
     }
@@ -234,7 +262,7 @@ impl Db {
         let mut ranges = RangeDeletes::new(engine);
         ranges.add(1, &lower, &upper, true);
         ranges.tidy();
-        let name_op = Op { key: &key, value: None };
+        let name_op = Op::delete(&key);
         let ops = vec![EncodedOp::of_system(name_op, true), ranges.op(0)];
         let bytes = name_op.len() + (lower.len() + upper.len()) as u64;
         // Durable, so that jobs may drop what it leaves, which they are woken for.

@@ -134,7 +134,7 @@ impl Walk<'_, '_> {
                 if self.is_known && self.extent.is_none() {
                     facts.push(("counts", "no, no extent has it: its space was given back".into()));
                 }
-                if matches!(kind, RecordKind::Delete | RecordKind::Inline) {
+                if kind == RecordKind::Delete || kind.is_inline() {
                     facts.push(("tombstone", "it only hides older records of its key".into()));
                 }
                 records::operation(offset, header, (key, value), facts, self.out)

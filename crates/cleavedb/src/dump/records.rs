@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use cleavedb_base::Expiry;
 use cleavedb_base::limits::BLOCK;
 use cleavedb_base::record::{Header, RecordKind};
 use cleavedb_storage::log::FileHeader;
@@ -16,6 +17,8 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
         RecordKind::Inline => "put",
         RecordKind::Separated => "put separated",
         RecordKind::Tag => "tag",
+        RecordKind::ExpiringInline => "put expiring",
+        RecordKind::ExpiringSeparated => "put separated expiring",
         RecordKind::SyncMarker => "mark",
         RecordKind::FileHeader => "file header",
         RecordKind::Edit => "edit",
@@ -23,6 +26,11 @@ pub(super) fn named(kind: RecordKind) -> &'static str {
         RecordKind::KeyDirectory => "key directory",
         RecordKind::KeyBlock => "key block",
     }
+}
+
+/// When a value expires, in milliseconds since the beginning of 1970.
+pub(super) fn expires(expiry: Expiry) -> Option<(&'static str, DumpFact<'static>)> {
+    (!expiry.is_never()).then(|| ("expires", expiry.millis().into()))
 }
 
 /// Shows the record of an operation; `facts` come first.
@@ -36,9 +44,12 @@ pub(super) fn operation<'a>(
     facts.push(("seq", header.seq.into()));
     facts.extend(key_facts(header.keyspace, key));
     if !matches!(header.kind, RecordKind::Delete | RecordKind::Tag) {
-        facts.push(("value_len", u64::from(header.value_len).into()));
-        if out.values {
-            facts.push(("value", DumpFact::Value(value)));
+        if let Ok((expiry, value)) = Expiry::split(header.kind.expires(), value) {
+            facts.extend(expires(expiry));
+            facts.push(("value_len", (header.user_value_len() as u64).into()));
+            if out.values {
+                facts.push(("value", DumpFact::Value(value)));
+            }
         }
     }
     facts.push(("record_len", (header.record_len() as u64).into()));

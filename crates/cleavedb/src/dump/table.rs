@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{EntryKind, Error, FileNumber, KeyspaceId, ValuePointer};
+use cleavedb_base::{EntryKind, Error, Expiry, FileNumber, KeyspaceId, ValuePointer};
 use cleavedb_index::table::TableParts;
 use cleavedb_index::table_format::BlockHandle;
 use cleavedb_index::{Entry, TableMeta};
 use cleavedb_storage::File;
 
 use super::line::{DumpFact, Facts, Out, key_facts, user_key};
+use super::records::expires;
 use super::words;
 
 /// Dumps table `number` in `file`; `known` are the manifest's facts about it.
@@ -68,16 +69,25 @@ fn entry(entry: &Entry<'_>, block: BlockHandle, out: &mut Out<'_>) -> ControlFlo
     facts.push(("seq", entry.seq.into()));
     let what = match entry.kind {
         EntryKind::Delete => "delete",
-        EntryKind::Inline => {
-            facts.push(("value_len", (entry.value.len() as u64).into()));
-            if out.values {
-                facts.push(("value", DumpFact::Value(entry.value)));
+        EntryKind::Inline | EntryKind::ExpiringInline => {
+            match Expiry::split(entry.kind.expires(), entry.value) {
+                Ok((expiry, value)) => {
+                    facts.extend(expires(expiry));
+                    facts.push(("value_len", (value.len() as u64).into()));
+                    if out.values {
+                        facts.push(("value", DumpFact::Value(value)));
+                    }
+                }
+                Err(error) => out.damage(located(error, block))?,
             }
             "put"
         }
-        EntryKind::Pointer => {
-            match ValuePointer::decode(entry.value) {
-                Ok(pointer) => facts.extend(points_to(pointer)),
+        EntryKind::Pointer | EntryKind::ExpiringPointer => {
+            match ValuePointer::of_entry(entry.kind, entry.value) {
+                Ok((pointer, expiry)) => {
+                    facts.extend(expires(expiry));
+                    facts.extend(points_to(pointer));
+                }
                 Err(error) => out.damage(located(error, block))?,
             }
             "pointer"

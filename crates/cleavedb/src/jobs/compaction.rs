@@ -88,6 +88,8 @@ impl<'e> Job<'e> for Compact<'e> {
         jobs.constraints.seen_by_all = points.seen_by_all();
         jobs.constraints.tombstones = points.tombstones.clone();
         jobs.constraints.eager_upto = range_tombstones::eager_upto(engine);
+        jobs.constraints.expired_before = points.expired_before;
+        jobs.constraints.expired_long_ago = engine.long_before(points.expired_before);
         let Some(compaction) = choose(&version, &jobs.constraints) else { return Ok(None) };
         begin.check(engine)?;
         let bytes = compaction.bytes_written_max();
@@ -105,9 +107,9 @@ impl<'e> Job<'e> for Compact<'e> {
         // The run of a collection under way may enter level 0 below the inputs.
         let pending_write_back = jobs.constraints.pinned_above.is_some_and(younger);
         let tables = engine.table_options();
-        let ReadPoints { snapshots, tombstones, .. } = points;
+        let ReadPoints { snapshots, tombstones, expired_before, .. } = points;
         let job = CompactionJob::prepare(&version, compaction.clone(), snapshots, options, &tables);
-        let job = job.with_range_tombstones(tombstones);
+        let job = job.with_range_tombstones(tombstones).with_expired_before(expired_before);
         let job = if pending_write_back { job.with_pending_write_back() } else { job };
         let subcompactions = subcompactions(engine, &jobs);
         let groups = manifest.live().groups.clone();

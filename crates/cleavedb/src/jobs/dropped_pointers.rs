@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
-use cleavedb_base::{ErrorKind, Result, ValuePointer};
+use cleavedb_base::{EntryRoom, ErrorKind, Result, ValuePointer};
 use cleavedb_index::Entry;
-use cleavedb_index::compaction::job::{PointerRoom, ValueGcObserver};
+use cleavedb_index::compaction::job::ValueGcObserver;
 use cleavedb_values::GroupTable;
 use cleavedb_values::groups::{KeyDirectoryReader, Location};
 
@@ -34,7 +34,7 @@ pub(crate) struct DroppedPointers<'a> {
 
 impl ValueGcObserver for DroppedPointers<'_> {
     fn dropped(&mut self, entry: Entry<'_>) -> Result<()> {
-        let pointer = ValuePointer::decode(entry.value)?;
+        let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
         let place = match self.groups.extent_of(pointer) {
             Some(extent) => extent.place,
             None => match self.moved(&entry)? {
@@ -50,11 +50,12 @@ impl ValueGcObserver for DroppedPointers<'_> {
     fn refreshed<'r>(
         &mut self,
         entry: &Entry<'_>,
-        room: &'r mut PointerRoom,
+        room: &'r mut EntryRoom,
     ) -> Result<Option<&'r [u8]>> {
         let Some((pointer, _)) = self.moved(entry)? else { return Ok(None) };
         self.refreshed += 1;
-        let len = pointer.encode(room);
+        let (_, expiry) = ValuePointer::of_entry(entry.kind, entry.value)?;
+        let (_, len) = pointer.encode_entry(expiry, room);
         Ok(Some(&room[..len]))
     }
 
@@ -83,7 +84,7 @@ impl<'a> DroppedPointers<'a> {
         if self.groups.relocation().writes_run() {
             return Ok(None);
         }
-        let pointer = ValuePointer::decode(entry.value)?;
+        let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
         let state = self.engine.state.load();
         if state.segments.is_there(pointer) {
             return Ok(None);

@@ -14,9 +14,9 @@ use std::time::Instant;
 use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::sync::thread;
-use cleavedb_base::{EntryKind, ErrorKind, FileNumber, Result, ValuePointer};
+use cleavedb_base::{ErrorKind, FileNumber, Result, ValuePointer};
 use cleavedb_hot::HotStore;
-use cleavedb_index::{Entry, KeySample, Retention, RunPosition};
+use cleavedb_index::{Entry, KeySample, RunPosition};
 use cleavedb_storage::FileClass;
 use cleavedb_values::{SegmentSet, ValueFileEdit, unexposed};
 
@@ -206,7 +206,7 @@ impl Flush<'_> {
         if grouped.has_hot_entries() {
             writer.may_be_covered();
         }
-        let mut retention = Retention::new(&points.snapshots, &points.tombstones);
+        let mut retention = points.retention();
         let sampling_interval = unexposed::sampling_interval(self.slot.table.capacity());
         let mut keys = 0u64;
         let mut last_key: Option<&[u8]> = None;
@@ -217,6 +217,7 @@ impl Flush<'_> {
             writer.add(Entry { key: &hot.key, seq: hot.seq, kind, repeat: false, value })
         };
         self.slot.table.for_each_sorted(|entry| {
+            let entry = retention.unexpired(entry);
             if last_key != Some(entry.key) {
                 retention.begin_key(entry.key);
                 last_key = Some(entry.key);
@@ -225,7 +226,7 @@ impl Flush<'_> {
                 // tables own no older record of a hot key.
                 let is_there = || version.may_contain(entry.key, hash64(entry.key, 0));
                 let sampled = owns && keys.is_multiple_of(sampling_interval);
-                let hot = entry.kind == EntryKind::Pointer && grouped.is_hot_next();
+                let hot = entry.kind.is_pointer() && grouped.is_hot_next();
                 if sampled && !hot && is_there().unwrap_or(false) {
                     added.overwritten += sampling_interval;
                 }
@@ -239,14 +240,14 @@ impl Flush<'_> {
             match grouped.moved(&entry) {
                 Some(Moved::Hot) => return Ok(()),
                 Some(Moved::Group(pointer)) => {
-                    let len = pointer.encode(&mut encoded);
-                    let (kind, value) = (EntryKind::Pointer, &encoded[..len]);
-                    return writer.add(Entry { kind, value, ..entry });
+                    let (_, expiry) = ValuePointer::of_entry(entry.kind, entry.value)?;
+                    let (kind, len) = pointer.encode_entry(expiry, &mut encoded);
+                    return writer.add(Entry { kind, value: &encoded[..len], ..entry });
                 }
                 None => {}
             }
-            if entry.kind == EntryKind::Pointer {
-                let pointer = ValuePointer::decode(entry.value)?;
+            if entry.kind.is_pointer() {
+                let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
                 *added.bytes.entry(pointer.file).or_default() += u64::from(pointer.len);
             }
             writer.add(entry)

@@ -2,6 +2,9 @@
 //! the index or, in a hash group, the records of the group themselves. A collection of neighbouring
 //! keys walks through the index in step with them, which is a merge-join.
 //!
+//! A value that has expired leaves the index when a compaction meets it, and no record of that comes
+//! to its hash group, so the index is asked about it.
+//!
 //! A range tombstone that deletes a key leaves no record in a hash group. While it is in the read
 //! state it is applied to every answer; once it is forgotten, the index is asked about the records
 //! of a hash group that are older.
@@ -16,8 +19,8 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::{Result, SeqNo};
-use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode, Retention};
+use cleavedb_base::{EntryKind, Result, SeqNo};
+use cleavedb_index::{EntryIter, MemHit, MergeIter, ReadMode};
 use cleavedb_storage::FileKind;
 use cleavedb_values::collect::Liveness;
 use cleavedb_values::collect::record::{Content, ScannedRecord, Visible};
@@ -49,15 +52,19 @@ impl Liveness for ByRecords<'_> {
         let key = records[0].key();
         self.0.ask_memtables(records, out)?;
         let gone = self.0.gone(records)?;
-        let left = records.iter().filter(|record| !gone.contains(&record.seq));
-        out.extend(left.filter_map(ScannedRecord::as_visible));
+        out.extend(records.iter().filter_map(|record| {
+            match gone.iter().find(|gone| gone.seq == record.seq) {
+                None => record.as_visible(),
+                Some(gone) => gone.counts_as(),
+            }
+        }));
         self.0.retain_seen(key, out);
         if cfg!(debug_assertions) {
             self.0.audit(records, out)?;
         }
         // Of a key without a visible version a tag stays, unless a range tombstone deleted it.
         if let Some(tag) = records.last().filter(|last| last.is_tag() && out.is_empty())
-            && (gone.contains(&tag.seq) || self.0.points.tombstones.covers(key, tag.seq))
+            && (gone.iter().any(|gone| gone.seq == tag.seq) || self.0.points.tombstones.covers(key, tag.seq))
         {
             out.push(Visible { seq: tag.seq, content: Content::Delete, in_table: false });
         }
@@ -159,6 +166,23 @@ impl Liveness for MergeJoinLiveness<'_> {
     }
 }
 
+/// A version that a group has a record of and the index has no value of any more.
+struct Gone {
+    seq: SeqNo,
+    /// Whether it has expired. Otherwise a range tombstone deleted it, and all older ones with it.
+    expired: bool,
+    /// Whether the index has a tombstone in its place.
+    in_table: bool,
+}
+
+impl Gone {
+    /// What it counts as: one that has expired still hides older ones.
+    fn counts_as(&self) -> Option<Visible> {
+        let &Self { seq, expired, in_table } = self;
+        expired.then_some(Visible { seq, content: Content::Delete, in_table })
+    }
+}
+
 impl ReadView {
     fn is_in_memory(&self, encoded_key: &[u8]) -> bool {
         let hash = hash64(encoded_key, 0);
@@ -179,31 +203,41 @@ impl ReadView {
         Ok(())
     }
 
-    /// The sequence numbers of values, short ones too, and tags that the index does not have any
-    /// more, among those that a range tombstone may have deleted that is forgotten since.
-    fn gone(&self, records: &[ScannedRecord<'_>]) -> Result<Vec<SeqNo>> {
-        let may_be_gone = |record: &&ScannedRecord<'_>| {
-            record.seq < self.state.forgotten_upto && record.kind != RecordKind::Delete
+    /// Values, short ones too, and tags that the index does not have any more, among those that
+    /// have expired, or that a range tombstone may have deleted that is forgotten since.
+    fn gone(&self, records: &[ScannedRecord<'_>]) -> Result<Vec<Gone>> {
+        let is_expired = |record: &ScannedRecord<'_>| {
+            let is_over = record.expiry().is_over(self.points.expired_before);
+            is_over && !planted(Bug::ExpiredRecordRevived)
         };
-        let mut asked = records.iter().filter(may_be_gone).map(|record| record.seq).peekable();
+        let may_be_gone = |record: &&ScannedRecord<'_>| {
+            let is_old = record.seq < self.state.forgotten_upto;
+            (is_old || is_expired(record)) && record.kind != RecordKind::Delete
+        };
+        let mut asked = records.iter().filter(may_be_gone).peekable();
         if asked.peek().is_none() || planted(Bug::ForgottenRecordRevived) {
             return Ok(Vec::new());
         }
         let key = records[0].key();
         let (version, hash) = (&self.state.version, hash64(key, 0));
         let known = version.versions_of(u64::MAX, key, hash, self.points.read_point)?;
-        Ok(asked.filter(|seq| !known.iter().any(|entry| entry.seq == *seq)).collect())
+        let find = |record: &ScannedRecord<'_>| {
+            let entry = known.iter().find(|entry| entry.seq == record.seq);
+            let in_table = entry.is_some();
+            let gone = entry.is_none_or(|entry| entry.kind == EntryKind::Delete);
+            gone.then(|| Gone { seq: record.seq, expired: is_expired(record), in_table })
+        };
+        Ok(asked.filter_map(find).collect())
     }
 
     /// The content of an entry. If a collection has moved the record of a soft pointer, the pointer
     /// is replaced by the place where the record was found now: an operation has only one record.
     fn content(&self, content: Content, seq: SeqNo, records: &[ScannedRecord<'_>]) -> Content {
         match content {
-            Content::Pointer(pointer) if !self.state.segments.is_there(pointer) => {
-                let of_it =
-                    |r: &&ScannedRecord<'_>| r.seq == seq && r.kind == RecordKind::Separated;
+            Content::Pointer(pointer, expiry) if !self.state.segments.is_there(pointer) => {
+                let of_it = |r: &&ScannedRecord<'_>| r.seq == seq && r.kind.is_separated();
                 let found = records.iter().find(of_it);
-                Content::Pointer(found.map_or(pointer, |record| record.pointer))
+                Content::Pointer(found.map_or(pointer, |record| record.pointer), expiry)
             }
             content => content,
         }
@@ -228,7 +262,7 @@ impl ReadView {
     /// marker must stay in a younger place than what the collection writes. If a range tombstone
     /// covers the marker, a newer version has a newer one.
     fn retain_seen(&self, key: &[u8], versions: &mut Vec<Visible>) {
-        let mut retention = Retention::new(&self.points.snapshots, &self.points.tombstones);
+        let mut retention = self.points.retention();
         retention.begin_key(key);
         let newest = versions.iter().find(|version| version.in_table).map(|version| version.seq);
         versions.retain(|version| {
@@ -245,7 +279,7 @@ impl ReadView {
         let mut known = Vec::new();
         self.ask_index(records, &mut known)?;
         let lives = |version: &Visible| {
-            matches!(version.content, Content::Pointer(_))
+            matches!(version.content, Content::Pointer(..))
                 && records.iter().any(|record| record.as_visible().as_ref() == Some(version))
         };
         let above_dead = |versions: &[Visible]| {
@@ -268,7 +302,7 @@ impl ReadView {
     }
 
     fn is_in_a_segment(&self, version: &Visible) -> bool {
-        let Content::Pointer(pointer) = version.content else { return false };
+        let Content::Pointer(pointer, _) = version.content else { return false };
         let segment = self.state.segments.get(pointer.file);
         segment.is_some_and(|segment| segment.name().kind() == FileKind::Segment)
     }

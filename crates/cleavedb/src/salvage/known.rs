@@ -67,7 +67,12 @@ impl Known {
             || self.entry.is_some_and(|entry| newest.is_none_or(|found| found.seq <= entry.seq));
         match (self.entry.filter(|_| entry_wins), newest) {
             (Some(Indexed { kind: EntryKind::Delete, .. }), _) => Verdict::Gone,
-            (Some(Indexed { kind: EntryKind::Inline, table, .. }), _) => Verdict::Entry(table),
+            (
+                Some(Indexed {
+                    kind: EntryKind::Inline | EntryKind::ExpiringInline, table, ..
+                }),
+                _,
+            ) => Verdict::Entry(table),
             (Some(Indexed { kind: EntryKind::Hot, seq, .. }), _) => {
                 self.newest_from(seq, !values_are_whole)
             }
@@ -84,14 +89,14 @@ impl Known {
     /// The newest value from version `seq` on, that of a hot key. Nothing tells whether a newer one
     /// is lost.
     fn newest_from(&self, seq: SeqNo, uncertain: bool) -> Verdict {
-        let holds = |found: &&Found| found.seq >= seq && found.kind == RecordKind::Separated;
+        let holds = |found: &&Found| found.seq >= seq && found.kind.is_separated();
         let newest = self.records.iter().filter(holds).max_by_key(|found| found.seq);
         newest.map_or(Verdict::Lost, |found| Verdict::Record(found.place, uncertain))
     }
 
     /// The value of version `seq`, wherever a collection has moved it.
     pub(super) fn value_of(&self, seq: SeqNo, uncertain: bool) -> Verdict {
-        let holds = |found: &&Found| found.seq == seq && found.kind == RecordKind::Separated;
+        let holds = |found: &&Found| found.seq == seq && found.kind.is_separated();
         let found = self.records.iter().find(holds);
         found.map_or(Verdict::Lost, |found| Verdict::Record(found.place, uncertain))
     }

@@ -20,11 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use cleavedb_base::key::split_encoded_key;
 use cleavedb_base::limits::{KEYSPACE_PREFIX_LEN, SEQ_MAX};
 use cleavedb_base::record::{FileIdentity, Record, RecordKind};
-use cleavedb_base::{EncodedKey, Error, FileNumber, KeyspaceId, Result, SeqNo};
+use cleavedb_base::{EncodedKey, Error, Expiry, FileNumber, KeyspaceId, Result, SeqNo};
 use cleavedb_index::table::Table;
 use cleavedb_index::{BlockCache, Entry, RangeTombstones};
 use cleavedb_storage::api::read_exact_at;
@@ -36,6 +37,7 @@ use crate::catalog::{self, DEFAULT_NAME, NAMES};
 use crate::manifest::{LiveFiles, Loaded, Manifest};
 use crate::options::{LogPolicy, Options, Preset};
 use crate::range_deletes::{self, RANGES};
+use crate::time;
 use crate::unopened::{Unopened, window_behind};
 
 use known::{Found, Indexed, Known, Location, Verdict};
@@ -66,11 +68,24 @@ struct System {
     deleted: RangeTombstones,
 }
 
-/// Called with the name of a keyspace, a key of it, and its value.
-pub type Visit<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<()> + 'a;
+/// A key that was saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Saved<'a> {
+    /// Name of its keyspace.
+    pub keyspace: &'a str,
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value.
+    pub value: &'a [u8],
+    /// When the value expires, or has expired; `None` if it stays.
+    pub expires: Option<SystemTime>,
+}
 
-/// Called with a tree key and its value.
-type VisitEncoded<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+/// Called with each key that was saved.
+pub type Visit<'a> = dyn FnMut(Saved<'_>) -> Result<()> + 'a;
+
+/// Called with a tree key, its value, and when the value expires.
+type VisitEncoded<'a> = dyn FnMut(&[u8], &[u8], Expiry) -> Result<()> + 'a;
 
 impl Salvage {
     /// Searches the database in the directory `path`, and in its volumes, if `current` names them.
@@ -300,7 +315,7 @@ impl Salvage {
     /// Unknown ones are guessed.
     pub fn options(&self) -> Options {
         let stored = self.live.as_ref().and_then(|live| live.layout);
-        let is_separated = |found: &Found| found.kind == RecordKind::Separated;
+        let is_separated = |found: &Found| found.kind.is_separated();
         let separates = self.keys.values().flat_map(|known| &known.records).any(is_separated);
         let guess = || if separates { ValueLayout::LOG } else { ValueLayout::INLINE };
         let like = || Preset::of_layout(&stored.unwrap_or_else(guess));
@@ -316,11 +331,15 @@ impl Salvage {
         let system = keys.split_off(EncodedKey::new(KeyspaceId::SYSTEM, b"").as_bytes());
         let System { names, deleted } = self.read_system(system)?;
         keys.retain(|key, known| !deleted.covers(key, known.newest(), SEQ_MAX));
-        self.hand_out_keys(keys, &mut |encoded_key, value| {
+        self.hand_out_keys(keys, &mut |encoded_key, value, expiry| {
             let Some((id, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
+            let expires = time::expires_at(expiry);
             match names.get(&id) {
-                Some(name) => visit(name, key, value),
-                None => visit(&format!("keyspace {}", id.0), key, value),
+                Some(keyspace) => visit(Saved { keyspace, key, value, expires }),
+                None => {
+                    let keyspace = &format!("keyspace {}", id.0);
+                    visit(Saved { keyspace, key, value, expires })
+                }
             }
         })?;
         Ok(self.report)
@@ -333,7 +352,7 @@ impl Salvage {
         let seqs: BTreeMap<Vec<u8>, SeqNo> =
             records.iter().map(|(key, known)| (key.clone(), known.newest())).collect();
         let counted = (self.report.keys, self.report.value_bytes);
-        self.hand_out_keys(records, &mut |encoded_key, value| {
+        self.hand_out_keys(records, &mut |encoded_key, value, _| {
             let Some((_, key)) = split_encoded_key(encoded_key) else { return Ok(()) };
             let read = match key.first() {
                 Some(&NAMES) => catalog::decode(key, value).map(|(name, id, _)| {
@@ -391,9 +410,12 @@ impl Salvage {
             let (mut done, mut count, mut bytes) = (Ok(()), 0, 0);
             self.read_table(table, &mut |entry| {
                 if done.is_ok() && keys.get(entry.key) == Some(&entry.seq) {
-                    done = visit(entry.key, entry.value);
-                    count += 1;
-                    bytes += entry.value.len() as u64;
+                    let split = Expiry::split(entry.kind.expires(), entry.value);
+                    done = split.and_then(|(expiry, value)| {
+                        count += 1;
+                        bytes += value.len() as u64;
+                        visit(entry.key, value, expiry)
+                    });
                 }
             })?;
             done?;
@@ -417,8 +439,8 @@ impl Salvage {
             let (_, file) = open.as_ref().expect("it was opened above");
             let value = self.read_record(&**file, number, (offset, len), &window);
             match value {
-                Ok(value) => {
-                    visit(&key, &value)?;
+                Ok((value, expiry)) => {
+                    visit(&key, &value, expiry)?;
                     self.report.keys += 1;
                     self.report.value_bytes += value.len() as u64;
                 }
@@ -440,14 +462,15 @@ impl Salvage {
         file.unwrap_or_else(|| self.files.open(&Name::numbered(FileKind::Log, number)))
     }
 
-    /// The value of a record that the search has found, from its file or the window.
+    /// The value of a record that the search has found, from its file or the window, and when it
+    /// expires.
     fn read_record(
         &self,
         file: &dyn File,
         number: FileNumber,
         (offset, len): (u64, usize),
         window: &[u8],
-    ) -> Result<Vec<u8>> {
+    ) -> Result<(Vec<u8>, Expiry)> {
         let failed = |e| Error::io("read a record", e).with("file", number).with("offset", offset);
         let identity = self.identity(number);
         let mut bytes = vec![0; len];
@@ -461,6 +484,7 @@ impl Salvage {
             }
         }
         let record = Record::parse(&bytes, identity, offset)?;
-        Ok(record.value.to_vec())
+        let (expiry, value) = Expiry::split(record.header.kind.expires(), record.value)?;
+        Ok((value.to_vec(), expiry))
     }
 }

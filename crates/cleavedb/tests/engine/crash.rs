@@ -104,6 +104,15 @@ fn deleted_ranges_survive_every_crash() {
 }
 
 #[test]
+fn expired_values_stay_away_after_every_crash() {
+    let profile = Profile { ttls: 50, ..Profile::crash() };
+    let plan = Plan { profile, ..Plan::default() };
+    for setup in &Setup::designs() {
+        visit("expired_values_stay_away_after_every_crash", setup, plan.clone(), STATES / 48);
+    }
+}
+
+#[test]
 fn long_values_beside_an_index_survive_every_crash() {
     let test = "long_values_beside_an_index_survive_every_crash";
     for (preset, window) in [(Preset::Lsm, true), (Preset::Lsm, false), (Preset::Ohdb, true)] {

@@ -101,7 +101,7 @@ fn a_threshold_of_its_own_decides_where_values_lie() {
     for setup in Setup::designs().iter().filter(|setup| setup.options.layout.separates()) {
         let sim = Sim::new();
         let db = session::open(Arc::new(sim.clone()), &setup.clone().in_one_directory()).unwrap();
-        let options = KeyspaceOptions { min_separated: Some(400) };
+        let options = KeyspaceOptions { min_separated: Some(400), ..Default::default() };
         let sparse = db.create_keyspace("sparse", options).unwrap();
         for i in 0..KEYS {
             sparse.put_with(format!("{i:04}"), [7; 350], Durability::Os).unwrap();

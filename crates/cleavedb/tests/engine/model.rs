@@ -13,6 +13,9 @@ use cleavedb_testkit::{Disks, Generator, Op, Profile, Session, Setup, State};
 /// Chance, in percent, that a write of every other seed deletes a range.
 const RANGES: u64 = 12;
 
+/// Chance, in percent, that a value of every third seed expires.
+const TTLS: u64 = 25;
+
 /// Seeds, each run under every setup.
 const SEEDS: u64 = 100;
 
@@ -54,7 +57,8 @@ fn check(test: &str, seed: u64, setup: &Setup, result: Result<u64, String>) -> u
 fn on_simulated_disks(test: &str, part: u64) {
     let setups = Setup::all();
     for seed in seeds(SEEDS).filter(|seed| number("CLEAVEDB_SEED").is_some() || seed % 2 == part) {
-        let profile = Profile { ranges: part * RANGES, ..Profile::model() };
+        let ttls = if seed % 3 == 0 { TTLS } else { 0 };
+        let profile = Profile { ranges: part * RANGES, ttls, ..Profile::model() };
         let ops = Generator::new(seed, profile).take(OPS);
         let mut answers = Vec::new();
         for setup in &setups {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cleavedb::{Background, Db, Durability, Options, Preset, Salvage, SalvageReport};
+use cleavedb::{Background, Db, Durability, Options, Preset, Salvage, SalvageReport, Saved};
 
 pub(crate) type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -80,8 +80,8 @@ fn saved(dir: &Path) -> (State, SalvageReport) {
     let (before, mut saved) = (contents(dir), State::new());
     let salvage = Salvage::search(dir).unwrap();
     let report = salvage
-        .hand_out(&mut |keyspace, key, value| {
-            assert_eq!(keyspace, "default");
+        .hand_out(&mut |Saved { keyspace, key, value, expires }| {
+            assert_eq!((keyspace, expires), ("default", None));
             assert!(saved.insert(key.to_vec(), value.to_vec()).is_none(), "handed out once");
             Ok(())
         })
@@ -150,7 +150,7 @@ fn keyspaces_are_saved_by_name_and_deleted_ranges_stay_deleted() {
         db.close().unwrap();
         let mut saved = BTreeMap::new();
         let salvage = Salvage::search(&path).unwrap();
-        let report = salvage.hand_out(&mut |keyspace, key, value| {
+        let report = salvage.hand_out(&mut |Saved { keyspace, key, value, .. }| {
             saved.insert((keyspace.to_owned(), key.to_vec()), value.to_vec());
             Ok(())
         });

@@ -1,10 +1,9 @@
 //! BlockBuilder: writes blocks.
 
-use cleavedb_base::EntryKind;
 use cleavedb_base::SeqNo;
 use cleavedb_base::codec::put_varint;
 
-use super::{TAG_HOT, TAG_REPEAT, TAG_SEQ_SHIFT, TAIL_LEN, common_prefix};
+use super::{TAG_REPEAT, TAG_SEQ_SHIFT, TAIL_LEN, common_prefix, kind_bits};
 use crate::entry::Entry;
 
 #[inline]
@@ -62,8 +61,7 @@ impl BlockBuilder {
         let seq = zigzag(entry.seq as i64 - self.base as i64);
         let seq_len = 8 - seq.leading_zeros() as usize / 8;
         let repeat = if entry.repeat { TAG_REPEAT } else { 0 };
-        let kind = if entry.kind == EntryKind::Hot { TAG_HOT } else { entry.kind as u8 };
-        self.bytes.push(kind | repeat | (seq_len as u8) << TAG_SEQ_SHIFT);
+        self.bytes.push(kind_bits(entry.kind) | repeat | (seq_len as u8) << TAG_SEQ_SHIFT);
         put_varint(&mut self.bytes, shared as u64);
         put_varint(&mut self.bytes, suffix.len() as u64);
         put_varint(&mut self.bytes, entry.value.len() as u64);

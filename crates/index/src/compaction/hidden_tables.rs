@@ -6,10 +6,11 @@
 //! read; otherwise its entries are, since each pointer that goes must be reported, but no value is.
 //!
 //! A table of which an eager range tombstone may delete a part is rewritten in its place, or taken
-//! down from level 0. There may be older places below it, so its point tombstones may stay.
+//! down from level 0. So is one with enough values that have expired. There may be older places below it, so its point tombstones may stay.
 //!
 //! Why it ends: a tombstone counts only if every reader sees it, and what is written for it says
-//! that it was applied ([`TableMeta::tombstones_applied`]). A table of level 0 that only moves does
+//! that it was applied ([`TableMeta::tombstones_applied`]). Values count as expired only if they are
+//! for every reader, and become tombstones then. A table of level 0 that only moves does
 //! so once.
 
 use std::sync::Arc;
@@ -69,14 +70,16 @@ fn is_hidden(picker: &Picker<'_>, meta: &TableMeta) -> bool {
     tombstones.hides_all(&meta.smallest, &meta.largest, meta.max_seq, seen_by_all)
 }
 
-/// Rewrites a table of which an eager range tombstone may delete a part, if one is allowed.
+/// Rewrites a table of which an eager range tombstone may delete a part, or whose values have
+/// expired, if one is allowed.
 pub(super) fn rewritten(picker: &Picker<'_>) -> Option<Compaction> {
-    if picker.constraints.tombstones.is_empty() {
-        return None;
-    }
-    let covered =
-        |(_, table): &(u8, &Arc<TableHandle>)| picker.constraints.may_cover_eagerly(table.meta());
-    let mut tables = picker.version.tables().filter(covered);
+    let constraints = picker.constraints;
+    let due = |(_, table): &(u8, &Arc<TableHandle>)| {
+        let meta = table.meta();
+        constraints.has_expired(meta)
+            || !constraints.tombstones.is_empty() && constraints.may_cover_eagerly(meta)
+    };
+    let mut tables = picker.version.tables().filter(due);
     tables.find_map(|(level, table)| match level {
         0 => level0::level0_table_down(picker, table),
         _ => picker.rewrite(level, table),

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::atomic::AtomicBool;
 use cleavedb_base::sync::side_by_side;
-use cleavedb_base::{ErrorKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryRoom, ErrorKind, FileNumber, Result, SeqNo};
 use cleavedb_storage::File;
 
 use super::level0;
@@ -41,9 +41,6 @@ pub trait TableFactory: Sync {
     fn create(&self, level: u8) -> Result<(FileNumber, Arc<dyn File>, FileIdentity)>;
 }
 
-/// Buffer for the encoding of a pointer.
-pub type PointerRoom = [u8; ValuePointer::ENCODED_LEN_MAX];
-
 /// Observer of the pointers of a compaction: learns which records lost their last entry, and may
 /// replace pointers to records that were moved.
 pub trait ValueGcObserver: Send + Sync + Sized {
@@ -54,7 +51,7 @@ pub trait ValueGcObserver: Send + Sync + Sized {
     fn refreshed<'r>(
         &mut self,
         _entry: &Entry<'_>,
-        _room: &'r mut PointerRoom,
+        _room: &'r mut EntryRoom,
     ) -> Result<Option<&'r [u8]>> {
         Ok(None)
     }
@@ -98,6 +95,8 @@ pub struct CompactionJob {
     /// Ascending.
     snapshots: Vec<SeqNo>,
     tombstones: Fragments,
+    /// Values that expired up to here are not there for any reader.
+    expired_before: u64,
     options: CompactionOptions,
     table_options: TableOptions,
     older: Vec<Vec<Arc<TableHandle>>>,
@@ -156,6 +155,7 @@ impl CompactionJob {
             compaction,
             snapshots,
             tombstones: Fragments::default(),
+            expired_before: 0,
             options,
             table_options: table_options.clone(),
             grandparents,
@@ -169,6 +169,14 @@ impl CompactionJob {
     #[must_use]
     pub fn with_range_tombstones(mut self, tombstones: Fragments) -> Self {
         self.tombstones = tombstones;
+        self
+    }
+
+    /// The same job for readers to which values that expired up to this time, in milliseconds
+    /// since 1970, are not there any more.
+    #[must_use]
+    pub fn with_expired_before(mut self, millis: u64) -> Self {
+        self.expired_before = millis;
         self
     }
 

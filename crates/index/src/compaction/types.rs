@@ -184,6 +184,11 @@ pub struct Constraints {
     pub tombstones: Fragments,
     /// Range tombstones up to this number count as eager, since there are too many. Default: 0.
     pub eager_upto: SeqNo,
+    /// Values that expired up to this time, in milliseconds since 1970, are not there for any
+    /// reader. Default: 0.
+    pub expired_before: u64,
+    /// A table is rewritten if one of its values expired before this time. Default: 0.
+    pub expired_long_ago: u64,
     /// Tables with a damaged block, which a compaction cannot read to the end.
     pub damaged: BTreeSet<FileNumber>,
 }
@@ -224,6 +229,11 @@ impl Constraints {
         let upto = self.eager_upto.min(self.seen_by_all);
         self.tombstones.overlaps_eager(smallest, largest, after, self.seen_by_all)
             || after < upto && self.tombstones.overlaps(smallest, largest, after, upto)
+    }
+
+    /// Whether values of the table `meta` have expired and should give their space back.
+    pub(super) fn has_expired(&self, meta: &TableMeta) -> bool {
+        meta.is_due(self.expired_before, self.expired_long_ago)
     }
 
     /// Whether `table` is read by a running compaction, or must stay in its place.

@@ -7,11 +7,13 @@ use cleavedb_base::{Error, Result, SeqNo};
 
 use super::{ReadMode, Table, TableIter};
 use crate::entry::Entry;
+use crate::expiry_sample::ExpirySample;
 use crate::table_format::TableMeta;
 
 /// Sums over the entries of a table.
 struct Tally {
     meta: TableMeta,
+    expiries: ExpirySample,
     last_key: Vec<u8>,
     last_seq: SeqNo,
 }
@@ -28,7 +30,7 @@ impl Tally {
             self.last_key.extend_from_slice(entry.key);
         }
         self.last_seq = entry.seq;
-        self.meta.count(entry, new_key)
+        self.meta.count(entry, new_key, &mut self.expiries)
     }
 }
 
@@ -40,6 +42,7 @@ impl Table {
         let TableMeta { number, size, tombstones_applied, .. } = self.meta;
         let mut tally = Tally {
             meta: TableMeta { size, tombstones_applied, ..TableMeta::empty(number) },
+            expiries: ExpirySample::default(),
             last_key: Vec::new(),
             last_seq: 0,
         };
@@ -50,6 +53,7 @@ impl Table {
                 .map_err(|e| self.source().fact(e, self.index.handle(at).offset))?;
         }
         tally.meta.largest = tally.last_key.into();
+        tally.meta.set_expiries(tally.expiries);
         if tally.meta != self.meta {
             let error = Error::corruption("properties of a table contradict its entries");
             return Err(self.source().fact(error, self.index.data_end()));

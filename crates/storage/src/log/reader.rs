@@ -129,7 +129,7 @@ impl<'a> LogReader<'a> {
         else {
             return Ok(None);
         };
-        if header.kind == RecordKind::Separated && header.record_len() > CHUNK_LEN {
+        if header.kind.is_separated() && header.record_len() > CHUNK_LEN {
             return self.valid_in_pieces(offset, header);
         }
         if !self.fill(offset, header.record_len())? {
@@ -141,15 +141,17 @@ impl<'a> LogReader<'a> {
         Ok(whole.then_some(header))
     }
 
-    /// As `valid_at`, for a record too long for the buffer; its key ends up in the buffer.
+    /// As `valid_at`, for a record too long for the buffer; its key, and the expiry of its value,
+    /// end up in the buffer.
     fn valid_in_pieces(&mut self, offset: u64, header: Header) -> Result<Option<Header>> {
-        let head = HEADER_LEN + usize::from(header.key_len);
+        let key_end = HEADER_LEN + usize::from(header.key_len);
+        let head = key_end + header.kind.front_len();
         if !self.fill(offset, head)? {
             return Ok(None);
         }
-        let key = self.bytes(offset, head)[HEADER_LEN..].to_vec();
+        let key = self.bytes(offset, key_end)[HEADER_LEN..].to_vec();
         let mut check = PayloadCheck::new(&header);
-        let (mut at, end) = (offset + head as u64, offset + header.record_len() as u64);
+        let (mut at, end) = (offset + key_end as u64, offset + header.record_len() as u64);
         while at < end {
             let len = CHUNK_LEN.min((end - at) as usize);
             if !self.fill(at, len)? {
@@ -162,17 +164,17 @@ impl<'a> LogReader<'a> {
         Ok((whole && self.fill(offset, head)?).then_some(header))
     }
 
-    /// Key and value of a record in the buffer; the value is empty if it is separated.
+    /// Key and value of a record in the buffer; of a separated value only its expiry.
     fn body(&self, offset: u64, header: &Header) -> (&[u8], &[u8]) {
-        let value_len = match header.kind {
-            RecordKind::Separated => 0,
-            _ => header.value_len as usize,
+        let value_len = match header.kind.is_separated() {
+            true => header.kind.front_len(),
+            false => header.value_len as usize,
         };
         let len = HEADER_LEN + usize::from(header.key_len) + value_len;
         self.bytes(offset, len)[HEADER_LEN..].split_at(usize::from(header.key_len))
     }
 
-    /// The next record and its offset, a separated one without its value, which was checked; `None`
+    /// The next record and its offset, a separated one without its value, which was checked, but with its expiry; `None`
     /// at the end of the log, torn or not. Marks are checked and skipped.
     pub fn next_record(&mut self) -> Result<Option<(u64, Record<'_>)>> {
         let (offset, header) = loop {

@@ -25,6 +25,8 @@ pub struct FarRecord<'a> {
     pub header: Header,
     /// Its user key.
     pub key: Vec<u8>,
+    /// The expiry of its value, if it has one.
+    pub front: Vec<u8>,
 }
 
 impl Segment {
@@ -38,9 +40,10 @@ impl Segment {
         if header.record_len() != pointer.len as usize {
             return Err(self.damaged(offset, "a pointer leads to a record of another length"));
         }
-        let mut key = vec![0; usize::from(header.key_len)];
+        let mut key = vec![0; usize::from(header.key_len) + header.kind.front_len()];
         self.read(offset + HEADER_LEN as u64, &mut key)?;
-        Ok(FarRecord { segment: self, offset, header, key })
+        let front = key.split_off(usize::from(header.key_len));
+        Ok(FarRecord { segment: self, offset, header, key, front })
     }
 }
 

@@ -16,11 +16,13 @@ pub(super) struct Survivor<'f, 'a> {
     pub alone: bool,
     /// Its entry in the run, which gets its new place; group tombstones and tags have none.
     pub entry: Option<usize>,
+    /// Whether its value has expired, so that a group tombstone takes its place.
+    pub expired: bool,
 }
 
 /// Checks the liveness of every key found, in order; appends to the run and returns the survivors
-/// in key order. A group tombstone survives while a record that it hides does. A tag survives until
-/// a newer version of its key is known; it hides no record, and needs no entry in the run.
+/// in key order. A group tombstone survives while a record that it hides does, and so does, as
+/// a group tombstone, a value that has expired. A tag survives until a newer version of its key is known; it hides no record, and needs no entry in the run.
 ///
 /// Records for which `stays` is true remain in place, dead or not, and are no survivors; but a
 /// group tombstone that hides one of them survives.
@@ -47,7 +49,8 @@ pub(super) fn join<'f, 'a>(
         if records.iter().all(stays) {
             continue;
         }
-        let survives = |record, entry| Survivor { record, alone: newer.is_empty(), entry };
+        let survives =
+            |record, entry| Survivor { record, alone: newer.is_empty(), entry, expired: false };
         visible.clear();
         index.visible(records, &mut visible)?;
         if visible.is_empty() && last.is_tag() && !stays(last) {
@@ -60,14 +63,21 @@ pub(super) fn join<'f, 'a>(
         let oldest_left = left.map(|r| r.seq).filter(|_| !planted(Bug::StubForgetsTheRest));
         let below = oldest.into_iter().chain(oldest_left).min();
         let hides = |tombstone: &&ScannedRecord<'a>| {
-            tombstone.is_tombstone()
+            let is_visible = |version: &Visible| {
+                let counts = tombstone.is_tombstone() || version.content == Content::Delete;
+                version.seq == tombstone.seq && counts
+            };
+            (tombstone.is_tombstone() || tombstone.kind.expires())
                 && !stays(tombstone)
                 && below.is_some_and(|below| below < tombstone.seq)
-                && visible.iter().any(|version| version.seq == tombstone.seq)
+                && visible.iter().any(is_visible)
         };
         if !planted(Bug::StubDroppedEarly) {
-            survivors
-                .extend(records.iter().filter(hides).map(|tombstone| survives(tombstone, None)));
+            let as_tombstone = |record: &'f ScannedRecord<'a>| Survivor {
+                expired: record.kind.is_separated(),
+                ..survives(record, None)
+            };
+            survivors.extend(records.iter().filter(hides).map(as_tombstone));
         }
         let moves = |living: &Option<&'f ScannedRecord<'a>>| living.filter(|record| !stays(record));
         if !living.iter().any(|living| moves(living).is_some()) {
@@ -96,6 +106,6 @@ fn record_of<'f, 'a>(
     version: &Visible,
     records: &'f [ScannedRecord<'a>],
 ) -> Option<&'f ScannedRecord<'a>> {
-    let content = |record: &ScannedRecord<'_>| Content::Pointer(record.pointer);
-    records.iter().find(|record| record.seq == version.seq && content(record) == version.content)
+    let Content::Pointer(pointer, _) = version.content else { return None };
+    records.iter().find(|record| record.seq == version.seq && record.pointer == pointer)
 }

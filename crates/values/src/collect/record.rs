@@ -7,17 +7,19 @@
 pub use bumpalo::Bump as Arena;
 
 use cleavedb_base::record::{Record, RecordKind};
-use cleavedb_base::{EncodedKey, EntryKind, Error, Result, SeqNo, ValuePointer};
+use cleavedb_base::{
+    EncodedKey, EntryKind, EntryRoom, Error, Expiry, Result, SeqNo, ValuePointer,
+};
 
 /// Content of a version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// The key is deleted.
     Delete,
-    /// The value itself, which lies in the index.
-    Inline(Box<[u8]>),
-    /// The pointer to the value.
-    Pointer(ValuePointer),
+    /// The value itself, which lies in the index, and the kind of its entry.
+    Inline(EntryKind, Box<[u8]>),
+    /// The pointer to the value, and when the value expires.
+    Pointer(ValuePointer, Expiry),
     /// The key is hot: the value is in the hot store.
     Hot,
 }
@@ -27,8 +29,11 @@ impl Content {
     pub fn of(kind: EntryKind, value: &[u8]) -> Result<Self> {
         Ok(match kind {
             EntryKind::Delete => Self::Delete,
-            EntryKind::Inline => Self::Inline(value.into()),
-            EntryKind::Pointer => Self::Pointer(ValuePointer::decode(value)?),
+            EntryKind::Inline | EntryKind::ExpiringInline => Self::Inline(kind, value.into()),
+            EntryKind::Pointer | EntryKind::ExpiringPointer => {
+                let (pointer, expiry) = ValuePointer::of_entry(kind, value)?;
+                Self::Pointer(pointer, expiry)
+            }
             EntryKind::Hot => Self::Hot,
         })
     }
@@ -37,15 +42,15 @@ impl Content {
     /// in `room`, or nothing.
     pub fn as_entry<'a>(
         &'a self,
-        room: &'a mut [u8; ValuePointer::ENCODED_LEN_MAX],
+        room: &'a mut EntryRoom,
     ) -> (EntryKind, &'a [u8]) {
         match self {
             Self::Delete => (EntryKind::Delete, &[]),
             Self::Hot => (EntryKind::Hot, &[]),
-            Self::Inline(value) => (EntryKind::Inline, value),
-            Self::Pointer(pointer) => {
-                let len = pointer.encode(room);
-                (EntryKind::Pointer, &room[..len])
+            Self::Inline(kind, value) => (*kind, value),
+            Self::Pointer(pointer, expiry) => {
+                let (kind, len) = pointer.encode_entry(*expiry, room);
+                (kind, &room[..len])
             }
         }
     }
@@ -85,7 +90,11 @@ impl<'a> ScannedRecord<'a> {
     ) -> Result<Self> {
         let kind = record.header.kind;
         let value = match kind {
-            RecordKind::Inline => record.value,
+            RecordKind::Inline | RecordKind::ExpiringInline => record.value,
+            RecordKind::ExpiringSeparated => record
+                .value
+                .get(..kind.front_len())
+                .ok_or_else(|| Error::corruption("a value that expires has no expiry"))?,
             RecordKind::Delete | RecordKind::Separated | RecordKind::Tag => &[],
             _ => return Err(Error::corruption("a record of the store's own lies among values")),
         };
@@ -102,9 +111,19 @@ impl<'a> ScannedRecord<'a> {
         &self.bytes[..self.key_len as usize]
     }
 
+    /// What is kept of its value: all of an inline one, the expiry of a separated one.
+    fn kept(&self) -> &'a [u8] {
+        &self.bytes[self.key_len as usize..]
+    }
+
+    /// When its value expires.
+    pub fn expiry(&self) -> Expiry {
+        Expiry::split(self.kind.expires(), self.kept()).map_or(Expiry::NEVER, |(expiry, _)| expiry)
+    }
+
     /// Whether it only marks older records of its key as dead.
     pub fn is_tombstone(&self) -> bool {
-        matches!(self.kind, RecordKind::Delete | RecordKind::Inline)
+        self.kind == RecordKind::Delete || self.kind.is_inline()
     }
 
     /// Whether its value is in the cold log.
@@ -116,8 +135,13 @@ impl<'a> ScannedRecord<'a> {
     /// hold the pointer of its version.
     pub fn as_visible(&self) -> Option<Visible> {
         let content = match self.kind {
-            RecordKind::Separated => Content::Pointer(self.pointer),
-            RecordKind::Inline => Content::Inline(self.bytes[self.key_len as usize..].into()),
+            RecordKind::Separated | RecordKind::ExpiringSeparated => {
+                Content::Pointer(self.pointer, self.expiry())
+            }
+            RecordKind::Inline => Content::Inline(EntryKind::Inline, self.kept().into()),
+            RecordKind::ExpiringInline => {
+                Content::Inline(EntryKind::ExpiringInline, self.kept().into())
+            }
             RecordKind::Delete => Content::Delete,
             _ => return None,
         };
@@ -145,8 +169,10 @@ mod tests {
     #[test]
     fn contents_are_entries_and_back() {
         let mut room = [0; ValuePointer::ENCODED_LEN_MAX];
-        let inline = Content::Inline(b"small"[..].into());
-        for content in [Content::Delete, inline, Content::Hot, Content::Pointer(POINTER)] {
+        let inline = Content::Inline(EntryKind::Inline, b"small"[..].into());
+        let pointer = |expiry| Content::Pointer(POINTER, expiry);
+        let pointers = [pointer(Expiry::NEVER), pointer(Expiry::at(9))];
+        for content in [Content::Delete, inline, Content::Hot].into_iter().chain(pointers) {
             let (kind, value) = content.as_entry(&mut room);
             assert_eq!(Content::of(kind, value).unwrap(), content);
         }
@@ -166,8 +192,10 @@ mod tests {
             assert_eq!(found.key(), EncodedKey::new(KeyspaceId(1), b"key").as_bytes());
             found.as_visible().map(|visible| visible.content)
         };
-        assert_eq!(says(RecordKind::Separated), Some(Content::Pointer(POINTER)));
-        assert_eq!(says(RecordKind::Inline), Some(Content::Inline(b"value"[..].into())));
+        let pointer = Content::Pointer(POINTER, Expiry::NEVER);
+        assert_eq!(says(RecordKind::Separated), Some(pointer));
+        let inline = Content::Inline(EntryKind::Inline, b"value"[..].into());
+        assert_eq!(says(RecordKind::Inline), Some(inline));
         assert_eq!(says(RecordKind::Delete), Some(Content::Delete));
         assert_eq!(says(RecordKind::Tag), None);
         assert!(found(RecordKind::Filter).is_err());

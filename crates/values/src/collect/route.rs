@@ -27,6 +27,8 @@ pub(super) enum Target {
     Group,
     /// To a segment of the cold log, and a tag stays in the group.
     ColdLog,
+    /// Nowhere, since its value has expired: a group tombstone takes its place.
+    Tombstone,
 }
 
 /// A survivor with its target.
@@ -38,10 +40,10 @@ pub(super) struct Routed<'f, 'a> {
 }
 
 impl Routed<'_, '_> {
-    /// Bytes of the record that stays in the group: all of it, or a tag.
+    /// Bytes of the record that stays in the group: all of it, a tag, or a group tombstone.
     fn len(&self) -> u64 {
         match self.to {
-            Target::ColdLog => (HEADER_LEN + self.record.key().len()) as u64,
+            Target::ColdLog | Target::Tombstone => (HEADER_LEN + self.record.key().len()) as u64,
             Target::Group | Target::Segment => u64::from(self.record.pointer.len),
         }
     }
@@ -82,6 +84,7 @@ impl<'a> GroupContext<'a> {
     ) -> impl Fn(&Survivor<'_, '_>) -> Target + use<'a, 'l> {
         let hotness = self.table.has_cold_log().then(|| HotnessRule::new(liveness, self));
         move |survivor| match &hotness {
+            _ if survivor.expired => Target::Tombstone,
             Some(hotness) if hotness.is_cold(*survivor) => Target::ColdLog,
             _ => Target::Group,
         }
@@ -103,7 +106,8 @@ impl<'a, 'l> HotnessRule<'a, 'l> {
     }
 
     /// A value is cold if it was not updated since its insert: it is the only record of its key
-    /// here, memory holds no newer one, and no collection has found it hot.
+    /// here, memory holds no newer one, and no collection has found it hot. One that expires stays
+    /// where it will die.
     fn is_cold(&self, survivor: Survivor<'_, '_>) -> bool {
         let Survivor { record, alone, .. } = survivor;
         let stayed = || {

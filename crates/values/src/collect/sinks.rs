@@ -27,6 +27,9 @@ impl Sinks<'_> {
         if to == Target::Group {
             return self.extents.append(group, &header, record.key, record.value);
         }
+        if to == Target::Tombstone {
+            return self.leave(RecordKind::Delete, group, &header, record.key);
+        }
         let place = self.segments.append(&header, record.key, record.value)?;
         self.leave_tag(to, group, &header, record.key)?;
         Ok(place)
@@ -42,6 +45,9 @@ impl Sinks<'_> {
         if to == Target::Group {
             return self.extents.append_far(group, record);
         }
+        if to == Target::Tombstone {
+            return self.leave(RecordKind::Delete, group, &record.header, &record.key);
+        }
         let place = self.segments.append_far(record)?;
         self.leave_tag(to, group, &record.header, &record.key)?;
         Ok(place)
@@ -50,9 +56,20 @@ impl Sinks<'_> {
     /// Writes a tag in place of a cold record.
     fn leave_tag(&mut self, to: Target, group: GroupId, header: &Header, key: &[u8]) -> Result<()> {
         if to == Target::ColdLog {
-            let tag = Header::new(RecordKind::Tag, header.keyspace, header.seq, key, &[]);
-            self.extents.append(group, &tag, key, &[])?;
+            self.leave(RecordKind::Tag, group, header, key)?;
         }
         Ok(())
+    }
+
+    /// Writes a record of the key alone in place of a record; returns where it lies.
+    fn leave(
+        &mut self,
+        kind: RecordKind,
+        group: GroupId,
+        header: &Header,
+        key: &[u8],
+    ) -> Result<ValuePointer> {
+        let left = Header::new(kind, header.keyspace, header.seq, key, &[]);
+        self.extents.append(group, &left, key, &[])
     }
 }

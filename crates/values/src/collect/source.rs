@@ -5,7 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb_base::record::{Record, RecordKind};
+use cleavedb_base::record::Record;
 use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_storage::log::LogReader;
 use cleavedb_storage::segment::{FarRecord, Segment};
@@ -102,7 +102,7 @@ impl Source for SealedFile {
             LogReader::new(&**segment.file(), None, identity, self.base, 0, Some(self.len))?;
         reader.header().map_err(fail)?;
         while let Some((offset, record)) = reader.next_record().map_err(fail)? {
-            if record.header.kind == RecordKind::Separated {
+            if record.header.kind.is_separated() {
                 let len = record.header.record_len() as u32;
                 visit(&record, ValuePointer { file, offset, len })?;
             }

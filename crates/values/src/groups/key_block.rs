@@ -5,10 +5,10 @@
 //! values is no faster than reading all of them (`docs/decisions/0028-long-records-are-listed.md`).
 //!
 //! Each record is listed with its header, which its checksum ties to the record's place, its key
-//! and, if it is a group tombstone, its value.
+//! and, if it is a group tombstone, its value. The expiry of a value is listed, too.
 
 use cleavedb_base::limits::{BLOCK, VALUE_LEN_MAX};
-use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, Record};
 use cleavedb_base::{Error, Result, ValuePointer};
 
 use super::extent::Location;
@@ -34,14 +34,20 @@ impl KeyBlock {
     ) {
         self.0.extend_from_slice(&header.encode(identity, offset));
         self.0.extend_from_slice(key);
-        if header.kind != RecordKind::Separated {
-            self.0.extend_from_slice(value);
-        }
+        self.0.extend_from_slice(&value[..listed_len(header).min(value.len())]);
     }
 
     /// Its encoding.
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+}
+
+/// Bytes of its value that a record is listed with: all of a group tombstone, the expiry of others.
+pub fn listed_len(header: &Header) -> usize {
+    match header.kind.is_separated() {
+        true => header.kind.front_len(),
+        false => header.value_len as usize,
     }
 }
 
@@ -115,8 +121,7 @@ pub fn visit(
     let mut rest = listing;
     while !rest.is_empty() {
         let header = Header::decode(rest, identity, offset).ok_or_else(|| damaged(offset))?;
-        let separated = header.kind == RecordKind::Separated;
-        let value_len = if separated { 0 } else { header.value_len as usize };
+        let value_len = listed_len(&header);
         let key_end = HEADER_LEN + usize::from(header.key_len);
         let (listed, later) =
             rest.split_at_checked(key_end + value_len).ok_or_else(|| damaged(offset))?;
@@ -131,6 +136,7 @@ pub fn visit(
 
 #[cfg(test)]
 mod tests {
+    use cleavedb_base::record::RecordKind;
     use cleavedb_base::{FileNumber, KeyspaceId};
 
     use super::*;

@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
+use cleavedb_base::record::{HEADER_LEN, Header, Record};
 use cleavedb_base::{Error, Result, ValuePointer};
 use cleavedb_storage::segment::{FarRecord, is_far};
 
@@ -79,11 +79,11 @@ impl ExtentReader {
                 |header: &Header| ValuePointer { file, offset, len: header.record_len() as u32 };
             let far = self
                 .header_at(offset)?
-                .filter(|header| header.kind == RecordKind::Separated && is_far(pointer(header)));
+                .filter(|header| header.kind.is_separated() && is_far(pointer(header)));
             if let Some(header) = far {
                 let record = self.far(pointer(&header))?;
                 record.visit(|_| Ok(()))?;
-                visit(&Record { header, key: &record.key, value: &[] }, pointer(&header))?;
+                visit(&Record { header, key: &record.key, value: &record.front }, pointer(&header))?;
                 offset += header.record_len() as u64;
                 continue;
             }

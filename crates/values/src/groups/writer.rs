@@ -174,7 +174,7 @@ impl<'a> ExtentWriter<'a> {
     /// As [`ExtentWriter::append`], for a separated value in pieces.
     pub fn append_far(&mut self, group: GroupId, record: &FarRecord<'_>) -> Result<ValuePointer> {
         let header = Header { more: false, ..record.header };
-        self.add(group, &header, (&record.key, &[]), |file| file.append_far(record))
+        self.add(group, &header, (&record.key, &record.front), |file| file.append_far(record))
     }
 
     /// Appends, by `append`, a record of `key` and `value` to `group`; a separated value is not
@@ -204,11 +204,11 @@ impl<'a> ExtentWriter<'a> {
         self.listing.add(header, key, value, (file.identity(), pointer.offset));
         extent.records += 1;
         match header.kind {
-            RecordKind::Separated => extent.separated += u64::from(pointer.len),
+            kind if kind.is_separated() => extent.separated += u64::from(pointer.len),
             RecordKind::Tag => extent.tags += 1,
             _ => extent.tombstones += 1,
         }
-        if let (Some(map), RecordKind::Separated) = (&mut self.map, header.kind) {
+        if let Some(map) = self.map.as_mut().filter(|_| header.kind.is_separated()) {
             let offset = (pointer.offset - extent.place.offset) as u32;
             map.add(encoded_key, hash64(encoded_key, 0), header.seq, offset);
         }

@@ -125,7 +125,7 @@ impl Keyspace {
     }
 
     /// As [`crate::Db::transact`], on this keyspace alone.
-    fn transact_here<T>(
+    pub(super) fn transact_here<T>(
         &self,
         mut body: impl FnMut(&mut KeyspaceTransaction<'_>) -> Result<T>,
     ) -> Result<T> {

@@ -1,5 +1,7 @@
 //! The reads of a keyspace: keys, ranges, cursors and snapshots, as of now.
 
+use std::time::SystemTime;
+
 use bytes::Bytes;
 use cleavedb_base::Result;
 
@@ -9,12 +11,23 @@ use crate::cursor::Cursor;
 use crate::item::Item;
 use crate::range::Range;
 use crate::read;
+use crate::time;
 use crate::view::Snapshot;
 
 impl Keyspace {
     /// The value of `key`, or `None`. The bytes are not copied again after they were read.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Bytes>> {
         read::get(self.open_engine()?, (self.entry().id, key.as_ref()), None)
+    }
+
+    /// The value of `key`, and when it expires, if it does.
+    pub fn get_with_expiry(
+        &self,
+        key: impl AsRef<[u8]>,
+    ) -> Result<Option<(Bytes, Option<SystemTime>)>> {
+        let key = (self.entry().id, key.as_ref());
+        let found = read::get_with_expiry(self.open_engine()?, key, None)?;
+        Ok(found.map(|(value, expiry)| (value, time::expires_at(expiry))))
     }
 
     /// Whether `key` is there; its value is not read.

@@ -22,7 +22,7 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         durability: Durability,
     ) -> Result<()> {
-        self.write_one(Op { key: key.as_ref(), value: Some(value.as_ref()) }, durability)
+        self.write_one(Op::put(key.as_ref(), value.as_ref()), durability)
     }
 
     /// Removes `key`, if it exists, with the database's default durability.
@@ -32,7 +32,7 @@ impl Keyspace {
 
     /// Removes `key`, if it exists.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, durability: Durability) -> Result<()> {
-        self.write_one(Op { key: key.as_ref(), value: None }, durability)
+        self.write_one(Op::delete(key.as_ref()), durability)
     }
 
     /// Removes all keys of a range, with the database's default durability; see [`KeyRange`]. That
@@ -73,10 +73,10 @@ impl Keyspace {
     }
 
     #[inline]
-    fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
+    pub(super) fn write_one(&self, op: Op<'_>, durability: Durability) -> Result<()> {
         op.check()?;
         let engine = self.inner.writable()?;
-        let prepared = EncodedOp::new(op, self.entry());
+        let prepared = EncodedOp::new(op, self.entry(), &engine.time);
         write::write(engine, &[prepared], op.len(), durability, self.terms())
     }
 }

@@ -25,7 +25,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{HEADER_LEN, Header, Record, RecordKind};
 use cleavedb_base::{
-    EncodedKey, EntryKind, Error, ErrorKind, Location, Result, SeqNo, ValuePointer,
+    EncodedKey, EntryKind, Error, ErrorKind, Expiry, Location, Result, SeqNo, ValuePointer,
 };
 use cleavedb_hot::change::{HotChange, HotPut, HotReason};
 use cleavedb_hot::evacuation;
@@ -288,7 +288,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         };
         let seen = seq.filter(|seq| retention.keep(*seq));
         match seen {
-            Some(seq) => self.entry(key, seq, Content::Pointer(old), None),
+            Some(seq) => self.entry(key, seq, Content::Pointer(old, Expiry::NEVER), None),
             None => self.dies(old),
         }
         Ok(seen.is_some())
@@ -432,7 +432,7 @@ impl<'a, 'e> HotFlush<'a, 'e> {
         for entry in &mut self.entries {
             if let Some(id) = entry.moved {
                 let place = places.get(id as usize).copied().flatten().ok_or_else(lost)?;
-                entry.content = Content::Pointer(place);
+                entry.content = Content::Pointer(place, Expiry::NEVER);
             }
         }
         self.entries.sort_by(|a, b| (&a.key, b.seq).cmp(&(&b.key, a.seq)));

@@ -94,7 +94,7 @@ impl SeparatedValues {
     /// Where the value of `entry` has gone, if it is separated. The caller must pass the entries in
     /// the order in which the groups were given them.
     pub(crate) fn moved(&mut self, entry: &Entry<'_>) -> Option<Moved> {
-        if entry.kind != EntryKind::Pointer {
+        if !entry.kind.is_pointer() {
             return None;
         }
         match self.outcomes.next()? {
@@ -149,8 +149,9 @@ impl<'e> Separator<'_, 'e> {
     fn add(&mut self, entry: Entry<'e>) -> Result<()> {
         self.newest = self.newest.or(Some(entry));
         self.kept += 1;
-        if entry.kind == EntryKind::Pointer {
-            let source = ValueSource::Log(ValuePointer::decode(entry.value)?, None);
+        if entry.kind.is_pointer() {
+            let (pointer, _) = ValuePointer::of_entry(entry.kind, entry.value)?;
+            let source = ValueSource::Log(pointer, None);
             let id = self.id();
             self.items.push(PendingRecord { entry, source, id, seq: entry.seq });
             self.outcomes.push(Outcome::Group(id));
@@ -174,6 +175,7 @@ impl<'e> Separator<'_, 'e> {
         let is_of = |item: &&PendingRecord<'_>| item.entry.key == newest.key;
         // The items of the key are the last ones, its newest version the first of them.
         let count = self.items.iter().rev().take_while(is_of).count();
+        // A value that expires does not become hot.
         let separated = newest.kind == EntryKind::Pointer;
         let place = separated.then(|| (self.items.len() - count, self.outcomes.len() - count));
         let records = (&mut self.items, &mut self.outcomes[..]);
@@ -187,8 +189,11 @@ impl<'e> Separator<'_, 'e> {
         if (separated || self.held.may_contain(first.key)?) && !planted(Bug::StubForgotten) {
             for at in 0..self.unseparated.len() {
                 let entry = self.unseparated[at];
-                let deletes = entry.kind == EntryKind::Delete;
-                let kind = if deletes { RecordKind::Delete } else { RecordKind::Inline };
+                let kind = match entry.kind {
+                    EntryKind::Delete => RecordKind::Delete,
+                    EntryKind::ExpiringInline => RecordKind::ExpiringInline,
+                    _ => RecordKind::Inline,
+                };
                 let id = self.id();
                 let (source, seq) = (ValueSource::Stub(kind), entry.seq);
                 self.items.push(PendingRecord { entry, source, id, seq });
@@ -282,9 +287,10 @@ pub(crate) fn write_groups(
         kept: 0,
         hot,
     };
-    let mut retention = Retention::new(&points.snapshots, &points.tombstones);
+    let mut retention = points.retention();
     let mut last_key: Option<&[u8]> = None;
     slot.table.for_each_sorted(|entry| {
+        let entry = retention.unexpired(entry);
         if last_key != Some(entry.key) {
             sorter.end_key(&mut retention)?;
             retention.begin_key(entry.key);

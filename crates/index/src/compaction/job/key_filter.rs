@@ -2,17 +2,19 @@
 //!
 //! Versions that a reader can see stay ([`Retention`]). A tombstone that stays is held back until a
 //! version below it stays too, or until the key ends: with nothing below it, here or in older
-//! places, it hides nothing and is dropped.
+//! places, it hides nothing and is dropped. A value that has expired for every reader becomes a
+//! tombstone.
 //!
 //! An operation with entries in several places counts once, as its youngest entry. Its older
 //! entries are never reported. If the youngest is a repeat and an older one, of the same value, is
 //! not, the youngest inherits the ownership of the record; so a repeat is held back until the next
 //! entry shows that no older one follows.
 
-use cleavedb_base::{EntryKind, Result, SeqNo, ValuePointer};
+use cleavedb_base::planted::{Bug, planted};
+use cleavedb_base::{EntryKind, EntryRoom, Result, SeqNo, ValuePointer};
 
 use super::output::Output;
-use super::{PointerRoom, ValueGcObserver};
+use super::ValueGcObserver;
 use crate::entry::Entry;
 use crate::retention::Retention;
 
@@ -39,7 +41,7 @@ pub(super) struct KeyFilter<'a, S> {
     tombstones: Vec<(SeqNo, bool)>,
     held: Held,
     duplicates: u64,
-    room: PointerRoom,
+    room: EntryRoom,
 }
 
 impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
@@ -113,20 +115,25 @@ impl<'a, S: ValueGcObserver> KeyFilter<'a, S> {
 
     #[inline]
     fn decide(&mut self, entry: Entry<'_>, keep: bool, output: &mut Output<'_>) -> Result<()> {
-        if !keep {
-            if entry.kind == EntryKind::Pointer && !entry.repeat {
+        // A value that has expired leaves a tombstone. A repeat does not own its record, and stays
+        // until it meets the entry that does.
+        let expired = !entry.repeat && self.retention.is_expired(&entry);
+        if !keep || expired {
+            if entry.kind.is_pointer() && !entry.repeat {
                 self.keeper.dropped(entry)?;
             }
-            return Ok(());
+            if !keep || planted(Bug::ExpiredHidesNothing) {
+                return Ok(());
+            }
         }
-        if entry.kind == EntryKind::Delete {
+        if expired || entry.kind == EntryKind::Delete {
             self.tombstones.push((entry.seq, entry.repeat));
             return Ok(());
         }
         if !self.tombstones.is_empty() {
             self.write_tombstones(entry.key, output)?;
         }
-        if entry.kind == EntryKind::Pointer
+        if entry.kind.is_pointer()
             && let Some(value) = self.keeper.refreshed(&entry, &mut self.room)?
         {
             return output.add(Entry { value, ..entry });

@@ -73,7 +73,7 @@ impl CompactionJob {
             &self.split_keys,
             &mut created,
         );
-        let retention = Retention::new(&self.snapshots, &self.tombstones);
+        let retention = Retention::new(&self.snapshots, &self.tombstones, self.expired_before);
         let mut filter = KeyFilter::new(retention, &mut keeper);
         let entries = self.merge_into(lower, upper, stop, &mut filter, &mut output);
         let duplicates = filter.duplicates();

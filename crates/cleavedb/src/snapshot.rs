@@ -35,11 +35,7 @@ pub(crate) struct SnapshotList {
 impl SnapshotList {
     /// Takes a snapshot of the visible state. `visible` is called under the lock under which jobs
     /// list the snapshots, so that a job either sees the snapshot or drops nothing that it needs.
-    pub(crate) fn take(
-        self: &Arc<Self>,
-        visible: impl Fn() -> SeqNo,
-        time: &Time,
-    ) -> HeldSnapshot {
+    pub(crate) fn take(self: &Arc<Self>, visible: impl Fn() -> SeqNo, time: &Time) -> HeldSnapshot {
         let early = planted(Bug::SnapshotOutsideLock).then(&visible);
         let mut held = self.held.lock();
         let seq = early.unwrap_or_else(visible);

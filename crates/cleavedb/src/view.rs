@@ -100,8 +100,7 @@ impl Snapshot {
 
     /// The values that `keys` had, in their order.
     pub fn multi_get<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Result<Option<Bytes>>> {
-        let found =
-            self.at().map(|at| read::multi_get(&self.engine, (self.keyspace.id, keys), at));
+        let found = self.at().map(|at| read::multi_get(&self.engine, (self.keyspace.id, keys), at));
         match self.at().and(found) {
             Ok(found) => found,
             Err(e) => keys.iter().map(|_| Err(e.clone())).collect(),

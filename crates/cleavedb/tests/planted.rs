@@ -34,6 +34,7 @@ use cleavedb_testkit::torn::a_torn_batch_stays_away;
 use cleavedb_testkit::transactions::interleaved;
 use cleavedb_testkit::{
     Disks, Explorer, Generator, Op, Plan, Profile, Recording, Session, Setup, State, Write, caught,
+    expiry,
 };
 use cleavedb_values::victim::CostBenefit;
 
@@ -361,6 +362,19 @@ fn model_with_ranges(seed: u64) -> Result<(), String> {
     model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
 }
 
+/// The same where values expire.
+fn model_with_ttls(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    let setup = &designs[seed as usize % designs.len()];
+    let profile = Profile { ttls: 50, ..Profile::model() };
+    model_of_ops(std::slice::from_ref(setup), &Generator::new(seed, profile).take(150))
+}
+
+fn space_of_expired_values(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    expiry::space_comes_back(&designs[seed as usize % designs.len()])
+}
+
 /// Crashes where writes delete ranges.
 fn crash_with_ranges(seed: u64) -> Result<(), String> {
     let profile = Profile { ranges: 25, ..Profile::crash() };
@@ -590,6 +604,10 @@ caught! {
     a_range_tombstone_applied_before_it_is_durable: TombstoneNotDurable by crash_with_ranges;
     a_range_tombstone_that_is_forgotten_early: TombstoneForgottenEarly by model_with_ranges;
     a_record_that_outlives_its_range_tombstone: ForgottenRecordRevived by model_with_ranges;
+    an_expired_value_that_is_read: ExpiredIsRead by model_with_ttls;
+    an_expired_value_that_hides_nothing: ExpiredHidesNothing by model_with_ttls;
+    an_expired_value_dropped_under_a_snapshot: ExpiredUnderSnapshot by model_with_ttls;
+    a_record_of_an_expired_value_that_is_revived: ExpiredRecordRevived by space_of_expired_values;
     a_keyspace_with_the_id_of_a_dropped_one: KeyspaceIdReused by keyspaces;
     a_checkpoint_without_what_only_the_window_has: CheckpointWithoutDrain by checkpoint;
     a_close_that_forgets_a_log_file: CloseForgetsALog by full_when_closed;

@@ -27,11 +27,7 @@ pub struct Retention<'a> {
 impl<'a> Retention<'a> {
     /// A rule for these live snapshots, in ascending order, these range tombstones, and readers to
     /// which values that expired up to `expired_before`, in milliseconds since 1970, are not there.
-    pub fn new(
-        snapshots: &'a [SeqNo],
-        tombstones: &'a Fragments,
-        expired_before: u64,
-    ) -> Self {
+    pub fn new(snapshots: &'a [SeqNo], tombstones: &'a Fragments, expired_before: u64) -> Self {
         debug_assert!(snapshots.is_sorted());
         Self { snapshots, tombstones, expired_before, covering: Vec::new(), kept: None }
     }

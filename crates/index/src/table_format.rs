@@ -19,9 +19,7 @@ use cleavedb_base::checksum::check32;
 use cleavedb_base::codec::{Cursor, put_bytes, put_varint};
 use cleavedb_base::limits::{SEQ_MAX, VALUE_LEN_MAX};
 use cleavedb_base::record::FileIdentity;
-use cleavedb_base::{
-    EntryKind, Error, ErrorKind, Expiry, FileNumber, Result, SeqNo, ValuePointer,
-};
+use cleavedb_base::{EntryKind, Error, ErrorKind, Expiry, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::aligned::AlignedBuf;
 
 use crate::entry::Entry;

@@ -6,8 +6,8 @@
 //! newest so far and has already passed the key when it stops.
 
 use bytes::{Buf, Bytes};
-use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, Expiry, Result, SeqNo};
 
 use crate::entry::{Entry, EntryIter};

@@ -264,8 +264,11 @@ impl Interleaving {
                 if let Some(key) = changed().filter(|_| !pending.is_empty()) {
                     return Err(format!("committed although {} was changed", key.escape_ascii()));
                 }
-                let writes =
-                    pending.into_iter().map(|(key, value)| Write { key, value, ..Write::default() });
+                let writes = pending.into_iter().map(|(key, value)| Write {
+                    key,
+                    value,
+                    ..Write::default()
+                });
                 let writes: Vec<Write> = writes.collect();
                 self.committed += u64::from(!writes.is_empty());
                 self.applied(&writes);

@@ -88,6 +88,8 @@ impl Moment {
             return Ok(value);
         }
         let found = read::get_encoded(&self.engine, encoded_key, Some(self.at), Heats::No)?;
-        found.map(|(value, _)| value).ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
+        found
+            .map(|(value, _)| value)
+            .ok_or_else(|| Error::corruption("a key that the index knows as hot has no value"))
     }
 }

@@ -64,7 +64,8 @@ impl Liveness for ByRecords<'_> {
         }
         // Of a key without a visible version a tag stays, unless a range tombstone deleted it.
         if let Some(tag) = records.last().filter(|last| last.is_tag() && out.is_empty())
-            && (gone.iter().any(|gone| gone.seq == tag.seq) || self.0.points.tombstones.covers(key, tag.seq))
+            && (gone.iter().any(|gone| gone.seq == tag.seq)
+                || self.0.points.tombstones.covers(key, tag.seq))
         {
             out.push(Visible { seq: tag.seq, content: Content::Delete, in_table: false });
         }

@@ -10,6 +10,7 @@ mod create;
 mod cursor;
 mod dump;
 mod exhaustive;
+mod expiry;
 mod extremes;
 mod fault;
 mod full_disk;

@@ -7,9 +7,7 @@
 pub use bumpalo::Bump as Arena;
 
 use cleavedb_base::record::{Record, RecordKind};
-use cleavedb_base::{
-    EncodedKey, EntryKind, EntryRoom, Error, Expiry, Result, SeqNo, ValuePointer,
-};
+use cleavedb_base::{EncodedKey, EntryKind, EntryRoom, Error, Expiry, Result, SeqNo, ValuePointer};
 
 /// Content of a version of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +38,7 @@ impl Content {
 
     /// The kind and value of an index entry with this content: an inline value, a pointer encoded
     /// in `room`, or nothing.
-    pub fn as_entry<'a>(
-        &'a self,
-        room: &'a mut EntryRoom,
-    ) -> (EntryKind, &'a [u8]) {
+    pub fn as_entry<'a>(&'a self, room: &'a mut EntryRoom) -> (EntryKind, &'a [u8]) {
         match self {
             Self::Delete => (EntryKind::Delete, &[]),
             Self::Hot => (EntryKind::Hot, &[]),

@@ -83,7 +83,10 @@ impl ExtentReader {
             if let Some(header) = far {
                 let record = self.far(pointer(&header))?;
                 record.visit(|_| Ok(()))?;
-                visit(&Record { header, key: &record.key, value: &record.front }, pointer(&header))?;
+                visit(
+                    &Record { header, key: &record.key, value: &record.front },
+                    pointer(&header),
+                )?;
                 offset += header.record_len() as u64;
                 continue;
             }

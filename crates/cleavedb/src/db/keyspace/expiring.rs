@@ -6,7 +6,6 @@ use cleavedb_base::Result;
 
 use super::Keyspace;
 use crate::batch::Op;
-use crate::options::Durability;
 use crate::time::Lifetime;
 
 /// Values with a time to live.
@@ -46,16 +45,15 @@ impl Keyspace {
     }
 
     /// Stores `value` under `key` until `time`; without a time for good, whatever the keyspace says
-    /// ([`crate::KeyspaceOptions::ttl`]).
+    /// ([`crate::KeyspaceOptions::ttl`]). With another durability: [`crate::WriteBatch::put_until`].
     pub fn put_until(
         &self,
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
         time: Option<SystemTime>,
-        durability: Durability,
     ) -> Result<()> {
-        let lifetime = Lifetime::until(time);
-        self.write_one(Op { lifetime, ..Op::put(key.as_ref(), value.as_ref()) }, durability)
+        let op = Op { lifetime: Lifetime::until(time), ..Op::put(key.as_ref(), value.as_ref()) };
+        self.write_one(op, self.inner.engine.options.durability)
     }
 
     /// Gives the value of `key` another time to live, from now on. Returns whether the key is

@@ -13,8 +13,8 @@
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{EntryKind, EntryRoom, Result, SeqNo, ValuePointer};
 
-use super::output::Output;
 use super::ValueGcObserver;
+use super::output::Output;
 use crate::entry::Entry;
 use crate::retention::Retention;
 

@@ -1,0 +1,208 @@
+//! Values that expire: when they are there, for whom, and that their space comes back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use cleavedb::{Background, Db, Durability, ErrorKind, KeyspaceOptions, TimeSource, WriteBatch};
+use cleavedb_storage_sim::Sim;
+use cleavedb_testkit::{Setup, expiry, session};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn open(setup: &Setup) -> Db {
+    session::open(Arc::new(Sim::new()), setup).unwrap()
+}
+
+#[test]
+fn the_space_of_expired_values_comes_back() {
+    for setup in Setup::all().into_iter().map(Setup::in_one_directory) {
+        expiry::space_comes_back(&setup).unwrap();
+    }
+}
+
+#[test]
+fn a_value_is_there_until_its_time_for_every_read() {
+    for setup in Setup::designs() {
+        for value in [vec![7; 20], vec![7; 2000]] {
+            let db = open(&setup);
+            db.put_with_ttl("a", &value, 2 * SECOND).unwrap();
+            db.put("b", &value).unwrap();
+            for flushed in [false, true] {
+                if flushed {
+                    db.flush().unwrap();
+                }
+                assert_eq!(db.get("a").unwrap().unwrap(), value, "{setup}");
+                let (found, expiry) = db.get_with_expiry("a").unwrap().unwrap();
+                assert_eq!(
+                    (found, expiry),
+                    (value.clone().into(), Some(setup.clock.now() + 2 * SECOND))
+                );
+                assert_eq!(db.get_with_expiry("b").unwrap().unwrap().1, None);
+                let mut cursor = db.cursor(..);
+                assert!(cursor.next().unwrap() && cursor.expiry() == expiry, "{setup}");
+                assert_eq!(cursor.value().unwrap().unwrap(), value);
+                assert!(cursor.next().unwrap() && cursor.expiry().is_none());
+                assert!(cursor.prev().unwrap() && cursor.expiry() == expiry);
+            }
+            let (snapshot, mut cursor) = (db.snapshot(), db.cursor(..));
+            setup.clock.advance(2 * SECOND);
+            for compacted in [false, true] {
+                assert_eq!(db.get("a").unwrap(), None, "{setup}");
+                assert!(!db.contains_key("a").unwrap());
+                assert_eq!(db.multi_get(&["a"])[0].as_ref().unwrap(), &None);
+                assert_eq!(db.range(..).keys_only().count(), 1);
+                assert_eq!(db.range(..).rev().count(), 1);
+                // They began when it was there.
+                assert_eq!(snapshot.get("a").unwrap().unwrap(), value);
+                assert_eq!(snapshot.range(..).count(), 2);
+                assert!(cursor.seek("a").unwrap() && cursor.key() == Some(b"a"));
+                assert_eq!(cursor.value().unwrap().unwrap(), value);
+                if !compacted {
+                    db.compact().and_then(|()| db.collect()).unwrap();
+                }
+            }
+            drop((snapshot, cursor));
+            db.compact().unwrap();
+            assert_eq!(db.range(..).count(), 1);
+        }
+    }
+}
+
+/// What a value that has expired hides does not come back.
+#[test]
+fn older_versions_stay_hidden() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        for len in [20, 3000] {
+            db.put("key", vec![1; len]).unwrap();
+            db.flush().and_then(|()| db.compact()).unwrap();
+            db.put_with_ttl("key", vec![2; len], SECOND).unwrap();
+            db.flush().unwrap();
+            setup.clock.advance(SECOND);
+            for _ in 0..3 {
+                assert_eq!(db.get("key").unwrap(), None, "{setup}");
+                while db.step().unwrap() {}
+                db.collect().and_then(|()| db.compact()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_put_decides_anew_when_its_value_expires() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        db.put_with_ttl("a", "first", SECOND).unwrap();
+        db.put("a", "second").unwrap();
+        db.put_with_ttl("b", "x", SECOND).unwrap();
+        assert!(db.set_expiry("b", None).unwrap() && !db.set_expiry("c", None).unwrap());
+        db.put_with_ttl("d", "x", SECOND).unwrap();
+        assert!(db.set_ttl("d", 3 * SECOND).unwrap());
+        db.put_with_ttl("gone", "x", Duration::ZERO).unwrap();
+        let past = Some(setup.clock.now() - SECOND);
+        db.put_until("past", "x", past).unwrap();
+        db.put_until("never", "x", Some(UNIX_EPOCH + Duration::from_secs(1 << 40))).unwrap();
+        setup.clock.advance(2 * SECOND);
+        let keys: Vec<_> = db.range(..).keys_only().map(|item| item.unwrap().key).collect();
+        assert_eq!(keys, ["a", "b", "d", "never"], "{setup}");
+        assert!(!db.set_ttl("gone", SECOND).unwrap(), "it does not come back");
+        // An expired key counts as absent.
+        db.put_with_ttl("lock", "one", SECOND).unwrap();
+        assert!(!db.put_if_absent("lock", "two").unwrap());
+        setup.clock.advance(SECOND);
+        assert!(db.put_if_absent("lock", "two").unwrap());
+        assert_eq!(db.get("lock").unwrap().unwrap(), "two");
+    }
+}
+
+#[test]
+fn keyspaces_have_a_time_to_live() {
+    for setup in Setup::designs() {
+        let sim = Arc::new(Sim::new());
+        let db = session::open(sim.clone(), &setup).unwrap();
+        let options = KeyspaceOptions { ttl: Some(2 * SECOND), ..KeyspaceOptions::default() };
+        let sessions = db.create_keyspace("sessions", options).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.keyspace(&sessions).put("a", "usual").unwrap();
+        batch.keyspace(&sessions).put_with_ttl("b", "longer", 9 * SECOND).unwrap();
+        batch.keyspace(&sessions).put_until("c", "for good", None).unwrap();
+        batch.put("a", "in the default one").unwrap();
+        batch.put_with_ttl("b", "in the default one", SECOND).unwrap();
+        db.write(&batch).unwrap();
+        setup.clock.advance(2 * SECOND);
+        assert_eq!((sessions.range(..).count(), db.range(..).count()), (2, 1), "{setup}");
+        assert_eq!(db.store_ttl(Some(SECOND)).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        if db.options().layout != cleavedb::ValueLayout::INLINE {
+            sessions.store_min_separated(Some(5)).unwrap();
+        }
+        sessions.store_ttl(Some(SECOND)).unwrap();
+        drop(sessions);
+        db.close().unwrap();
+        let db = session::open(sim, &setup).unwrap();
+        let sessions = db.keyspace("sessions").unwrap();
+        sessions.put("d", "for a second").unwrap();
+        setup.clock.advance(SECOND);
+        let keys: Vec<_> = sessions.range(..).keys_only().map(|item| item.unwrap().key).collect();
+        assert_eq!(keys, ["b", "c"], "{setup}");
+    }
+}
+
+#[test]
+fn transactions_put_values_that_expire() {
+    for setup in Setup::designs() {
+        let db = open(&setup);
+        db.put_with_ttl("old", "there", SECOND).unwrap();
+        let mut transaction = db.transaction().unwrap();
+        transaction.put_with_ttl("a", "soon gone", SECOND).unwrap();
+        transaction.put_with_ttl("b", "gone", Duration::ZERO).unwrap();
+        transaction.put_until("c", "stays", None).unwrap();
+        let expiry = transaction.get_with_expiry("a").unwrap().unwrap().1;
+        assert_eq!(expiry, Some(setup.clock.now() + SECOND));
+        assert_eq!(transaction.get("b").unwrap(), None, "{setup}");
+        setup.clock.advance(SECOND / 2);
+        let keys = |transaction: &cleavedb::Transaction| -> Vec<_> {
+            transaction.range(..).keys_only().map(|item| item.unwrap().key).collect()
+        };
+        assert_eq!(keys(&transaction), ["a", "c", "old"]);
+        setup.clock.advance(SECOND);
+        // All that it sees is as of its beginning.
+        assert_eq!(keys(&transaction), ["a", "c", "old"]);
+        assert_eq!(transaction.get("a").unwrap().unwrap(), "soon gone");
+        assert!(transaction.contains_key("old").unwrap());
+        transaction.commit().unwrap();
+        assert_eq!(db.range(..).keys_only().count(), 1, "{setup}");
+    }
+}
+
+/// A store that nobody uses gives the space of expired values back, from memory and tables.
+#[test]
+fn threads_need_no_call_to_remove_what_has_expired() {
+    for mut setup in Setup::designs() {
+        setup.options.background = Background::Threads(1);
+        let dir = tempfile::tempdir().unwrap();
+        let db = Db::open(dir.path().join("db"), setup.options.clone()).unwrap();
+        for flushed in [true, false] {
+            for at in 0..20 {
+                let mut batch = WriteBatch::new();
+                let key = format!("{flushed} {at}");
+                batch.put_with_ttl(key, vec![at; 1500], SECOND).unwrap();
+                db.write_with(&batch, Durability::Os).unwrap();
+            }
+            if flushed {
+                db.flush().unwrap();
+            }
+        }
+        setup.clock.advance(2 * SECOND);
+        let is_left = || {
+            let metrics = db.metrics();
+            let entries: u64 = metrics.levels.iter().map(|level| level.entries).sum();
+            entries > 0 || metrics.live_bytes > 0
+        };
+        let begun = Instant::now();
+        while is_left() {
+            assert!(begun.elapsed() < 60 * SECOND, "{setup}: {:?}", db.metrics());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        assert!(db.options().time.now() < SystemTime::now(), "a test brings its own clock");
+    }
+}

@@ -8,127 +8,27 @@
 //! window and insert them into the MemTable in parallel, and the commits become visible in commit
 //! order. A write returns once it is visible and as durable as requested.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use cleavedb_base::checksum::hash64;
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::record::{FileIdentity, HEADER_LEN, Header, RecordKind};
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::sync::swap::Guard;
 use cleavedb_base::sync::{Mutex, MutexGuard};
-use cleavedb_base::{
-    EncodedKey, EntryKind, Expiry, FileNumber, KeyspaceId, Result, SeqNo, ValuePointer,
-};
+use cleavedb_base::{EntryKind, Expiry, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::log::{Appender, Log, Reserved, Slot};
 use cleavedb_storage::{Storage, Watermark};
 
-use crate::batch::Op;
-use crate::catalog::CatalogEntry;
+use crate::encoded_op::EncodedOp;
 use crate::gate;
-use crate::limit::Need;
 use crate::options::Durability;
 use crate::poison::Poison;
 use crate::publish::Publisher;
 use crate::recent_writes::{RecentWrites, Written};
 use crate::state::{MemSlot, ReadState};
-use crate::time::Time;
 
 /// Most operations of a batch whose MemTable buckets are prefetched.
 const PREFETCHED_MAX: usize = 8;
-
-/// An operation prepared outside of the append lock.
-pub(crate) struct EncodedOp<'a> {
-    header: Header,
-    encoded_key: EncodedKey,
-    hash: u64,
-    key: &'a [u8],
-    /// The value as it is stored: behind its expiry, if it has one.
-    value: Cow<'a, [u8]>,
-    /// Whether it makes other records dead, and adds next to nothing.
-    deletes: bool,
-    /// The tree keys from the first to the second, excluded, if it deletes a range.
-    range: Option<(&'a [u8], &'a [u8])>,
-}
-
-impl<'a> EncodedOp<'a> {
-    /// Decides whether the value leaves the index, by its length, and when it expires, and computes
-    /// the checksum.
-    #[inline]
-    pub(crate) fn new(op: Op<'a>, keyspace: &CatalogEntry, time: &Time) -> Self {
-        let expiry = op.lifetime.expiry(keyspace.ttl, time);
-        if expiry.is_never() {
-            return Self::with_threshold(op, keyspace.id, keyspace.separated_from);
-        }
-        Self::expiring(op, expiry, keyspace, time)
-    }
-
-    /// A put of a value that expires. One that has expired already is a delete: so while a snapshot
-    /// is held, nothing expires for it that was written after it.
-    #[cold]
-    fn expiring(op: Op<'a>, expiry: Expiry, keyspace: &CatalogEntry, time: &Time) -> Self {
-        let value = op.value.filter(|_| !expiry.is_over(time.millis()));
-        let Some(value) = value else {
-            return Self::with_threshold(Op { value: None, ..op }, keyspace.id, usize::MAX);
-        };
-        let kind = match value.len() >= keyspace.separated_from {
-            true => RecordKind::ExpiringSeparated,
-            false => RecordKind::ExpiringInline,
-        };
-        let stored = Cow::Owned([&expiry.encode()[..], value].concat());
-        Self::of_kind(kind, keyspace.id, op.key, stored)
-    }
-
-    /// A record of the system keyspace, whose values stay in the index; `deletes` says that it
-    /// makes others dead.
-    pub(crate) fn of_system(op: Op<'a>, deletes: bool) -> Self {
-        Self { deletes, ..Self::with_threshold(op, KeyspaceId::SYSTEM, usize::MAX) }
-    }
-
-    /// The record of a delete of all tree keys between two, the second excluded.
-    pub(crate) fn of_range(op: Op<'a>, range: (&'a [u8], &'a [u8])) -> Self {
-        Self { range: Some(range), ..Self::of_system(op, true) }
-    }
-
-    #[inline]
-    fn with_threshold(op: Op<'a>, keyspace: KeyspaceId, separated_from: usize) -> Self {
-        let kind = match op.value {
-            None => RecordKind::Delete,
-            Some(value) if value.len() >= separated_from => RecordKind::Separated,
-            Some(_) => RecordKind::Inline,
-        };
-        Self::of_kind(kind, keyspace, op.key, Cow::Borrowed(op.value.unwrap_or_default()))
-    }
-
-    #[inline]
-    fn of_kind(
-        kind: RecordKind,
-        keyspace: KeyspaceId,
-        key: &'a [u8],
-        value: Cow<'a, [u8]>,
-    ) -> Self {
-        let deletes = kind == RecordKind::Delete;
-        let encoded_key = EncodedKey::new(keyspace, key);
-        let hash = hash64(encoded_key.as_bytes(), 0);
-        let header = Header::new(kind, keyspace, 0, key, &value);
-        Self { header, encoded_key, hash, key, value, deletes, range: None }
-    }
-
-    #[inline]
-    pub(crate) fn len(&self) -> u64 {
-        self.header.record_len() as u64
-    }
-
-    /// Whether its value leaves the index.
-    pub(crate) fn is_separated(&self) -> bool {
-        self.header.kind.is_separated()
-    }
-}
-
-/// The kind of space that `ops` need.
-pub(crate) fn need(ops: &[EncodedOp<'_>]) -> Need {
-    if ops.iter().all(|op| op.deletes) { Need::Deletes } else { Need::Write }
-}
 
 /// State that the append lock protects.
 pub(crate) struct Append {

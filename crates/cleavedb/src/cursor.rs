@@ -10,7 +10,6 @@ mod values;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::limits::KEYSPACE_PREFIX_LEN;
@@ -27,7 +26,6 @@ use crate::pending_writes::PendingWrites;
 use crate::read;
 use crate::recent_writes::ReadSet;
 use crate::snapshot::{HeldSnapshot, ReadPoint};
-use crate::time;
 
 use self::moment::Moment;
 use self::values::{CursorEntry, ReadAhead};
@@ -268,15 +266,6 @@ impl Cursor {
         let Some((at, value)) = self.read_value()? else { return Ok(None) };
         self.row[at].set_value(value.clone());
         Ok(Some(value))
-    }
-
-    /// When the value of the key that it is on expires; `None` if it does not, or if the cursor is
-    /// on no key. The value is not read.
-    pub fn expiry(&self) -> Option<SystemTime> {
-        match &self.place {
-            Place::On(at) => time::expires_at(self.row[*at].expiry),
-            _ => None,
-        }
     }
 
     /// The key that it is on and its value; `None` if it is on no key.

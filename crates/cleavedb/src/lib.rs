@@ -40,6 +40,7 @@ mod throttle;
 mod limit;
 mod full_disk;
 mod recent_writes;
+mod encoded_op;
 mod commit;
 mod failures;
 mod survivors;

@@ -13,7 +13,7 @@ use cleavedb_base::{Error, ErrorKind, Result, SeqNo};
 use cleavedb_index::RangeTombstone;
 
 use crate::batch::Op;
-use crate::commit::EncodedOp;
+use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::range_tombstones::add_range_tombstones;
 

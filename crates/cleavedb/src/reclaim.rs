@@ -16,7 +16,7 @@ use cleavedb_base::sync::thread;
 use cleavedb_base::{Error, ErrorKind, Result};
 use cleavedb_storage::Borrower;
 
-use crate::commit::{EncodedOp, need};
+use crate::encoded_op::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::full_disk::LOG_LEAST;
 use crate::jobs::removal;

@@ -19,7 +19,8 @@ use cleavedb_storage::{
 };
 use cleavedb_values::ValueFileEdit;
 
-use crate::commit::{Append, EncodedOp};
+use crate::commit::Append;
+use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::jobs::removal;
 use crate::manifest::{Edit, LiveFiles, Manifest, Session};

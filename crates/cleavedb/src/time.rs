@@ -45,27 +45,26 @@ impl TimeSource for SystemClock {
 /// ```
 #[derive(Debug, Default)]
 pub struct ManualTime {
-    millis: std::sync::atomic::AtomicU64,
+    millis: AtomicU64,
 }
 
 impl ManualTime {
     /// A clock that shows this time; the default one shows the beginning of 1970.
     pub fn new(time: SystemTime) -> Self {
-        Self { millis: millis_of(time).into() }
+        Self { millis: AtomicU64::new(millis_of(time)) }
     }
 
     /// Moves it on, by whole milliseconds.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         let add = |now: u64| Some(now.saturating_add(by));
-        let order = std::sync::atomic::Ordering::AcqRel;
-        let _ = self.millis.fetch_update(order, std::sync::atomic::Ordering::Acquire, add);
+        let _ = self.millis.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
     }
 }
 
 impl TimeSource for ManualTime {
     fn now(&self) -> SystemTime {
-        let millis = self.millis.load(std::sync::atomic::Ordering::Acquire);
+        let millis = self.millis.load(Ordering::Acquire);
         time_of(millis).unwrap_or(UNIX_EPOCH)
     }
 }
@@ -146,11 +145,11 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Default)]
-    struct Jumping(std::sync::atomic::AtomicU64);
+    struct Jumping(AtomicU64);
 
     impl TimeSource for Jumping {
         fn now(&self) -> SystemTime {
-            let at = self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let at = self.0.fetch_add(1, Ordering::Relaxed);
             UNIX_EPOCH + Duration::from_millis([50, 40, 60][at as usize % 3])
         }
     }

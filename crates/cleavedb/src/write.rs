@@ -11,7 +11,8 @@ use cleavedb_storage::log::FileHeader;
 
 use crate::batch::{Change, check_memory};
 use crate::catalog::CatalogEntry;
-use crate::commit::{Append, EncodedOp, need};
+use crate::commit::Append;
+use crate::encoded_op::{EncodedOp, need};
 use crate::engine::Engine;
 use crate::failures::JobKind;
 use crate::jobs::removal;

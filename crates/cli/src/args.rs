@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::durability::DurabilityName;
+use crate::expiry::{self, TtlOrNever};
 use crate::global::Global;
 
 const EXAMPLES: &str = "\
@@ -65,9 +67,27 @@ pub enum Command {
         key: OsString,
         /// The value; `-`, or nothing, to read it from standard input
         value: Option<OsString>,
+        /// Until when it is there: 90s, 15m, 12h, 7days from now on [default: for good, or as the
+        /// keyspace says]
+        #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
+        ttl: Option<Duration>,
         /// What the write must survive before the command ends
         #[arg(long, value_enum, default_value = "sync")]
         durability: DurabilityName,
+        /// Where
+        #[command(flatten)]
+        within: Within,
+    },
+    /// Give the value of a key another time to live
+    ///
+    /// `get --json` and `scan --json` show when a value expires. The exit code is 1 if there is no
+    /// such key.
+    Expire {
+        /// The key
+        key: OsString,
+        /// How long it lives from now on: 90s, 15m, 12h, 7days, or never
+        #[arg(value_name = "DURATION")]
+        ttl: TtlOrNever,
         /// Where
         #[command(flatten)]
         within: Within,
@@ -250,6 +270,10 @@ pub enum KeyspaceCommand {
         /// Length in bytes from which on its values leave the index [default: that of the database]
         #[arg(long, value_name = "BYTES")]
         min_separated: Option<usize>,
+        /// How long its values live that get no time of their own: 90s, 15m, 12h, 7days [default:
+        /// for good]
+        #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
+        ttl: Option<Duration>,
     },
     /// Remove a keyspace and everything in it
     Drop {

@@ -9,6 +9,7 @@
 
 pub mod failure;
 mod encoding;
+mod expiry;
 pub mod durability;
 pub mod placement;
 pub mod level0;

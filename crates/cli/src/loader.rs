@@ -1,5 +1,7 @@
 //! Bulk writes: in batches, so that each costs little, made durable once at the end.
 
+use std::time::SystemTime;
+
 use cleavedb::{Durability, Keyspace, WriteBatch};
 
 use crate::failure::Result;
@@ -31,6 +33,17 @@ impl Loader {
     /// Stores `value` under `key`, with the rest of its batch.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> cleavedb::Result<()> {
         self.batch.keyspace(&self.keyspace).put(key, value)?;
+        self.count(key.len() + value.len())
+    }
+
+    /// Stores a value that expires at a time, or stays, with the rest of its batch.
+    pub fn put_until(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<SystemTime>,
+    ) -> cleavedb::Result<()> {
+        self.batch.keyspace(&self.keyspace).put_until(key, value, expires)?;
         self.count(key.len() + value.len())
     }
 

@@ -8,7 +8,7 @@ use cleavedb::{
 };
 use cleavedb_units as units;
 
-use crate::{level0, space_limit};
+use crate::{expiry, level0, space_limit};
 
 /// A valid option and its value.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ type Set = fn(&mut Options, &str) -> Result<(), String>;
 
 /// Each option: its name, its values, and how it is set. The layout comes first, since others
 /// depend on it.
-const OPTIONS: [(&str, &str, Set); 43] = [
+const OPTIONS: [(&str, &str, Set); 44] = [
     ("layout.log", "write-ahead or value-store", |o, v| {
         o.layout.log = one_of(
             v,
@@ -80,6 +80,7 @@ const OPTIONS: [(&str, &str, Set); 43] = [
     ("segment_bytes", BYTES, |o, v| put(&mut o.segment_bytes, units::parse(v))),
     ("window_bytes", BYTES, |o, v| put(&mut o.window_bytes, size(v).map(Some))),
     ("cache_bytes", BYTES, |o, v| put(&mut o.cache_bytes, size(v).map(Some))),
+    ("expired_within", "a duration, as 12h", |o, v| put(&mut o.expired_within, expiry::ttl(v))),
     ("record_cache_bytes", BYTES, |o, v| put(&mut o.record_cache_bytes, size(v))),
     ("read_ahead_bytes", BYTES, |o, v| put(&mut o.read_ahead_bytes, size(v))),
     ("block_bytes", BYTES, |o, v| put(&mut o.block_bytes, size(v))),
@@ -235,7 +236,7 @@ mod tests {
     use cleavedb::{Options, Preset};
 
     /// Valid values of each option.
-    const VALUES: [&str; 15] = [
+    const VALUES: [&str; 16] = [
         "sync",
         "true",
         "64MiB",
@@ -250,6 +251,7 @@ mod tests {
         "index",
         "soft",
         "tagged",
+        "12h",
         "9",
     ];
 
@@ -279,7 +281,7 @@ mod tests {
     fn every_field_has_a_name() {
         let options = format!("{:#?}", Options::preset(Preset::HashKv));
         let fields = options.lines().filter_map(|line| line.trim().split_once(": "));
-        let elsewhere = ["preset", "layout", "groups", "partition", "volumes"];
+        let elsewhere = ["preset", "layout", "groups", "partition", "volumes", "time"];
         for (field, _) in fields.filter(|(field, _)| !elsewhere.contains(field)) {
             let named = |name: &str| name.rsplit('.').next() == Some(field);
             assert!(OPTIONS.iter().any(|(name, _, _)| named(name)), "{field}");

@@ -1,10 +1,12 @@
 //! A line of a shell: the commands that only need an open database.
 
 use std::ffi::OsString;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
 use crate::args::{BoundArgs, DelArgs, ScanArgs};
+use crate::expiry;
 
 /// A line of a shell.
 #[derive(Debug, Parser)]
@@ -29,6 +31,9 @@ pub enum ShellCommand {
         key: OsString,
         /// The value
         value: OsString,
+        /// How long it is there: 90s, 15m, 12h, 7days from now on
+        #[arg(long, value_parser = expiry::ttl, value_name = "DURATION")]
+        ttl: Option<Duration>,
     },
     /// Remove a key, or all keys that begin with some bytes
     Del(DelArgs),

@@ -164,6 +164,7 @@ fn separator_prefix(block: &Block) -> Result<Vec<u8>> {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use cleavedb_base::EntryKind;
     use proptest::prelude::proptest;
 
     use crate::block::BlockBuilder;
@@ -175,7 +176,8 @@ mod tests {
         for (i, item) in list.iter().enumerate() {
             let mut value = Vec::new();
             BlockHandle { offset: i as u64 * 100, len: 95 }.encode(&mut value);
-            builder.add(&Item { value, ..item.clone() }.entry());
+            let kind = EntryKind::Inline;
+            builder.add(&Item { value, kind, ..item.clone() }.entry());
         }
         let block = Block::parse(Bytes::copy_from_slice(builder.finish(0))).unwrap();
         assert!(TableIndex::unpack(block.clone(), list.len() as u64 * 100 + 1).is_err());

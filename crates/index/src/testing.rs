@@ -7,7 +7,7 @@ use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::FileIdentity;
 use cleavedb_base::sync::Mutex;
 use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
-use cleavedb_base::{EntryKind, FileNumber, Result, SeqNo, ValuePointer};
+use cleavedb_base::{EntryKind, Expiry, FileNumber, Result, SeqNo, ValuePointer};
 use cleavedb_storage::{File, Mapping, ObsoleteFiles};
 use cleavedb_storage_sim::Sim;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -55,6 +55,19 @@ impl Item {
         Self { kind: EntryKind::Pointer, value, ..Self::inline(key, seq, "") }
     }
 
+    /// An inline value that expires.
+    pub fn expiring(key: &str, seq: SeqNo, value: &str, expiry: u64) -> Self {
+        let stored = [&Expiry::at(expiry).encode()[..], value.as_bytes()].concat();
+        Self { kind: EntryKind::ExpiringInline, value: stored, ..Self::inline(key, seq, "") }
+    }
+
+    /// A pointer to a value that expires.
+    pub fn expiring_pointer(key: &str, seq: SeqNo, offset: u64, expiry: u64) -> Self {
+        let Self { value, .. } = Self::pointer(key, seq, offset);
+        let value = [&Expiry::at(expiry).encode()[..], &value].concat();
+        Self { kind: EntryKind::ExpiringPointer, value, ..Self::inline(key, seq, "") }
+    }
+
     pub fn delete(key: &str, seq: SeqNo) -> Self {
         Self { kind: EntryKind::Delete, ..Self::inline(key, seq, "") }
     }
@@ -73,7 +86,7 @@ pub fn sort(items: &mut [Item]) {
 /// numbers.
 pub fn items(count: usize) -> impl Strategy<Value = Vec<Item>> {
     let value = prop_oneof![3 => 0..20usize, 1 => Just(300usize)];
-    let one = (any::<u8>(), 0..5u8, any::<bool>(), value, any::<u16>());
+    let one = (any::<u8>(), 0..7u8, any::<bool>(), value, any::<u16>());
     proptest::collection::vec(one, 1..count).prop_map(|list| {
         let mut items: Vec<Item> = list
             .into_iter()
@@ -84,6 +97,8 @@ pub fn items(count: usize) -> impl Strategy<Value = Vec<Item>> {
                 let item = match kind {
                     0 => Item::delete(&name, seq),
                     1 | 2 => Item::inline(&name, seq, &"v".repeat(len)),
+                    3 => Item::expiring(&name, seq, &"v".repeat(len), jitter.into()),
+                    4 => Item::expiring_pointer(&name, seq, seq, jitter.into()),
                     _ => Item::pointer(&name, seq, seq),
                 };
                 Item { repeat, ..item }

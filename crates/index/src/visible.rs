@@ -1,9 +1,10 @@
 //! VisibleIter: the keys that one snapshot sees, each once, in both directions.
 //!
 //! The newest version of a key at or below the snapshot counts; a tombstone hides the key, and so
-//! does a newer range tombstone, or an expiry that is over at the time of the snapshot. Forwards that version is the first one read, so the merge stays on
-//! it and only the key is copied. Backwards versions come oldest first, so the iterator keeps the
-//! newest so far and has already passed the key when it stops.
+//! does a newer range tombstone, or an expiry that is over at the time of the snapshot. Forwards
+//! that version is the first one read, so the merge stays on it and only the key is copied.
+//! Backwards versions come oldest first, so the iterator keeps the newest so far and has already
+//! passed the key when it stops.
 
 use bytes::{Buf, Bytes};
 use cleavedb_base::limits::SEQ_MAX;

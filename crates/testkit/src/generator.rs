@@ -32,7 +32,8 @@ pub struct Profile {
     pub batches: u64,
     /// Chance, in percent, that a write deletes a range.
     pub ranges: u64,
-    /// Chance, in percent, that the value of a put expires; if there is one, time passes now and then.
+    /// Chance, in percent, that the value of a put expires; if there is one, time passes now and
+    /// then.
     pub ttls: u64,
     /// Chance, in percent, that a session ends with an operation, in addition to the others that
     /// end it.

@@ -2,6 +2,7 @@
 //! asks for one after the other.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use cleavedb_base::{EntryKind, Error, Expiry, Result, SeqNo, ValuePointer};
@@ -9,6 +10,7 @@ use cleavedb_index::VisibleIter;
 use cleavedb_values::{Chunk, ReadBuffers, ValueLayout};
 
 use super::{Cursor, Direction, Place};
+use crate::time;
 
 /// Values that are read ahead after the second that was asked for.
 const AHEAD_MIN: usize = 16;
@@ -152,6 +154,15 @@ impl CursorEntry {
 }
 
 impl Cursor {
+    /// When the value of the key that it is on expires; `None` if it does not, or if the cursor is
+    /// on no key. The value is not read.
+    pub fn expiry(&self) -> Option<SystemTime> {
+        match &self.place {
+            Place::On(at) => time::expires_at(self.row[*at].expiry),
+            _ => None,
+        }
+    }
+
     /// The value of the entry `at`, on which the cursor is, and its place in the row then.
     pub(super) fn value_at(&mut self, at: usize) -> Result<(usize, Bytes)> {
         self.ahead.ask();

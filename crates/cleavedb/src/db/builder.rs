@@ -1,11 +1,13 @@
 //! Builder: opens a database with options that are set one by one.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use cleavedb_base::Result;
 
 use super::Db;
 use crate::options::{Durability, MinSeparated, Options, Preset};
+use crate::time::TimeSource;
 use crate::volume::Volume;
 
 /// A change of the options of a preset.
@@ -89,6 +91,11 @@ impl Builder {
     /// See [`Options::space_limit`].
     pub fn space_limit(self, bytes: u64) -> Self {
         self.with(move |options| options.space_limit = Some(bytes))
+    }
+
+    /// See [`Options::time`].
+    pub fn time(self, time: Arc<dyn TimeSource>) -> Self {
+        self.with(move |options| options.time = time)
     }
 
     /// Adds a directory for some classes of files: see [`Options::volumes`].

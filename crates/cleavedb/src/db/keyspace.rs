@@ -17,7 +17,7 @@ use super::{Db, Inner};
 use crate::batch::Op;
 use crate::bounds::Bounds;
 use crate::catalog::{self, CatalogEntry, DEFAULT_NAME, KeyspaceOptions, KeyspaceRef};
-use crate::commit::EncodedOp;
+use crate::encoded_op::EncodedOp;
 use crate::engine::Engine;
 use crate::options::Durability;
 use crate::range_deletes::RangeDeletes;

@@ -43,13 +43,13 @@ pub(super) fn operation<'a>(
 ) -> ControlFlow<()> {
     facts.push(("seq", header.seq.into()));
     facts.extend(key_facts(header.keyspace, key));
-    if !matches!(header.kind, RecordKind::Delete | RecordKind::Tag) {
-        if let Ok((expiry, value)) = Expiry::split(header.kind.expires(), value) {
-            facts.extend(expires(expiry));
-            facts.push(("value_len", (header.user_value_len() as u64).into()));
-            if out.values {
-                facts.push(("value", DumpFact::Value(value)));
-            }
+    if !matches!(header.kind, RecordKind::Delete | RecordKind::Tag)
+        && let Ok((expiry, value)) = Expiry::split(header.kind.expires(), value)
+    {
+        facts.extend(expires(expiry));
+        facts.push(("value_len", (header.user_value_len() as u64).into()));
+        if out.values {
+            facts.push(("value", DumpFact::Value(value)));
         }
     }
     facts.push(("record_len", (header.record_len() as u64).into()));

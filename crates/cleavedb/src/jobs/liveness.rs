@@ -2,8 +2,8 @@
 //! the index or, in a hash group, the records of the group themselves. A collection of neighbouring
 //! keys walks through the index in step with them, which is a merge-join.
 //!
-//! A value that has expired leaves the index when a compaction meets it, and no record of that comes
-//! to its hash group, so the index is asked about it.
+//! A value that has expired leaves the index when a compaction meets it. No record of that comes to
+//! its hash group, so the index is asked about it.
 //!
 //! A range tombstone that deletes a key leaves no record in a hash group. While it is in the read
 //! state it is applied to every answer; once it is forgotten, the index is asked about the records

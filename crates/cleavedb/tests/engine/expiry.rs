@@ -174,7 +174,7 @@ fn transactions_put_values_that_expire() {
     }
 }
 
-/// A store that nobody uses gives the space of expired values back, from memory and tables.
+/// A store without a caller gives the space of expired values back, from memory and tables.
 #[test]
 fn threads_need_no_call_to_remove_what_has_expired() {
     for mut setup in Setup::designs() {

@@ -25,11 +25,18 @@ struct Exported {
     bytes: u64,
     seconds: f64,
     refused: u64,
+    /// Values whose expiry this form does not keep.
+    expiring: u64,
 }
 
 impl fmt::Display for Exported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "exported {}", moved(self.items, self.bytes, self.seconds))?;
+        if self.expiring > 0 {
+            let expiring = units::thousands(self.expiring as f64);
+            let what = "values expire, which this form does not keep; --jsonl does";
+            write!(f, "\n{expiring} {what}")?;
+        }
         if self.refused > 0 {
             let refused = units::thousands(self.refused as f64);
             write!(f, "\nNOT EXPORTED: {refused} keys that this form cannot hold")?;
@@ -70,13 +77,16 @@ fn save(
     console: &Console,
 ) -> Result<Exported> {
     let mut outcome = Exported::default();
-    for item in keyspace.range(..) {
+    let mut cursor = keyspace.cursor(..);
+    while cursor.next()? {
         interrupt::check()?;
-        let item = item?;
-        match sink.put(&item.key, &item.value)? {
+        let expires = cursor.expiry();
+        let Some(item) = cursor.item()? else { break };
+        match sink.put(&item.key, &item.value, expires)? {
             None => {
                 outcome.items += 1;
                 outcome.bytes += (item.key.len() + item.value.len()) as u64;
+                outcome.expiring += u64::from(expires.is_some() && !sink.keeps_expiry());
             }
             Some(reason) => {
                 outcome.refused += 1;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::args::Within;
 use crate::console::Console;
 use crate::encoding::{JsonBytes, from_argument, to_hex};
+use crate::expiry::Moment;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::progress::Progress;
@@ -21,6 +22,8 @@ const PIECE: usize = 1 << 20;
 struct Got<'a> {
     key: JsonBytes<'a>,
     value: JsonBytes<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<Moment>,
 }
 
 pub(super) fn run(
@@ -44,10 +47,10 @@ pub(super) fn print(
     line_end: bool,
     console: &Console,
 ) -> Result<()> {
-    let value = keyspace.get(key)?.ok_or(Failure::NotFound)?;
+    let (value, expires) = keyspace.get_with_expiry(key)?.ok_or(Failure::NotFound)?;
     if console.json() {
-        let got = Got { key: console.json_bytes(key), value: console.json_bytes(&value) };
-        return console.json_line(&got);
+        let (key, value) = (console.json_bytes(key), console.json_bytes(&value));
+        return console.json_line(&Got { key, value, expires: Moment::of(expires) });
     }
     if console.hex() {
         return console.line(to_hex(&value));

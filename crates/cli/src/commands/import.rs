@@ -119,7 +119,8 @@ fn read_all(
     };
     while let Some(input) = source.next().map_err(interrupt::explain)? {
         match input {
-            Input::Pair(key, value) => loader.put(&key, &value)?,
+            Input::Pair(key, value, None) => loader.put(&key, &value)?,
+            Input::Pair(key, value, expires) => loader.put_until(&key, &value, expires)?,
             Input::Skipped(what) => {
                 outcome.skipped += 1;
                 note(outcome.skipped, &what);

@@ -21,9 +21,9 @@ pub(super) fn run(command: &KeyspaceCommand, global: &Global, console: &Console)
             let listed = list(&db, console);
             store::closed(db, listed)?;
         }
-        KeyspaceCommand::Create { name, min_separated } => {
+        KeyspaceCommand::Create { name, min_separated, ttl } => {
             let db = store::open_or_create(global, console)?;
-            let options = KeyspaceOptions { min_separated: *min_separated };
+            let options = KeyspaceOptions { min_separated: *min_separated, ttl: *ttl };
             let created = db.create_keyspace(name, options).map(drop);
             store::closed(db, created.map_err(Into::into))?;
         }

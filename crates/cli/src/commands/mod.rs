@@ -2,6 +2,7 @@
 
 mod get;
 mod put;
+mod expire;
 mod del;
 mod scan;
 mod count;
@@ -40,9 +41,12 @@ impl Program for Arguments {
 fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
     match command {
         Command::Get { key, within } => get::run(&key, &within, global, console),
-        Command::Put { key, value, durability, within } => {
-            let value = value.as_deref();
-            put::run((&key, value), durability.into(), &within, global, console)
+        Command::Put { key, value, ttl, durability, within } => {
+            let how = (ttl, durability.into());
+            put::run((&key, value.as_deref()), how, &within, global, console)
+        }
+        Command::Expire { key, ttl, within } => {
+            expire::run((&key, ttl.0), &within, global, console)
         }
         Command::Del { args, within } => del::run(&args, &within, global, console),
         Command::Scan { args, within } => scan::run(&args, &within, global, console),

@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
-use cleavedb::{Durability, VALUE_LEN_MAX};
+use cleavedb::{Durability, Keyspace, VALUE_LEN_MAX, WriteBatch};
 use serde::Serialize;
 
 use crate::args::Within;
@@ -29,7 +30,7 @@ struct Stored<'a> {
 
 pub(super) fn run(
     (key, value): (&OsStr, Option<&OsStr>),
-    durability: Durability,
+    (ttl, durability): (Option<Duration>, Durability),
     within: &Within,
     global: &Global,
     console: &Console,
@@ -41,10 +42,23 @@ pub(super) fn run(
     };
     let db = store::open_or_create(global, console)?;
     let put = store::keyspace(&db, within)
-        .and_then(|keyspace| Ok(keyspace.put_with(&key, &value, durability)?));
+        .and_then(|keyspace| store(&keyspace, (&key, &value), ttl, durability));
     store::closed(db, put)?;
     announce(&key, &value, console)?;
     Ok(Exit::Done)
+}
+
+/// Stores a value that lives for `ttl`, or as long as the keyspace says.
+pub(super) fn store(
+    keyspace: &Keyspace,
+    (key, value): (&[u8], &[u8]),
+    ttl: Option<Duration>,
+    durability: Durability,
+) -> Result<()> {
+    let Some(ttl) = ttl else { return Ok(keyspace.put_with(key, value, durability)?) };
+    let mut batch = WriteBatch::new();
+    batch.keyspace(keyspace).put_with_ttl(key, value, ttl)?;
+    Ok(keyspace.database().write_with(&batch, durability)?)
 }
 
 /// Reports in JSON what was stored; prints nothing in text form.

@@ -6,7 +6,7 @@ use std::fmt;
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
-use cleavedb::{Db, Durability, Options, Salvage, SalvageReport};
+use cleavedb::{Db, Durability, Options, Salvage, SalvageReport, Saved};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -120,7 +120,7 @@ fn shown<'a>(keys: &'a [Vec<u8>], console: &'a Console) -> impl Iterator<Item = 
 /// Stores everything that the salvage returns.
 fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport> {
     let mut loaders: BTreeMap<String, Loader> = BTreeMap::new();
-    let report = salvage.hand_out(&mut |keyspace, key, value| {
+    let report = salvage.hand_out(&mut |Saved { keyspace, key, value, expires }| {
         if interrupt::interrupted() {
             return Err(cleavedb::Error::new(cleavedb::ErrorKind::Closed, "interrupted"));
         }
@@ -128,7 +128,7 @@ fn save(salvage: Salvage, db: &Db, progress: &Progress) -> Result<SalvageReport>
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Loader::new(&db.keyspace(keyspace)?)),
         };
-        loader.put(key, value)?;
+        loader.put_until(key, value, expires)?;
         let all = || loaders.values();
         progress.moved(all().map(|it| it.items).sum(), all().map(|it| it.bytes).sum());
         Ok(())

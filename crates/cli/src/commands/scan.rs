@@ -1,12 +1,13 @@
 //! `scan`: lists keys and values in order.
 
-use cleavedb::{Item, Keyspace, Range};
+use cleavedb::{Cursor, Keyspace};
 use serde::Serialize;
 
 use crate::args::{ScanArgs, Within};
 use crate::bounds::bounds;
 use crate::console::Console;
 use crate::encoding::JsonBytes;
+use crate::expiry::Moment;
 use crate::failure::{Exit, Failure, Result};
 use crate::global::Global;
 use crate::interrupt;
@@ -17,6 +18,8 @@ struct Row<'a> {
     key: JsonBytes<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<JsonBytes<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<Moment>,
 }
 
 pub(super) fn run(
@@ -47,30 +50,36 @@ fn check_form(args: &ScanArgs, console: &Console) -> Result<()> {
 pub(super) fn list(keyspace: &Keyspace, args: &ScanArgs, console: &Console) -> Result<()> {
     check_form(args, console)?;
     let (from, to) = bounds(&args.bounds, console.hex())?;
-    let range = keyspace.range((from, to));
-    print(if args.keys_only { range.keys_only() } else { range }, args, console)
+    print(keyspace.cursor((from, to)), args, console)
 }
 
-fn print(mut range: Range, args: &ScanArgs, console: &Console) -> Result<()> {
+fn print(mut cursor: Cursor, args: &ScanArgs, console: &Console) -> Result<()> {
     let mut left = args.limit.unwrap_or(u64::MAX);
     while left > 0 {
         interrupt::check()?;
-        let item = if args.reverse { range.next_back() } else { range.next() };
-        let Some(item) = item else { break };
-        print_one(&item?, args, console)?;
+        if !(if args.reverse { cursor.prev() } else { cursor.next() })? {
+            break;
+        }
+        let value = if args.keys_only { None } else { cursor.value()? };
+        let expires = Moment::of(cursor.expiry());
+        let key = cursor.key().unwrap_or_default();
+        print_one((key, value.as_deref(), expires), args, console)?;
         left -= 1;
     }
     console.flush()
 }
 
-fn print_one(item: &Item, args: &ScanArgs, console: &Console) -> Result<()> {
-    let value = (!args.keys_only).then_some(&item.value);
+fn print_one(
+    (key, value, expires): (&[u8], Option<&[u8]>, Option<Moment>),
+    args: &ScanArgs,
+    console: &Console,
+) -> Result<()> {
     if console.json() {
         let value = value.map(|value| console.json_bytes(value));
-        return console.json_line(&Row { key: console.json_bytes(&item.key), value });
+        return console.json_line(&Row { key: console.json_bytes(key), value, expires });
     }
     if args.raw0 {
-        for bytes in [Some(&item.key), value].into_iter().flatten() {
+        for bytes in [Some(key), value].into_iter().flatten() {
             console.write(bytes)?;
             console.write(b"\0")?;
         }
@@ -78,8 +87,8 @@ fn print_one(item: &Item, args: &ScanArgs, console: &Console) -> Result<()> {
     }
     match value {
         Some(value) => {
-            console.line(format_args!("{}\t{}", console.shown(&item.key), console.shown(value)))
+            console.line(format_args!("{}\t{}", console.shown(key), console.shown(value)))
         }
-        None => console.line(console.shown(&item.key)),
+        None => console.line(console.shown(key)),
     }
 }

@@ -104,9 +104,9 @@ impl Shell<'_> {
         let bytes = |argument: &OsString| from_argument(argument, console.hex());
         match command {
             ShellCommand::Get { key } => get::print(keyspace, &bytes(key)?, true, console)?,
-            ShellCommand::Put { key, value } => {
+            ShellCommand::Put { key, value, ttl } => {
                 let (key, value) = (bytes(key)?, bytes(value)?);
-                keyspace.put_with(&key, &value, *durability)?;
+                put::store(keyspace, (&key, &value), *ttl, *durability)?;
                 put::announce(&key, &value, console)?;
             }
             ShellCommand::Del(args) => del::delete(keyspace, args, *durability, console)?,

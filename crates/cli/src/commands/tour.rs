@@ -296,7 +296,7 @@ impl Tour<'_> {
         let mut source = TreeSource::new(self.root, &self.path)?;
         while let Some(input) = source.next()? {
             interrupt::check()?;
-            if let Input::Pair(key, content) = input {
+            if let Input::Pair(key, content, _) = input {
                 visit(key, content)?;
             }
         }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use csv::{ByteRecord, ErrorKind, ReaderBuilder, WriterBuilder};
 
@@ -108,7 +109,7 @@ impl Source for CsvSource {
         self.check_end()?;
         let fields = self.columns.map(|column| self.record.get(column).map(<[u8]>::to_vec));
         match fields {
-            [Some(key), Some(value)] => Ok(Some(Input::Pair(key, value))),
+            [Some(key), Some(value)] => Ok(Some(Input::Pair(key, value, None))),
             _ => Err(self.failed("there are not as many columns")),
         }
     }
@@ -209,7 +210,7 @@ impl CsvSink {
 }
 
 impl Sink for CsvSink {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>> {
+    fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
         self.write([key, value]).map(|()| None)
     }
 

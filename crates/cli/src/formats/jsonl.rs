@@ -1,11 +1,13 @@
 //! JSON lines, as defined by [jsonlines.org]: one object a line. It has the members `key` and
-//! `value`, or the line itself is the value, and one of its members is the key.
+//! `value`, and `expires` if the value does, or the line itself is the value, and one of its
+//! members is the key.
 //!
 //! [jsonlines.org]: https://jsonlines.org
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -14,6 +16,7 @@ use super::target::Target;
 use super::{BUFFER, Input, Sink, Source, open, write_failed};
 use crate::args::Layout;
 use crate::encoding::{FromJson, JsonBytes};
+use crate::expiry::Moment;
 use crate::failure::{Failure, Result};
 
 #[derive(Deserialize)]
@@ -21,12 +24,15 @@ use crate::failure::{Failure, Result};
 struct LineIn {
     key: FromJson,
     value: FromJson,
+    expires: Option<Moment>,
 }
 
 #[derive(Serialize)]
 struct LineOut<'a> {
     key: JsonBytes<'a>,
     value: JsonBytes<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<Moment>,
 }
 
 /// The key of an object: its member `field`, which is text or the digits of a number.
@@ -68,10 +74,10 @@ impl JsonlSource {
     fn parse(&self) -> std::result::Result<Input, String> {
         if let Some(field) = &self.key_field {
             let object = self.line.trim_ascii();
-            return Ok(Input::Pair(key_of(object, field)?, object.to_vec()));
+            return Ok(Input::Pair(key_of(object, field)?, object.to_vec(), None));
         }
-        let LineIn { key, value } = serde_json::from_slice(&self.line).map_err(reason)?;
-        Ok(Input::Pair(key.0, value.0))
+        let LineIn { key, value, expires } = serde_json::from_slice(&self.line).map_err(reason)?;
+        Ok(Input::Pair(key.0, value.0, expires.map(|Moment(at)| at)))
     }
 }
 
@@ -125,7 +131,12 @@ impl JsonlSink {
 }
 
 impl Sink for JsonlSink {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>> {
+    fn put(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<SystemTime>,
+    ) -> Result<Option<String>> {
         if let Some(field) = &self.key_field {
             match key_of(value, field) {
                 Ok(found) if found != key => {
@@ -140,12 +151,17 @@ impl Sink for JsonlSink {
             self.writer.write_all(value).map_err(|e| write_failed(&self.path, e))?;
         } else {
             let bytes = |bytes| JsonBytes { bytes, hex: false };
-            let line = LineOut { key: bytes(key), value: bytes(value) };
+            let line =
+                LineOut { key: bytes(key), value: bytes(value), expires: Moment::of(expires) };
             let written = serde_json::to_writer(&mut self.writer, &line);
             written.map_err(|e| write_failed(&self.path, e.into()))?;
         }
         self.writer.write_all(b"\n").map_err(|e| write_failed(&self.path, e))?;
         Ok(None)
+    }
+
+    fn keeps_expiry(&self) -> bool {
+        self.key_field.is_none()
     }
 
     fn finish(&mut self) -> Result<()> {

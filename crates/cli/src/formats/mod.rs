@@ -9,6 +9,7 @@ mod tree;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::SystemTime;
 
 use crate::args::{Layout, Place};
 use crate::failure::{Failure, Result};
@@ -20,8 +21,8 @@ use tree::TreeSink;
 
 /// An item of a source.
 pub enum Input {
-    /// A key and its value.
-    Pair(Vec<u8>, Vec<u8>),
+    /// A key and its value, and when that expires.
+    Pair(Vec<u8>, Vec<u8>, Option<SystemTime>),
     /// Something that is not a value, and its description.
     Skipped(String),
     /// Something that should have been a value, and the reason for the failure.
@@ -40,8 +41,18 @@ pub trait Source {
 
 /// A target of keys and values.
 pub trait Sink {
-    /// Writes one item; `Some` is the reason why this form cannot hold it, which is not an error.
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>>;
+    /// Writes one item, which may expire; `Some` is the reason why this form cannot hold it, which
+    /// is not an error.
+    fn put(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires: Option<SystemTime>,
+    ) -> Result<Option<String>>;
+    /// Whether it keeps when a value expires.
+    fn keeps_expiry(&self) -> bool {
+        false
+    }
     /// Writes buffered items.
     fn finish(&mut self) -> Result<()>;
 }

@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use cleavedb::VALUE_LEN_MAX;
 use tempfile::{Builder, TempDir};
@@ -95,10 +96,10 @@ impl Source for TreeSource {
             }
             let below = path.strip_prefix(&self.root).unwrap_or(path);
             let input = match self.content(path) {
-                Ok(content) => Input::Pair(below.as_os_str().as_bytes().to_vec(), content),
+                Ok(content) => Input::Pair(below.as_os_str().as_bytes().to_vec(), content, None),
                 Err(reason) => Input::Failed(reason),
             };
-            if let Input::Pair(_, content) = &input {
+            if let Input::Pair(_, content, _) = &input {
                 self.position += content.len() as u64;
             }
             self.place = path.to_owned();
@@ -160,7 +161,7 @@ impl TreeSink {
 }
 
 impl Sink for TreeSink {
-    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<Option<String>> {
+    fn put(&mut self, key: &[u8], value: &[u8], _: Option<SystemTime>) -> Result<Option<String>> {
         if let Some(reason) = unfit(key) {
             return Ok(Some(reason.to_owned()));
         }

@@ -7,6 +7,7 @@ mod level0;
 mod formats;
 mod care;
 mod checkpoint;
+mod expiry;
 mod failures;
 mod losses;
 mod read_only;

@@ -6,12 +6,13 @@
 //! read; otherwise its entries are, since each pointer that goes must be reported, but no value is.
 //!
 //! A table of which an eager range tombstone may delete a part is rewritten in its place, or taken
-//! down from level 0. So is one with enough values that have expired. There may be older places below it, so its point tombstones may stay.
+//! down from level 0. So is one with enough values that have expired. There may be older places
+//! below it, so its point tombstones may stay.
 //!
 //! Why it ends: a tombstone counts only if every reader sees it, and what is written for it says
-//! that it was applied ([`TableMeta::tombstones_applied`]). Values count as expired only if they are
-//! for every reader, and become tombstones then. A table of level 0 that only moves does
-//! so once.
+//! that it was applied ([`TableMeta::tombstones_applied`]). Values count as expired only if they
+//! are for every reader, and become tombstones then. A table of level 0 that only moves does so
+//! once.
 
 use std::sync::Arc;
 

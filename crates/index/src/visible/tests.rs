@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use cleavedb_base::EntryKind;
 use cleavedb_base::limits::SEQ_MAX;
+use cleavedb_base::{EntryKind, Expiry};
 use proptest::prelude::{any, proptest};
 
 use super::VisibleIter;
 use crate::entry::EntryIter;
 use crate::merge::MergeIter;
 use crate::testing::{Item, VecIter, items};
+
+/// The time of all reads; expiries lie around it.
+const NOW: u64 = 1 << 15;
 
 type Model = BTreeMap<Vec<u8>, Item>;
 
@@ -19,7 +22,9 @@ fn model(list: &[Item], snapshot: u64, lower: Option<&[u8]>, upper: Option<&[u8]
         model.insert(item.key.clone(), item.clone());
     }
     model.retain(|key, item| {
+        let (expiry, _) = Expiry::split(item.kind.expires(), &item.value).unwrap();
         item.kind != EntryKind::Delete
+            && !expiry.is_over(NOW)
             && lower.is_none_or(|lower| lower <= &key[..])
             && upper.is_none_or(|upper| &key[..] < upper)
     });
@@ -29,8 +34,11 @@ fn model(list: &[Item], snapshot: u64, lower: Option<&[u8]>, upper: Option<&[u8]
 fn check(iter: &VisibleIter, expected: Option<&Item>) {
     assert_eq!(iter.valid(), expected.is_some());
     if let Some(item) = expected {
-        assert_eq!((iter.key(), iter.seq(), iter.kind()), (&item.key[..], item.seq, item.kind));
-        assert_eq!(iter.value(), item.value);
+        let kind = item.kind.without_expiry();
+        assert_eq!((iter.key(), iter.seq(), iter.kind()), (&item.key[..], item.seq, kind));
+        let expected = Expiry::split(item.kind.expires(), &item.value).unwrap();
+        assert_eq!((iter.expiry(), iter.value()), expected);
+        assert_eq!(iter.keep_value(), expected.1);
     }
 }
 
@@ -54,7 +62,7 @@ proptest! {
             Box::new(VecIter::new(part.map(|(_, item)| item.clone()).collect()))
         };
         let merged = MergeIter::new((0..sources).map(part).collect());
-        let mut iter = VisibleIter::new(merged, snapshot, lower, upper);
+        let mut iter = VisibleIter::new(merged, snapshot, lower, upper).at_time(NOW);
 
         let keys: Vec<_> = model.values().collect();
         let mut at: Option<usize> = None;

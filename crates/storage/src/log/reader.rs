@@ -174,8 +174,8 @@ impl<'a> LogReader<'a> {
         self.bytes(offset, len)[HEADER_LEN..].split_at(usize::from(header.key_len))
     }
 
-    /// The next record and its offset, a separated one without its value, which was checked, but with its expiry; `None`
-    /// at the end of the log, torn or not. Marks are checked and skipped.
+    /// The next record and its offset, a separated one without its value, which was checked, but
+    /// with its expiry; `None` at the end of the log, torn or not. Marks are checked and skipped.
     pub fn next_record(&mut self) -> Result<Option<(u64, Record<'_>)>> {
         let (offset, header) = loop {
             let Some((offset, header)) = self.find_next()? else { return Ok(None) };

@@ -21,8 +21,9 @@ pub(super) struct Survivor<'f, 'a> {
 }
 
 /// Checks the liveness of every key found, in order; appends to the run and returns the survivors
-/// in key order. A group tombstone survives while a record that it hides does, and so does, as
-/// a group tombstone, a value that has expired. A tag survives until a newer version of its key is known; it hides no record, and needs no entry in the run.
+/// in key order. A group tombstone survives while a record that it hides does, and so does, as a
+/// group tombstone, a value that has expired. A tag survives until a newer version of its key is
+/// known; it hides no record, and needs no entry in the run.
 ///
 /// Records for which `stays` is true remain in place, dead or not, and are no survivors; but a
 /// group tombstone that hides one of them survives.
@@ -62,15 +63,10 @@ pub(super) fn join<'f, 'a>(
         let left = records.iter().rev().find(|record| stays(record));
         let oldest_left = left.map(|r| r.seq).filter(|_| !planted(Bug::StubForgetsTheRest));
         let below = oldest.into_iter().chain(oldest_left).min();
-        let hides = |tombstone: &&ScannedRecord<'a>| {
-            let is_visible = |version: &Visible| {
-                let counts = tombstone.is_tombstone() || version.content == Content::Delete;
-                version.seq == tombstone.seq && counts
-            };
-            (tombstone.is_tombstone() || tombstone.kind.expires())
-                && !stays(tombstone)
-                && below.is_some_and(|below| below < tombstone.seq)
-                && visible.iter().any(is_visible)
+        let hides = |record: &&ScannedRecord<'a>| {
+            !stays(record)
+                && below.is_some_and(|below| below < record.seq)
+                && counts_as_tombstone(record, &visible)
         };
         if !planted(Bug::StubDroppedEarly) {
             let as_tombstone = |record: &'f ScannedRecord<'a>| Survivor {
@@ -99,6 +95,14 @@ pub(super) fn join<'f, 'a>(
         }
     }
     Ok(survivors)
+}
+
+/// Whether a record is a visible group tombstone, or that of a visible version that has expired.
+fn counts_as_tombstone(record: &ScannedRecord<'_>, visible: &[Visible]) -> bool {
+    let counts = |version: &&Visible| {
+        record.is_tombstone() || record.kind.expires() && version.content == Content::Delete
+    };
+    visible.iter().filter(counts).any(|version| version.seq == record.seq)
 }
 
 /// The record that holds the value of a visible version, and so is live.

@@ -163,7 +163,7 @@ mod tests {
             let pointer = ValuePointer { file: FileNumber(9), offset, len: 50 };
             let record = ScannedRecord::sample(&[1; 10], kind, pointer);
             let memory = Memory(in_memory);
-            let survivor = Survivor { record: &record, alone, entry: None };
+            let survivor = Survivor { record: &record, alone, entry: None, expired: false };
             HotnessRule::new(&memory, home(&table)).is_cold(survivor)
         };
         let flushed = 8192;

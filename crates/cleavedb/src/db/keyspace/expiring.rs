@@ -11,15 +11,15 @@ use crate::time::Lifetime;
 /// Values with a time to live.
 ///
 /// A value that has expired is not there any more, for no read, cursor, conditional write or
-/// transaction that begins from then on; what was there when a snapshot, a cursor or a transaction
-/// began stays there for it. Time is that of [`crate::Options::time`], in milliseconds; it does not
+/// transaction that begins from then on. What was there when a snapshot, a cursor or a transaction
+/// began stays there for it. Time is that of [`crate::Options::time`], in milliseconds. It does not
 /// go back while the database is open, whatever the clock does.
 ///
 /// Background work gives the space of expired values back without a read: the entries of a table
 /// leave the index once half of them have expired, or the first value has for
-/// [`crate::Options::expired_within`]; their values count as deleted from then on, and are collected
-/// when dead values exceed [`crate::Options::space_amplification`]. A snapshot that began before a
-/// value expired keeps it.
+/// [`crate::Options::expired_within`]. Their values count as deleted from then on, and are
+/// collected when dead values exceed [`crate::Options::space_amplification`]. A snapshot that began
+/// before a value expired keeps it.
 impl Keyspace {
     /// Stores `value` under `key` until `ttl` has passed, with the database's default durability.
     ///
@@ -45,7 +45,8 @@ impl Keyspace {
     }
 
     /// Stores `value` under `key` until `time`; without a time for good, whatever the keyspace says
-    /// ([`crate::KeyspaceOptions::ttl`]). With another durability: [`crate::WriteBatch::put_until`].
+    /// ([`crate::KeyspaceOptions::ttl`]). With another durability:
+    /// [`crate::WriteBatch::put_until`].
     pub fn put_until(
         &self,
         key: impl AsRef<[u8]>,

@@ -5,7 +5,7 @@ use cleavedb_base::Result;
 use super::Keyspace;
 use crate::batch::{Change, Op, check_end};
 use crate::bounds::{Bounds, KeyRange};
-use crate::commit::EncodedOp;
+use crate::encoded_op::EncodedOp;
 use crate::options::Durability;
 use crate::write;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cleavedb_base::Expiry;
 use cleavedb_base::sync::atomic::AtomicBool;
 
 use crate::compaction::job::{CompactionJob, SubcompactionMode};
@@ -48,7 +49,8 @@ fn done(
 ) -> (Version, Vec<Item>) {
     let (options, tables) = (CompactionOptions::default(), TableOptions::default());
     let job = CompactionJob::prepare(version, compaction, snapshots.to_vec(), &options, &tables);
-    let mut job = job.with_range_tombstones(constraints.tombstones.clone());
+    let job = job.with_range_tombstones(constraints.tombstones.clone());
+    let mut job = job.with_expired_before(constraints.expired_before);
     let (mut dropped, go_on) = (Dropped::default(), AtomicBool::new(false));
     job.run(world, &mut dropped, SubcompactionMode::Never, &go_on).unwrap();
     (version.apply(&job.finish().0).unwrap(), dropped.0)
@@ -201,4 +203,54 @@ fn a_full_compaction_applies_range_tombstones() {
     let (after, _) = done(&world, &before, compaction, (&constraints, &[]));
     assert_eq!(contents(&after), [Item::inline("a", 60, "")]);
     assert!(pick_full(&after, &constraints, None, None).is_none());
+}
+
+/// A table is due when half of its entries have expired, or one did long ago.
+#[test]
+fn a_table_whose_values_have_expired_is_rewritten_once() {
+    let world = World::new();
+    let items = vec![
+        Item::expiring("a", 3, "v", 100),
+        Item::expiring_pointer("b", 4, 9, 200),
+        Item::inline("c", 5, "v"),
+        Item::expiring_pointer("d", 6, 8, 300),
+        // It owns no record, and waits for the entry that does.
+        Item::expiring_pointer("e", 7, 7, 50).repeated(),
+    ];
+    let at = |now: u64, long_ago| Constraints {
+        expired_before: now,
+        expired_long_ago: long_ago,
+        ..Constraints::default()
+    };
+    for level in [1, 6] {
+        let first = version(&world, &[(level, items.clone())]);
+        assert!(picked(&first, &at(99, 0)).is_none());
+        assert!(picked(&first, &at(299, 99)).is_none(), "two of five have expired");
+        for (now, long_ago) in [(300, 99), (150, 100)] {
+            let constraints = at(now, long_ago);
+            let compaction = picked(&first, &constraints).unwrap();
+            let (after, dropped) = done(&world, &first, compaction, (&constraints, &[]));
+            let expired = |item: &&Item| {
+                let (expiry, _) = Expiry::split(item.kind.expires(), &item.value).unwrap();
+                expiry.is_over(now) && !item.repeat
+            };
+            let gone = items.iter().filter(expired).filter(|item| item.kind.is_pointer());
+            assert!(dropped.iter().eq(gone), "each pointer is reported");
+            let left: Vec<Item> = items.iter().filter(|item| !expired(item)).cloned().collect();
+            assert_eq!(contents(&after), left);
+            assert!(picked(&after, &constraints).is_none());
+        }
+    }
+}
+
+#[test]
+fn a_value_that_has_expired_goes_on_hiding_older_ones() {
+    let world = World::new();
+    let young = vec![Item::expiring("a", 9, "v", 100), Item::expiring("b", 8, "v", 100)];
+    let first = version(&world, &[(1, young), (6, vec![Item::inline("a", 3, "old")])]);
+    let constraints =
+        Constraints { expired_before: 100, seen_by_all: 50, ..Constraints::default() };
+    let compaction = picked(&first, &constraints).unwrap();
+    let (after, _) = done(&world, &first, compaction, (&constraints, &[]));
+    assert_eq!(contents(&after), [Item::delete("a", 9), Item::inline("a", 3, "old")]);
 }

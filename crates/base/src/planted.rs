@@ -216,6 +216,8 @@ pub enum Bug {
     KeyspaceIdReused,
     /// A checkpoint copies the log without what only the window has.
     CheckpointWithoutDrain,
+    /// A backup takes a file of the previous one for the database's because of its name and length.
+    BackupTrustsNames,
     /// A close drops a log file that tables still point into.
     CloseForgetsALog,
     /// Space that the reserve has lent is not taken back.

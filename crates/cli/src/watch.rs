@@ -1,13 +1,14 @@
 //! Long calls of the engine: each runs in a thread, so that the caller can show progress and stop
 //! it.
 //!
-//! The engine cannot cancel a call, but a call fails when the database closes: Ctrl-C closes it.
+//! Some calls can be stopped. The others fail when the database closes: Ctrl-C closes it.
 
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use cleavedb::Db;
+use cleavedb::{Db, ErrorKind};
 
 use crate::failure::{Failure, Result};
 use crate::interrupt;
@@ -39,4 +40,28 @@ pub fn run<T: Send + 'static>(
             Err(RecvTimeoutError::Disconnected) => panic!("the engine panicked, see above"),
         }
     }
+}
+
+/// Runs `call`, showing the bytes that it counts meanwhile. Ctrl-C stops it; what it then removes
+/// is waited for.
+pub fn count<T: Send + 'static>(
+    progress: &Progress,
+    call: impl FnOnce(&cleavedb::Progress) -> cleavedb::Result<T> + Send + 'static,
+) -> Result<T> {
+    let counted = Arc::<cleavedb::Progress>::default();
+    let theirs = Arc::clone(&counted);
+    let running = thread::spawn(move || call(&theirs));
+    while !running.is_finished() {
+        thread::park_timeout(LOOK_EVERY);
+        let (done, total) = counted.bytes();
+        progress.at_of(done, total);
+        if interrupt::interrupted() {
+            counted.stop();
+        }
+    }
+    let result = running.join().unwrap_or_else(|_| panic!("the engine panicked, see above"));
+    result.map_err(|error| match error.kind() {
+        ErrorKind::Stopped => Failure::Interrupted,
+        _ => error.into(),
+    })
 }

@@ -19,6 +19,7 @@ pub mod brim;
 pub mod walk;
 pub mod session;
 pub mod copies;
+pub mod backups;
 pub mod transactions;
 pub mod keyspaces;
 pub mod endless;

@@ -16,6 +16,7 @@ mod file;
 mod read_file;
 mod gentle;
 pub(crate) mod lock;
+mod backups;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use cleavedb_base::checksum::hash64;
 use rustix::fs::OFlags;
 
+pub use self::backups::DiskBackups;
 use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;

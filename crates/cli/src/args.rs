@@ -198,8 +198,8 @@ pub enum Command {
     /// since the backup before are links to its files, all others are copied, and nothing is linked
     /// to the database: a backup takes the space of what has changed, and survives whatever happens
     /// to the database and to other backups. Where the file system has no links every backup takes
-    /// the space of all. `cleave restore` makes a database of a backup; `cleave --db DIR/NUMBER get`
-    /// and other commands that only read look into one.
+    /// the space of all. `cleave restore` makes a database of a backup; `cleave --db DIR/NUMBER
+    /// get`, and other commands that only read, look into one.
     Backup(BackupArgs),
     /// Make a new database, in the directory of --db, of a backup: the newest in its directory
     ///

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use cleavedb::{BackupMode, BackupReport, Backups, Db, Error, Progress, RestoreMode};
-use cleavedb_storage::{BackupStorage, Storage};
+use cleavedb_storage::{BackupStorage, FileKind, Storage};
+use cleavedb_storage_sim::sim::{PowerLoss, SECTOR};
 use cleavedb_storage_sim::{FaultyBackups, Sim};
 use tempfile::TempDir;
 
@@ -11,7 +12,7 @@ use crate::disks::Disks;
 use crate::generator::{Generator, Profile};
 use crate::op::Op;
 use crate::read::{Checked, everything};
-use crate::session::{Session, open_all};
+use crate::session::{Session, open_all, open_read_only};
 use crate::setup::Setup;
 use crate::state::State;
 
@@ -122,6 +123,44 @@ pub fn backups_have_all(setup: &Setup, seed: u64) -> Checked {
     }
     shelf.compare(last, &models[BACKUPS - 1])?;
     session.compare_all()
+}
+
+/// Most states of the disk for each crash of a restore.
+const STATES_MAX: usize = 6;
+
+/// Cuts the power at sampled moments of a restore: what a reader then finds is no database, or all
+/// of it; and all of it at the end.
+pub fn a_restore_survives_a_loss_of_power(setup: &Setup, seed: u64) -> Checked {
+    let mut session = Session::on(Disks::forgetful(setup), setup, State::default())?;
+    let ops = Generator::new(seed, Profile::model()).take(OPS);
+    ops.iter().try_for_each(|op| session.run(op))?;
+    let shelf = Shelf::default();
+    shelf.back_up(session.db()).map_err(failed)?;
+    let target = Sim::new();
+    target.set_directory_id(77);
+    let to: Arc<dyn Storage> = Arc::new(target.clone());
+    let (mode, progress) = (RestoreMode::Unchecked, Progress::default());
+    shelf.backups.restore_in(None, &to, mode, &progress).map_err(failed)?;
+    let setup = setup.clone().in_one_directory();
+    let options = PowerLoss { states_max: STATES_MAX, seed, ..PowerLoss::default() };
+    let mut replay = target.replay(SECTOR);
+    let end = replay.last_point();
+    for point in (0..end).filter(|point| point % 4 == seed as usize % 4).chain([end]) {
+        replay.advance(point);
+        for image in replay.power_loss(&options) {
+            let sim = Sim::from_image(image);
+            let files = sim.list().map_err(|e| e.to_string())?;
+            if point < end && files.iter().all(|(name, _)| name.kind() != FileKind::Current) {
+                continue;
+            }
+            let named = |failure: String| format!("a crash at {point} of {end}: {failure}");
+            let db = open_read_only(&[Arc::new(sim)], &setup).map_err(failed).map_err(named)?;
+            if everything(&db).map_err(named)? != *session.model() {
+                return Err(named("the content differs from the model".to_owned()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Keys of the database that is set back.

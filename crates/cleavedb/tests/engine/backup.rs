@@ -10,7 +10,9 @@ use cleavedb::{BackupMode, BackupReport, Backups, Db, ErrorKind, Options, Progre
 use cleavedb_storage::{BackupName, BackupStorage, Disk, LockMode, Storage, backups};
 use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::{Faulty, FaultyBackups, Sim, Unsynced};
-use cleavedb_testkit::backups::{Shelf, a_backup_after_a_disk_was_set_back, backups_have_all};
+use cleavedb_testkit::backups::{
+    Shelf, a_backup_after_a_disk_was_set_back, a_restore_survives_a_loss_of_power, backups_have_all,
+};
 use cleavedb_testkit::read::everything;
 use cleavedb_testkit::{Churn, Disks, Setup, session};
 
@@ -35,6 +37,14 @@ fn more_backups_of_every_design() {
 fn a_disk_that_was_set_back_is_noticed() {
     for setup in &Setup::designs() {
         a_backup_after_a_disk_was_set_back(setup)
+            .unwrap_or_else(|failure| panic!("{setup}: {failure}"));
+    }
+}
+
+#[test]
+fn a_restore_is_whole_or_not_there_after_a_loss_of_power() {
+    for (seed, setup) in Setup::designs().iter().enumerate() {
+        a_restore_survives_a_loss_of_power(setup, seed as u64)
             .unwrap_or_else(|failure| panic!("{setup}: {failure}"));
     }
 }

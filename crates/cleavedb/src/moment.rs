@@ -157,11 +157,12 @@ impl<'a> Moment<'a> {
         tables.chain(values).map(file).collect()
     }
 
-    /// Whether no replay reads log file `name` of this length: it ends at the replay head, or
-    /// before.
+    /// Whether no one reads log file `name` of this length: it ends at the replay head, or before,
+    /// and no table points into it.
     fn is_flushed(&self, name: &Name, len: u64) -> bool {
-        let base = self.live.value_files.get(name.number()).map(|facts| facts.base);
-        base.zip(self.live.head).is_some_and(|(base, head)| base + len <= head.position)
+        let facts = self.live.value_files.get(name.number()).filter(|facts| facts.live == 0);
+        let end = facts.map(|facts| facts.base + len);
+        end.zip(self.live.head).is_some_and(|(end, head)| end <= head.position)
     }
 
     /// Brings all files but the manifest to `to`, durable except for their names, and pushes the

@@ -5,13 +5,12 @@
 //! to its files, and of the manifest that a close would have written then. A read state keeps all
 //! of them from being removed meanwhile.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use cleavedb_base::planted::{Bug, planted};
 use cleavedb_base::{Error, FileNumber, Result};
 use cleavedb_storage::{Access, File, FileKind, Mode, MultiDirStorage, Name, Storage, copy};
-use cleavedb_values::ValueFileMeta;
 
 use crate::engine::Engine;
 use crate::manifest::{Current, LiveFiles, Manifest};
@@ -130,7 +129,9 @@ impl<'a> Moment<'a> {
         let tables = tables.map(|(_, table)| Name::numbered(FileKind::Table, table.number()));
         let values = self.live.value_files.iter();
         let values = values.map(|(number, facts)| Name::numbered(facts.kind, number));
-        let logs: BTreeSet<Name> = self.live.value_files.logs().map(name_of_log).collect();
+        let logs = self.live.value_files.logs();
+        let logs = logs.map(|(number, facts)| (Name::numbered(FileKind::Log, number), facts.len));
+        let logs: BTreeMap<Name, Option<u64>> = logs.collect();
         let storage = &self.engine.storage;
         let listed = storage.list().map_err(|e| Error::io("list the directory", e))?;
         let lens: HashMap<Name, u64> = listed.into_iter().collect();
@@ -139,8 +140,11 @@ impl<'a> Moment<'a> {
             let missing = || Error::corruption(what).with("file", name);
             let listed = *lens.get(&name).ok_or_else(missing)?;
             let young = self.logs.get(&name.number()).copied();
-            let is_log = logs.contains(&name);
-            let len = young.unwrap_or(listed);
+            let log_len = logs.get(&name).copied();
+            let is_log = log_len.is_some();
+            // Without the padding of a log file that has ended, since one that is still the last has
+            // none: it would not be the same in the next copy.
+            let len = young.or(log_len.flatten().map(|len| len.min(listed))).unwrap_or(listed);
             let first = || &storage.first().storage;
             Ok(SourceFile {
                 name,
@@ -202,8 +206,4 @@ impl<'a> Moment<'a> {
         let to = Arc::new(MultiDirStorage::whole(to.clone()));
         Manifest::begin(to, current, self.live.clone()).map(drop)
     }
-}
-
-fn name_of_log((number, _): (FileNumber, &ValueFileMeta)) -> Name {
-    Name::numbered(FileKind::Log, number)
 }

@@ -6,7 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use cleavedb::{BackupMode, BackupReport, Backups, Db, ErrorKind, Options, Progress, RestoreMode};
+use cleavedb::{
+    BackupMode, BackupReport, Backups, Db, ErrorKind, Options, Preset, Progress, RestoreMode,
+};
 use cleavedb_storage::{BackupName, BackupStorage, Disk, LockMode, Storage, backups};
 use cleavedb_storage_sim::faulty::Fault;
 use cleavedb_storage_sim::{Faulty, FaultyBackups, Sim, Unsynced};
@@ -133,6 +135,25 @@ fn what_did_not_change_is_linked_to_the_backup_before_and_never_to_the_database(
         assert_eq!(home.backups().prune(2).unwrap(), [2]);
         [3, 4].into_iter().for_each(|number| home.check(number, &churn));
     }
+}
+
+/// Log files that had ended, but not yet been flushed, were once copied again by the backup after
+/// their flush.
+#[test]
+fn a_flush_makes_no_log_new() {
+    let mut setup = Setup::tiny(Preset::WiscKey, true);
+    setup.options.memtables_max = 8;
+    let home = Home::new(&setup);
+    let db = home.open("db");
+    let mut churn = Churn::new(5);
+    churn.write(&db, 120);
+    let first = home.back_up(&db);
+    assert!(first.copied > 3, "{first:?}");
+    db.flush().unwrap();
+    churn.write(&db, 1);
+    let second = home.back_up(&db);
+    assert!(second.linked >= first.copied - 1, "{second:?}");
+    home.check(2, &churn);
 }
 
 /// On a real disk: a restored database, the original, and one whose directory was set back take

@@ -142,8 +142,8 @@ impl<'a> Moment<'a> {
             let young = self.logs.get(&name.number()).copied();
             let log_len = logs.get(&name).copied();
             let is_log = log_len.is_some();
-            // Without the padding of a log file that has ended, since one that is still the last has
-            // none: it would not be the same in the next copy.
+            // Without the padding of a log file that has ended, since one that is still the last
+            // has none: it would not be the same in the next copy.
             let len = young.or(log_len.flatten().map(|len| len.min(listed))).unwrap_or(listed);
             let first = || &storage.first().storage;
             Ok(SourceFile {

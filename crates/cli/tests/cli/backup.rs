@@ -1,7 +1,7 @@
 //! Backups: made, listed, checked, removed and restored.
 
 use std::fs;
-use std::process::{Child, Command};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cleavedb_testkit::program::Program;
@@ -122,16 +122,16 @@ fn what_a_killed_process_has_left_is_backed_up() {
     assert_eq!(home.run(&["--db", "backups/000002", "count"]).text(), "5\n");
 }
 
-/// Waits for the end of `child`.
-fn ended(child: Child) -> Ran {
-    Ran::new(child.wait_with_output().unwrap())
+/// Whether this is the name of a backup that is whole.
+fn is_whole(name: &str) -> bool {
+    name.parse::<u64>().is_ok()
 }
 
 #[test]
 fn a_backup_that_is_stopped_or_killed_leaves_the_others() {
     let home = Home::new();
-    let line = |key| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(100_000));
-    let lines: String = (0..200).map(line).collect();
+    let line = |key| format!("{{\"key\":\"key{key}\",\"value\":\"{}\"}}\n", "v".repeat(300_000));
+    let lines: String = (0..250).map(line).collect();
     home.run_with(&["--preset", "wisckey", "import", "--jsonl", "-"], lines.as_bytes()).ok();
     home.run(&["backup", "backups"]).ok();
     for signal in ["KILL", "INT", "KILL", "TERM"] {
@@ -141,6 +141,7 @@ fn a_backup_that_is_stopped_or_killed_leaves_the_others() {
             .current_dir(home.path("."))
             .env_remove("CLEAVE_DB")
             .args(["backup", "backups", "--full", "--quiet"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn().unwrap();
         let begin = Instant::now();
         while names(&home) == before && begin.elapsed() < PATIENCE {
@@ -149,12 +150,17 @@ fn a_backup_that_is_stopped_or_killed_leaves_the_others() {
         let kill = format!("kill -{signal} {}", child.id());
         // It may have ended already.
         let _ = Command::new("sh").args(["-c", &kill]).output().unwrap();
-        ended(child);
+        let ran = Ran::new(child.wait_with_output().unwrap());
         let after = names(&home);
+        println!("{signal}: {:?}, {}", after, ran.err);
         if signal != "KILL" {
-            assert!(!after.iter().any(|name| name.ends_with("unfinished")), "{after:?}");
+            let unfinished = after.iter().any(|name| name.ends_with("unfinished"));
+            assert!(!unfinished, "{after:?}");
+            let whole = |names: &[String]| names.iter().filter(|name| is_whole(name)).count();
+            let stopped = ran.err.contains("interrupted");
+            assert_eq!(whole(&after), whole(&before) + usize::from(!stopped), "{}", ran.err);
         }
-        for backup in after.iter().filter(|name| name.parse::<u64>().is_ok()) {
+        for backup in after.iter().filter(|name| is_whole(name)) {
             let number = backup.trim_start_matches('0');
             home.run(&["backup", "backups", "--verify", number]).ok();
         }

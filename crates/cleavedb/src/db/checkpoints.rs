@@ -40,10 +40,20 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(path, &Progress::default())
+    }
+
+    /// As [`Db::checkpoint`]; through `progress` other threads see how far it has come, and stop
+    /// it.
+    pub fn checkpoint_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &Progress,
+    ) -> Result<CheckpointReport> {
         let path = path.as_ref();
         self.open_engine()?;
         let opened = Disk::open(path, true).map_err(|e| Error::io("make the directory", e));
-        let made = opened.and_then(|disk| self.checkpoint_in(Arc::new(disk)));
+        let made = opened.and_then(|disk| self.copy_to(&(Arc::new(disk) as _), progress));
         made.map_err(|e| e.with("checkpoint", path.display()))
     }
 

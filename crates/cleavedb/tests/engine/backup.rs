@@ -266,12 +266,31 @@ fn what_was_not_finished_is_removed_by_the_next_backup() {
     left.retain(|entry| entry.as_ref().unwrap().file_type().unwrap().is_dir());
     assert_eq!(left.len(), 2);
     assert!(home.path("backups/notes.txt").exists());
+}
+
+#[test]
+fn what_is_stopped_leaves_nothing() {
+    let home = Home::new(&Setup::designs()[0]);
+    let db = home.open("db");
+    db.put("key", "value").unwrap();
+    home.back_up(&db);
     let progress = Progress::default();
     progress.stop();
-    let stopped = db.backup_with(home.path("backups"), BackupMode::Full, &progress);
-    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Stopped);
-    assert!(!home.path("backups/000003.unfinished").exists());
-    assert!(progress.bytes().0 <= progress.bytes().1 && progress.bytes().1 > 0);
+    let is_stopped = |error: cleavedb::Error| assert_eq!(error.kind(), ErrorKind::Stopped);
+    let full = db.backup_with(home.path("backups"), BackupMode::Full, &progress);
+    is_stopped(full.unwrap_err());
+    let (done, total) = progress.bytes();
+    assert!(0 < done && done <= total, "{done} of {total}");
+    assert!(!home.path("backups/000002.unfinished").exists());
+    is_stopped(db.checkpoint_with(home.path("copy"), &progress).unwrap_err());
+    let restored =
+        home.backups().restore_with(None, home.path("new"), RestoreMode::Checked, &progress);
+    is_stopped(restored.unwrap_err());
+    for left in ["copy", "new"] {
+        assert_eq!(fs::read_dir(home.path(left)).unwrap().count(), 0);
+    }
+    is_stopped(home.backups().verify(None, &progress).unwrap_err());
+    assert_eq!(home.backups().list().unwrap().len(), 1);
 }
 
 #[test]

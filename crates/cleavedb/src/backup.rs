@@ -57,16 +57,15 @@ pub(crate) fn make(
     progress: &Progress,
 ) -> Result<BackupReport> {
     let (_lock, numbers) = begin_change(storage)?;
-    let number = numbers.last().map_or(1, |last| last + 1);
+    // A directory with the last of all numbers is in the way of the next rename, which fails.
+    let number = numbers.last().map_or(1, |last| last.saturating_add(1));
     let previous = find_previous(storage, &numbers, engine.database_id)?;
     let previous = previous.filter(|_| mode == BackupMode::Incremental);
     let made = make_unfinished(engine, storage, number, previous, progress);
-    let [whole, unfinished] = names(number);
     let made = made.and_then(|report| finish(storage, number).map(|()| report));
     if made.is_err() {
         // What cannot be removed now is removed by the next backup.
-        let _ = storage.rename(&whole, &unfinished);
-        let _ = remove_unfinished(storage, &unfinished);
+        let _ = remove_unfinished(storage, &BackupName::Unfinished(number));
     }
     let CheckpointReport { linked, copied, copied_bytes, bytes } = made?;
     Ok(BackupReport { number, linked, copied, copied_bytes, bytes })
@@ -103,7 +102,11 @@ fn finish(storage: &dyn BackupStorage, number: u64) -> Result<()> {
     let [whole, unfinished] = names(number);
     let renamed = storage.rename(&unfinished, &whole);
     renamed.map_err(|e| Error::io("rename the finished backup", e).with_remedy())?;
-    sync(storage)
+    let synced = sync(storage);
+    if synced.is_err() {
+        let _ = storage.rename(&whole, &unfinished);
+    }
+    synced
 }
 
 fn sync(storage: &dyn BackupStorage) -> Result<()> {

@@ -222,6 +222,13 @@ fn what_is_not_a_place_for_backups_is_refused() {
     assert_eq!(error.kind(), ErrorKind::NotADatabase);
     assert!(!home.path("new").exists());
     assert_eq!(home.backups().prune(0).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    // The last of all numbers.
+    let last = home.path("backups").join(u64::MAX.to_string());
+    fs::create_dir(&last).unwrap();
+    fs::write(last.join("notes.txt"), "mine").unwrap();
+    assert_eq!(refused(&db, "backups").kind(), ErrorKind::Io);
+    assert_eq!(fs::read_dir(home.path("backups")).unwrap().count(), 3);
+    assert!(last.join("notes.txt").exists());
     let missing = Backups::open(home.path("missing")).unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotADatabase);
 }

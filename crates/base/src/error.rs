@@ -47,6 +47,8 @@ pub enum ErrorKind {
     Conflict,
     /// The database was closed.
     Closed,
+    /// The caller has stopped a long call before its end; what it had made was removed.
+    Stopped,
     /// The disk is mounted, or the database was opened, for reading only.
     ReadOnly,
     /// The handle was made by the process that this one was forked from. Nothing was changed.
@@ -80,6 +82,7 @@ impl ErrorKind {
             Self::Poisoned => "poisoned",
             Self::Conflict => "conflict",
             Self::Closed => "closed",
+            Self::Stopped => "stopped",
             Self::ReadOnly => "read only",
             Self::Forked => "forked",
             Self::TooManyFiles => "too many files",

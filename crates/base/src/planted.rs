@@ -216,6 +216,10 @@ pub enum Bug {
     KeyspaceIdReused,
     /// A checkpoint copies the log without what only the window has.
     CheckpointWithoutDrain,
+    /// A backup takes a file of the previous one for the database's because of its name and length.
+    BackupTrustsNames,
+    /// A file is copied without a sync before `current` makes it a part of a database.
+    CopyUnsynced,
     /// A close drops a log file that tables still point into.
     CloseForgetsALog,
     /// Space that the reserve has lent is not taken back.

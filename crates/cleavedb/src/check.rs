@@ -6,7 +6,6 @@ use cleavedb_base::checksum::hash64;
 use cleavedb_base::filter::Filter;
 use cleavedb_base::limits::SEQ_MAX;
 use cleavedb_base::record::RecordKind;
-use cleavedb_base::sync::atomic::{AtomicU64, Ordering};
 use cleavedb_base::{EncodedKey, EntryKind, Error, FileNumber, KeyspaceId, Result, ValuePointer};
 use cleavedb_index::{MergeIter, ReadMode, VisibleIter};
 use cleavedb_storage::log::LogReader;
@@ -18,6 +17,7 @@ use cleavedb_values::{GroupId, GroupTable, ValueFileMeta};
 use crate::engine::Engine;
 use crate::manifest::LiveFiles;
 use crate::options::LogPolicy;
+use crate::progress::Progress;
 use crate::read::{self, Heats};
 use crate::snapshot::ReadPoint;
 use crate::state::ReadState;
@@ -62,26 +62,8 @@ fn is_same_damage(one: &Error, other: &Error) -> bool {
     is_there || one.to_string() == other.to_string()
 }
 
-/// Progress of a check, which other threads can read.
-#[derive(Debug, Default)]
-pub struct CheckProgress {
-    done: AtomicU64,
-    total: AtomicU64,
-}
-
-impl CheckProgress {
-    /// Bytes that were read, and bytes to be read in all; 0 and 0 before the check begins.
-    pub fn bytes(&self) -> (u64, u64) {
-        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
-    }
-
-    fn add(&self, bytes: u64) {
-        self.done.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
 /// Checks the whole database in its current state.
-pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckReport> {
+pub(crate) fn check(engine: &Engine, progress: &Progress) -> Result<CheckReport> {
     let mut report = CheckReport::default();
     let held = engine.snapshots.take(|| engine.commit.visible(), &engine.time);
     // Under the manifest's lock the read state and the table of value files match.
@@ -93,17 +75,17 @@ pub(crate) fn check(engine: &Engine, progress: &CheckProgress) -> Result<CheckRe
     let index: u64 = state.version.tables().map(|(_, table)| table.meta().size).sum();
     // The index is read three times: by itself, for the live bytes, and for the values.
     let total = 3 * index + live.value_bytes() + live.owned();
-    progress.total.store(total, Ordering::Relaxed);
+    progress.begin(total);
     for (_, table) in state.version.tables() {
         report.tables += 1;
         let verified = table.table().and_then(|table| table.verify());
         report.note(verified);
-        progress.add(table.meta().size);
+        progress.add(table.meta().size)?;
     }
     check_values(&state, &live, engine.options.log(), &mut report, progress)?;
     check_live_bytes(&state, &live, (hot, &left_alone), &mut report);
-    progress.add(index);
-    check_pointers(engine, &state, held.at, &mut report, progress);
+    progress.add(index)?;
+    check_pointers(engine, &state, held.at, &mut report, progress)?;
     check_directory(engine, &mut report)?;
     Ok(report)
 }
@@ -123,12 +105,12 @@ fn check_values(
     live: &LiveFiles,
     log: LogPolicy,
     report: &mut CheckReport,
-    progress: &CheckProgress,
+    progress: &Progress,
 ) -> Result<()> {
     for segment in state.segments.iter() {
         let Some(facts) = live.value_files.get_whole(segment.number()) else { continue };
         let Some(len) = facts.len else { continue };
-        progress.add(len);
+        progress.add(len)?;
         let needed = if log.is_whole(facts.live) {
             Some(0)
         } else {
@@ -146,7 +128,7 @@ fn check_values(
     for extent in live.groups.extents() {
         let checked = check_extent(state, &live.groups, extent, &mut report.records);
         report.note(checked);
-        progress.add(extent.len());
+        progress.add(extent.len())?;
     }
     Ok(())
 }
@@ -301,8 +283,8 @@ fn check_pointers(
     state: &ReadState,
     at: ReadPoint,
     report: &mut CheckReport,
-    progress: &CheckProgress,
-) {
+    progress: &Progress,
+) -> Result<()> {
     let seq = at.seq;
     debug_assert!(seq <= SEQ_MAX);
     let mut sources = Vec::new();
@@ -323,7 +305,7 @@ fn check_pointers(
                 .and_then(|pointer| state.segments.check(pointer, iter.key(), iter.seq()));
             if let Ok(bytes) = &resolved {
                 report.value_bytes += bytes;
-                progress.add(*bytes);
+                progress.add(*bytes)?;
             }
             report.note(resolved.map(|_| ()));
         }
@@ -331,7 +313,7 @@ fn check_pointers(
             let found = read::get_encoded(engine, iter.key(), Some(at), Heats::No);
             if let Ok(Some((value, _))) = &found {
                 report.value_bytes += value.len() as u64;
-                progress.add(value.len() as u64);
+                progress.add(value.len() as u64)?;
             }
             let lost = || Error::corruption("a key that the index knows as hot has no value");
             report.note(found.and_then(|value| value.map(|_| ()).ok_or_else(lost)));
@@ -339,6 +321,7 @@ fn check_pointers(
         step = iter.next();
     }
     report.note(step);
+    Ok(())
 }
 
 /// Checks that no file of the manifest is missing.

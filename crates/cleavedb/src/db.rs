@@ -20,10 +20,11 @@ use cleavedb_storage::{Disk, Storage};
 
 pub use self::builder::Builder;
 pub use self::keyspace::Keyspace;
+use crate::backup_record::check_no_backup;
 use crate::batch::WriteBatch;
 use crate::build::build;
 use crate::catalog::KeyspaceRef;
-use crate::check::{self, CheckProgress, CheckReport};
+use crate::check::{self, CheckReport};
 use crate::dead::MANY;
 use crate::directories::{self, OpenDirectory};
 use crate::engine::Engine;
@@ -35,6 +36,7 @@ use crate::limit::Limit;
 use crate::manifest::Edit;
 use crate::metrics::{DirectoryMetrics, Metrics};
 use crate::options::{Durability, Options};
+use crate::progress::Progress;
 use crate::recovery::{StoredDatabase, check_openable, recover, stored_options};
 use crate::replay::RecoveryReport;
 use crate::session::unless_full;
@@ -249,6 +251,9 @@ impl Db {
         let options = options.within_memory();
         // Before the lock, whose file must not be left in a foreign directory.
         check_openable(&*first, &options)?;
+        if intent == Intent::Write {
+            check_no_backup(&*first)?;
+        }
         let options = match disk_of(&*first) {
             Ok(bytes) => options.within_disk(bytes),
             // The free space is unknown: the options stay, and a full disk shows at a write.
@@ -409,11 +414,11 @@ impl Db {
     /// the live bytes in the table of value files are right, that the directory holds the files of
     /// the manifest.
     pub fn verify(&self) -> Result<CheckReport> {
-        self.verify_with(&CheckProgress::default())
+        self.verify_with(&Progress::default())
     }
 
-    /// As [`Db::verify`]; `progress` reports to other threads how far it has come.
-    pub fn verify_with(&self, progress: &CheckProgress) -> Result<CheckReport> {
+    /// As [`Db::verify`]; through `progress` other threads see how far it has come, and stop it.
+    pub fn verify_with(&self, progress: &Progress) -> Result<CheckReport> {
         check::check(self.open_engine()?, progress)
     }
 

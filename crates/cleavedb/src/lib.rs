@@ -24,6 +24,7 @@ mod time;
 mod volume;
 mod group_options;
 mod flush_parts;
+mod progress;
 mod options;
 mod poison;
 mod gate;
@@ -80,9 +81,13 @@ mod session;
 mod hot_load;
 mod catalog_load;
 mod build;
+mod moment;
 mod checkpoint;
+mod backup_record;
+mod backup;
 mod transaction;
 mod db;
+mod backups;
 mod unopened;
 mod salvage;
 mod dump;
@@ -97,12 +102,13 @@ mod loom_tests;
 #[cfg(all(test, feature = "shuttle"))]
 mod shuttle_tests;
 
+pub use backup::{BackupMode, BackupReport};
+pub use backups::{Backup, Backups, RestoreMode};
 pub use batch::{KeyspaceBatch, WriteBatch};
 pub use bounds::{KeyRange, Prefix};
 pub use bytes::Bytes;
 pub use catalog::{KeyspaceOptions, KeyspaceRef};
-pub use check::{CheckProgress, CheckReport};
-pub use checkpoint::CheckpointReport;
+pub use check::CheckReport;
 pub use cleavedb_base::limits::{BATCH_BYTES_MAX, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use cleavedb_base::{Error, ErrorKind, Result};
 pub use cleavedb_hot::store::HotStats;
@@ -122,7 +128,9 @@ pub use metrics::{
     DirectoryMetrics, HotMetrics, JobFailure, LevelMetrics, Metrics, Stall, StallCause, Step,
     ValueFileMetrics,
 };
+pub use moment::CheckpointReport;
 pub use options::{Background, Durability, MinSeparated, Options, Preset};
+pub use progress::Progress;
 pub use range::Range;
 pub use replay::RecoveryReport;
 pub use salvage::{Salvage, SalvageReport, Saved};

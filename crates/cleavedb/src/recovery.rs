@@ -368,7 +368,7 @@ fn remove_orphans(storage: &MultiDirStorage, manifest: &Manifest) -> Result<u64>
     for (name, _) in storage.list().map_err(|e| Error::io("list the directory", e))? {
         let number = name.number();
         let named = match name.kind() {
-            FileKind::Current | FileKind::Lock | FileKind::Reserve => true,
+            FileKind::Current | FileKind::Lock | FileKind::Reserve | FileKind::Backup => true,
             FileKind::Window => live.session.is_some_and(|session| session.window.is_some()),
             // Those of volumes are not listed; here they were left by mistake.
             FileKind::Volume | FileKind::VolumeNew | FileKind::CurrentNew => false,

@@ -17,6 +17,9 @@ use cleavedb_storage::{Access, FileKind, Mode, Name, QuotaStorage, Storage};
 use cleavedb_storage_sim::Sim;
 use cleavedb_storage_sim::faulty::{Fault, Faulty, Op as Call, Rule};
 use cleavedb_storage_sim::sim::{DirectoryOrder, PowerLoss, SECTOR};
+use cleavedb_testkit::backups::{
+    a_backup_after_a_disk_was_set_back, a_restore_survives_a_loss_of_power,
+};
 use cleavedb_testkit::brim::{closed_when_full, freed_without_a_free_byte};
 use cleavedb_testkit::copies::{a_checkpoint_has_all, a_copy_stays_apart};
 use cleavedb_testkit::disks::hash_of;
@@ -160,6 +163,18 @@ fn transactions(seed: u64) -> Result<(), String> {
 fn checkpoint(seed: u64) -> Result<(), String> {
     let setups = Setup::all();
     a_checkpoint_has_all(&setups[seed as usize % setups.len()], seed)
+}
+
+/// Backups of a disk that was set back, as in `backup.rs`.
+fn backup_of_the_past(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    a_backup_after_a_disk_was_set_back(&designs[seed as usize % designs.len()])
+}
+
+/// Restores that a loss of power ends, as in `backup.rs`.
+fn restore(seed: u64) -> Result<(), String> {
+    let designs = Setup::designs();
+    a_restore_survives_a_loss_of_power(&designs[seed as usize % designs.len()], seed)
 }
 
 /// A store of a process that died is read, as in `read_only.rs`.
@@ -610,6 +625,8 @@ caught! {
     a_record_of_an_expired_value_that_is_revived: ExpiredRecordRevived by space_of_expired_values;
     a_keyspace_with_the_id_of_a_dropped_one: KeyspaceIdReused by keyspaces;
     a_checkpoint_without_what_only_the_window_has: CheckpointWithoutDrain by checkpoint;
+    a_backup_that_trusts_names: BackupTrustsNames by backup_of_the_past;
+    a_copy_without_a_sync: CopyUnsynced by restore;
     a_close_that_forgets_a_log_file: CloseForgetsALog by full_when_closed;
     a_reserve_that_is_not_refilled: ReserveNotRefilled by no_free_byte;
     a_stub_that_forgets_what_is_left: StubForgetsTheRest by no_free_byte;

@@ -1,6 +1,7 @@
 //! The arguments of the command line, as types; the commands implement them.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ Examples:
   cleave --db site.db export --dir copy      write it back
   cleave --db site.db keyspace list          names of the keyspaces; --keyspace NAME uses one
   cleave --db site.db stats                  what the database holds, and what that costs
+  cleave backup backups --keep 7             make a backup, and remove all but the newest 7
+  cleave --db new.db restore backups         make a database of the newest
   cleave tour src                            all of it on a copy of a real tree, with figures
   cleave --place levels=/ssd/db put k v      keep level 1 and below on another disk, from now on
   cleave bench quick                         measure: ktstore, lsm and RocksDB, two minutes
@@ -209,6 +212,20 @@ pub enum Command {
         /// Directory of the copy; must be missing or empty
         directory: PathBuf,
     },
+    /// Back the database up, as it is now, to a directory of backups; list, check or remove them
+    ///
+    /// Each backup is a whole database in a subdirectory with its number. Files that did not change
+    /// since the backup before are links to its files, all others are copied, and nothing is linked
+    /// to the database: a backup takes the space of what has changed, and survives whatever happens
+    /// to the database and to other backups. Where the file system has no links every backup takes
+    /// the space of all. `cleave restore` makes a database of a backup; `cleave --db DIR/NUMBER
+    /// get`, and other commands that only read, look into one.
+    Backup(BackupArgs),
+    /// Make a new database, in the directory of --db, of a backup: the newest in its directory
+    ///
+    /// Every file is copied, and then everything is read and checked. The directory of --db must be
+    /// missing or empty, and is left empty after a failure. The backup stays.
+    Restore(RestoreArgs),
     /// Free the space of dead values, now
     ///
     /// The engine does so by itself when dead values exceed its space goal; this does not wait for
@@ -280,6 +297,48 @@ pub enum KeyspaceCommand {
         /// Its name
         name: String,
     },
+}
+
+/// A backup to make, or what to do with those that there are.
+#[derive(Args, Debug)]
+#[group(skip)]
+pub struct BackupArgs {
+    /// Directory of the backups; a missing one is made for the first backup
+    pub directory: PathBuf,
+    /// Remove all but the newest N backups after a successful backup
+    #[arg(long, value_name = "N", conflicts_with = "instead")]
+    pub keep: Option<NonZeroUsize>,
+    /// Copy all files: damage of the backup before is not passed on
+    #[arg(long, conflicts_with = "instead")]
+    pub full: bool,
+    /// Make none, but list all: when each was made, the bytes of its files, and the bytes of files
+    /// that no other backup has, which its removal frees
+    #[arg(long, group = "instead")]
+    pub list: bool,
+    /// Make none, but read and check backup NUMBER, or the newest; the exit code is 3 if it is
+    /// damaged
+    #[arg(long, value_name = "NUMBER", group = "instead")]
+    pub verify: Option<Option<u64>>,
+    /// Make none, but remove all but the newest N
+    #[arg(long, value_name = "N", group = "instead")]
+    pub prune: Option<NonZeroUsize>,
+    /// Make none, but remove backup NUMBER
+    #[arg(long, value_name = "NUMBER", group = "instead")]
+    pub remove: Option<u64>,
+}
+
+/// The backup to restore, and how.
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// Directory of the backups
+    pub directory: PathBuf,
+    /// Number of the backup [default: the newest]
+    #[arg(long)]
+    pub number: Option<u64>,
+    /// Do not read and check what was restored: what can be read of a damaged backup is then saved
+    /// by `repair`
+    #[arg(long)]
+    pub no_check: bool,
 }
 
 /// What to look into.

@@ -276,6 +276,9 @@ impl File for MemFile {
     fn is_copied(&self) -> io::Result<bool> {
         Ok(false)
     }
+    fn identity(&self) -> io::Result<u64> {
+        Ok(0)
+    }
     fn map(&self, _: usize) -> io::Result<Option<Mapping>> {
         Ok(None)
     }

@@ -6,6 +6,8 @@
 //! over a [`Sim`], the data that it should have made durable is forgotten, and a later sync, which
 //! succeeds, does not bring it back (`Sim::lose_sync`).
 
+mod backups;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
@@ -19,6 +21,7 @@ use cleavedb_storage::{
 };
 use rustix::io::Errno;
 
+pub use self::backups::{FaultyBackups, Unsynced};
 use crate::sim::Sim;
 
 /// Calls that the trace remembers; older ones are forgotten.
@@ -233,6 +236,11 @@ impl Faulty {
     pub fn over(sim: &Sim) -> Self {
         let shared = Shared { state: Mutex::default(), sim: Some(sim.clone()) };
         Self { inner: Arc::new(sim.clone()), shared: Arc::new(shared) }
+    }
+
+    /// Wraps `inner` as well: its calls are counted, and fail, together with those here.
+    pub fn beside(&self, inner: Arc<dyn Storage>) -> Self {
+        Self { inner, shared: self.shared.clone() }
     }
 
     fn plan(&self, from: u64, rule: Rule, fault: Fault, sticky: bool) {

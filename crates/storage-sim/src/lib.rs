@@ -9,6 +9,6 @@ pub mod sim;
 pub mod modelled;
 pub mod faulty;
 
-pub use faulty::Faulty;
+pub use faulty::{Faulty, FaultyBackups, Unsynced};
 pub use modelled::SimulatedDevice;
 pub use sim::Sim;

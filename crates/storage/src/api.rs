@@ -124,6 +124,10 @@ layered! {
     fn space(&self) -> io::Result<u64>;
     /// Whether it has another name (a copy by a hard link); false where that is unknown.
     fn is_copied(&self) -> io::Result<bool>;
+    /// Tells this file, and each state of its bytes, from every other one, on every disk of the
+    /// machine: it changes with every write and every hole, and no copy has it. 0 where that is
+    /// unknown. Two states between which the clock of the file system does not tick look alike.
+    fn identity(&self) -> io::Result<u64>;
     /// Maps the first `len` bytes of the file, which may have fewer yet, for a window: stores into
     /// the memory outlive the process. `None` where they would not, or where a store might end in a
     /// signal.

@@ -3,10 +3,11 @@
 
 use std::io;
 
+use cleavedb_base::planted::{Bug, planted};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 
-use crate::api::{Access, Mode, Storage, read_exact_at, write_all_at};
+use crate::api::{Access, File, Mode, Storage, read_exact_at, write_all_at};
 use crate::name::Name;
 
 /// Bytes that are copied at once.
@@ -27,25 +28,43 @@ pub fn link(from: &dyn Storage, name: &Name, to: &dyn Storage) -> io::Result<boo
     }
 }
 
-/// Copies the first `len` bytes of file `name` of `from` to a new file of that name in `to`, and
-/// makes them durable; `None` is the whole file. Pieces of zeros become holes. Returns the number
-/// of bytes of the new file.
+/// Whether two files have the same bytes in these ranges, each an offset and a length.
+pub fn is_same(
+    one: &dyn File,
+    other: &dyn File,
+    ranges: impl IntoIterator<Item = (u64, u64)>,
+) -> io::Result<bool> {
+    let mut pieces = [Vec::new(), Vec::new()];
+    for (offset, len) in ranges {
+        for at in (0..len).step_by(PIECE) {
+            let piece = (len - at).min(PIECE as u64) as usize;
+            for (bytes, file) in pieces.iter_mut().zip([one, other]) {
+                bytes.resize(piece, 0);
+                read_exact_at(file, bytes, offset + at)?;
+            }
+            if pieces[0] != pieces[1] {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Copies the first `present` bytes of file `name` of `from` to a new file of that name in `to`,
+/// makes this `len` bytes long, and its bytes durable. Pieces of zeros, and what lies behind the
+/// copied bytes, become holes.
 pub fn copy(
     from: &dyn Storage,
     name: &Name,
     to: &dyn Storage,
-    len: Option<u64>,
-) -> io::Result<u64> {
+    (present, len): (u64, u64),
+) -> io::Result<()> {
     let source = from.open(name, Mode::Read, Access::Sequential)?;
-    let len = match len {
-        Some(len) => len,
-        None => source.len()?,
-    };
     let target = to.open(name, Mode::CreateNew, Access::Random)?;
-    let mut bytes = vec![0; PIECE.min(len as usize)];
+    let mut bytes = vec![0; PIECE.min(present as usize)];
     let mut offset = 0;
-    while offset < len {
-        let piece = &mut bytes[..(len - offset).min(PIECE as u64) as usize];
+    while offset < present {
+        let piece = &mut bytes[..(present - offset).min(PIECE as u64) as usize];
         read_exact_at(&*source, piece, offset)?;
         if piece.iter().any(|byte| *byte != 0) {
             write_all_at(&*target, piece, offset)?;
@@ -53,6 +72,8 @@ pub fn copy(
         offset += piece.len() as u64;
     }
     target.truncate(len)?;
-    target.sync()?;
-    Ok(len)
+    if planted(Bug::CopyUnsynced) {
+        return Ok(());
+    }
+    target.sync()
 }

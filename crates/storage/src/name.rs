@@ -33,6 +33,8 @@ pub enum FileKind {
     Volume,
     /// `volume.new`: the next `volume`, before its rename.
     VolumeNew,
+    /// `backup`: in a backup, says when it was made and of which files.
+    Backup,
 }
 
 impl FileKind {
@@ -54,7 +56,8 @@ impl FileKind {
             | Self::Reserve
             | Self::Lock
             | Self::Volume
-            | Self::VolumeNew => None,
+            | Self::VolumeNew
+            | Self::Backup => None,
         }
     }
 
@@ -67,6 +70,7 @@ impl FileKind {
             Self::Lock => Some("lock"),
             Self::Volume => Some("volume"),
             Self::VolumeNew => Some("volume.new"),
+            Self::Backup => Some("backup"),
             Self::Log | Self::Segment | Self::Group | Self::Table | Self::Manifest => None,
         }
     }
@@ -77,7 +81,7 @@ impl FileKind {
         self == Self::Group
     }
 
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Log,
         Self::Segment,
         Self::Group,
@@ -90,6 +94,7 @@ impl FileKind {
         Self::Lock,
         Self::Volume,
         Self::VolumeNew,
+        Self::Backup,
     ];
 }
 
@@ -147,9 +152,54 @@ impl fmt::Display for Name {
     }
 }
 
+/// The name of a backup in a directory of backups: itself a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BackupName {
+    /// `000001`: all of it is there.
+    Whole(u64),
+    /// `000001.unfinished`: being made or removed.
+    Unfinished(u64),
+}
+
+/// What follows the number of a backup that is not whole.
+const UNFINISHED: &str = ".unfinished";
+
+impl BackupName {
+    /// Reads a name as it is spelled on disk; `None` if it is not one of ours.
+    pub fn parse(spelled: &str) -> Option<Self> {
+        let name = match spelled.strip_suffix(UNFINISHED) {
+            Some(digits) => Self::Unfinished(digits.parse().ok()?),
+            None => Self::Whole(spelled.parse().ok()?),
+        };
+        // One spelling per name.
+        (name.to_string() == spelled).then_some(name)
+    }
+}
+
+impl fmt::Display for BackupName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(number) => write!(f, "{number:06}"),
+            Self::Unfinished(number) => write!(f, "{number:06}{UNFINISHED}"),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_backups_round_trip_and_strangers_are_refused() {
+        for number in [1, 999_999, 1_000_000, u64::MAX] {
+            for name in [BackupName::Whole(number), BackupName::Unfinished(number)] {
+                assert_eq!(BackupName::parse(&name.to_string()), Some(name));
+            }
+        }
+        for stranger in ["", "7", "0000007", "+00007", "000007.log", "../000007", ".unfinished"] {
+            assert_eq!(BackupName::parse(stranger), None, "{stranger}");
+        }
+    }
 
     #[test]
     fn names_round_trip_and_strangers_are_refused() {

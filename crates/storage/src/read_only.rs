@@ -229,6 +229,13 @@ impl File for ReadOnlyFile {
         Ok(false)
     }
 
+    fn identity(&self) -> io::Result<u64> {
+        match (self.inode.changes.get(), &self.below) {
+            (None, Some(below)) => below.identity(),
+            _ => Ok(0),
+        }
+    }
+
     fn map(&self, _len: usize) -> io::Result<Option<Mapping>> {
         Ok(None)
     }

@@ -20,6 +20,7 @@ pub mod walk;
 pub mod session;
 pub mod expiry;
 pub mod copies;
+pub mod backups;
 pub mod transactions;
 pub mod keyspaces;
 pub mod endless;

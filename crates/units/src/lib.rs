@@ -54,6 +54,30 @@ pub fn thousands(number: f64) -> String {
     grouped
 }
 
+/// A time in seconds since 1970, as a date of the Gregorian calendar: 2026-11-26 15:25:41 UTC.
+pub fn date(seconds: u64) -> String {
+    let (mut days, within) = (seconds / 86_400, seconds % 86_400);
+    let divides = |part: u64, year: u64| year.is_multiple_of(part);
+    let is_leap = |year| divides(4, year) && !divides(100, year) || divides(400, year);
+    // 400 years have the same number of days, whatever the first one is.
+    let mut year = 1970 + days / 146_097 * 400;
+    days %= 146_097;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for len in [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30] {
+        if days < len {
+            break;
+        }
+        days -= len;
+        month += 1;
+    }
+    let (hour, minute, second) = (within / 3600, within / 60 % 60, within % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", days + 1)
+}
+
 /// Three significant digits, as a person would write them: 0.12, 1.23, 12.3, 1,234.
 pub fn short(number: f64) -> String {
     if number < 1000.0 { significant(number, false) } else { thousands(number) }
@@ -70,7 +94,23 @@ fn significant(number: f64, whole: bool) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{bytes, parse, short, thousands};
+    use super::{bytes, date, parse, short, thousands};
+
+    #[test]
+    fn seconds_are_dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (951_868_800, "2000-03-01 00:00:00 UTC"),
+            (1_767_225_599, "2025-12-31 23:59:59 UTC"),
+            (1_795_706_741, "2026-11-26 15:25:41 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+            (13_574_563_200, "2400-02-29 00:00:00 UTC"),
+        ] {
+            assert_eq!(date(seconds), text);
+        }
+    }
 
     #[test]
     fn people_write_numbers_in_many_ways() {

@@ -1,13 +1,16 @@
-//! Checkpoints of a database, as callers ask for them.
+//! Checkpoints and backups of a database, as callers ask for them.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use cleavedb_base::{Error, Result};
-use cleavedb_storage::{Disk, Storage};
+use cleavedb_storage::{BackupStorage, Disk, DiskBackups, Storage};
 
 use super::Db;
-use crate::checkpoint::{self, CheckpointReport};
+use crate::backup::{self, BackupMode, BackupReport};
+use crate::checkpoint;
+use crate::moment::CheckpointReport;
+use crate::progress::Progress;
 
 impl Db {
     /// Makes a consistent copy of the database in the directory `path`, which must be missing or
@@ -37,16 +40,90 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<CheckpointReport> {
+        self.checkpoint_with(path, &Progress::default())
+    }
+
+    /// As [`Db::checkpoint`]; through `progress` other threads see how far it has come, and stop
+    /// it.
+    pub fn checkpoint_with(
+        &self,
+        path: impl AsRef<Path>,
+        progress: &Progress,
+    ) -> Result<CheckpointReport> {
         let path = path.as_ref();
         self.open_engine()?;
         let opened = Disk::open(path, true).map_err(|e| Error::io("make the directory", e));
-        let made = opened.and_then(|disk| self.checkpoint_in(Arc::new(disk)));
+        let made = opened.and_then(|disk| self.copy_to(&(Arc::new(disk) as _), progress));
         made.map_err(|e| e.with("checkpoint", path.display()))
     }
 
     /// As [`Db::checkpoint`], in a storage: for tests and tools that bring their own.
     pub fn checkpoint_in(&self, to: Arc<dyn Storage>) -> Result<CheckpointReport> {
-        let engine = self.open_engine()?;
-        checkpoint::make(engine, &to)
+        self.copy_to(&to, &Progress::default())
+    }
+
+    /// A checkpoint, whose progress other threads see.
+    pub(crate) fn copy_to(
+        &self,
+        to: &Arc<dyn Storage>,
+        progress: &Progress,
+    ) -> Result<CheckpointReport> {
+        checkpoint::make(self.open_engine()?, to, progress)
+    }
+
+    /// Makes a backup in the directory `path`, which is made if it is missing: a consistent copy of
+    /// the database, as by [`Db::checkpoint`], in a subdirectory with the next number. Reads and
+    /// writes go on. [`crate::Backups`] lists, checks, removes and restores backups.
+    ///
+    /// Files that did not change since the previous backup are links to its files; all others are
+    /// copied. Nothing is linked to the database, so a backup survives its damage; nothing that one
+    /// backup has depends on another one that is removed. Where the file system has no links, each
+    /// backup copies all. A backup survives a loss of power once this returns.
+    ///
+    /// Until it returns the database gives back no space of dead values. After a failure the
+    /// backups in the directory are as they were; a process that dies leaves a part, which the next
+    /// backup removes. Fails with [`crate::ErrorKind::Locked`] while another call makes or removes
+    /// backups there, and with [`crate::ErrorKind::InvalidArgument`] if the directory holds backups
+    /// of another database, or a database.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// use cleavedb::{Backups, Db, Options};
+    ///
+    /// let db = Db::open(dir.path().join("db"), Options::default())?;
+    /// db.put("key", "value")?;
+    /// db.backup(dir.path().join("backups"))?;
+    /// db.put("key", "new value")?;
+    /// assert_eq!(db.backup(dir.path().join("backups"))?.number, 2);
+    /// assert_eq!(Backups::open(dir.path().join("backups"))?.prune(1)?, [1]);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn backup(&self, path: impl AsRef<Path>) -> Result<BackupReport> {
+        self.backup_with(path, BackupMode::default(), &Progress::default())
+    }
+
+    /// As [`Db::backup`]; through `progress` other threads see how far it has come, and stop it.
+    pub fn backup_with(
+        &self,
+        path: impl AsRef<Path>,
+        mode: BackupMode,
+        progress: &Progress,
+    ) -> Result<BackupReport> {
+        let path = path.as_ref();
+        self.open_engine()?;
+        let opened = DiskBackups::open(path, true);
+        let opened = opened.map_err(|e| Error::io("make the directory", e).with_remedy());
+        let made = opened.and_then(|storage| self.backup_in(&storage, mode, progress));
+        made.map_err(|e| e.with("backups", path.display()))
+    }
+
+    /// As [`Db::backup_with`], in a storage: for tests and tools that bring their own.
+    pub fn backup_in(
+        &self,
+        storage: &dyn BackupStorage,
+        mode: BackupMode,
+        progress: &Progress,
+    ) -> Result<BackupReport> {
+        backup::make(self.open_engine()?, storage, mode, progress)
     }
 }

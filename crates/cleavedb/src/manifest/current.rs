@@ -66,7 +66,7 @@ impl Current {
 
     /// Reads `current`; `None` if it does not exist.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
-        let bytes = text::read(storage, Name::fixed(FileKind::Current))?;
+        let bytes = text::read(storage, Name::fixed(FileKind::Current), text::NAMES_LEN_MAX)?;
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 

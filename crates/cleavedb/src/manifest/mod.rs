@@ -6,7 +6,7 @@
 //! crash, or of a copy, and a manifest that has grown long begin a new file with the whole state in
 //! one edit.
 
-mod text;
+pub(crate) mod text;
 mod unexposed;
 mod current;
 mod volume_identity;

@@ -51,7 +51,7 @@ impl VolumeIdentity {
 
     /// Reads the stamp of a directory; `None` if it has none.
     pub(crate) fn read(storage: &dyn Storage) -> Result<Option<Self>> {
-        let bytes = text::read(storage, Name::fixed(FileKind::Volume))?;
+        let bytes = text::read(storage, Name::fixed(FileKind::Volume), text::NAMES_LEN_MAX)?;
         bytes.map(|bytes| Self::decode(&bytes)).transpose()
     }
 

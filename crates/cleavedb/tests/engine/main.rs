@@ -3,6 +3,7 @@
 //!
 //! `cargo test -p cleavedb --test engine crash::` runs one of them.
 
+mod backup;
 mod checkpoint;
 mod corruption;
 mod crash;

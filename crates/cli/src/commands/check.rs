@@ -1,9 +1,8 @@
 //! `check`: reads the whole database and verifies everything.
 
 use std::fmt;
-use std::sync::Arc;
 
-use cleavedb::{CheckProgress, CheckReport, Db, RecoveryReport};
+use cleavedb::{CheckReport, Db, RecoveryReport};
 use cleavedb_units as units;
 use serde::Serialize;
 
@@ -98,16 +97,18 @@ impl fmt::Display for Checked {
 
 pub(super) fn run(global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
-    let db = store::find(global)?;
-    let (progress, checked) =
-        (Progress::towards(console, "check"), Arc::<CheckProgress>::default());
-    let theirs = Arc::clone(&checked);
-    let describe = |_: &Db| {
-        let (done, total) = checked.bytes();
-        progress.at_of(done, total);
-        String::new()
-    };
-    let report = watch::run(&db, &progress, describe, move |db| db.verify_with(&theirs));
+    run_on(store::find(global)?, console, Db::verify_with)
+}
+
+/// Checks `db`, which is open for reading only, by `verify`.
+pub(super) fn run_on(
+    db: Db,
+    console: &Console,
+    verify: impl FnOnce(&Db, &cleavedb::Progress) -> cleavedb::Result<CheckReport> + Send + 'static,
+) -> Result<Exit> {
+    let progress = Progress::towards(console, "check");
+    let theirs = db.clone();
+    let report = watch::count(&progress, move |counted| verify(&theirs, counted));
     let seconds = progress.elapsed().as_secs_f64();
     drop(progress);
     let directories = db.directories()?.len();

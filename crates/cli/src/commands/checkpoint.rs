@@ -10,7 +10,9 @@ use crate::console::Console;
 use crate::failure::{Exit, Result};
 use crate::global::Global;
 use crate::interrupt;
+use crate::progress::Progress;
 use crate::store;
+use crate::watch;
 
 #[derive(Serialize)]
 struct Made {
@@ -36,8 +38,11 @@ impl fmt::Display for Made {
 pub(super) fn run(directory: &Path, global: &Global, console: &Console) -> Result<Exit> {
     interrupt::watch(console)?;
     let db = store::open_existing(global, console)?;
-    let made = db.checkpoint(directory);
-    let report = store::closed(db, made.map_err(Into::into))?;
+    let progress = Progress::towards(console, "checkpoint");
+    let (theirs, to) = (db.clone(), directory.to_owned());
+    let made = watch::count(&progress, move |counted| theirs.checkpoint_with(to, counted));
+    drop(progress);
+    let report = store::closed(db, made)?;
     console.outcome(&Made {
         directory: directory.to_owned(),
         linked: report.linked,

@@ -13,6 +13,8 @@ mod import;
 mod export;
 mod check;
 mod checkpoint;
+mod backup;
+mod restore;
 mod repair;
 mod dump;
 mod collect;
@@ -68,6 +70,8 @@ fn run(command: Command, global: &Global, console: &Console) -> Result<Exit> {
         Command::Collect => collect::run(global, console),
         Command::Compact => compact::run(global, console),
         Command::Checkpoint { directory } => checkpoint::run(&directory, global, console),
+        Command::Backup(args) => backup::run(&args, global, console),
+        Command::Restore(args) => restore::run(&args, global, console),
         Command::Bench(_) | Command::Trace(_) | Command::Tune(_) => {
             door::pass().map(|never| match never {})
         }

@@ -6,6 +6,7 @@ mod keyspaces;
 mod level0;
 mod formats;
 mod care;
+mod backup;
 mod checkpoint;
 mod expiry;
 mod failures;

@@ -131,6 +131,10 @@ impl File for SimFile {
         Ok(false)
     }
 
+    fn identity(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+
     fn extend_mapped(&self, len: u64) -> io::Result<()> {
         self.allocate(len)?;
         self.truncate(len)

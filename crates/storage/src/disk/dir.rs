@@ -3,6 +3,7 @@
 //! Every name is looked up in the directory that was opened, also after it was renamed or its old
 //! path was reused. Names never follow symbolic links.
 
+use std::fmt::Display;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -50,6 +51,23 @@ impl Dir {
         Ok(which(&rustix::fs::fstat(&self.0)?))
     }
 
+    /// Opens its subdirectory `name`.
+    pub(super) fn open_dir(&self, name: &str) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(&self.0, name, flags, Mode::empty());
+        Ok(Self(with_room(open)?.into()))
+    }
+
+    /// Makes its subdirectory `name`, which must not exist.
+    pub(super) fn make_dir(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(DIR_MODE))?)
+    }
+
+    /// Removes its subdirectory `name`, which must be empty.
+    pub(super) fn remove_dir(&self, name: &str) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
     /// Opens file `name`, as `flags` say.
     pub(super) fn open_file(&self, name: &Name, flags: OFlags) -> io::Result<fs::File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -58,8 +76,8 @@ impl Dir {
         Ok(with_room(open)?.into())
     }
 
-    /// Replaces `to` by `from`.
-    pub(super) fn rename(&self, from: &Name, to: &Name) -> io::Result<()> {
+    /// Renames `from` to `to`: a file replaces another one, a directory only an empty one.
+    pub(super) fn rename(&self, from: &impl Display, to: &impl Display) -> io::Result<()> {
         Ok(rustix::fs::renameat(&self.0, from.to_string(), &self.0, to.to_string())?)
     }
 

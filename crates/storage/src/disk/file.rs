@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use cleavedb_base::checksum::hash64;
 use cleavedb_base::limits::BLOCK;
 use rustix::fs::{AtFlags, FallocateFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
@@ -35,6 +36,23 @@ fn go_direct(file: &fs::File) -> io::Result<usize> {
         Ok(()) => Ok(alignment),
         Err(Errno::INVAL) => Ok(1),
         Err(e) => Err(e.into()),
+    }
+}
+
+/// See [`File::identity`]. The time of birth tells apart files that had one inode in turn, and the
+/// time of the last change a file from its past, if the whole disk was set back to that.
+pub(super) fn identity_of(file: &fs::File) -> u64 {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME | StatxFlags::MTIME;
+    match rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, wanted) {
+        Ok(stat) if StatxFlags::from_bits_retain(stat.stx_mask).contains(wanted) => {
+            let device = [stat.stx_dev_major, stat.stx_dev_minor].map(u64::from);
+            let times = [stat.stx_btime, stat.stx_mtime];
+            let [birth, change] = times.map(|time| [time.tv_sec as u64, u64::from(time.tv_nsec)]);
+            let all = [[stat.stx_ino, device[0]], [device[1], 0], birth, change];
+            let bytes = all.as_flattened().iter().flat_map(|part| part.to_le_bytes());
+            hash64(&bytes.collect::<Vec<u8>>(), 0).max(1)
+        }
+        _ => 0,
     }
 }
 
@@ -111,6 +129,10 @@ impl File for DiskFile {
 
     fn is_copied(&self) -> io::Result<bool> {
         Ok(self.file.metadata()?.nlink() > 1)
+    }
+
+    fn identity(&self) -> io::Result<u64> {
+        Ok(identity_of(&self.file))
     }
 
     fn map(&self, len: usize) -> io::Result<Option<Mapping>> {

@@ -16,6 +16,7 @@ mod file;
 mod read_file;
 mod gentle;
 pub(crate) mod lock;
+mod backups;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use cleavedb_base::checksum::hash64;
 use rustix::fs::OFlags;
 
+pub use self::backups::DiskBackups;
 use self::dir::Dir;
 use self::file::DiskFile;
 use self::read_file::ReadFile;
@@ -113,7 +115,8 @@ mod tests {
 
     use super::*;
     use crate::api::{read_exact_at, write_all_at};
-    use crate::name::FileKind;
+    use crate::backups::BackupStorage;
+    use crate::name::{BackupName, FileKind};
 
     fn log(number: u64) -> Name {
         Name::numbered(FileKind::Log, FileNumber(number))
@@ -207,6 +210,65 @@ mod tests {
         assert!(file.is_copied().unwrap() && reader.is_copied().unwrap());
         file.punch(0, BLOCK as u64).unwrap();
         assert_eq!(fs::read(dir.path().join("copy")).unwrap(), [7; 4 * BLOCK]);
+    }
+
+    /// Longer than the tick of any file system's clock.
+    const TICK: std::time::Duration = std::time::Duration::from_millis(30);
+
+    #[test]
+    fn an_identity_is_that_of_one_state_of_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::open(dir.path(), false).unwrap();
+        let file = disk.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
+        write_all_at(&*file, &[7; 4 * BLOCK], 0).unwrap();
+        let identity = || disk.open(&log(1), Mode::Read, Access::Random).unwrap().identity();
+        let first = identity().unwrap();
+        if first == 0 {
+            println!("skipped: the file system does not tell the time of birth");
+            return;
+        }
+        assert_eq!(file.identity().unwrap(), first);
+        let path = |number| dir.path().join(log(number).to_string());
+        fs::hard_link(path(1), path(2)).unwrap();
+        fs::remove_file(path(2)).unwrap();
+        disk.rename(&log(1), &log(3)).unwrap();
+        disk.rename(&log(3), &log(1)).unwrap();
+        assert_eq!(identity().unwrap(), first, "names are no part of it");
+        std::thread::sleep(TICK);
+        file.punch(0, BLOCK as u64).unwrap();
+        let punched = identity().unwrap();
+        std::thread::sleep(TICK);
+        write_all_at(&*file, &[8], 5).unwrap();
+        let written = identity().unwrap();
+        fs::copy(path(1), path(2)).unwrap();
+        fs::rename(path(2), path(1)).unwrap();
+        let all = [first, punched, written, identity().unwrap()];
+        assert!((0..4).all(|at| !all[..at].contains(&all[at])), "{all:?}");
+    }
+
+    #[test]
+    fn backups_are_directories_that_no_link_leads_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let backups = DiskBackups::open(dir.path(), false).unwrap();
+        let [whole, unfinished] = [BackupName::Whole(1), BackupName::Unfinished(1)];
+        let backup = backups.create(&unfinished).unwrap();
+        assert_eq!(permissions(&dir.path().join("000001.unfinished")), 0o700);
+        backup.open(&log(1), Mode::CreateNew, Access::Random).unwrap();
+        let error = backups.create(&unfinished).err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+        backups.rename(&unfinished, &whole).unwrap();
+        assert_eq!(crate::backups::list(&backups).unwrap(), [whole]);
+        assert_eq!(backups.open(&whole).unwrap().list().unwrap(), [(log(1), 0)]);
+        let refused = backups.remove(&whole).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::DirectoryNotEmpty);
+        backup.remove(&log(1), RemoveMode::Immediate).unwrap();
+        backups.remove(&whole).unwrap();
+        assert_eq!(backups.open(&whole).err().unwrap().kind(), io::ErrorKind::NotFound);
+        symlink(dir.path(), dir.path().join("000002")).unwrap();
+        fs::write(dir.path().join("000003"), "a file").unwrap();
+        for number in [2, 3] {
+            assert!(backups.open(&BackupName::Whole(number)).is_err());
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use super::advice;
 use super::dir::{Dir, Which, which};
-use super::file::COUNTED_BLOCK;
+use super::file::{COUNTED_BLOCK, identity_of};
 use super::open_files::Seat;
 use crate::api::{Access, File};
 use crate::mapping::Mapping;
@@ -126,6 +126,10 @@ impl File for ReadFile {
 
     fn is_copied(&self) -> io::Result<bool> {
         Ok(self.stat()?.st_nlink > 1)
+    }
+
+    fn identity(&self) -> io::Result<u64> {
+        self.with(|file| Ok(identity_of(file)))
     }
 
     fn map(&self, _len: usize) -> io::Result<Option<Mapping>> {

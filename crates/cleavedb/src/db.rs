@@ -7,6 +7,8 @@ mod checkpoints;
 mod keyspace;
 #[cfg(test)]
 mod range_tombstone_tests;
+#[cfg(test)]
+mod batch_tests;
 
 use std::ops::Deref;
 use std::path::Path;

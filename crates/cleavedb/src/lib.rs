@@ -95,7 +95,7 @@ mod loom_tests;
 #[cfg(all(test, feature = "shuttle"))]
 mod shuttle_tests;
 
-pub use batch::{KeyspaceBatch, WriteBatch};
+pub use batch::{BatchOperation, KeyspaceBatch, WriteBatch};
 pub use bounds::{KeyRange, Prefix};
 pub use bytes::Bytes;
 pub use catalog::{KeyspaceOptions, KeyspaceRef};

@@ -70,6 +70,7 @@ mod cursor;
 mod range;
 mod view;
 mod stats;
+mod range_size;
 mod check;
 mod replay;
 mod directories;
@@ -122,6 +123,7 @@ pub use metrics::{
 };
 pub use options::{Background, Durability, MinSeparated, Options, Preset};
 pub use range::Range;
+pub use range_size::RangeSize;
 pub use replay::RecoveryReport;
 pub use salvage::{Salvage, SalvageReport};
 pub use totals::Totals;

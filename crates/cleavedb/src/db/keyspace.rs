@@ -3,6 +3,7 @@
 mod reads;
 mod writes;
 mod conditional;
+mod ranges;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -253,6 +253,22 @@ impl MemTable {
         }
     }
 
+    /// Calls `visit` with the entries of every n-th hash bucket, at most `buckets_max` of them, in
+    /// no order. Returns n: each entry stands for as many. Hashes spread any range of keys evenly.
+    pub fn sample(&self, buckets_max: usize, mut visit: impl FnMut(&Entry<'_>)) -> u64 {
+        let step = self.buckets.count().div_ceil(buckets_max.max(1));
+        for bucket in (0..self.buckets.count()).step_by(step) {
+            let mut at = self.buckets.of(bucket as u64).load(Ordering::Acquire);
+            while !at.is_null() {
+                // SAFETY: linked nodes are initialised and live as long as the table.
+                let node = unsafe { NodeRef::new(at) };
+                visit(&node.entry());
+                at = node.next_in_chain();
+            }
+        }
+        step as u64
+    }
+
     /// Iterators over disjoint sets of entries that together hold every entry inserted before this
     /// call.
     pub fn iters(self: &Arc<Self>) -> Vec<Box<dyn EntryIter>> {

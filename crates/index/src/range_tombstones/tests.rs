@@ -102,6 +102,16 @@ proptest! {
         let is_hidden = |key: &Vec<u8>| list.iter().filter(between).any(|it| covers(it, key));
         let hidden = all.iter().filter(within).all(is_hidden);
         assert_eq!(fragments.hides_all(&low, &high, after, seen), hidden);
+        let hides_now = |key: &&Vec<u8>| list.iter().any(|it| it.seq > after && covers(it, key));
+        let gaps = fragments.gaps(&low, &high, after, usize::MAX);
+        let last = fragments.gaps(&low, &high, after, 1);
+        for key in all.iter().filter(|key| low <= **key && **key < high) {
+            let in_gaps = |gaps: &[(&[u8], &[u8])]| {
+                gaps.iter().filter(|(from, to)| *from <= &**key && &**key < *to).count()
+            };
+            assert_eq!(in_gaps(&gaps), usize::from(!hides_now(&key)), "{key:?} of {gaps:?}");
+            assert!(hides_now(&key) || in_gaps(&last) == 1);
+        }
         let any = all.iter().filter(within).any(is_hidden);
         assert_eq!(fragments.overlaps(&low, &high, after, seen), any);
         let eager = |key: &Vec<u8>| {
